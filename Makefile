@@ -56,9 +56,8 @@ test-long: setup jars ## a million damaged batches, 10^4 random logs, every kill
 faults: setup jars ## mistakes planted into a copy of the code: each must turn a test red
 	.venv/bin/python -m tests.planted_faults
 
-ui: setup ## Dagster's pages on the demo's instance
-	@mkdir -p "$$DAGSTER_HOME" && { test -e "$$DAGSTER_HOME/dagster.yaml" || cp deploy/dagster.yaml "$$DAGSTER_HOME"; }
-	.venv/bin/dagster dev -w workspace.yaml
+ui: setup ## Dagster's pages of all registered lakes, on this machine only
+	@.venv/bin/loglake ui --host 127.0.0.1
 
 lint: setup ## ruff, mypy, import-linter
 	.venv/bin/ruff check .

@@ -1,15 +1,15 @@
-"""The assets: what a lake contains, in the order in which it is made.
+"""The assets of a lake: what it contains, in the order in which it is made.
 
 ::
 
-    job `loglake`       archived_segments → validated_segments → records
+    job `intake`        archived_segments → validated_segments → records
     job `maintenance`   records → retained_log → compacted_log → tidy_archive → rebuilt_indexes
                         records → optimized_tables
 
-Each job is one graph of ops, one op per step. So a step runs after the previous one even if that one found nothing. A
-run without partition keys checks every log, and records a materialization for each key that changed, many keys in one
-run. A run that finds nothing new records none. A run for chosen partition keys records one for each of them, so that a
-backfill finishes.
+The name of the lake is the first part of each key. Each job is one graph of ops, one op per step. So a step runs after
+the previous one even if that one found nothing. A run without partition keys checks every log, and records a
+materialization for each key that changed, many keys in one run. A run that finds nothing new records none. A run for
+chosen partition keys records one for each of them, so that a backfill finishes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,13 +19,14 @@ from itertools import pairwise
 import dagster as dg
 
 from logcore.errors import LogError
+from pipelines.catalog.names import asset_key, name_in_lake
 from pipelines.event_log.repeated_events import KeyEvent
 from pipelines.event_log.transactions import log_materializations
 from pipelines.events import as_metadata, asset_observation, check_result, check_spec, table_schema
 from pipelines.metadata import reporting
 from pipelines.metadata.values import Metadata, Observation
-from pipelines.partitions import TOPIC_PARTITIONS, chosen_keys, register
-from pipelines.resources import ENGINE_TAG, LAKE_TAG, JobLauncher, LakeResource
+from pipelines.partitions import chosen_keys, register, topic_partitions
+from pipelines.resources import ENGINE_TAG, JobLauncher, LakeResource
 from pipelines.run import chains, check_definitions
 from pipelines.run.chains import Link
 from pipelines.run.check_definitions import CheckDefinition
@@ -36,6 +37,7 @@ from spark_jobs.contracts import LogChange
 from spark_jobs.lake.errors import JobError, LeaseHeld, UsageError
 from spark_jobs.lake.view.log_state import LogState
 from spark_jobs.lake.view.recorded_answers import record_answers
+from spark_jobs.lake.view.registered_lakes import RegisteredLake
 
 LEASE_RETRIES, LEASE_WAIT_SECONDS = 60, 30
 """How long a run waits for another run on its lake: half an hour."""
@@ -46,25 +48,8 @@ MANY_KEYS = 500
 POOL = "spark"
 """Steps that may start Spark; deploy/dagster.yaml lets one of them run at a time."""
 
-LAKE_GROUP, MAINTENANCE_GROUP = "lake", "maintenance"
-
-SOURCE = dg.AssetSpec(
-    "kafka_log_directories",
-    description="Log directories that Kafka brokers wrote: on a broker's disk, in a snapshot, or a copy. "
-    "Only read, never written.",
-    group_name=LAKE_GROUP,
-    kinds={"kafka"},
-)
-
-
-LAKE = dg.AssetSpec(
-    check_definitions.WHOLE_LAKE,
-    description="Archive and tables of a lake together, as the nightly verification checks them. Nothing is made here.",
-    deps=[check_definitions.RECORDS],
-    group_name=LAKE_GROUP,
-    kinds={"deltalake"},
-)
-"""An asset only for its check, so that materializing other assets does not wait for a verification."""
+SOURCES = "kafka_log_directories"
+"""The asset for what a lake reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +96,7 @@ INTAKE = (
             "segments",
             ("file", "deltalake"),
             reporting.segment_metadata,
-            ("kafka_log_directories",),
+            (SOURCES,),
         ),
         (check_definitions.SOURCES_AGREE,),
     ),
@@ -211,76 +196,104 @@ MAINTENANCE = (
 )
 
 
-def build_assets(pool: str | None = POOL) -> list[dg.AssetsDefinition | dg.AssetSpec]:
-    """Build all assets with their checks.
+def build_assets(lake: RegisteredLake, pool: str | None = POOL) -> list[dg.AssetsDefinition | dg.AssetSpec]:
+    """Build all assets of a lake with their checks.
 
     Args:
         pool: Dagster's pool in which each step takes a slot before it begins.
     """
+    group = lake.identifier
     return [
-        SOURCE,
-        LAKE,
-        _assets("intake", LAKE_GROUP, INTAKE, pool),
-        _assets("maintenance_steps", MAINTENANCE_GROUP, MAINTENANCE, pool),
+        dg.AssetSpec(
+            asset_key(lake, SOURCES),
+            description="Log directories that Kafka brokers wrote: on a broker's disk, in a snapshot, or a copy. "
+            "Only read, never written.",
+            group_name=group,
+            kinds={"kafka"},
+        ),
+        # An asset only for its check, so that materializing other assets does not wait for a proof.
+        dg.AssetSpec(
+            asset_key(lake, check_definitions.WHOLE_LAKE),
+            description="Archive and tables of a lake together, as the nightly verification checks them. Nothing is "
+            "made here.",
+            deps=[asset_key(lake, check_definitions.RECORDS)],
+            group_name=group,
+            kinds={"deltalake"},
+        ),
+        _assets(lake, group, INTAKE, pool),
+        _assets(lake, name_in_lake(lake, "maintenance_steps"), MAINTENANCE, pool),
     ]
 
 
-def _assets(name: str, group: str, chain: tuple[Step, ...], pool: str | None) -> dg.AssetsDefinition:
-    """The chain of steps as one graph whose outputs are the assets and the check results."""
+def _assets(lake: RegisteredLake, name: str, chain: tuple[Step, ...], pool: str | None) -> dg.AssetsDefinition:
+    """The chain of steps as one graph whose outputs are the assets and the check results.
+
+    Args:
+        name: Name of the graph, and of the group of its assets.
+    """
     products = [step.product for step in chain if step.product is not None]
     made = {product.name for product in products}
     outside = sorted({source for product in products for source in product.made_from} - made)
     # Assets of other graphs enter through an op of their own: Dagster cannot look up the versions of a partitioned
     # input for a run that has no partition.
-    begin = _begin_op(f"begin_{name}", outside)
-    order = [begin.name, *(step.name for step in chain)]
+    begin = _begin_op(f"{name}__begin", lake, outside)
+    ops = [begin, *(_op(lake, step, pool) for step in chain)]
+    nodes = [
+        dg.NodeInvocation(op.name, alias) for op, alias in zip(ops, ["begin", *(s.name for s in chain)], strict=True)
+    ]
     graph = dg.GraphDefinition(
         name=name,
-        node_defs=[begin, *(_op(step, pool) for step in chain)],
-        dependencies={after: {"after": dg.DependencyDefinition(before, "done")} for before, after in pairwise(order)},
+        node_defs=ops,
+        dependencies={nodes[0]: {}}
+        | {after: {"after": dg.DependencyDefinition(str(before.alias), "done")} for before, after in pairwise(nodes)},
         input_mappings=[
-            dg.InputMapping(graph_input_name=source, mapped_node_name=begin.name, mapped_node_input_name=source)
+            dg.InputMapping(graph_input_name=source, mapped_node_name="begin", mapped_node_input_name=source)
             for source in outside
         ],
         output_mappings=[
             dg.OutputMapping(graph_output_name=out, mapped_node_name=step.name, mapped_node_output_name=out)
             for step in chain
-            for out in _results(step)
+            for out in _results(lake, step)
         ],
     )
     return dg.AssetsDefinition.from_graph(
         graph,
-        keys_by_input_name={source: dg.AssetKey(source) for source in outside},
-        keys_by_output_name={product.name: dg.AssetKey(product.name) for product in products},
-        internal_asset_deps={p.name: {dg.AssetKey(source) for source in p.made_from} for p in products},
-        partitions_def=TOPIC_PARTITIONS,
+        keys_by_input_name={source: asset_key(lake, source) for source in outside},
+        keys_by_output_name={product.name: asset_key(lake, product.name) for product in products},
+        internal_asset_deps={p.name: {asset_key(lake, source) for source in p.made_from} for p in products},
+        partitions_def=topic_partitions(lake),
         backfill_policy=dg.BackfillPolicy.single_run(),
-        group_name=group,
+        group_name=name,
         descriptions_by_output_name={p.name: p.description for p in products},
         metadata_by_output_name={p.name: {"dagster/column_schema": table_schema(p.table)} for p in products},
         tags_by_output_name={p.name: {f"dagster/kind/{kind}": "" for kind in p.kinds} for p in products},
         can_subset=True,
-        check_specs=[check_spec(definition) for step in chain for definition in step.checks],
+        check_specs=[check_spec(lake, definition) for step in chain for definition in step.checks],
     )
 
 
-def _results(step: Step) -> list[str]:
+def _results(lake: RegisteredLake, step: Step) -> list[str]:
     """Names of an op's outputs that Dagster may select: its asset, and its checks as Dagster names them."""
     assets = [step.product.name] if step.product is not None else []
-    return assets + [check_spec(definition).get_python_identifier() for definition in step.checks]
+    return assets + [check_spec(lake, definition).get_python_identifier() for definition in step.checks]
 
 
-def _begin_op(name: str, sources: Sequence[str]) -> dg.OpDefinition:
+def _begin_op(name: str, of: RegisteredLake, sources: Sequence[str]) -> dg.OpDefinition:
     ins = {source: dg.In(dg.Nothing) for source in sources}
 
-    @dg.op(name=name, description="Find the lake of this run.", ins=ins, out={"done": dg.Out(dg.Nothing)})
+    @dg.op(
+        name=name,
+        description="Name the lake of this run, and its clock.",
+        ins=ins,
+        out={"done": dg.Out(dg.Nothing)},
+    )
     def begin(
         context: dg.AssetExecutionContext,
         lake: LakeResource,
         launcher: JobLauncher,
         listener: dg.ResourceParam[RunListener],
     ) -> None:
-        run = _begin(context, lake, launcher, listener)
+        run = _begin(of, context, lake, launcher, listener)
         keys = "every topic partition" if run.keys is None else ", ".join(run.keys)
         engine = context.run.tags.get(ENGINE_TAG)
         if engine is None:  # a run that is recorded has it
@@ -291,11 +304,17 @@ def _begin_op(name: str, sources: Sequence[str]) -> dg.OpDefinition:
     return begin
 
 
-def _op(step: Step, pool: str | None) -> dg.OpDefinition:
+def _op(of: RegisteredLake, step: Step, pool: str | None) -> dg.OpDefinition:
     # The next step waits for `done`; the asset's own output is left out if the asset did not change.
-    outs = {"done": dg.Out(dg.Nothing), **{name: dg.Out(dg.Nothing, is_required=False) for name in _results(step)}}
+    outs = {"done": dg.Out(dg.Nothing), **{name: dg.Out(dg.Nothing, is_required=False) for name in _results(of, step)}}
 
-    @dg.op(name=step.name, description=step.work.__doc__, ins={"after": dg.In(dg.Nothing)}, out=outs, pool=pool)
+    @dg.op(
+        name=name_in_lake(of, step.name),
+        description=step.work.__doc__,
+        ins={"after": dg.In(dg.Nothing)},
+        out=outs,
+        pool=pool,
+    )
     def compute(
         context: dg.AssetExecutionContext,
         lake: LakeResource,
@@ -304,15 +323,15 @@ def _op(step: Step, pool: str | None) -> dg.OpDefinition:
     ) -> Iterator[dg.Output[None] | dg.AssetCheckResult]:
         selected = context.op_execution_context.selected_output_names
         if selected - {"done"}:  # otherwise this step is only between selected ones
-            run = _begin(context, lake, launcher, listener)
+            run = _begin(of, context, lake, launcher, listener)
             done = _attempt(step, run, context.instance)
             if done.state is not None:
-                register(context.instance, (log.topic_partition for log in done.state.logs))
+                register(context.instance, of, (log.topic_partition for log in done.state.logs))
             if step.product is not None and step.product.name in selected:
-                yield from _tell(context, step.product, run, done)
+                yield from _tell(of, context, step.product, run, done)
             for answer in done.answers:
                 listener.answered(answer)
-                yield check_result(answer)
+                yield check_result(of, answer)
         if "done" in selected:
             yield dg.Output(None, "done")
 
@@ -320,23 +339,24 @@ def _op(step: Step, pool: str | None) -> dg.OpDefinition:
 
 
 def _begin(
-    context: dg.AssetExecutionContext, resource: LakeResource, launcher: JobLauncher, listener: RunListener
+    lake: RegisteredLake,
+    context: dg.AssetExecutionContext,
+    resource: LakeResource,
+    launcher: JobLauncher,
+    listener: RunListener,
 ) -> Run:
     settings = resource.settings()
     backfilled = chosen_keys(context)
     keys = backfilled or tuple(settings.logs) or None
-    try:
-        lake = settings.find(context.run.tags.get(LAKE_TAG), keys)
-    except UsageError as error:
-        listener.failed(error)
-        raise dg.Failure(str(error), allow_retries=False) from error
     record = context.instance.get_run_record_by_id(context.run.run_id)
     if record is None:
         raise dg.Failure(f"The run {context.run.run_id} is not known to its own instance.")
     as_of_ms = int(record.create_timestamp.timestamp() * 1000) if settings.as_of_ms < 0 else settings.as_of_ms
     is_backfill = backfilled is not None
-    publishes = dg.AssetKey(check_definitions.RECORDS) in context.selected_asset_keys
-    return Run(context.run.run_id, lake, as_of_ms, keys, is_backfill, settings, launcher, listener, publishes=publishes)
+    publishes = asset_key(lake, check_definitions.RECORDS) in context.selected_asset_keys
+    return Run(
+        context.run.run_id, lake.path, as_of_ms, keys, is_backfill, settings, launcher, listener, publishes=publishes
+    )
 
 
 def _attempt(step: Step, run: Run, instance: dg.DagsterInstance) -> StepResult:
@@ -358,14 +378,16 @@ def _attempt(step: Step, run: Run, instance: dg.DagsterInstance) -> StepResult:
         raise
 
 
-def _tell(context: dg.AssetExecutionContext, product: Product, run: Run, done: StepResult) -> Iterator[dg.Output[None]]:
+def _tell(
+    lake: RegisteredLake, context: dg.AssetExecutionContext, product: Product, run: Run, done: StepResult
+) -> Iterator[dg.Output[None]]:
     """Materializations: of each chosen key, or of each key that changed."""
-    asset_key = dg.AssetKey(product.name)
+    key_of_asset = asset_key(lake, product.name)
     state = done.state or run.state()
     by_key = {log.topic_partition: log for log in state.logs}
     changes = done.changes
     for observation in done.observations:
-        context.log_event(asset_observation(observation))
+        context.log_event(asset_observation(lake, observation))
     if context.has_partition_key or context.has_partition_key_range:
         missing = sorted(set(context.partition_keys) - by_key.keys())
         if missing:
@@ -373,19 +395,19 @@ def _tell(context: dg.AssetExecutionContext, product: Product, run: Run, done: S
         for key in context.partition_keys:
             log = by_key[key]
             metadata = {**product.metadata(log, changes.get(log.log), run.as_of_ms), **product.pictures(log)}
-            context.add_asset_metadata(as_metadata(metadata), asset_key, key)
+            context.add_asset_metadata(as_metadata(metadata), key_of_asset, key)
         yield dg.Output(None, product.name)
         return
     changed = [log for log in state.logs if log.log in changes]
     if len(changed) <= MANY_KEYS:
         for log in changed:
             shown = as_metadata({**product.metadata(log, changes[log.log], run.as_of_ms), **product.pictures(log)})
-            context.log_event(dg.AssetMaterialization(asset_key, partition=log.topic_partition, metadata=shown))
+            context.log_event(dg.AssetMaterialization(key_of_asset, partition=log.topic_partition, metadata=shown))
         return
     summary = reporting.summary_metadata(run.lake, (changes[log.log] for log in changed))
     what = (
         f"{len(changed):,} topic partitions changed in this run. The event of each of them follows, without pictures."
     )
-    context.log_event(asset_observation(Observation(product.name, summary, what)))
+    context.log_event(asset_observation(lake, Observation(product.name, summary, what)))
     events = [KeyEvent(log.topic_partition, product.metadata(log, changes[log.log], run.as_of_ms)) for log in changed]
-    log_materializations(context, asset_key, events)
+    log_materializations(context, key_of_asset, events)

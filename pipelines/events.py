@@ -8,8 +8,10 @@ from typing import Any
 import dagster as dg
 
 from logcore.logs.model.findings import Severity
+from pipelines.catalog.names import asset_key
 from pipelines.metadata.values import JsonValue, MarkdownValue, Metadata, Observation, PathValue, TableValue, Value
 from pipelines.run.check_definitions import CheckAnswer, CheckDefinition
+from spark_jobs.lake.view.registered_lakes import RegisteredLake
 from spark_jobs.lake.view.shown_tables import columns_of
 
 FAILING, UNANSWERED, WHAT_TO_DO, NOTES = "failing", "nothing to look at yet", "what to do", "notes"
@@ -21,12 +23,14 @@ def as_metadata(metadata: Metadata) -> dict[str, Any]:
     return {name: _metadata_value(value) for name, value in metadata.items()}
 
 
-def check_spec(definition: CheckDefinition) -> dg.AssetCheckSpec:
+def check_spec(lake: RegisteredLake, definition: CheckDefinition) -> dg.AssetCheckSpec:
     """The check for Dagster. No check stops a run: problems of one log must not delay the others."""
-    return dg.AssetCheckSpec(definition.name, asset=definition.asset, description=definition.description)
+    return dg.AssetCheckSpec(
+        definition.name, asset=asset_key(lake, definition.asset), description=definition.description
+    )
 
 
-def check_result(answer: CheckAnswer) -> dg.AssetCheckResult:
+def check_result(lake: RegisteredLake, answer: CheckAnswer) -> dg.AssetCheckResult:
     """The answer to a check as Dagster's result."""
     facts: dict[str, Any] = {}
     if answer.is_unanswered:
@@ -39,7 +43,7 @@ def check_result(answer: CheckAnswer) -> dg.AssetCheckResult:
     is_error = answer.severity is Severity.ERROR
     return dg.AssetCheckResult(
         passed=answer.passed,
-        asset_key=answer.asset,
+        asset_key=asset_key(lake, answer.asset),
         check_name=answer.name,
         severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
         description=answer.description,
@@ -47,10 +51,12 @@ def check_result(answer: CheckAnswer) -> dg.AssetCheckResult:
     )
 
 
-def asset_observation(observation: Observation) -> dg.AssetObservation:
+def asset_observation(lake: RegisteredLake, observation: Observation) -> dg.AssetObservation:
     """The observation as Dagster's event."""
     return dg.AssetObservation(
-        observation.asset, description=observation.description, metadata=as_metadata(observation.metadata)
+        asset_key(lake, observation.asset),
+        description=observation.description,
+        metadata=as_metadata(observation.metadata),
     )
 
 

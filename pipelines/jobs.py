@@ -1,35 +1,41 @@
-"""The two jobs, ingestion and maintenance, and the run configuration that names their lake."""
+"""The jobs of a lake, ingestion and maintenance, and the configuration of their runs."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import dagster as dg
 
+from pipelines.catalog.names import asset_key, name_in_lake, tags_of
 from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
+from spark_jobs.lake.view.registered_lakes import RegisteredLake
 
-loglake = dg.define_asset_job(
-    INTAKE_JOB,
-    selection=dg.AssetSelection.assets("archived_segments", "validated_segments", "records"),
-    description="Archives what is new of every source, validates and publishes it. Without configuration: all that the "
+_DESCRIPTIONS = {
+    INTAKE_JOB: "Archives what is new of every source, validates and publishes it. Without configuration: all that the "
     "registration of the lake names. A run that finds nothing new changes nothing.",
-    executor_def=dg.in_process_executor,
-)
-maintenance = dg.define_asset_job(
-    MAINTENANCE_JOB,
-    selection=dg.AssetSelection.assets(
-        "retained_log", "compacted_log", "tidy_archive", "rebuilt_indexes", "optimized_tables"
-    ),
-    description="Retention, compaction, deletion, merging and indexes of the archive, by the lake's policies; then "
-    "optimization of the tables. Only a plan unless `apply`.",
-    executor_def=dg.in_process_executor,
-)
-JOBS = [loglake, maintenance]
+    MAINTENANCE_JOB: "Retention, compaction, deletion, merging and indexes of the archive, by the lake's policies; "
+    "then optimization of the tables. Only a plan unless `apply`.",
+}
+
+
+def build_job(lake: RegisteredLake, job: str, assets: Collection[str]) -> Any:
+    """A job of a lake.
+
+    Args:
+        job: ``intake`` or ``maintenance``.
+        assets: The assets that it makes.
+    """
+    return dg.define_asset_job(
+        name_in_lake(lake, job),
+        selection=dg.AssetSelection.assets(*(asset_key(lake, asset) for asset in assets)),
+        description=_DESCRIPTIONS[job],
+        executor_def=dg.in_process_executor,
+        run_tags=tags_of(lake),
+    )
 
 
 def run_config(**settings: Any) -> dict[str, Any]:
-    """Build run configuration with the lake of a run and other settings of
-    :class:`pipelines.resources.LakeResource`.
-    """
+    """Build run configuration with settings of :class:`pipelines.resources.LakeResource`."""
     said = {name: value for name, value in settings.items() if value not in (None, "", [], ())}
     return {"resources": {"lake": {"config": said}}}

@@ -9,34 +9,48 @@ from typing import Any
 import dagster as dg
 
 from logcore.logs.model.findings import Severity
+from pipelines.catalog.names import asset_key, name_in_lake, tags_of
 from pipelines.events import check_result
-from pipelines.resources import LAKE_TAG, JobLauncher, LakeResource
+from pipelines.resources import JobLauncher, LakeResource
 from pipelines.run.check_definitions import LAKE_VERIFIED, CheckAnswer, Failure
 from spark_jobs.contracts import JobReport, VerifyConfig
 from spark_jobs.lake.errors import JobError, UsageError
-from spark_jobs.lake.view.registered_lakes import lake_name
+from spark_jobs.lake.view.registered_lakes import RegisteredLake, lake_name
 
 VERIFICATION_JOB = "verification"
 PARTS = 7
 """One part per night of a week."""
 
 
-@dg.asset_check(asset=LAKE_VERIFIED.asset, name=LAKE_VERIFIED.name, description=LAKE_VERIFIED.description)
-def lake_verified(
-    context: dg.AssetCheckExecutionContext, lake: LakeResource, launcher: JobLauncher
-) -> dg.AssetCheckResult:
-    """Verify one part of the lake of this run."""
-    record = context.instance.get_run_record_by_id(context.run.run_id)
-    try:
-        path = lake.settings().find(context.run.tags.get(LAKE_TAG), None)
+def build_verification(of: RegisteredLake) -> tuple[dg.AssetChecksDefinition, Any]:
+    """The check of a lake and the job that runs it."""
+
+    @dg.asset_check(
+        asset=asset_key(of, LAKE_VERIFIED.asset), name=LAKE_VERIFIED.name, description=LAKE_VERIFIED.description
+    )
+    def lake_verified(
+        context: dg.AssetCheckExecutionContext, lake: LakeResource, launcher: JobLauncher
+    ) -> dg.AssetCheckResult:
+        """Verify one part of the lake."""
+        record = context.instance.get_run_record_by_id(context.run.run_id)
         as_of_ms = (
             lake.as_of_ms if record is None or lake.as_of_ms >= 0 else int(record.create_timestamp.timestamp() * 1000)
         )
         part = lake.verified_part or part_of(datetime.fromtimestamp(as_of_ms / 1000, UTC))
-        report = launcher.run(VerifyConfig(path, context.run.run_id, as_of_ms, part, PARTS))
-    except (JobError, UsageError) as error:
-        raise dg.Failure(str(error), allow_retries=False) from error
-    return check_result(answer(path, report))
+        try:
+            report = launcher.run(VerifyConfig(of.path, context.run.run_id, as_of_ms, part, PARTS))
+        except (JobError, UsageError) as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
+        return check_result(of, answer(of.path, report))
+
+    job = dg.define_asset_job(
+        name_in_lake(of, VERIFICATION_JOB),
+        selection=dg.AssetSelection.checks(lake_verified),
+        description="Verifies a part of the lake from its own bytes. Without configuration the part of today.",
+        executor_def=dg.in_process_executor,
+        run_tags=tags_of(of),
+    )
+    return lake_verified, job
 
 
 def part_of(moment: datetime) -> int:
@@ -72,11 +86,3 @@ def _offsets(start: Any, end: Any) -> str:
     if start is None:
         return ""
     return str(start) if end is None else f"{start}..{end}"
-
-
-verification = dg.define_asset_job(
-    VERIFICATION_JOB,
-    selection=dg.AssetSelection.checks(lake_verified),
-    description="Verifies a part of a lake from its own bytes. Without configuration the part of today.",
-    executor_def=dg.in_process_executor,
-)

@@ -14,8 +14,6 @@ from pipelines.run.settings import MAX_BYTES_PER_ROUND, MAX_TASKS_PER_ROUND, Run
 from spark_jobs import launch
 from spark_jobs.contracts import JobConfig, JobReport
 
-LAKE_TAG = "loglake/lake"
-"""Run tag that names the lake where run configuration does not."""
 ENGINE_TAG = "loglake/engine"
 """Run tag: what runs the tasks, and why."""
 
@@ -36,15 +34,12 @@ class JobLauncher(dg.ConfigurableResource):  # type: ignore[type-arg]
 
 
 class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """Which lake a run works on, and how.
+    """How a run works on its lake, which its assets name.
 
     All fields are optional. A run without ``sources`` reads the sources that are registered for its lake in the
-    operator's home, never those that only the lake itself names. A run without ``lake`` works on the lake that has its
-    partition keys, or on the only lake.
+    operator's home, never those that only the lake itself names.
     """
 
-    lake: str = Field(default="", description="Directory or URL of the lake, or the name of a registered one")
-    home: str = Field(default="", description="Where lakes are registered; default: LOGLAKE_HOME, else ./.loglake")
     sources: list[str] = Field(default=[], description="Log directories, partition directories or .log files to ingest")
     topics: list[str] = Field(default=[], description="Only topics that match one of these globs")
     partitions: list[int] = Field(default=[], description="Only these partition numbers")

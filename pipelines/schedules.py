@@ -1,78 +1,91 @@
-"""The schedules: maintenance and verification every night, and the intake of lakes whose policies state an interval.
+"""The schedules of a lake: maintenance and verification every night, and the intake if its policies state an interval.
 
-What they do with a lake is in the section `lake` of its policies file. A lake whose policies cannot be used is named in
-the log of the tick and left out; the other lakes go on.
+What they do is in the section `lake` of the lake's policies file, which is read at each tick. If it cannot be used, the
+tick is skipped with the reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import dagster as dg
 
-from pipelines.jobs import loglake, maintenance, run_config
-from pipelines.nightly_verification import part_of, verification
-from pipelines.resources import LAKE_TAG
+from pipelines.catalog.names import name_in_lake
+from pipelines.jobs import run_config
+from pipelines.nightly_verification import VERIFICATION_JOB, part_of
+from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
 from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake.view.registered_lakes import RegisteredLake, home_folder, read_home
+from spark_jobs.lake.view.registered_lakes import RegisteredLake, read_registered
 
-NO_LAKE = "There is no usable lake: none is registered in the operator's home, or all are left out."
 _MINUTE_MS = 60_000
 
-
-@dg.schedule(
-    job=maintenance,
-    cron_schedule="0 3 * * *",
-    execution_timezone="UTC",
-    description="Every night at 03:00 UTC, one run for each lake that is registered in the operator's home. A dry run, "
-    "unless the policies of the lake say `nightly: apply`; and even then only topics with a policy are changed. No "
-    "file inside a lake can change this.",
-)
-def nightly_maintenance(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
-    """Return one run request for each lake. An unusable lake is named in the log and left out."""
-    day = context.scheduled_execution_time.strftime("%Y-%m-%d")
-    return [
-        _request(lake, day, apply=lake.policy.nightly == "apply")
-        for lake in _lakes(context)
-        if lake.policy.nightly != "off"
-    ] or dg.SkipReason(NO_LAKE)
+Tick = dg.RunRequest | dg.SkipReason
 
 
-@dg.schedule(
-    job=verification,
-    cron_schedule="0 4 * * *",
-    execution_timezone="UTC",
-    description="Every night at 04:00 UTC a seventh of each lake that is registered in the operator's home is "
-    "verified from its own bytes, so that each lake is verified once a week. Only reads. `verify: off` in the policies "
-    "of a lake leaves it out.",
-)
-def nightly_verification(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
-    """One run request for each lake."""
-    night = context.scheduled_execution_time
-    return [
-        _request(lake, f"verification {night:%Y-%m-%d}", verified_part=part_of(night))
-        for lake in _lakes(context)
-        if lake.policy.verify != "off"
-    ] or dg.SkipReason(NO_LAKE)
+def build_schedules(lake: RegisteredLake) -> list[dg.ScheduleDefinition]:
+    """The schedules of a lake."""
 
+    @dg.schedule(
+        name=name_in_lake(lake, "nightly_maintenance"),
+        job_name=name_in_lake(lake, MAINTENANCE_JOB),
+        cron_schedule="0 3 * * *",
+        execution_timezone="UTC",
+        description="Every night at 03:00 UTC. A dry run, unless the policies of the lake say `nightly: apply`; and "
+        "even then only topics with a policy are changed. No file inside a lake can change this.",
+    )
+    def nightly_maintenance(context: dg.ScheduleEvaluationContext) -> Tick:
+        """One run request, unless the policies say `nightly: off`."""
 
-@dg.schedule(
-    job=loglake,
-    cron_schedule="* * * * *",
-    execution_timezone="UTC",
-    default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Reads the sources of each registered lake whose policies state an interval, for instance "
-    "`ingest: every 5 min`. It is on: without such a policy it starts nothing.",
-)
-def timed_intake(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
-    """One run request for each lake whose interval ends at this minute."""
-    minute_ms = int(context.scheduled_execution_time.timestamp()) // 60 * _MINUTE_MS
-    return [
-        _request(lake, f"intake {minute_ms // _MINUTE_MS}", at_once=False)
-        for lake in _lakes(context)
-        if isinstance(interval_ms := lake.policy.ingest, int) and _is_due(interval_ms, minute_ms)
-    ] or dg.SkipReason("No lake is due: its policies state an interval with `ingest: every ...`.")
+        def request(now: RegisteredLake) -> Tick:
+            if now.policy.nightly == "off":
+                return dg.SkipReason("The policies of the lake say `nightly: off`.")
+            day = context.scheduled_execution_time.strftime("%Y-%m-%d")
+            return _request(now, day, apply=now.policy.nightly == "apply")
+
+        return _if_usable(lake, request)
+
+    @dg.schedule(
+        name=name_in_lake(lake, "nightly_verification"),
+        job_name=name_in_lake(lake, VERIFICATION_JOB),
+        cron_schedule="0 4 * * *",
+        execution_timezone="UTC",
+        description="Every night at 04:00 UTC a seventh of the lake is verified from its own bytes, so that it is "
+        "verified once a week. Only reads. `verify: off` in the policies of the lake turns it off.",
+    )
+    def nightly_verification(context: dg.ScheduleEvaluationContext) -> Tick:
+        """One run request, unless the policies say `verify: off`."""
+
+        def request(now: RegisteredLake) -> Tick:
+            if now.policy.verify == "off":
+                return dg.SkipReason("The policies of the lake say `verify: off`.")
+            night = context.scheduled_execution_time
+            return _request(now, f"verification {night:%Y-%m-%d}", verified_part=part_of(night))
+
+        return _if_usable(lake, request)
+
+    @dg.schedule(
+        name=name_in_lake(lake, "timed_intake"),
+        job_name=name_in_lake(lake, INTAKE_JOB),
+        cron_schedule="* * * * *",
+        execution_timezone="UTC",
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="Reads the sources of the lake if its policies state an interval, for instance "
+        "`ingest: every 5 min`. It is on: without such a policy it starts nothing.",
+    )
+    def timed_intake(context: dg.ScheduleEvaluationContext) -> Tick:
+        """One run request if the interval ends at this minute."""
+        minute_ms = int(context.scheduled_execution_time.timestamp()) // 60 * _MINUTE_MS
+
+        def request(now: RegisteredLake) -> Tick:
+            interval_ms = now.policy.ingest
+            if isinstance(interval_ms, int) and _is_due(interval_ms, minute_ms):
+                return _request(now, f"intake {minute_ms // _MINUTE_MS}", at_once=False)
+            return dg.SkipReason("The lake is not due: its policies state an interval with `ingest: every ...`.")
+
+        return _if_usable(lake, request)
+
+    return [nightly_maintenance, nightly_verification, timed_intake]
 
 
 def _is_due(interval_ms: int, minute_ms: int) -> bool:
@@ -81,24 +94,17 @@ def _is_due(interval_ms: int, minute_ms: int) -> bool:
 
 
 def _request(lake: RegisteredLake, what: str, **settings: Any) -> dg.RunRequest:
-    config = run_config(lake=lake.path, **settings)
+    config = run_config(**settings)
     if (engine := lake.policy.engine) != "auto":
         config["resources"]["launcher"] = {"config": {"engine": engine}}
-    return dg.RunRequest(run_key=f"{lake.key} {what}", run_config=config, tags={LAKE_TAG: lake.key})
+    return dg.RunRequest(run_key=f"{lake.key} {what}", run_config=config)
 
 
-def _lakes(context: dg.ScheduleEvaluationContext) -> Iterator[RegisteredLake]:
-    """Registered lakes that exist and whose policies can be used; the others are named in the log."""
-    home = read_home(home_folder())
-    for problem in home.broken:
-        context.log.warning(f"A lake is left out: {problem}")
-    for lake in home.lakes:
-        if not lake.is_there:
-            context.log.warning(f"The lake {lake.path} is left out: there is no such directory.")
-            continue
-        try:
-            lake.check_policies()
-        except UsageError as error:
-            context.log.warning(f"The lake {lake.path} is left out: {error}")
-        else:
-            yield lake
+def _if_usable(lake: RegisteredLake, request: Callable[[RegisteredLake], Tick]) -> Tick:
+    """What a tick requests for the lake as it is registered now; why it is left out if it cannot be used."""
+    if not lake.is_there:
+        return dg.SkipReason(f"The lake {lake.path} is left out: there is no such directory.")
+    try:
+        return request(read_registered(lake.path))
+    except UsageError as error:
+        return dg.SkipReason(f"The lake {lake.path} is left out: {error}")

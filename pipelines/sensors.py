@@ -20,11 +20,12 @@ from typing import Any
 
 import dagster as dg
 
-from pipelines.jobs import loglake, run_config
-from pipelines.resources import LAKE_TAG
+from pipelines.catalog.names import name_in_lake
+from pipelines.jobs import run_config
+from pipelines.run.chains import INTAKE_JOB
 from pipelines.run.source_listing import SourceState, source_state
 from spark_jobs.lake.errors import JobError, UsageError
-from spark_jobs.lake.view.registered_lakes import RegisteredLake, home_folder, lake_key, read_home, read_registered
+from spark_jobs.lake.view.registered_lakes import RegisteredLake, lake_key, read_registered
 
 RETRY_MS = 60_000
 """Time from a failed run to the next request for the same change; twice as long after each further failure."""
@@ -61,26 +62,28 @@ class Handled:
     requested: Requested | None = None
 
 
-@dg.sensor(
-    job=loglake,
-    minimum_interval_seconds=60,
-    default_status=dg.DefaultSensorStatus.STOPPED,
-    description="Finds new logs, closed segments and growth at the sources that are registered for each lake in the "
-    "operator's home; one run for each lake that has some. Off until it is switched on.",
-)
-def new_segments(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-    """Return at most one run request per lake."""
-    home = read_home(home_folder())
-    for problem in home.broken:
-        context.log.warning(f"A lake is not examined: {problem}")
-    now_ms = time.time_ns() // 1_000_000
+def build_sensor(lake: RegisteredLake) -> dg.SensorDefinition:
+    """The sensor of a lake."""
 
-    def status(run_key: str) -> dg.DagsterRunStatus | None:
-        runs = context.instance.get_runs(dg.RunsFilter(tags={"dagster/run_key": run_key}), limit=1)
-        return runs[0].status if runs else None
+    @dg.sensor(
+        name=name_in_lake(lake, "new_segments"),
+        job_name=name_in_lake(lake, INTAKE_JOB),
+        minimum_interval_seconds=60,
+        default_status=dg.DefaultSensorStatus.STOPPED,
+        description="Finds new logs, closed segments and growth at the sources that are registered for the lake in "
+        "the operator's home, and requests a run. Off until it is switched on.",
+    )
+    def new_segments(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        """Return at most one run request."""
+        now_ms = time.time_ns() // 1_000_000
 
-    lakes = tuple(lake.path for lake in home.lakes)
-    return look(lakes, context.cursor, now_ms, status, context.log.warning)
+        def status(run_key: str) -> dg.DagsterRunStatus | None:
+            runs = context.instance.get_runs(dg.RunsFilter(tags={"dagster/run_key": run_key}), limit=1)
+            return runs[0].status if runs else None
+
+        return look((lake.path,), context.cursor, now_ms, status, context.log.warning)
+
+    return new_segments
 
 
 def look(
@@ -124,7 +127,7 @@ def look(
         after[key] = _next(key, settled, source_state(sources), now_ms, delay_ms)
         asked = after[key].requested
         if asked is not None and asked != before.requested:
-            requests.append(_request(path, asked))
+            requests.append(dg.RunRequest(run_key=asked.key, run_config=run_config(at_once=False)))
     if not examined:
         return dg.SkipReason(
             "No lake of this home has a readable source; loglake run PATH... --lake LAKE registers one."
@@ -184,14 +187,6 @@ def _next(key: str, lake: Handled, state: SourceState, now_ms: int, delay_ms: in
     if state.everything != lake.everything and lake.due_ms is None:
         return replace(lake, due_ms=now_ms + delay_ms)
     return lake
-
-
-def _request(lake: str, requested: Requested) -> dg.RunRequest:
-    return dg.RunRequest(
-        run_key=requested.key,
-        run_config=run_config(lake=lake, at_once=False),
-        tags={LAKE_TAG: lake_key(lake)},
-    )
 
 
 def _read_cursor(cursor: str | None) -> dict[str, Handled]:

@@ -114,13 +114,19 @@ def open_lake(lake: str, purpose: str) -> Iterator[None]:
         yield
 
 
-def register(lake: str, intake: Intake) -> None:
-    """Register a lake in the operator's home with what was taken into it, for later runs.
+def register(lake: str, intake: Intake | None = None) -> None:
+    """Register a lake in the operator's home, so that pages show it.
+
+    Args:
+        intake: what was taken into it, for later runs; None: a registered lake stays as it is.
 
     Raises:
         UsageError: its registration cannot be used.
     """
-    registry.remember(lake, intake)
+    if intake is None:
+        registry.register(lake)
+    else:
+        registry.remember(lake, intake)
 
 
 def engine_and_reason(engine: str | None = None) -> str:

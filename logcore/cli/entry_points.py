@@ -3,6 +3,7 @@
     group                  an entry point is
     loglake.commands       a command: an object with `add_parser(subparsers)`
     loglake.lake_verify    `verify LAKE`: a function from the parsed arguments to the exit code
+    loglake.lake_upgrade   `upgrade LAKE`: a function from the lake to a line for each thing that it did
     loglake.snappy_java    a function that loads snappy-java's native library (`logcore.records.snappy_encoder`)
 
 One wheel contains all our packages, and the dependencies of these entry points are its extra `lake`. A plain
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 COMMANDS = "loglake.commands"
 LAKE_VERIFY = "loglake.lake_verify"
+LAKE_UPGRADE = "loglake.lake_upgrade"
 SNAPPY_JAVA = "loglake.snappy_java"
 EXTRA = "lake"
 ADVICE = (

@@ -42,6 +42,7 @@ JOINED = {
     "run": "the main job: ingest, validate, publish, checks",
     "watch": "the same whenever a source has grown, until it is stopped",
     "demo": "the bundled samples become tables",
+    "ui": "Dagster's pages of all registered lakes",
     "lineage": "from a row of a table to its bytes; from a table's version to its segments",
     "repair": "repair frontiers, tables and archived files of a lake",
     "config": "check a policies file",

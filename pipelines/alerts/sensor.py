@@ -22,7 +22,7 @@ from typing import Any
 import dagster as dg
 
 from pipelines.alerts.webhook import NotDelivered, post
-from pipelines.resources import LAKE_TAG
+from pipelines.catalog.names import name_in_lake, tags_of
 from pipelines.run.chains import INTAKE_JOB
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.view.alarms import Problem, problems_of
@@ -81,7 +81,7 @@ def alerts(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         records = instance.get_run_records(
             dg.RunsFilter(
                 statuses=[dg.DagsterRunStatus.FAILURE],
-                tags={LAKE_TAG: lake.key},
+                tags=tags_of(lake),
                 updated_after=datetime.fromtimestamp(after_ms / 1000, UTC),
             ),
             limit=MOST_SHOWN,
@@ -90,7 +90,7 @@ def alerts(context: dg.SensorEvaluationContext) -> dg.SkipReason:
 
     def last_intake(lake: RegisteredLake) -> int | None:
         records = instance.get_run_records(
-            dg.RunsFilter(job_name=INTAKE_JOB, statuses=[dg.DagsterRunStatus.SUCCESS], tags={LAKE_TAG: lake.key}),
+            dg.RunsFilter(job_name=name_in_lake(lake, INTAKE_JOB), statuses=[dg.DagsterRunStatus.SUCCESS]),
             limit=1,
         )
         return int((records[0].end_time or 0) * 1000) if records else None

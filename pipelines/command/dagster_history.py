@@ -10,15 +10,16 @@ from typing import Any
 import dagster as dg
 
 from logcore.exit_codes import ExitCode
-from pipelines.command.instance import end_dead_runs, open_instance, process_tags
+from pipelines.catalog.names import name_in_lake
+from pipelines.command.instance import end_dead_runs, open_instance, process_tags, runs_of_location
 from pipelines.definitions import build_definitions
 from pipelines.event_log.transactions import few_transactions
 from pipelines.jobs import run_config
-from pipelines.resources import ENGINE_TAG, LAKE_TAG
+from pipelines.resources import ENGINE_TAG
 from pipelines.run.direct import FinishedSteps
 from pipelines.run.listener import RunFailure
 from spark_jobs import launch
-from spark_jobs.lake.view.registered_lakes import lake_key, lake_path
+from spark_jobs.lake.view.registered_lakes import lake_path, read_registered
 
 
 @dataclass(slots=True)
@@ -30,19 +31,30 @@ class DagsterHistory:
     """
 
     instance: dg.DagsterInstance
-    _definitions: dg.Definitions = field(init=False)
+    _jobs: dict[str, dg.Definitions] = field(default_factory=dict)
+    """By path of the lake."""
 
     def __post_init__(self) -> None:
         _quiet()
-        # No pools: a run of one lake must not wait for one of another that hangs. The lease limits each lake to one
-        # run.
-        self._definitions = build_definitions(None, {"console": _silent}, pool=None)
         end_dead_runs(self.instance)
 
     @classmethod
     def open(cls, folder: str) -> DagsterHistory:
         """Open the history in this folder, which has its ``dagster.yaml``."""
         return cls(open_instance(folder))
+
+    def prepare(self, lake: str) -> dg.Definitions:
+        """Build the definitions of a lake, once; a run of it can then be recorded sooner.
+
+        Args:
+            lake: Path or address of a registered lake.
+        """
+        path = lake_path(lake)
+        if path not in self._jobs:
+            # No pools: a run of one lake must not wait for one of another that hangs. The lease limits each lake to
+            # one run.
+            self._jobs[path] = build_definitions([read_registered(path)], None, {"console": _silent}, pool=None)
+        return self._jobs[path]
 
     def close(self) -> None:
         """Close the instance."""
@@ -72,13 +84,14 @@ class DagsterHistory:
         Returns:
             Why the record is not complete; None: it is, or a step had failed.
         """
-        config = run_config(**{**settings, "lake": lake_path(lake), "as_of_ms": as_of_ms})
-        with few_transactions(self.instance.event_log_storage):
-            result = self._definitions.resolve_job_def(job).execute_in_process(
+        config = run_config(**{**settings, "as_of_ms": as_of_ms})
+        job_of_lake = self.prepare(lake).resolve_job_def(name_in_lake(read_registered(lake_path(lake)), job))
+        with few_transactions(self.instance.event_log_storage), runs_of_location(self.instance):
+            result = job_of_lake.execute_in_process(
                 instance=self.instance,
                 # Set explicitly, because otherwise Dagster adds a console logger of its own.
                 run_config={**config, "loggers": {"console": {}}},
-                tags={LAKE_TAG: lake_key(lake), ENGINE_TAG: launch.engine_and_reason(engine), **process_tags()},
+                tags={ENGINE_TAG: launch.engine_and_reason(engine), **process_tags()},
                 resources={"listener": finished},
                 run_id=run_id,
                 raise_on_error=False,

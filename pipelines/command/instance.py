@@ -9,13 +9,21 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
+from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 
+from pipelines.catalog.names import LOCATION, REPOSITORY
 from pipelines.command.history import prepare_history
 
-HOST_TAG, PROCESS_TAG = "loglake/host", "loglake/process"
+HOST_TAG, PROCESS_TAG = ".dagster/loglake-host", ".dagster/loglake-process"
+"""Dagster hides tags that begin so: they are for programs."""
+REPOSITORY_TAG = ".dagster/repository"
+"""Dagster's own tag, by which the page of a job finds its runs."""
 
 
 def open_instance(default_folder: str, lake: str | None = None) -> dg.DagsterInstance:
@@ -32,6 +40,26 @@ def open_instance(default_folder: str, lake: str | None = None) -> dg.DagsterIns
     folder = prepare_history(default_folder, lake)
     os.environ["DAGSTER_HOME"] = str(folder)
     return dg.DagsterInstance.from_config(str(folder))
+
+
+@contextmanager
+def runs_of_location(instance: dg.DagsterInstance) -> Iterator[None]:
+    """Let runs that are created inside the block belong to our code location, as those that Dagster's pages start.
+
+    The first page and the pages of jobs leave out other runs.
+    """
+    origin = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin(LOCATION), REPOSITORY)
+    create = instance.create_run_for_job
+
+    def create_run_for_job(job_def: dg.JobDefinition, tags: Mapping[str, str] | None = None, **more: Any) -> Any:
+        tags = {**(tags or {}), REPOSITORY_TAG: f"{REPOSITORY}@{LOCATION}"}
+        return create(job_def=job_def, tags=tags, remote_job_origin=RemoteJobOrigin(origin, job_def.name), **more)
+
+    instance.create_run_for_job = create_run_for_job  # type: ignore[assignment, method-assign]
+    try:
+        yield
+    finally:
+        del instance.create_run_for_job  # the method of the class again
 
 
 def process_tags() -> dict[str, str]:

@@ -72,6 +72,7 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
     settings = _settings(intake, logs, options)
     as_of_ms = options.now_ms if options.as_of is None else options.as_of
     with launch.open_lake(lake, "loglake run"):
+        launch.register(lake)
         if options.maintain and options.apply:
             start_workers(options.engine)
         nothing = _nothing_to_do(lake, settings, as_of_ms, instance) if options.replace is None else None
@@ -115,7 +116,7 @@ def watch(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[st
     """
     lake = registered_lakes.lake_path(options.lake)
     intake = registered_lakes.as_remembered(lake, _intake(options, numbers))
-    settings = RunSettings(lake=lake, **_given(_settings(intake, logs, options)))
+    settings = RunSettings(**_given(_settings(intake, logs, options)))
     return watch_lake(lake, settings, None if logs else intake, options.engine, options.interval)
 
 
@@ -124,7 +125,7 @@ def _nothing_to_do(lake: str, settings: dict[str, Any], as_of_ms: int, instance:
     recorded = recorded_answers(lake, instance)
     if recorded is None:
         return None
-    outcome = outcome_without_work(lake, RunSettings(lake=lake, **_given(settings)), as_of_ms)
+    outcome = outcome_without_work(lake, RunSettings(**_given(settings)), as_of_ms)
     if outcome is None or {answer.name: answer.recorded for answer in outcome.answers} != recorded:
         return None
     return outcome
@@ -151,7 +152,7 @@ def _outcomes(
     prepare_history(history, lake)
     start_workers(options.engine)
     engine = options.engine
-    with HistoryInBackground(lambda: open_dagster_history(history)) as in_background:
+    with HistoryInBackground(lambda: open_dagster_history(history, lake)) as in_background:
         runner = Runner(
             in_background, options.now_ms, EngineLauncher(engine, ProgressLines(sys.stderr)), engine, announcer()
         )

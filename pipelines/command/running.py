@@ -111,7 +111,7 @@ class Runner:
         # Compile the workers' kernels now, or warn that it is impossible.
         is_chosen(Work.DECODE)
         lake = lake_path(lake)
-        given = RunSettings(lake=lake, **{name: value for name, value in settings.items() if value is not None})
+        given = RunSettings(**{name: value for name, value in settings.items() if value is not None})
         as_of_ms = self.now_ms if given.as_of_ms < 0 else given.as_of_ms
         chain, run_id = CHAINS[job], str(uuid.uuid4())
         listener = CollectingListener(self.announce)
@@ -126,11 +126,18 @@ class Runner:
         return outcome if outcome.failure or problem is None else outcome.failed(problem)
 
 
-def open_dagster_history(folder: str) -> DagsterHistory:
-    """Load Dagster and open the history in this folder."""
+def open_dagster_history(folder: str, lake: str | None = None) -> DagsterHistory:
+    """Load Dagster and open the history in this folder.
+
+    Args:
+        lake: A registered lake whose runs will be recorded; None: that is not known yet.
+    """
     from pipelines.command.dagster_history import DagsterHistory
 
-    return DagsterHistory.open(folder)
+    history = DagsterHistory.open(folder)
+    if lake is not None:
+        history.prepare(lake)
+    return history
 
 
 def announcer() -> Announce | None:

@@ -77,7 +77,7 @@ class Watch:
         complain: Gets a line about an error.
         launcher: Starts the jobs.
         interval_s: Seconds from one look to the next.
-        intake: What to register after the first complete round; None: nothing.
+        intake: What to register with the lake after the first complete round; None: only the lake.
         ahead: Encloses the jobs of a round, so that they may begin tasks of one another early.
     """
 
@@ -91,6 +91,7 @@ class Watch:
     intake: Intake | None = None
     ahead: Callable[[], AbstractContextManager[None]] = nullcontext
     _clock_ms: int = 0
+    _is_registered: bool = False
     _seen: str | None = None
     _failures: int = 0
     _last_error: str | None = None
@@ -157,9 +158,9 @@ class Watch:
                     finished = run_steps(INTAKE, run, listener)
                 for error in finished.errors.values():
                     raise error
-                if self.intake is not None:
+                if not self._is_registered:
                     launch.register(self.lake, self.intake)
-                    self.intake = None
+                    self._is_registered = True
                 published = [report for report in listener.reports if report.job == "publish"]
                 records = sum(int(report.metrics.get("records") or 0) for report in published)
                 self._keep_up(records)
@@ -194,7 +195,7 @@ def watch_lake(lake: str, settings: RunSettings, intake: Intake | None, engine: 
     Args:
         lake: Absolute path or address of the lake.
         settings: The settings of each round.
-        intake: What to register after the first complete round; None: nothing.
+        intake: What to register with the lake after the first complete round; None: only the lake.
         engine: The engine of the jobs.
         interval_s: Seconds from one look to the next.
 

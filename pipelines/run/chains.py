@@ -31,6 +31,6 @@ MAINTENANCE = (
     Link("rebuild_indexes", steps.rebuild_indexes, "rebuilt_indexes"),
     Link("optimize", steps.optimize, "optimized_tables"),
 )
-INTAKE_JOB, MAINTENANCE_JOB = "loglake", "maintenance"
+INTAKE_JOB, MAINTENANCE_JOB = "intake", "maintenance"
 CHAINS = {INTAKE_JOB: INTAKE, MAINTENANCE_JOB: MAINTENANCE}
-"""By name of Dagster's job."""
+"""By name of the job; in Dagster the name of the lake comes before it."""

@@ -30,12 +30,9 @@ class RunSettings:
     """The settings of a run; :class:`pipelines.resources.LakeResource` describes each field.
 
     A run without ``sources`` reads the sources that are registered for its lake in the operator's home, never those
-    that only the lake itself names. A run without ``lake`` works on the lake that has its partition keys, or on the
-    only lake.
+    that only the lake itself names.
     """
 
-    lake: str = ""
-    home: str = ""
     sources: Sequence[str] = ()
     topics: Sequence[str] = ()
     partitions: Sequence[int] = ()
@@ -59,21 +56,11 @@ class RunSettings:
     max_bytes_per_round: int = MAX_BYTES_PER_ROUND
     max_tasks_per_round: int = MAX_TASKS_PER_ROUND
 
-    def find(self, named: str | None, keys: tuple[str, ...] | None) -> str:
-        """Find the directory of the lake of this run.
-
-        Args:
-            named: The lake that the run's tag names.
-            keys: The partition keys of the run.
-        """
-        home = self.home or registered_lakes.home_folder()
-        return registered_lakes.find_lake(home, self.lake or named, keys)
-
     def intakes(self, lake: str) -> tuple[Intake, ...]:
         """The sources of this run: its own, or those that are registered for the lake.
 
         Raises:
-            NoLakeError: The lake is not registered, and names sources of its own.
+            NoSourceError: The lake is registered without sources, and names some itself.
         """
         return (self.as_intake(),) if self.sources else registered_lakes.intakes_of(lake)
 

@@ -7,8 +7,11 @@ Prints one line for each thing that it did. It can be killed at any moment and r
 that is up to date. `loglake run` does the same upgrade: of the layout before it ingests, and of a table before it
 writes to it.
 
+The lake is registered in the operator's home (``$LOGLAKE_HOME``), so that pages show it. What Dagster recorded of it
+under keys of an earlier version is recorded under the lake's name too.
+
 With ``--adopt-sources`` it shows what the lake's ``sources.json`` names. That file is only a hint that came with the
-lake. Schedules and sensors use it only after ``--apply`` has registered it in the operator's home (``$LOGLAKE_HOME``).
+lake. Schedules and sensors use it only after ``--apply`` has registered it in the operator's home.
 
 Exit codes: 0 done, or nothing to do; 3 no lake, or it could not be changed; 64 wrong usage.
 """
@@ -58,7 +61,9 @@ upgrade_command = UpgradeCommand()
 
 
 def _upgrade(options: argparse.Namespace) -> int:
+    from logcore.cli.entry_points import LAKE_UPGRADE, of_group
     from spark_jobs.lake.errors import UsageError
+    from spark_jobs.lake.setup import registry
     from spark_jobs.lake.store import storage
 
     if options.apply and not options.adopt_sources:
@@ -66,6 +71,10 @@ def _upgrade(options: argparse.Namespace) -> int:
     lake = storage.absolute(options.lake)
     for line in _upgraded(lake):
         sys.stdout.write(f"{line}\n")
+    registry.register(lake)
+    for point in of_group(LAKE_UPGRADE).values():
+        for line in point.load()(lake):
+            sys.stdout.write(f"{line}\n")
     if options.adopt_sources:
         for line in _adopted(lake, apply=options.apply):
             sys.stdout.write(f"{line}\n")

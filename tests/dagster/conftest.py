@@ -6,15 +6,20 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.sensor_definition import SensorExecutionData
 
+from pipelines.catalog.names import name_in_lake
 from pipelines.command.history import settings_file
 from pipelines.definitions import build_definitions
 from pipelines.jobs import run_config
+from spark_jobs.lake.setup.registry import register
+from spark_jobs.lake.view.registered_lakes import read_home, read_registered
 from tests.dagster.fake_jobs import WORLDS, FakeLauncher, World
 
 
@@ -62,26 +67,46 @@ def world(tmp_path: Path) -> Iterator[World]:
     del WORLDS[str(tmp_path)]
 
 
+Define = Callable[[], dg.Definitions]
+
+
 @pytest.fixture
-def definitions(world: World, tmp_path: Path) -> dg.Definitions:
-    """The real definitions, with fake jobs under them."""
-    return build_definitions(launcher=FakeLauncher(world=str(tmp_path)))
+def define(world: World, tmp_path: Path, home: Path) -> Define:
+    """``define()``: the real definitions of the lakes that are registered now, with fake jobs under them."""
+    return lambda: build_definitions(read_home(str(home)).lakes, FakeLauncher(world=str(tmp_path)))
 
 
 Execute = Callable[..., dg.ExecuteInProcessResult]
 
 
 @pytest.fixture
-def execute(definitions: dg.Definitions, instance: dg.DagsterInstance, source: Path) -> Execute:
-    """``execute("loglake", lake=…, partition_key=…)``: one run on the instance."""
+def execute(define: Define, instance: dg.DagsterInstance, source: Path, home: Path) -> Execute:
+    """``execute(lake=…, partition_key=…)``: one run of a job of the lake, or of the only registered one."""
 
-    def run(job: str = "loglake", *, partition_key: str | None = None, tags: dict | None = None, **settings: Any):
-        return definitions.resolve_job_def(job).execute_in_process(
-            instance=instance,
-            run_config=run_config(**{"sources": [str(source)], **settings} if "lake" in settings else settings),
-            partition_key=partition_key,
-            tags=tags,
-            raise_on_error=False,
+    def run(
+        job: str = "intake",
+        *,
+        lake: str | None = None,
+        partition_key: str | None = None,
+        tags: dict | None = None,
+        **settings: Any,
+    ) -> dg.ExecuteInProcessResult:
+        if lake is None:
+            (of,) = read_home(str(home)).lakes
+        else:
+            register(lake)
+            of = read_registered(lake)
+            settings = {"sources": [str(source)], **settings}
+        return (
+            define()
+            .resolve_job_def(name_in_lake(of, job))
+            .execute_in_process(
+                instance=instance,
+                run_config=run_config(**settings),
+                partition_key=partition_key,
+                tags=tags,
+                raise_on_error=False,
+            )
         )
 
     return run
@@ -89,15 +114,29 @@ def execute(definitions: dg.Definitions, instance: dg.DagsterInstance, source: P
 
 def materialized(result: dg.ExecuteInProcessResult, asset: str) -> list[str | None]:
     """Partition keys of an asset's materializations in a run, in their order."""
-    return [
-        event.partition for event in result.get_asset_materialization_events() if event.asset_key == dg.AssetKey(asset)
-    ]
+    return [event.partition for event in result.get_asset_materialization_events() if event.asset_key.path[-1] == asset]
 
 
 def check_of(result: dg.ExecuteInProcessResult, name: str) -> dg.AssetCheckEvaluation:
     """The one evaluation of a check in a run."""
     (found,) = [check for check in result.get_asset_check_evaluations() if check.check_name == name]
     return found
+
+
+def night(
+    definitions: dg.Definitions, instance: dg.DagsterInstance, schedule: str, moment: datetime
+) -> list[dg.RunRequest]:
+    """What a schedule requests at this time."""
+    with dg.build_schedule_context(instance=instance, scheduled_execution_time=moment) as context:
+        return list(definitions.resolve_schedule_def(schedule).evaluate_tick(context).run_requests or [])
+
+
+def tick(
+    definitions: dg.Definitions, instance: dg.DagsterInstance, sensor: str, cursor: str | None = None
+) -> SensorExecutionData:
+    """One tick of a sensor."""
+    with dg.build_sensor_context(instance=instance, definitions=definitions, cursor=cursor) as context:
+        return definitions.resolve_sensor_def(sensor).evaluate_tick(context)
 
 
 def loglake(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import signal
-import socket
 import stat
 import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
@@ -23,8 +14,8 @@ from deltalake import DeltaTable
 
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
-from tests.conftest import REPOSITORY
 from tests.dagster.conftest import loglake
+from tests.pages import Pages, open_pages
 
 pytestmark = [pytest.mark.dagster, pytest.mark.spark]
 
@@ -126,69 +117,11 @@ def test_a_path_that_is_not_there_is_said_and_the_rest_goes_on(place: Place, tmp
     assert "orders-0" in done.stdout
 
 
-LAUNCH = """mutation($p: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $p) {
-  __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }"""
-STATUS = """query($id: String!) { partitionBackfillOrError(backfillId: $id) {
-  ... on PartitionBackfill { status numPartitions runs(limit: 50) { id status } } } }"""
-
-
-@dataclass
-class Pages:
-    """A running `dagster dev` on the workspace of this repository."""
-
-    port: int
-
-    def ask(self, query: str, **variables: Any) -> dict[str, Any]:
-        """One GraphQL request, as the pages send them."""
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}/graphql",
-            data=json.dumps({"query": query, "variables": variables}).encode(),
-            headers={"content-type": "application/json"},
-        )
-        with urllib.request.urlopen(request, timeout=60) as response:
-            answer: dict[str, Any] = json.load(response)
-        assert "errors" not in answer, answer
-        return answer["data"]
-
-
-def wait_for(what: Callable[[], Any], seconds: float) -> Any:
-    """The first true answer."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError):
-            if answer := what():
-                return answer
-        time.sleep(0.5)
-    raise AssertionError(f"nothing after {seconds} s")
-
-
 @pytest.fixture
 def pages(place: Place, tmp_path: Path) -> Iterator[Pages]:
-    """`dagster dev` on the command line's instance, in a session of its own so that all its processes can be ended."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environment = {name: value for name, value in os.environ.items() if name != "LOGLAKE_HOME"}
-    environment.setdefault("LOGLAKE_JARS_DIR", str(Path(os.environ["LOGLAKE_HOME"], "jars")))
-    command = [sys.executable, "-m", "dagster", "dev", "-w", str(REPOSITORY / "workspace.yaml")]
-    with (tmp_path / "dev.log").open("wb") as log:
-        process = subprocess.Popen(
-            [*command, "-h", "127.0.0.1", "-p", str(port)],
-            cwd=tmp_path,
-            env=environment | {"DAGSTER_HOME": str(place.home / "dagster"), "LOGLAKE_HOME": str(place.home)},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        pages = Pages(port)
-        loaded = "query { repositoriesOrError { ... on RepositoryConnection { nodes { name } } } }"
-        wait_for(lambda: pages.ask(loaded)["repositoriesOrError"]["nodes"], 120)
+    """The pages on the command line's instance."""
+    with open_pages(place.home, tmp_path) as pages:
         yield pages
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait(timeout=30)
 
 
 def test_a_backfill_of_two_topic_partitions_takes_in_and_publishes_those_and_no_others(
@@ -201,14 +134,11 @@ def test_a_backfill_of_two_topic_partitions_takes_in_and_publishes_those_and_no_
     place.source.high_watermarks(orders_0=17, orders_1=17, orders_2=17, payments_3=20)
     assets = ("archived_segments", "validated_segments", "records")
 
-    chosen = {"assetSelection": [{"path": [name]} for name in assets], "partitionNames": ["orders-0", "orders-1"]}
-    backfill = pages.ask(LAUNCH, p=chosen)["launchPartitionBackfill"]["backfillId"]
-
-    def ended() -> dict[str, Any] | None:
-        state = pages.ask(STATUS, id=backfill)["partitionBackfillOrError"]
-        return state if state["status"].startswith(("COMPLETED", "FAILED", "CANCELED")) else None
-
-    state = wait_for(ended, 300)
+    chosen = {
+        "assetSelection": [{"path": [place.lake.name, name]} for name in assets],
+        "partitionNames": ["orders-0", "orders-1"],
+    }
+    state = pages.backfill(**chosen)
 
     assert state["status"] == "COMPLETED_SUCCESS"
     (run,) = state["runs"]  # neighbours are one run, and so one Spark session
@@ -222,6 +152,6 @@ def test_a_backfill_of_two_topic_partitions_takes_in_and_publishes_those_and_no_
     assert rows.num_rows == 17 + 17 + 12 + 5
     with dg.DagsterInstance.from_config(str(place.home / "dagster")) as instance:
         for asset in assets:
-            events = instance.fetch_materializations(dg.AssetKey(asset), limit=100).records
+            events = instance.fetch_materializations(dg.AssetKey([place.lake.name, asset]), limit=100).records
             keys = [event.partition_key for event in events if event.run_id == run["id"]]
             assert sorted(keys) == ["orders-0", "orders-1"]

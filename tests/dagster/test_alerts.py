@@ -15,12 +15,12 @@ import pytest
 from pipelines.alerts import sensor as module
 from pipelines.alerts.sensor import KEPT_MS, alerts, post_alerts
 from pipelines.alerts.webhook import NotDelivered, post
-from pipelines.resources import LAKE_TAG
+from pipelines.catalog.names import LAKE_TAG
 from spark_jobs.contracts import Intake
-from spark_jobs.lake.setup.registry import key_of, remember
+from spark_jobs.lake.setup.registry import remember
 from spark_jobs.lake.view.alarms import Problem
 from spark_jobs.lake.view.registered_lakes import home_folder, read_home
-from tests.dagster.conftest import Execute
+from tests.dagster.conftest import Define, Execute
 from tests.dagster.fake_jobs import World
 
 pytestmark = [pytest.mark.dagster, pytest.mark.stored]
@@ -189,7 +189,7 @@ def test_failed_runs_are_told_also_while_the_webhook_was_away(lake: str, receive
     ticks.tick()
     receiver.status = 503
     for number in (1, 2):
-        ticks.failed = [{"run_id": f"run-{number}", "job": "loglake"}]
+        ticks.failed = [{"run_id": f"run-{number}", "job": "shop__intake"}]
         ticks.tick(NOON + number * MINUTE)
     receiver.status = 200
     ticks.tick(NOON + 10 * MINUTE)
@@ -199,14 +199,14 @@ def test_failed_runs_are_told_also_while_the_webhook_was_away(lake: str, receive
 
 
 def test_the_sensor_finds_the_failed_runs_of_the_instance(
-    lake: str, receiver: Receiver, definitions: dg.Definitions, instance: dg.DagsterInstance, world: World
+    lake: str, receiver: Receiver, define: Define, instance: dg.DagsterInstance, world: World
 ) -> None:
+    definitions = define()
     with dg.build_sensor_context(instance=instance, definitions=definitions) as context:
         cursor = alerts.evaluate_tick(context).cursor
     run = instance.create_run_for_job(
-        definitions.resolve_job_def("loglake"),
-        run_config={"resources": {"lake": {"config": {"lake": lake}}}},
-        tags={LAKE_TAG: key_of(lake)},
+        definitions.resolve_job_def("shop__intake"),
+        tags={LAKE_TAG: "shop"},
     )
     instance.report_run_failed(run)
     with dg.build_sensor_context(instance=instance, definitions=definitions, cursor=cursor) as context:
@@ -215,7 +215,7 @@ def test_the_sensor_finds_the_failed_runs_of_the_instance(
     assert alerts.default_status is dg.DefaultSensorStatus.RUNNING
     assert [document["failed_runs"] for document in receiver.documents] == [
         [],
-        [{"run_id": run.run_id, "job": "loglake"}],
+        [{"run_id": run.run_id, "job": "shop__intake"}],
     ]
 
 

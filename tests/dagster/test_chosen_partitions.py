@@ -8,8 +8,8 @@ import dagster as dg
 import pytest
 
 from spark_jobs.contracts import Intake
-from spark_jobs.lake.setup.registry import Memory, recall, registration_file, remember
-from tests.dagster.conftest import Execute, materialized
+from spark_jobs.lake.setup.registry import recall, registration_file, remember
+from tests.dagster.conftest import Define, Execute, materialized
 from tests.dagster.fake_jobs import World, log_of
 
 pytestmark = pytest.mark.dagster
@@ -46,15 +46,15 @@ def test_a_chosen_one_with_nothing_new_is_told_of_all_the_same_so_that_a_backfil
     result = execute(partition_key="orders-1")
 
     assert materialized(result, "records") == ["orders-1"]
-    (event,) = [e for e in result.get_asset_materialization_events() if e.asset_key.path == ["records"]]
+    (event,) = [e for e in result.get_asset_materialization_events() if e.asset_key.path == ["shop", "records"]]
     assert event.materialization.metadata["this run"].value == "nothing new"
     assert event.materialization.metadata["published up to offset"].value == 5
 
 
 def test_all_assets_of_a_chosen_one_are_made_in_one_run(
-    definitions: dg.Definitions, instance: dg.DagsterInstance, world: World, shop: str
+    define: Define, instance: dg.DagsterInstance, world: World, shop: str
 ) -> None:
-    everything = definitions.resolve_implicit_global_asset_job_def()
+    everything = define().resolve_implicit_global_asset_job_def()
 
     result = everything.execute_in_process(instance=instance, partition_key="orders-1", raise_on_error=False)
 
@@ -74,70 +74,29 @@ def test_all_assets_of_a_chosen_one_are_made_in_one_run(
 
 
 def test_a_step_whose_asset_was_not_chosen_asks_no_job(
-    definitions: dg.Definitions, instance: dg.DagsterInstance, world: World, shop: str
+    define: Define, instance: dg.DagsterInstance, world: World, shop: str
 ) -> None:
-    everything = definitions.resolve_implicit_global_asset_job_def()
+    everything = define().resolve_implicit_global_asset_job_def()
 
     result = everything.execute_in_process(
-        instance=instance, partition_key="orders-1", asset_selection=[dg.AssetKey("validated_segments")]
+        instance=instance, partition_key="orders-1", asset_selection=[dg.AssetKey(["shop", "validated_segments"])]
     )
 
     assert {config.JOB for config in world.asked} == {"validate"}
     assert {event.asset_key.to_user_string() for event in result.get_asset_materialization_events()} == {
-        "validated_segments"
+        "shop/validated_segments"
     }
 
 
-def test_a_partition_that_two_lakes_hold_is_refused_by_naming_them(
-    execute: Execute, world: World, shop: str, home: Path
-) -> None:
-    execute(lake=str(home / "lakes" / "store"))
-    remember(str(home / "lakes" / "store"), Intake(("/kafka",)))
-
-    result = execute(partition_key="orders-1")
-
-    assert not result.success
-    assert _failure(result) == (
-        "orders-1 is in more than one lake: shop, store. Name one in the run configuration: "
-        'resources: {lake: {config: {lake: "NAME"}}}, or by the tag loglake/lake.'
-    )
-
-
-def test_a_tag_says_which_of_two_lakes_is_meant(execute: Execute, world: World, shop: str, home: Path) -> None:
-    execute(lake=str(home / "lakes" / "store"))
-    remember(str(home / "lakes" / "store"), Intake(("/kafka",)))
-    world.asked.clear()
-
-    result = execute(partition_key="orders-1", tags={"loglake/lake": "shop"})
-
-    assert result.success
-    assert {config.lake for config in world.asked} == {shop}
-
-
 def test_a_key_that_the_lake_does_not_hold_is_a_clear_failure(
-    execute: Execute, world: World, shop: str, home: Path
+    execute: Execute, world: World, shop: str, instance: dg.DagsterInstance
 ) -> None:
-    world.ends = {"payments-0": 1}
-    execute(lake=str(home / "lakes" / "bank"))
-    remember(str(home / "lakes" / "bank"), Intake(("/kafka",)))
-    world.ends = {"orders-0": 5}
+    instance.add_dynamic_partitions("topic_partitions/shop", ["payments-0"])
 
-    result = execute(partition_key="payments-0", lake="shop")
+    result = execute(partition_key="payments-0", lake=shop)
 
     assert not result.success
     assert "the lake shop nor its sources have payments-0" in _failure(result)
-
-
-def test_a_run_without_keys_or_lake_is_refused_where_there_are_several(
-    execute: Execute, world: World, shop: str, home: Path
-) -> None:
-    execute(lake=str(home / "lakes" / "store"))
-    remember(str(home / "lakes" / "store"), Intake(("/kafka",)))
-
-    result = execute()
-
-    assert not result.success
-    assert "has several lakes: shop, store" in _failure(result)
 
 
 def test_a_run_without_configuration_takes_in_what_the_lake_remembers(
@@ -158,9 +117,8 @@ def test_a_narrower_run_does_not_make_a_lake_forget_the_rest_of_a_source(home: P
     remember(lake, Intake(("/kafka",), topics=("orders",), mode="reference"))
     remember(lake, Intake(("/other",), topics=("payments",)))
 
-    assert recall(lake) == Memory(
-        (Intake(("/kafka",), mode="reference"), Intake(("/other",), topics=("payments",))), apply_nightly=False
-    )
+    assert recall(lake).intakes == (Intake(("/kafka",), mode="reference"), Intake(("/other",), topics=("payments",)))
+    assert not recall(lake).apply_nightly
 
 
 def test_remembering_the_same_again_writes_nothing(home: Path, tmp_path: Path) -> None:

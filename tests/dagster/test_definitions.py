@@ -12,10 +12,14 @@ import dagster as dg
 import pytest
 
 from pipelines.command.history import settings_file
-from pipelines.definitions import defs
+from pipelines.definitions import build_definitions
+from spark_jobs.contracts import Intake
+from spark_jobs.lake.view.registered_lakes import RegisteredLake
 from tests.conftest import REPOSITORY
 
 pytestmark = pytest.mark.dagster
+
+SHOP = RegisteredLake("/lakes/shop", "shop", (Intake(("/kafka",)),))
 
 ASSETS = {
     "archived_segments",
@@ -29,8 +33,16 @@ ASSETS = {
 }
 
 
-def test_the_definitions_can_be_loaded() -> None:
+@pytest.fixture(scope="module")
+def defs() -> dg.Definitions:
+    """The definitions of one lake."""
+    return build_definitions([SHOP])
+
+
+def test_the_definitions_can_be_loaded_with_two_lakes_and_with_none(defs: dg.Definitions) -> None:
     dg.Definitions.validate_loadable(defs)
+    dg.Definitions.validate_loadable(build_definitions([SHOP, RegisteredLake("s3://bucket/store", "store.1-b")]))
+    dg.Definitions.validate_loadable(build_definitions([]))
 
 
 def test_workspace_yaml_is_valid_from_another_directory_and_without_a_network(tmp_path: Path) -> None:
@@ -63,19 +75,20 @@ def test_the_commands_are_declared_without_dagster() -> None:
     assert done.stdout.strip() == "False False"
 
 
-def test_each_asset_comes_from_the_one_before_it() -> None:
+def test_each_asset_comes_from_the_one_before_it(defs: dg.Definitions) -> None:
     graph = defs.resolve_asset_graph()
     chain = ["kafka_log_directories", "archived_segments", "validated_segments", "records", "retained_log",
              "compacted_log", "tidy_archive", "rebuilt_indexes"]  # fmt: skip
-    assert graph.get(dg.AssetKey("optimized_tables")).parent_keys == {dg.AssetKey("records")}
+    keys = {name: dg.AssetKey(["shop", name]) for name in (*chain, "optimized_tables")}
+    assert graph.get(keys["optimized_tables"]).parent_keys == {keys["records"]}
     for before, after in itertools.pairwise(chain):
-        assert graph.get(dg.AssetKey(after)).parent_keys == {dg.AssetKey(before)}
+        assert graph.get(keys[after]).parent_keys == {keys[before]}
 
 
-def test_every_asset_says_what_it_is_and_shows_described_columns() -> None:
+def test_every_asset_says_what_it_is_and_shows_described_columns(defs: dg.Definitions) -> None:
     graph = defs.resolve_asset_graph()
     for name in ASSETS:
-        node = graph.get(dg.AssetKey(name))
+        node = graph.get(dg.AssetKey(["shop", name]))
         assert node.description
         assert node.partitions_def is not None
         assert node.kinds
@@ -83,19 +96,21 @@ def test_every_asset_says_what_it_is_and_shows_described_columns() -> None:
         assert all(column.description for column in schema.columns)
 
 
-def test_only_the_ledger_check_stops_a_run() -> None:
+def test_no_check_stops_a_run(defs: dg.Definitions) -> None:
     graph = defs.resolve_asset_graph()
     blocking = {key.name for key in graph.asset_check_keys if graph.get(key).blocking}
     assert blocking == set()
 
 
-def test_steps_that_may_start_spark_share_the_pool_that_the_instance_limits_to_one(tmp_path: Path) -> None:
+def test_steps_that_may_start_spark_share_the_pool_that_the_instance_limits_to_one(
+    defs: dg.Definitions, tmp_path: Path
+) -> None:
     (tmp_path / "dagster.yaml").write_text(settings_file().read_text())
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
         pools = instance.get_concurrency_config().pool_config
     assert pools.default_pool_limit == 1
-    for job in ("loglake", "maintenance"):
+    for job in ("shop__intake", "shop__maintenance"):
         nodes = defs.resolve_job_def(job).all_node_defs
-        ops = [node for node in nodes if isinstance(node, dg.OpDefinition) and not node.name.startswith("begin_")]
+        ops = [node for node in nodes if isinstance(node, dg.OpDefinition) and not node.name.endswith("__begin")]
         assert ops
         assert {op.pool for op in ops} == {"spark"}

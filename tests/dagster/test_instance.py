@@ -13,19 +13,27 @@ import pytest
 
 from pipelines.command.history import settings_file
 from pipelines.command.instance import HOST_TAG, PROCESS_TAG, end_dead_runs, open_instance, process_tags
+from pipelines.definitions import build_definitions
 from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.view.registered_lakes import RegisteredLake
 from tests.conftest import REPOSITORY
 
 pytestmark = [pytest.mark.dagster, pytest.mark.stored]
 
 
+@pytest.fixture(scope="module")
+def definitions() -> dg.Definitions:
+    """The definitions of one lake."""
+    return build_definitions([RegisteredLake("/lakes/shop", "shop")])
+
+
 def started(definitions: dg.Definitions, instance: dg.DagsterInstance, tags: dict[str, str]) -> dg.DagsterRun:
     """A run that is recorded as being at work, with the one place of its pool taken."""
     run = instance.create_run_for_job(
-        job_def=definitions.resolve_job_def("loglake"), status=dg.DagsterRunStatus.STARTED, tags=tags
+        job_def=definitions.resolve_job_def("shop__intake"), status=dg.DagsterRunStatus.STARTED, tags=tags
     )
     instance.event_log_storage.initialize_concurrency_limit_to_default("spark")
-    claim = instance.event_log_storage.claim_concurrency_slot("spark", run.run_id, "intake.ingest")
+    claim = instance.event_log_storage.claim_concurrency_slot("spark", run.run_id, "shop.ingest")
     assert claim.is_claimed
     return run
 

@@ -145,7 +145,7 @@ def test_very_many_changed_keys_have_a_summary_and_an_event_each(
 
     assert result.success
     for asset in ("archived_segments", "validated_segments", "records"):
-        key = dg.AssetKey(asset)
+        key = dg.AssetKey(["shop", asset])
         assert instance.get_materialized_partitions(key) == set(world.ends)
         (summary,) = instance.fetch_observations(key, limit=10).records
         observation = summary.event_log_entry.asset_observation
@@ -162,7 +162,7 @@ def test_some_changed_keys_have_pictures_and_no_summary(
     result = execute(lake=str(home / "lakes" / "shop"))
 
     assert materialized(result, "validated_segments") == ["orders-0", "orders-1"]
-    key = dg.AssetKey("validated_segments")
+    key = dg.AssetKey(["shop", "validated_segments"])
     metadata = instance.fetch_materializations(key, limit=1).records[0].asset_materialization.metadata
     assert {"picture", "offsets by state"} <= metadata.keys()
     assert not instance.fetch_observations(key, limit=10).records

@@ -28,10 +28,10 @@ def test_three_changed_logs_of_a_thousand_are_one_run_with_three_events_an_asset
 
     assert result.success
     assert instance.get_runs_count() == 1
-    assert len(instance.get_dynamic_partitions("topic_partitions")) == 1000
+    assert len(instance.get_dynamic_partitions("topic_partitions/shop")) == 1000
     for asset in ASSETS:
         assert materialized(result, asset) == ["orders-3", "orders-500", "orders-999"]
-    latest = instance.get_latest_materialization_event(dg.AssetKey("records"))
+    latest = instance.get_latest_materialization_event(dg.AssetKey(["shop", "records"]))
     assert latest is not None
     assert latest.run_id == result.run_id
 

@@ -9,14 +9,13 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from pipelines.schedules import nightly_maintenance
-from pipelines.sensors import look, new_segments
+from pipelines.sensors import look
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.identity import claim
 from spark_jobs.lake.setup.registry import RegistryError, adopt, hinted, lake_around, recall, remember
 from spark_jobs.lake.setup.registry import home as home_of
 from tests.broker_directory import LogDirectory
-from tests.dagster.conftest import Execute, loglake
+from tests.dagster.conftest import Define, Execute, loglake, night, tick
 from tests.dagster.fake_jobs import World, seed
 
 pytestmark = pytest.mark.dagster
@@ -64,14 +63,13 @@ def test_a_dagster_yaml_in_a_lake_runs_nothing(tmp_path: Path) -> None:
 
 
 def test_a_received_lake_makes_the_nightly_job_neither_read_nor_delete(
-    definitions: dg.Definitions, instance: dg.DagsterInstance, world: World, home: Path, received: Path
+    define: Define, instance: dg.DagsterInstance, world: World, home: Path, received: Path
 ) -> None:
-    with dg.build_schedule_context(instance=instance, scheduled_execution_time=NIGHT) as context:
-        unknown = nightly_maintenance.evaluate_tick(context).run_requests or []
+    unknown = define().schedules or []
     remember(str(received), Intake(("/my/logs",)))
-    with dg.build_schedule_context(instance=instance, scheduled_execution_time=NIGHT) as context:
-        (request,) = nightly_maintenance.evaluate_tick(context).run_requests or []
-    definitions.resolve_job_def("maintenance").execute_in_process(instance=instance, run_config=request.run_config)
+    (request,) = night(define(), instance, "received__nightly_maintenance", NIGHT)
+    job = define().resolve_job_def("received__maintenance")
+    job.execute_in_process(instance=instance, run_config=request.run_config)
 
     assert unknown == []
     asked = [config for config in world.asked if hasattr(config, "apply")]
@@ -126,8 +124,8 @@ def test_a_hint_that_is_not_one_is_none(content: str, home: Path, tmp_path: Path
     assert hinted(str(tmp_path)) == ()
 
 
-def test_lakes_at_any_path_and_on_object_stores_are_in_sensor_and_schedule(
-    instance: dg.DagsterInstance, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_lakes_at_any_path_and_on_object_stores_have_sensors_and_schedules(
+    define: Define, instance: dg.DagsterInstance, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     segment = tmp_path / "logs" / "orders-0" / f"{0:020d}.log"
     segment.parent.mkdir(parents=True)
@@ -138,16 +136,14 @@ def test_lakes_at_any_path_and_on_object_stores_are_in_sensor_and_schedule(
         remember(lake, Intake((str(tmp_path / "logs"),)))
     Path(lakes[0]).mkdir(parents=True)
 
-    with dg.build_schedule_context(instance=instance, scheduled_execution_time=NIGHT) as context:
-        nightly = nightly_maintenance.evaluate_tick(context).run_requests or []
-    with dg.build_sensor_context(instance=instance) as context:
-        seen = new_segments.evaluate_tick(context).run_requests or []
-
-    for requests in (nightly, seen):
-        assert sorted(r.run_config["resources"]["lake"]["config"]["lake"] for r in requests) == sorted(lakes)
+    for name in ("away", "shop"):
+        assert len(night(define(), instance, f"{name}__nightly_maintenance", NIGHT)) == 1
+        assert len(tick(define(), instance, f"{name}__new_segments").run_requests or []) == 1
 
 
-def test_a_broken_lake_is_named_and_the_others_go_on(instance: dg.DagsterInstance, home: Path, tmp_path: Path) -> None:
+def test_a_broken_lake_is_named_and_the_others_go_on(
+    define: Define, instance: dg.DagsterInstance, home: Path, tmp_path: Path
+) -> None:
     segment = tmp_path / "logs" / "orders-0" / f"{0:020d}.log"
     segment.parent.mkdir(parents=True)
     segment.write_bytes(b"x")
@@ -159,14 +155,13 @@ def test_a_broken_lake_is_named_and_the_others_go_on(instance: dg.DagsterInstanc
     Path(gone).rmdir()
     said: list[str] = []
 
-    tick = look((good, gone, lost), None, NOON, lambda run_key: None, said.append)
-    with dg.build_schedule_context(instance=instance, scheduled_execution_time=NIGHT) as context:
-        nightly = nightly_maintenance.evaluate_tick(context).run_requests or []
+    asked = look((good, gone, lost), None, NOON, lambda run_key: None, said.append)
+    nightly = [night(define(), instance, f"{name}__nightly_maintenance", NIGHT) for name in ("good", "gone", "lost")]
 
-    assert [r.run_config["resources"]["lake"]["config"]["lake"] for r in tick.run_requests] == [good]
+    assert [r.run_key.startswith("good-") for r in asked.run_requests] == [True]
     assert [gone in each for each in said] == [True, False]
     assert [lost in each and "not-there.yaml" in each for each in said] == [False, True]
-    assert gone not in [r.run_config["resources"]["lake"]["config"]["lake"] for r in nightly]
+    assert [len(requests) for requests in nightly] == [1, 0, 0]
     assert not Path(gone).exists()
 
 

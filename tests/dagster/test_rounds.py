@@ -11,6 +11,8 @@ import pytest
 from pipelines.definitions import build_definitions
 from pipelines.jobs import run_config
 from spark_jobs.ingest import round_limit
+from spark_jobs.lake.setup.registry import register
+from spark_jobs.lake.view.registered_lakes import read_registered
 from tests.broker_directory import LogDirectory
 from tests.crash import visible
 from tests.dagster.conftest import materialized
@@ -38,8 +40,10 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LogDirectory:
 @pytest.fixture
 def run(source: LogDirectory, home: Path, tmp_path: Path, instance: dg.DagsterInstance) -> Any:
     def execute(**selection: Any) -> dg.ExecuteInProcessResult:
-        config = run_config(lake=str(tmp_path / "lake"), sources=[str(source.path)], max_tasks_per_round=1)
-        job = build_definitions().resolve_job_def("loglake")
+        lake = str(tmp_path / "lake")
+        register(lake)
+        config = run_config(sources=[str(source.path)], max_tasks_per_round=1)
+        job = build_definitions([read_registered(lake)]).resolve_job_def("lake__intake")
         with without_spark():
             return job.execute_in_process(instance=instance, run_config=config, **selection)
 
@@ -53,13 +57,13 @@ def test_all_rounds_of_a_log_are_one_materialization_of_each_asset(run: Any, tmp
     for asset in ASSETS:
         assert sorted(map(str, materialized(result, asset))) == ["orders-0", "orders-1"]
     events = [event.materialization for event in result.get_asset_materialization_events()]
-    said = [each.metadata["this run"].value for each in events if each.asset_key.path == ["records"]]
+    said = [each.metadata["this run"].value for each in events if each.asset_key.path == ["lake", "records"]]
     assert all(str(each).startswith("20 records, 2 files") for each in said), said
     assert len(visible.rows(tmp_path / "lake", "records")) == 40
 
 
 def test_a_run_for_the_archive_alone_publishes_nothing(run: Any, tmp_path: Path) -> None:
-    result = run(asset_selection=[dg.AssetKey("archived_segments")])
+    result = run(asset_selection=[dg.AssetKey(["lake", "archived_segments"])])
     assert result.success
     assert sorted(map(str, materialized(result, "archived_segments"))) == ["orders-0", "orders-1"]
     assert len(visible.rows(tmp_path / "lake", "segments")) == 4

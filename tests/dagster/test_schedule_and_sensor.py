@@ -10,11 +10,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from pipelines.schedules import nightly_maintenance, nightly_verification, timed_intake
-from pipelines.sensors import look, new_segments
+from pipelines.sensors import look
 from spark_jobs.contracts import Intake
-from spark_jobs.lake.setup.registry import key_of, registration_file, remember
-from tests.dagster.conftest import Execute, check_of, materialized
+from spark_jobs.lake.setup.lake_names import key_of
+from spark_jobs.lake.setup.registry import registration_file, remember
+from tests.dagster.conftest import Define, Execute, check_of, materialized, night, tick
 from tests.dagster.fake_jobs import World
 
 pytestmark = [pytest.mark.dagster, pytest.mark.stored]
@@ -37,21 +37,29 @@ def two_lakes(execute: Execute, world: World, home: Path, source: Path) -> list[
     return lakes
 
 
-def launch(definitions: dg.Definitions, instance: dg.DagsterInstance, job: str, request: dg.RunRequest):
+def launch(define: Define, instance: dg.DagsterInstance, job: str, request: dg.RunRequest):
     """What the daemon does with a run request, in this process."""
-    return definitions.resolve_job_def(job).execute_in_process(
-        instance=instance, run_config=request.run_config, tags=dict(request.tags), raise_on_error=False
+    return (
+        define()
+        .resolve_job_def(job)
+        .execute_in_process(
+            instance=instance, run_config=request.run_config, tags=dict(request.tags), raise_on_error=False
+        )
     )
 
 
-def test_a_night_asks_for_one_dry_run_of_maintenance_a_lake_and_it_runs(
-    definitions: dg.Definitions, instance: dg.DagsterInstance, world: World, two_lakes: list[str]
-) -> None:
-    with dg.build_schedule_context(instance=instance, scheduled_execution_time=NIGHT) as context:
-        tick = nightly_maintenance.evaluate_tick(context)
-    requests = tick.run_requests or []
+def nightly(define: Define, instance: dg.DagsterInstance, what: str, moment: datetime = NIGHT) -> list[dg.RunRequest]:
+    """What the schedules of both lakes request at this time."""
+    return [request for lake in ("shop", "store") for request in night(define(), instance, f"{lake}__{what}", moment)]
 
-    results = [launch(definitions, instance, "maintenance", request) for request in requests]
+
+def test_a_night_asks_for_one_dry_run_of_maintenance_a_lake_and_it_runs(
+    define: Define, instance: dg.DagsterInstance, world: World, two_lakes: list[str]
+) -> None:
+    requests = nightly(define, instance, "nightly_maintenance")
+
+    jobs = ("shop__maintenance", "store__maintenance")
+    results = [launch(define, instance, job, request) for job, request in zip(jobs, requests, strict=True)]
 
     assert [request.run_key for request in requests] == [f"{key_of(lake)} 2026-03-01" for lake in two_lakes]
     assert [result.success for result in results] == [True, True]
@@ -62,19 +70,19 @@ def test_a_night_asks_for_one_dry_run_of_maintenance_a_lake_and_it_runs(
     assert materialized(results[0], "retained_log") == []
     plans = [e for e in results[0].all_events if e.event_type is dg.DagsterEventType.ASSET_OBSERVATION]
     observed = {e.asset_observation_data.asset_observation.asset_key.to_user_string() for e in plans}
-    assert observed == {"retained_log", "compacted_log", "tidy_archive", "rebuilt_indexes", "optimized_tables"}
+    made = ("retained_log", "compacted_log", "tidy_archive", "rebuilt_indexes", "optimized_tables")
+    assert observed == {f"shop/{asset}" for asset in made}
 
 
 def test_a_night_acts_only_on_a_lake_whose_owner_wrote_so(
-    definitions: dg.Definitions, instance: dg.DagsterInstance, world: World, two_lakes: list[str]
+    define: Define, instance: dg.DagsterInstance, world: World, two_lakes: list[str]
 ) -> None:
     registered = Path(registration_file(two_lakes[0]))
     registered.write_text(registered.read_text().replace('"apply_nightly": false', '"apply_nightly": true'))
 
-    with dg.build_schedule_context(instance=instance, scheduled_execution_time=NIGHT) as context:
-        requests = nightly_maintenance.evaluate_tick(context).run_requests or []
-    result = launch(definitions, instance, "maintenance", requests[0])
-    launch(definitions, instance, "maintenance", requests[1])
+    requests = nightly(define, instance, "nightly_maintenance")
+    result = launch(define, instance, "shop__maintenance", requests[0])
+    launch(define, instance, "store__maintenance", requests[1])
 
     for job in MAINTENANCE:
         assert [config.apply for config in world.of(job)] == [True, False]
@@ -82,13 +90,10 @@ def test_a_night_acts_only_on_a_lake_whose_owner_wrote_so(
 
 
 def test_every_night_another_seventh_of_each_lake_is_proved_and_red_where_something_is_found(
-    definitions: dg.Definitions, instance: dg.DagsterInstance, world: World, two_lakes: list[str]
+    define: Define, instance: dg.DagsterInstance, world: World, two_lakes: list[str]
 ) -> None:
     nights = [NIGHT + timedelta(days=day) for day in range(7)]
-    requests = []
-    for night in nights:
-        with dg.build_schedule_context(instance=instance, scheduled_execution_time=night) as context:
-            requests += nightly_verification.evaluate_tick(context).run_requests or []
+    requests = [request for moment in nights for request in nightly(define, instance, "nightly_verification", moment)]
     world.proof = [
         {"rule": "archive-file-changed", "severity": "error", "message": "another digest", "log": "o/0"}
         | {"topic": "orders", "partition": 0, "start_offset": 3, "end_offset": 9},
@@ -96,13 +101,13 @@ def test_every_night_another_seventh_of_each_lake_is_proved_and_red_where_someth
         | {"topic": None, "partition": None, "start_offset": None, "end_offset": None},
     ]
 
-    red = launch(definitions, instance, "verification", requests[0])
+    red = launch(define, instance, "shop__verification", requests[0])
     world.proof = world.proof[1:]
-    green = launch(definitions, instance, "verification", requests[1])
+    green = launch(define, instance, "store__verification", requests[1])
 
-    assert sorted((config["lake"], config["verified_part"]) for config in _configs(requests)) == [
-        (lake, part) for lake in two_lakes for part in range(1, 8)
-    ]
+    assert sorted(
+        (request.run_key.partition("-")[0], config["verified_part"]) for request, config in _configs(requests)
+    ) == [(lake, part) for lake in ("shop", "store") for part in range(1, 8)]
     assert [(config.lake, config.part, config.parts) for config in world.of("verify")] == [
         (lake, NIGHT.weekday() + 1, 7) for lake in two_lakes
     ]
@@ -119,54 +124,53 @@ def _with_policies(lake: str, source: Path, text: str) -> Path:
     return policies
 
 
-def _tick(schedule: dg.ScheduleDefinition, instance: dg.DagsterInstance, when: datetime = NIGHT) -> list[dg.RunRequest]:
-    with dg.build_schedule_context(instance=instance, scheduled_execution_time=when) as context:
-        return list(schedule.evaluate_tick(context).run_requests or [])
-
-
 def test_policies_decide_what_a_night_does_with_each_lake(
-    instance: dg.DagsterInstance, two_lakes: list[str], source: Path
+    define: Define, instance: dg.DagsterInstance, two_lakes: list[str], source: Path
 ) -> None:
     _with_policies(two_lakes[0], source, "lake: {nightly: apply, verify: off, engine: local}")
     _with_policies(two_lakes[1], source, "lake: {nightly: off}")
 
-    (maintenance,) = _tick(nightly_maintenance, instance)
-    (verification,) = _tick(nightly_verification, instance)
+    (maintenance,) = nightly(define, instance, "nightly_maintenance")
+    (verification,) = nightly(define, instance, "nightly_verification")
 
-    (of_maintenance,), (of_verification,) = _configs([maintenance]), _configs([verification])
-    assert (of_maintenance["lake"], of_maintenance["apply"]) == (two_lakes[0], True)
+    assert maintenance.run_key.startswith("shop-")
+    assert maintenance.run_config["resources"]["lake"]["config"]["apply"] is True
     assert maintenance.run_config["resources"]["launcher"] == {"config": {"engine": "local"}}
-    assert of_verification["lake"] == two_lakes[1]
+    assert verification.run_key.startswith("store-")
 
 
 def test_policies_with_a_mistake_leave_out_their_lake_alone(
-    instance: dg.DagsterInstance, two_lakes: list[str], source: Path
+    define: Define, instance: dg.DagsterInstance, two_lakes: list[str], source: Path
 ) -> None:
     _with_policies(two_lakes[0], source, "lake: {}").write_text("lake: {nightly: aply}")
 
-    assert [config["lake"] for config in _configs(_tick(nightly_maintenance, instance))] == [two_lakes[1]]
+    assert [request.run_key.startswith("store-") for request in nightly(define, instance, "nightly_maintenance")] == [
+        True
+    ]
 
 
 def test_a_lake_with_an_interval_is_read_once_in_each_and_another_never(
-    instance: dg.DagsterInstance, two_lakes: list[str], source: Path
+    define: Define, instance: dg.DagsterInstance, two_lakes: list[str], source: Path
 ) -> None:
     _with_policies(two_lakes[0], source, "lake: {ingest: every 5 min}")
-    minutes = [NIGHT + timedelta(minutes=minute) for minute in range(60)]
+    minutes = [NIGHT + timedelta(minutes=minute) for minute in range(20)]
 
-    requests = [request for minute in minutes for request in _tick(timed_intake, instance, minute)]
+    requests = [request for minute in minutes for request in nightly(define, instance, "timed_intake", minute)]
 
-    assert [config["lake"] for config in _configs(requests)] == [two_lakes[0]] * 12
-    assert len({request.run_key for request in requests}) == 12
-    assert timed_intake.default_status is dg.DefaultScheduleStatus.RUNNING
-
-
-def _configs(requests: list[dg.RunRequest]) -> list[dict]:
-    return [request.run_config["resources"]["lake"]["config"] for request in requests]
+    assert [request.run_key.startswith("shop-") for request in requests] == [True] * 4
+    assert len({request.run_key for request in requests}) == 4
+    schedule = define().resolve_schedule_def("shop__timed_intake")
+    assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
 
 
-def test_the_schedule_is_in_utc_and_the_sensor_is_off_until_switched_on() -> None:
-    assert (nightly_maintenance.cron_schedule, nightly_maintenance.execution_timezone) == ("0 3 * * *", "UTC")
-    assert new_segments.default_status is dg.DefaultSensorStatus.STOPPED
+def _configs(requests: list[dg.RunRequest]) -> list[tuple[dg.RunRequest, dict]]:
+    return [(request, request.run_config["resources"]["lake"]["config"]) for request in requests]
+
+
+def test_the_schedule_is_in_utc_and_the_sensor_is_off_until_switched_on(define: Define, shop: str) -> None:
+    schedule = define().resolve_schedule_def("shop__nightly_maintenance")
+    assert (schedule.cron_schedule, schedule.execution_timezone) == ("0 3 * * *", "UTC")
+    assert define().resolve_sensor_def("shop__new_segments").default_status is dg.DefaultSensorStatus.STOPPED
 
 
 class Broker:
@@ -234,8 +238,8 @@ class Sensor:
         self.cursor = result.cursor
         requests = result.run_requests or []
         self.last = [request.run_key for request in requests]
-        assert all(config["at_once"] is False for config in _configs(requests))
-        return [config["lake"] for config in _configs(requests)]
+        assert all(config == {"at_once": False} for _, config in _configs(requests))
+        return [lake for request in requests for lake in self.lakes if request.run_key.startswith(key_of(lake))]
 
     def end(self, status: dg.DagsterRunStatus = dg.DagsterRunStatus.SUCCESS) -> None:
         """End the runs of the last tick."""
@@ -252,21 +256,19 @@ def sensor(shop: str, broker: Broker) -> Sensor:
 
 
 def test_a_tick_asks_for_new_logs_the_run_takes_them_in_and_the_next_tick_is_quiet(
-    definitions: dg.Definitions, instance: dg.DagsterInstance, world: World, shop: str, broker: Broker
+    define: Define, instance: dg.DagsterInstance, world: World, shop: str, broker: Broker
 ) -> None:
     world.ends = {"orders-0": 12, "orders-1": 12}
-    with dg.build_sensor_context(instance=instance, definitions=definitions) as context:
-        tick = new_segments.evaluate_tick(context)
-    (request,) = tick.run_requests or []
+    first = tick(define(), instance, "shop__new_segments")
+    (request,) = first.run_requests or []
     request = request._replace(tags={**request.tags, "dagster/run_key": request.run_key})  # as the daemon does
 
-    result = launch(definitions, instance, "loglake", request)
+    result = launch(define, instance, "shop__intake", request)
 
     assert result.success
     assert materialized(result, "records") == ["orders-0", "orders-1"]
     assert [config.lake for config in world.of("ingest")] == [shop]
-    with dg.build_sensor_context(instance=instance, definitions=definitions, cursor=tick.cursor) as context:
-        second = new_segments.evaluate_tick(context)
+    second = tick(define(), instance, "shop__new_segments", first.cursor)
     assert second.run_requests == []
     assert second.skip_message == "Nothing new in 1 lakes."
 

@@ -33,8 +33,8 @@ PLAIN_COMMANDS = {
     "recover",
     "reindex",
 }
-LAKE_COMMANDS = {"run", "watch", "demo", "lineage", "repair", "upgrade", "withdraw", "config"}
-BROUGHT_BY_OTHERS = {"llvmlite": "numba", "py4j": "pyspark", "pydantic": "dagster"}
+LAKE_COMMANDS = {"run", "watch", "demo", "ui", "lineage", "repair", "upgrade", "withdraw", "config"}
+BROUGHT_BY_OTHERS = {"llvmlite": "numba", "py4j": "pyspark", "pydantic": "dagster", "starlette": "dagster-webserver"}
 """Imported, and not required by name: the version goes with what brings it."""
 NOT_IMPORTED = {
     "dagster-dg-cli": "commands in pyproject.toml's tool tables",

@@ -1,8 +1,8 @@
 """The operator's home: which lakes are registered here, and what each of them ingests.
 
-The home is ``$LOGLAKE_HOME``, else ``./.loglake``. ``<home>/registered/<name>-<digest>.json`` is written by
-``loglake run`` and ``loglake demo`` and read by schedules, sensors and backfills. It holds no secrets and no state of
-the log. Only this file decides what a job reads, which policies it follows and whether it may delete.
+The home is ``$LOGLAKE_HOME``, else ``./.loglake``. ``<home>/registered/<key>.json`` is written when a lake is first
+used here, and read when pages, schedules, sensors and backfills need it. It holds no secrets and no state of the log.
+Only this file decides what a job reads, which policies it follows and whether it may delete.
 
 A lake is data that may come from another person. ``<lake>/sources.json`` is a hint for the next operator: it is shown,
 and it is adopted only by explicit consent (:func:`adopt`). Loglake's and Dagster's home never lie inside a lake.
@@ -11,19 +11,20 @@ and it is adopted only by explicit consent (:func:`adopt`). Loglake's and Dagste
 from __future__ import annotations
 
 import dataclasses
-import hashlib
+import fcntl
+import getpass
 import json
 import os
-import re
-import types
-import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.setup import registration
 from spark_jobs.lake.setup.identity import LAKE_FILE
+from spark_jobs.lake.setup.lake_names import key_of, unique_names
+from spark_jobs.lake.setup.registration import Registration
 from spark_jobs.lake.store import storage
 
 HINT_FILE = "sources.json"
@@ -31,10 +32,8 @@ HINT_VERSION = 2
 """2 has isolation levels and sources to fill from; files of version 1 are read as well."""
 
 FOLDER = "registered"
-REGISTRY_VERSION = 1
-
-_MAX_NAME = 80
-"""Characters of the lake's own name in the name of its file."""
+LOCK_FILE = ".lock"
+"""Locked while a lake is registered, so that two lakes do not take one name."""
 
 
 class RegistryError(UsageError):
@@ -42,26 +41,11 @@ class RegistryError(UsageError):
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    """What a registered lake ingests, and what the nightly job may do."""
-
-    intakes: tuple[Intake, ...] = ()
-    apply_nightly: bool = False
-    """Whether the nightly maintenance may act; it only plans until the operator writes ``true`` in the registration."""
-
-    @property
-    def policies(self) -> str | None:
-        """The policy file that was named last."""
-        named = [intake.policies for intake in self.intakes if intake.policies]
-        return named[-1] if named else None
-
-
-@dataclass(frozen=True, slots=True)
 class Registrations:
     """All lakes of a home."""
 
-    lakes: Mapping[str, Memory]
-    """By path, in the order of their names."""
+    lakes: Mapping[str, Registration]
+    """By path, in the order of their files; each has its name."""
     broken: tuple[str, ...]
     """A sentence for each registration that cannot be used."""
 
@@ -91,11 +75,15 @@ def put_in_home(path: str, content: bytes) -> None:
     try:
         storage.put(path, content)
     except OSError as error:
-        raise JobError(
-            f"The home {home()}, where Loglake registers lakes, cannot be written: {error.strerror or error}. Make "
-            "room there, or name a folder of your own with LOGLAKE_HOME; then run again. Commits that were made are "
-            "complete."
-        ) from error
+        raise _home_cannot_be_written(error) from error
+
+
+def _home_cannot_be_written(error: OSError) -> JobError:
+    return JobError(
+        f"The home {home()}, where Loglake registers lakes, cannot be written: {error.strerror or error}. Make "
+        "room there, or name a folder of your own with LOGLAKE_HOME; then run again. Commits that were made are "
+        "complete."
+    )
 
 
 def lake_around(path: str, lake: str | None = None) -> str | None:
@@ -115,39 +103,42 @@ def lake_around(path: str, lake: str | None = None) -> str | None:
         at = above
 
 
-def key_of(lake: str) -> str:
-    """Return the key of a lake in this home: its name and a digest of its path, so that keys are unique."""
-    path = lake if storage.is_remote(lake) else os.path.realpath(lake)
-    name = re.sub(r"[^A-Za-z0-9._-]", "_", os.path.basename(os.path.normpath(lake)))[:_MAX_NAME]
-    return f"{name}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"
-
-
 def registrations(folder: str) -> Registrations:
     """Return all lakes that are registered in a home; an unusable registration does not hide the others."""
     try:
         names = sorted(name for name in os.listdir(os.path.join(folder, FOLDER)) if name.endswith(".json"))
     except FileNotFoundError:
         return Registrations({}, ())
-    lakes: dict[str, Memory] = {}
+    lakes: dict[str, Registration] = {}
     broken: list[str] = []
     for name in names:
         try:
-            lake, memory = _read(os.path.join(folder, FOLDER, name))
+            lake, found = _read(os.path.join(folder, FOLDER, name))
         except (RegistryError, OSError) as error:
             broken.append(str(error))
         else:
-            lakes[lake] = memory
-    return Registrations(lakes, tuple(broken))
+            lakes[lake] = found
+    unique = unique_names({lake: found.name for lake, found in lakes.items()})
+    return Registrations({lake: replace(found, name=unique[lake]) for lake, found in lakes.items()}, tuple(broken))
 
 
-def recall(lake: str) -> Memory:
+def state_of(folder: str) -> tuple[tuple[str, int], ...]:
+    """Return the files of all registrations in a home and their times: another value after each change."""
+    try:
+        with os.scandir(os.path.join(folder, FOLDER)) as entries:
+            return tuple(sorted((e.name, e.stat().st_mtime_ns) for e in entries if e.name.endswith(".json")))
+    except OSError:
+        return ()
+
+
+def recall(lake: str) -> Registration:
     """Return the registration of a lake; empty if it is not registered.
 
     Raises:
         RegistryError: Its registration cannot be used.
     """
     path = registration_file(lake)
-    return _read(path)[1] if os.path.exists(path) else Memory()
+    return _read(path)[1] if os.path.exists(path) else Registration()
 
 
 def is_registered(lake: str) -> bool:
@@ -172,7 +163,17 @@ def as_remembered(lake: str, intake: Intake) -> Intake:
     return intake
 
 
-def remember(lake: str, intake: Intake) -> Memory:
+def register(lake: str) -> Registration:
+    """Register a lake that is used here, with its name and without sources; a registered one stays as it is.
+
+    Raises:
+        RegistryError: Its registration cannot be used.
+    """
+    before = recall(lake)
+    return before if before.name else _register(lake, before)
+
+
+def remember(lake: str, intake: Intake) -> Registration:
     """Register the lake with these sources and options. An unchanged registration is not written again.
 
     Options of the same paths are replaced, with one exception: a filter does not narrow what is already ingested (a
@@ -186,7 +187,7 @@ def remember(lake: str, intake: Intake) -> Memory:
             intake = _widened(intake, known)
         else:
             kept.append(known)
-    return _register(lake, before, replace(before, intakes=(*kept, intake)))
+    return _register(lake, replace(before, intakes=(*kept, intake)))
 
 
 def hinted(lake: str) -> tuple[Intake, ...]:
@@ -195,7 +196,7 @@ def hinted(lake: str) -> tuple[Intake, ...]:
         content = json.loads(storage.read(storage.join(lake, HINT_FILE)))
         if not isinstance(content, dict) or content["version"] not in range(1, HINT_VERSION + 1):
             return ()
-        return tuple(_intake(item) for item in content["intakes"])
+        return tuple(map(registration.parse_intake, content["intakes"]))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ()
 
@@ -210,19 +211,53 @@ def adopt(lake: str) -> tuple[Intake, ...]:
     known = {path for intake in before.intakes for path in intake.paths}
     new = tuple(intake for intake in intakes if not set(intake.paths) <= known)
     if new:
-        _register(lake, before, replace(before, intakes=(*before.intakes, *new)))
+        _register(lake, replace(before, intakes=(*before.intakes, *new)))
     return new
 
 
-def _register(lake: str, before: Memory, after: Memory) -> Memory:
-    if after == before and is_registered(lake):
-        return after
-    content = {"version": REGISTRY_VERSION, "lake": lake, **dataclasses.asdict(after)}
-    put_in_home(registration_file(lake), (json.dumps(content, indent=1) + "\n").encode())
-    if hinted(lake) in ((), before.intakes):  # another operator's hint stays until it is adopted
-        hint = {"version": HINT_VERSION, "intakes": [dataclasses.asdict(intake) for intake in after.intakes]}
+def _register(lake: str, wanted: Registration) -> Registration:
+    """Store a registration if it differs from the stored one; a new one gets a name and an owner."""
+    with _locked():
+        before = recall(lake)
+        owners = wanted.owners if before.name else wanted.owners or _owners()
+        wanted = replace(wanted, name=before.name or _name_of(lake), owners=owners)
+        if wanted == before:
+            return before
+        put_in_home(registration_file(lake), registration.as_text(lake, wanted).encode())
+    # Another operator's hint stays until it is adopted.
+    if wanted.intakes and hinted(lake) in ((), before.intakes):
+        hint = {"version": HINT_VERSION, "intakes": [dataclasses.asdict(intake) for intake in wanted.intakes]}
         storage.put(storage.join(lake, HINT_FILE), (json.dumps(hint, indent=1) + "\n").encode())
-    return after
+    return wanted
+
+
+def _name_of(lake: str) -> str:
+    known = {path: found.name for path, found in registrations(home()).lakes.items()}
+    return known.get(lake) or unique_names({**known, lake: ""})[lake]
+
+
+def _owners() -> tuple[str, ...]:
+    """Return the user who registers a lake; nobody where the system knows no name."""
+    try:
+        return (getpass.getuser(),)
+    except (KeyError, OSError):
+        return ()
+
+
+@contextmanager
+def _locked() -> Iterator[None]:
+    """Let one process at a time register a lake in the home."""
+    folder = os.path.join(home(), FOLDER)
+    try:
+        os.makedirs(folder, exist_ok=True)
+        descriptor = os.open(os.path.join(folder, LOCK_FILE), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise _home_cannot_be_written(error) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _widened(intake: Intake, known: Intake) -> Intake:
@@ -232,52 +267,15 @@ def _widened(intake: Intake, known: Intake) -> Intake:
     return replace(intake, topics=tuple(sorted(topics)), partitions=tuple(sorted(partitions)))
 
 
-def _read(path: str) -> tuple[str, Memory]:
+def _read(path: str) -> tuple[str, Registration]:
     """Return lake and content of a registration."""
     try:
-        content = json.loads(storage.read(path))
-        if content["version"] != REGISTRY_VERSION:
-            raise ValueError(f"version {content['version']!r}, this Loglake knows {REGISTRY_VERSION}")
-        lake, may_apply = content["lake"], content["apply_nightly"]
-        if not isinstance(lake, str) or not isinstance(may_apply, bool):
-            raise ValueError("lake is a text, apply_nightly is true or false")
+        lake, found = registration.parse(storage.read(path))
         if os.path.basename(path) != f"{key_of(lake)}.json":
             raise ValueError(f"the name of the file is not the one of lake {lake}")
-        return lake, Memory(tuple(_intake(item) for item in content["intakes"]), may_apply)
+        return lake, found
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RegistryError(
             f"{path} cannot be understood ({error}). Correct it, or delete it and register the lake again: "
             "loglake run PATH... --lake LAKE."
         ) from error
-
-
-def _intake(item: object) -> Intake:
-    """Return an intake from plain values.
-
-    Raises:
-        ValueError: A field is unknown or of another type.
-    """
-    if not isinstance(item, dict):
-        raise ValueError("an intake is a JSON object")
-    fields: dict[str, Any] = {}
-    for name, value in item.items():
-        if name not in _TYPES:
-            raise ValueError(f"unknown field {name}")
-        value = tuple(value) if isinstance(value, list) else value
-        if not _fits(value, _TYPES[name]):
-            raise ValueError(f"{name} has a value of another type")
-        fields[name] = value
-    if not fields.get("paths"):
-        raise ValueError("an intake without paths")
-    return Intake(**fields)
-
-
-_TYPES: Mapping[str, Any] = types.MappingProxyType(typing.get_type_hints(Intake))
-
-
-def _fits(value: object, kind: Any) -> bool:
-    if typing.get_origin(kind) is tuple:
-        inner = typing.get_args(kind)[0]
-        return isinstance(value, tuple) and all(_fits(each, inner) for each in value)
-    options = typing.get_args(kind) or (kind,)
-    return type(value) in options

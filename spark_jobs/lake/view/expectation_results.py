@@ -15,16 +15,20 @@ import json
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from spark_jobs.contracts import JobReport
 from spark_jobs.lake.delta import delta_log, table_state
 from spark_jobs.lake.delta.tables import open_table
 from spark_jobs.lake.published.checked import pending_ranges
-from spark_jobs.lake.setup import registry
+from spark_jobs.lake.setup import lake_names, registry
 from spark_jobs.lake.store import storage
 
 FOLDER = "expectations"
-DOCS_INDEX = "data_docs/index.html"
+_DOCS_FOLDER = "data_docs"
+DOCS_INDEX = f"{_DOCS_FOLDER}/index.html"
+LARGEST_PAGE = 16 * 1024 * 1024
+"""Bytes of a page that are shown at most."""
 VERSION = 1
 
 
@@ -141,7 +145,7 @@ def read_results(lake: str, now: RecordsVersion | None) -> dict[str, Results]:
 
 def results_file(lake: str) -> str:
     """Return the path of the results on a lake."""
-    return os.path.join(registry.home(), FOLDER, f"{registry.key_of(lake)}.json")
+    return os.path.join(registry.home(), FOLDER, f"{lake_names.key_of(lake)}.json")
 
 
 def page_of(lake: str, report: JobReport | None) -> str | None:
@@ -149,6 +153,33 @@ def page_of(lake: str, report: JobReport | None) -> str | None:
     made = report.metrics.get("data_docs") if report is not None else None
     index = storage.join(lake, DOCS_INDEX)
     return str(made) if made else index if storage.exists(index) else None
+
+
+def page_name(lake: str, page: str) -> str:
+    """Return the name of a page by its path: relative to the folder of the pages, quoted for an address."""
+    return quote(storage.relative(page, storage.join(lake, _DOCS_FOLDER)))
+
+
+def read_page(lake: str, name: str) -> bytes | None:
+    """Return the content of a page of the Data Docs, to show it in a browser; None if there is no such page.
+
+    A lake may come from another person, and the address of a page from anybody. So only files in the folder of the
+    pages are read, and links that lead out of it are not followed.
+
+    Args:
+        name: Path relative to the folder of the pages, not quoted.
+    """
+    parts = name.split("/")
+    if not name.endswith(".html") or any(part in ("", ".", "..") or "\0" in part or "\\" in part for part in parts):
+        return None
+    folder = storage.join(lake, _DOCS_FOLDER)
+    path = storage.join(folder, *parts)
+    if not storage.is_remote(lake) and os.path.realpath(path) != os.path.join(os.path.realpath(folder), *parts):
+        return None
+    try:
+        return storage.read(path) if storage.stat(path).size <= LARGEST_PAGE else None
+    except OSError:
+        return None
 
 
 def _results(found: Mapping[str, object]) -> Results:

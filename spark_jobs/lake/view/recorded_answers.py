@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from spark_jobs.lake.setup import registry
+from spark_jobs.lake.setup import lake_names, registry
 from spark_jobs.lake.store import storage
 
 FOLDER = "answers"
@@ -63,4 +63,4 @@ def _read(lake: str) -> dict[str, Any] | None:
 
 
 def _file(lake: str) -> str:
-    return os.path.join(registry.home(), FOLDER, f"{registry.key_of(lake)}.json")
+    return os.path.join(registry.home(), FOLDER, f"{lake_names.key_of(lake)}.json")

@@ -1,27 +1,29 @@
-"""The lakes that a schedule, a sensor or a backfill may work on: those that are registered in the operator's home.
+"""The lakes that pages show and that schedules, sensors and backfills work on: those of the operator's home.
 
 :mod:`spark_jobs.lake.setup.registry` reads and writes the registrations. A lake may be anywhere, also on an object
-store. Here a registered lake is a value, and is found by its name or by its topic partitions.
+store. Here a registered lake is a value with its name.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from logcore.segments.filenames import TopicPartition
 from spark_jobs.contracts import Intake
-from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.segments.archive import read_logs
-from spark_jobs.lake.setup import registry
+from spark_jobs.lake.setup import lake_names, registry
+from spark_jobs.lake.setup.identity import read_identity
 from spark_jobs.lake.setup.policies import LakePolicy, TopicPolicy, read_policies
 from spark_jobs.lake.setup.policy_settings import ON_CLOSED_SEGMENTS
+from spark_jobs.lake.setup.registration import Registration
 from spark_jobs.lake.store import storage
 
 
-class NoLakeError(UsageError):
-    """No lake, or more than one, fits: the text names the lakes and says how to choose."""
+class NoSourceError(UsageError):
+    """The lake is registered without sources, and itself names some: the text says how to choose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +32,21 @@ class RegisteredLake:
 
     path: str
     """Absolute directory, or ``s3://bucket/prefix``."""
+    name: str
+    """Its name in the home: unique, and the same for ever."""
     intakes: tuple[Intake, ...] = ()
     """The sources that it ingests."""
     policies: str | None = None
     """Absolute path of its ``policies.yaml``."""
     apply_nightly: bool = False
     """Whether the nightly maintenance may act; without it there is only a plan."""
+    owners: tuple[str, ...] = ()
+    """Who answers questions about the lake: e-mail addresses, or names of users or teams."""
 
     @property
-    def name(self) -> str:
-        """The name of the lake for users."""
-        return lake_name(self.path)
+    def identifier(self) -> str:
+        """The name with letters, digits and ``_`` only; unique too."""
+        return lake_names.identifier(self.name)
 
     @property
     def key(self) -> str:
@@ -119,12 +125,17 @@ def dagster_home() -> str:
 def read_home(folder: str) -> Home:
     """Return what is registered in a home."""
     found = registry.registrations(folder)
-    lakes = (_registered(lake, memory) for lake, memory in found.lakes.items())
+    lakes = (_registered(lake, registration) for lake, registration in found.lakes.items())
     return Home(tuple(sorted(lakes, key=lambda lake: (lake.name, lake.path))), found.broken)
 
 
+def home_state(folder: str) -> object:
+    """Return a value that differs from the last one if a registration of the home was added, changed or removed."""
+    return registry.state_of(folder)
+
+
 def read_registered(lake: str) -> RegisteredLake:
-    """Return the registration of one lake; only its path if it is not registered.
+    """Return the registration of one lake; only its path and its directory's name if it is not registered.
 
     Raises:
         UsageError: Its registration cannot be used.
@@ -138,8 +149,8 @@ def lake_name(lake: str) -> str:
 
 
 def lake_key(lake: str) -> str:
-    """Return the key of a lake in the home: its name and a digest of its path."""
-    return registry.key_of(lake)
+    """Return the key of a lake in the home: its directory's name and a digest of its path."""
+    return lake_names.key_of(lake)
 
 
 def lake_path(named: str) -> str:
@@ -149,6 +160,15 @@ def lake_path(named: str) -> str:
         UsageError: An object store address that cannot be used.
     """
     return storage.absolute(named)
+
+
+def is_lake(path: str) -> bool:
+    """Return whether there is a lake at this place.
+
+    Raises:
+        JobError: It is of a newer layout, or the object store did not answer.
+    """
+    return read_identity(path) is not None
 
 
 def lake_around(path: str, lake: str | None = None) -> str | None:
@@ -164,13 +184,13 @@ def intakes_of(lake: str) -> tuple[Intake, ...]:
     """Return what a run of a lake ingests that names no sources of its own.
 
     Raises:
-        NoLakeError: The lake is not registered, and itself names sources. A lake's own sources are never used.
+        NoSourceError: The lake is registered without sources, and itself names some. Those are never used.
         UsageError: Its registration cannot be used.
     """
     hinted = unadopted_sources(lake)
     if hinted:
-        raise NoLakeError(
-            f"The lake {lake} is not registered in {registry.home()}. Its {registry.HINT_FILE} names {_few(hinted)}; "
+        raise NoSourceError(
+            f"The lake {lake} has no sources in {registry.home()}. Its {registry.HINT_FILE} names {_few(hinted)}; "
             "what a lake says of itself is not acted on. Name the sources yourself: loglake run PATH... --lake "
             f"{lake}; or take over what it names: loglake upgrade {lake} --adopt-sources."
         )
@@ -178,8 +198,12 @@ def intakes_of(lake: str) -> tuple[Intake, ...]:
 
 
 def unadopted_sources(lake: str) -> tuple[str, ...]:
-    """Return the paths that a lake names as its sources, if it is not registered here."""
-    if registry.is_registered(lake):
+    """Return the paths that a lake names as its sources, if it has no sources here.
+
+    Raises:
+        UsageError: Its registration cannot be used.
+    """
+    if registry.recall(lake).intakes:
         return ()
     return tuple(path for intake in registry.hinted(lake) for path in intake.paths)
 
@@ -196,45 +220,6 @@ def as_remembered(lake: str, intake: Intake) -> Intake:
         UsageError: The registration of the lake cannot be used.
     """
     return registry.as_remembered(lake, intake)
-
-
-def find_lake(home: str, named: str | None, keys: Sequence[str] | None) -> str:
-    """Return the one lake that fits.
-
-    Args:
-        named: Path, or name of a registered lake; None or empty: the lake with the keys, or the only one.
-        keys: Partition keys that the run was launched for.
-
-    Raises:
-        NoLakeError: None or several fit.
-    """
-    lakes = [lake.path for lake in read_home(home).lakes]
-    if named:
-        by_name = [lake for lake in lakes if named in (lake_name(lake), lake_key(lake))]
-        if len(by_name) > 1:
-            keys_of_them = ", ".join(f"{lake_key(lake)} ({lake})" for lake in by_name)
-            raise NoLakeError(f"Several lakes are called {named}: {keys_of_them}. Name one by its path.")
-        return by_name[0] if by_name else lake_path(named)
-    how = 'Name one in the run configuration: resources: {lake: {config: {lake: "NAME"}}}, or by the tag loglake/lake.'
-    if keys:
-        holding = {lake: _topic_partitions(lake) for lake in lakes}
-        fitting = [lake for lake in lakes if set(keys) <= holding[lake]]
-        if len(fitting) == 1:
-            return fitting[0]
-        if fitting:
-            raise NoLakeError(f"{_few(keys)} is in more than one lake: {_named(fitting)}. {how}")
-        partly = [lake for lake in lakes if set(keys) & holding[lake]]
-        if len(partly) > 1:
-            raise NoLakeError(f"{_few(keys)} lie in different lakes: {_named(partly)}. Launch one run for each lake.")
-        if partly:
-            missing = sorted(set(keys) - holding[partly[0]])
-            raise NoLakeError(f"The lake {_named(partly)} does not hold {_few(missing)}, and no other lake does.")
-        raise NoLakeError(f"No lake of {home} holds {_few(keys)}; it has {_named(lakes) or 'no lake'}. {how}")
-    if len(lakes) == 1:
-        return lakes[0]
-    if not lakes:
-        raise NoLakeError(f"No lake is registered in {home} yet. Register one: loglake run PATH... --lake LAKE")
-    raise NoLakeError(f"{home} has several lakes: {_named(lakes)}. {how}")
 
 
 def held_logs(lake: str) -> dict[str, TopicPartition]:
@@ -256,20 +241,9 @@ def idle_policies(policies: str | None, topics: Sequence[str]) -> tuple[str, ...
     return tuple(policy.pattern for policy in stated if not any(map(policy.matches, topics)))
 
 
-def _registered(lake: str, memory: registry.Memory) -> RegisteredLake:
-    return RegisteredLake(lake, memory.intakes, memory.policies, memory.apply_nightly)
-
-
-def _topic_partitions(lake: str) -> set[str]:
-    """Return a lake's topic partitions; none if it cannot be read, so that others can still be found."""
-    try:
-        return {str(each) for each in held_logs(lake).values()}
-    except (JobError, OSError, ValueError):
-        return set()
-
-
-def _named(lakes: Iterable[str]) -> str:
-    return ", ".join(lake_name(lake) for lake in lakes)
+def _registered(lake: str, found: Registration) -> RegisteredLake:
+    name = found.name or lake_names.free_name(lake, ())
+    return RegisteredLake(lake, name, found.intakes, found.policies, found.apply_nightly, found.owners)
 
 
 def _few(keys: Sequence[str]) -> str:

@@ -1,34 +1,40 @@
-"""What is registered in the operator's home, and which lake is meant by a name or by partition keys."""
+"""What is registered in the operator's home, and the name that each lake has there."""
 
 from __future__ import annotations
 
+import getpass
+import json
 import os
+import subprocess
+import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake.setup.identity import claim
+from spark_jobs.lake.setup.lake_names import key_of
 from spark_jobs.lake.setup.registry import (
     RegistryError,
-    key_of,
     recall,
+    register,
     registration_file,
     registrations,
     remember,
 )
 from spark_jobs.lake.view.registered_lakes import (
-    NoLakeError,
+    NoSourceError,
     RegisteredLake,
-    find_lake,
     held_logs,
+    home_state,
     idle_policies,
     intakes_of,
     read_home,
     read_registered,
     unadopted_sources,
 )
+from tests.conftest import REPOSITORY
 from tests.unit.spark_jobs.lake.view.lakes import made
 
 
@@ -54,15 +60,95 @@ def test_a_registration_that_is_not_one_is_an_error_that_names_its_file_and_hide
         recall(bad)
 
 
-def test_lakes_of_one_name_at_two_places_are_told_apart(home: Path, tmp_path: Path) -> None:
+def test_lakes_of_one_name_at_several_places_have_different_names_that_stay(home: Path, tmp_path: Path) -> None:
+    lakes = [str(tmp_path / place / "my.shop") for place in ("a", "b", "c/b")]
+    for lake in lakes:
+        remember(lake, Intake(("/kafka",)))
+    also = str(tmp_path / "my-shop")
+    register(also)
+
+    found = {lake.path: lake.name for lake in read_home(str(home)).lakes}
+    remember(lakes[0], Intake(("/other",)))
+
+    assert found == {
+        lakes[0]: "my.shop",
+        lakes[1]: "b-my.shop",
+        lakes[2]: key_of(lakes[2]),
+        also: f"{tmp_path.name}-my-shop",  # as an identifier it would be my_shop once more
+    }
+    assert {lake.path: lake.name for lake in read_home(str(home)).lakes} == found
+    assert [read_registered(lake).name for lake in lakes] == [found[lake] for lake in lakes]
+    identifiers = [lake.identifier for lake in read_home(str(home)).lakes]
+    assert len(set(identifiers)) == 4
+    assert all("__" not in each and each.replace("_", "").isalnum() for each in identifiers)
+
+
+def test_a_lake_of_odd_letters_has_a_plain_name(home: Path, tmp_path: Path) -> None:
+    register(str(tmp_path / "a lake: ü__1"))
+    register("s3://bucket/lakes/shop")
+
+    assert [(lake.name, lake.identifier) for lake in read_home(str(home)).lakes] == [
+        ("a_lake_____1", "a_lake_1"),
+        ("shop", "shop"),
+    ]
+
+
+def test_two_processes_that_register_lakes_at_once_give_them_different_names(home: Path, tmp_path: Path) -> None:
+    program = "import sys; from spark_jobs.lake.setup.registry import register; sys.stdin.read(); register(sys.argv[1])"
+    lakes = [str(tmp_path / str(number) / "shop") for number in range(4)]
+    running = [
+        subprocess.Popen([sys.executable, "-c", program, lake], cwd=REPOSITORY, stdin=subprocess.PIPE) for lake in lakes
+    ]
+    for process in running:
+        process.stdin.close()
+    assert [process.wait(60) for process in running] == [0] * 4
+
+    stored = [json.loads(Path(registration_file(lake)).read_text())["name"] for lake in lakes]
+
+    assert len(set(stored)) == 4
+    assert "shop" in stored
+
+
+def test_registrations_of_the_version_before_get_names_too(home: Path, tmp_path: Path) -> None:
     lakes = [str(tmp_path / place / "shop") for place in ("a", "b")]
     for lake in lakes:
         remember(lake, Intake(("/kafka",)))
-        claim(lake, None)
+        old = json.loads(Path(registration_file(lake)).read_text())
+        del old["name"], old["owners"]
+        Path(registration_file(lake)).write_text(json.dumps(old | {"version": 1}))
 
-    with pytest.raises(NoLakeError, match=r"Several lakes are called shop: .*a/shop.*b/shop"):
-        find_lake(str(home), "shop", None)
-    assert [find_lake(str(home), key_of(lake), None) for lake in lakes] == lakes
+    before = {lake.path: lake.name for lake in read_home(str(home)).lakes}
+    for lake in reversed(lakes):
+        register(lake)
+
+    assert sorted(before.values()) in (["a-shop", "shop"], ["b-shop", "shop"])
+    assert {lake.path: lake.name for lake in read_home(str(home)).lakes} == before
+
+
+def test_who_registers_a_lake_owns_it_until_the_operator_writes_another(home: Path, tmp_path: Path) -> None:
+    lake = str(tmp_path / "shop")
+    register(lake)
+    assert read_registered(lake).owners == (getpass.getuser(),)
+
+    file = Path(registration_file(lake))
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"owners": ["data@example.com"]}))
+    remember(lake, Intake(("/kafka",)))
+
+    assert read_registered(lake).owners == ("data@example.com",)
+
+
+def test_each_change_of_a_registration_is_another_state_of_the_home(home: Path, tmp_path: Path) -> None:
+    states = [home_state(str(home))]
+    for change in (
+        lambda: register(str(tmp_path / "shop")),
+        lambda: remember(str(tmp_path / "shop"), Intake(("/kafka",))),
+        lambda: os.unlink(registration_file(str(tmp_path / "shop"))),
+    ):
+        change()
+        states.append(home_state(str(home)))
+
+    assert [a != b for a, b in pairwise(states)] == [True] * 3
+    assert states[0] == states[3]
 
 
 def test_a_registered_lake_is_a_value(home: Path, tmp_path: Path) -> None:
@@ -72,17 +158,23 @@ def test_a_registered_lake_is_a_value(home: Path, tmp_path: Path) -> None:
 
     (lake,) = read_home(str(home)).lakes
 
-    assert lake == RegisteredLake(shop, (Intake(("/kafka",), policies=str(policies)),), str(policies))
+    assert lake == RegisteredLake(
+        shop,
+        "shop",
+        (Intake(("/kafka",), policies=str(policies)),),
+        str(policies),
+        owners=(getpass.getuser(),),
+    )
     assert (lake.name, lake.key, lake.is_there, lake.apply_nightly) == ("shop", key_of(shop), True, False)
     assert lake.longest_delay_ms == 86_400_000
-    assert RegisteredLake("s3://bucket/lakes/store").is_there
+    assert RegisteredLake("s3://bucket/lakes/store", "store").is_there
     Path(shop, "sources.json").unlink()
     Path(shop).rmdir()
     assert not lake.is_there
 
 
 def test_a_lake_that_is_not_registered_has_only_its_path(home: Path, tmp_path: Path) -> None:
-    assert read_registered(str(tmp_path / "shop")) == RegisteredLake(str(tmp_path / "shop"))
+    assert read_registered(str(tmp_path / "shop")) == RegisteredLake(str(tmp_path / "shop"), "shop")
     assert read_home(str(home)).lakes == ()
 
 
@@ -96,23 +188,18 @@ def test_sources_that_only_the_lake_names_are_not_taken_in(
     monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "another home"))
 
     assert unadopted_sources(lake) == ("/kafka/a", "/kafka/b")
-    with pytest.raises(NoLakeError, match=r"sources.json names /kafka/a, /kafka/b; .*--adopt-sources"):
-        intakes_of(lake)
-    assert issubclass(NoLakeError, UsageError)
+    for _ in range(2):
+        with pytest.raises(NoSourceError, match=r"sources.json names /kafka/a, /kafka/b; .*--adopt-sources"):
+            intakes_of(lake)
+        register(lake)  # without sources: what the lake names is still not used
+    assert issubclass(NoSourceError, UsageError)
 
 
-def test_a_lake_is_found_by_the_partitions_it_holds(home: Path, tmp_path: Path) -> None:
-    first, second = made(tmp_path / "a", orders_0=1, orders_1=1), made(tmp_path / "b", payments_0=1)
-    for lake in (first, second):
-        remember(lake, Intake(("/kafka",)))
-
-    assert find_lake(str(home), None, ["orders-1"]) == first
-    assert find_lake(str(home), None, ["payments-0"]) == second
-    with pytest.raises(NoLakeError, match="in different lakes"):
-        find_lake(str(home), None, ["orders-0", "payments-0"])
-    with pytest.raises(NoLakeError, match="does not hold orders-7"):
-        find_lake(str(home), None, ["orders-0", "orders-7"])
-    assert sorted(map(str, held_logs(first).values())) == ["orders-0", "orders-1"]
+def test_the_logs_of_a_lake_are_named_as_its_directories(home: Path, tmp_path: Path) -> None:
+    assert sorted(map(str, held_logs(made(tmp_path / "a", orders_0=1, orders_1=1)).values())) == [
+        "orders-0",
+        "orders-1",
+    ]
 
 
 def test_policies_that_match_no_topic_are_idle(tmp_path: Path) -> None:

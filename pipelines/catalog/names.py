@@ -1,0 +1,37 @@
+"""The names that Dagster has for a lake: keys of its assets and partitions, groups, jobs.
+
+Everything carries the name of the lake, so that two lakes with a topic of one name share no status. Names of jobs and
+groups use the identifier of the lake, because Dagster allows only letters, digits and ``_`` there.
+"""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from spark_jobs.lake.view.registered_lakes import RegisteredLake
+
+LOCATION, REPOSITORY = "loglake", "__repository__"
+"""The code location of workspace.yaml, and Dagster's name of the only repository in it."""
+
+LAKE_TAG = "loglake/lake"
+"""Tag of runs and assets: the name of the lake."""
+
+
+def asset_key(lake: RegisteredLake, asset: str) -> dg.AssetKey:
+    """The key of an asset of a lake."""
+    return dg.AssetKey([lake.name, asset])
+
+
+def name_in_lake(lake: RegisteredLake, name: str) -> str:
+    """The name of something that each lake has one of, such as a job or a schedule."""
+    return f"{lake.identifier}__{name}"
+
+
+def tags_of(lake: RegisteredLake) -> dict[str, str]:
+    """Tags of everything that belongs to a lake."""
+    return {LAKE_TAG: lake.name}
+
+
+def owners_of(lake: RegisteredLake) -> list[str]:
+    """The owners as Dagster writes them: e-mail addresses, or ``team:NAME``."""
+    return [owner if "@" in owner or owner.startswith("team:") else f"team:{owner}" for owner in lake.owners]

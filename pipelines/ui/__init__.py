@@ -1,0 +1,1 @@
+"""`loglake ui`: Dagster's pages, and what they link to."""

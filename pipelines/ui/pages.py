@@ -1,0 +1,41 @@
+"""The pages below ``/loglake``: Data Docs of registered lakes.
+
+A lake is data that may come from another person. So its pages are sent with a policy that lets a browser run no script
+of theirs, load nothing, and treat them as pages of another site.
+"""
+
+from __future__ import annotations
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Mount, Route
+
+from spark_jobs.lake.view.expectation_results import read_page
+from spark_jobs.lake.view.registered_lakes import home_folder, read_home
+
+_HEADERS = {
+    "Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-cache",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+def our_routes(path_prefix: str) -> list[Mount]:
+    """The routes of our pages.
+
+    Args:
+        path_prefix: What all addresses of the webserver begin with.
+    """
+    return [Mount(f"{path_prefix}/loglake", routes=[Route("/lakes/{lake}/data_docs/{page:path}", _data_docs)])]
+
+
+def _data_docs(request: Request) -> Response:
+    """A page of a lake's Data Docs."""
+    named = request.path_params["lake"]
+    lake = next((lake for lake in read_home(home_folder()).lakes if lake.name == named), None)
+    page = None if lake is None else read_page(lake.path, request.path_params["page"] or "index.html")
+    if page is None:
+        raise HTTPException(404, "There is no such page. Pages of old runs are removed after a while.")
+    return HTMLResponse(page, headers=_HEADERS)

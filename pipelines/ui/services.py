@@ -1,0 +1,240 @@
+"""Runs what Dagster's pages need: a code server, a webserver and a daemon, each a process of its own.
+
+::
+
+    code server   loads the definitions of the registered lakes, and starts runs
+    webserver     the pages (:mod:`pipelines.ui.webserver`)
+    daemon        schedules, sensors, backfills and the queue of runs
+
+The definitions are loaded again when a registration in the operator's home is added, changed or removed. If one of the
+processes ends, all are ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from logcore.exit_codes import ExitCode
+from pipelines.catalog.names import LOCATION
+from pipelines.command.history import prepare_history
+from spark_jobs import launch
+from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.view.registered_lakes import (
+    dagster_home,
+    home_folder,
+    home_state,
+    is_lake,
+    lake_path,
+    read_registered,
+)
+
+START_SECONDS = 180.0
+"""The pages must answer by then, also on a busy machine."""
+STOP_SECONDS = 15.0
+"""A process that has not ended by then is killed."""
+LOOK_SECONDS = 1.0
+"""From one look at the registrations and processes to the next."""
+
+_RELOAD = (
+    "mutation($name: String!) { reloadRepositoryLocation(repositoryLocationName: $name) "
+    "{ __typename ... on PythonError { message } } }"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A process of ours."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+
+    def end(self) -> None:
+        """Ask it to end; kill it and its own processes if it does not."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
+
+
+def serve(options: argparse.Namespace) -> int:
+    """Execute ``loglake ui``.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        UsageError: The call cannot be carried out as it is.
+        JobError: The pages could not be started, or one of the processes ended.
+    """
+    if options.path_prefix and (not options.path_prefix.startswith("/") or options.path_prefix.endswith("/")):
+        raise UsageError(f"--path-prefix {options.path_prefix}: it begins with a slash and does not end with one.")
+    home = home_folder()
+    os.environ["LOGLAKE_HOME"] = home
+    first_page = "/"
+    if options.lake is not None:
+        lake = lake_path(options.lake)
+        if not is_lake(lake):
+            raise UsageError(f"There is no lake at {lake}. Make one: loglake run PATH... --lake {lake}")
+        launch.register(lake)
+        first_page = f"/locations/{LOCATION}/asset-groups/{read_registered(lake).identifier}/lineage"
+    os.environ["DAGSTER_HOME"] = str(prepare_history(dagster_home()))
+    _check_port(options.host, options.port)
+    address = f"http://{_in_url(options.host)}:{options.port}{options.path_prefix}"
+    services: list[Service] = []
+    with _stopped_by_signals() as stop, tempfile.TemporaryDirectory(prefix="loglake-ui-") as folder:
+        try:
+            for service in _start(options, folder, stop):
+                services.append(service)  # noqa: PERF402 - what was started is ended, also if the next one fails
+            _wait_until_loaded(address, services, stop)
+            if not stop.is_set():
+                print(f"{address}{first_page}\nCtrl-C ends it.", flush=True)
+            _watch(home, address, services, stop)
+        finally:
+            for service in reversed(services):
+                service.end()
+    return ExitCode.CLEAN
+
+
+def _start(options: argparse.Namespace, folder: str, stop: threading.Event) -> Iterator[Service]:
+    """Start the processes; the one that the others need is the first."""
+    code = str(Path(folder, "code"))
+    log = ["--log-level", options.log_level]
+    where = ["--socket", code, "--location-name", LOCATION, "-m", "pipelines.definitions"]
+    server = _process("code server", ["dagster", "code-server", "start", *where, *log])
+    yield server
+    while not stop.wait(0.1) and not _accepts(code):  # otherwise the others would complain that it does not answer
+        _check_alive([server])
+    workspace = Path(folder, "workspace.yaml")
+    location = {"socket": code, "host": "localhost", "location_name": LOCATION}
+    workspace.write_text(json.dumps({"load_from": [{"grpc_server": location}]}))  # JSON is YAML
+    web = ["-h", options.host, "-p", str(options.port), "--path-prefix", options.path_prefix]
+    web += ["--read-only"] if options.read_only else []
+    log_of_web = ["--dagster-log-level", options.log_level]
+    yield _process("webserver", ["pipelines.ui.webserver", "-w", str(workspace), *web, *log_of_web])
+    if not options.read_only:
+        yield _process("daemon", ["dagster._daemon", "run", "-w", str(workspace), *log])
+
+
+def _process(name: str, module: Sequence[str]) -> Service:
+    # A group of its own: an interrupt from the terminal reaches only us, and we end the others in their order.
+    process = subprocess.Popen([sys.executable, "-m", *module], stdin=subprocess.DEVNULL, start_new_session=True)
+    return Service(name, process)
+
+
+def _accepts(path: str) -> bool:
+    """Whether a process listens on this socket."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(path) == 0
+
+
+def _watch(home: str, address: str, services: Sequence[Service], stop: threading.Event) -> None:
+    """Load the definitions again after each change of the registrations, until the end."""
+    seen = home_state(home)
+    while not stop.wait(LOOK_SECONDS):
+        _check_alive(services)
+        now = home_state(home)
+        if now != seen and _is_reloaded(address):
+            seen = now
+
+
+def _is_reloaded(address: str) -> bool:
+    try:
+        return "data" in _graphql(address, _RELOAD, name=LOCATION)
+    except (OSError, ValueError):
+        return False  # the webserver is busy; at the next look it is tried again
+
+
+def _wait_until_loaded(address: str, services: Sequence[Service], stop: threading.Event) -> None:
+    """Wait until the pages show the definitions, or why they could not be loaded."""
+    query = "query { workspaceOrError { ... on Workspace { locationEntries { loadStatus } } } }"
+    deadline = time.monotonic() + START_SECONDS
+    while not stop.wait(0.2):
+        _check_alive(services)
+        try:
+            entries = _graphql(address, query)["data"]["workspaceOrError"]["locationEntries"]
+            if entries and all(entry["loadStatus"] == "LOADED" for entry in entries):
+                return
+        except (OSError, ValueError, KeyError):
+            pass  # it does not answer yet
+        if time.monotonic() > deadline:
+            raise JobError(f"Dagster's pages did not answer within {START_SECONDS:.0f} s. --log-level info says more.")
+
+
+def _check_alive(services: Sequence[Service]) -> None:
+    for service in services:
+        code = service.process.poll()
+        if code is not None:
+            raise JobError(f"Dagster's {service.name} ended with code {code}; the other processes are ended too.")
+
+
+def _graphql(address: str, query: str, **variables: Any) -> Any:
+    request = urllib.request.Request(  # noqa: S310 - our own webserver
+        f"{address}/graphql",
+        json.dumps({"query": query, "variables": variables}).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with _NO_PROXY.open(request, timeout=60) as answer:
+        return json.load(answer)
+
+
+_NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def _check_port(host: str, port: int) -> None:
+    """Check that the address can be used.
+
+    Raises:
+        UsageError: It cannot, and why.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        raise UsageError(
+            f"{host}, port {port}, cannot be used: {error.strerror or error}. Name another with --port or --host."
+        ) from error
+
+
+def _in_url(host: str) -> str:
+    """An address to reach a server that listens on this one."""
+    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - named by the user
+    return f"[{reached}]" if ":" in reached else reached
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[threading.Event]:
+    """An event that SIGTERM or SIGINT sets. Processes that are started inside the block have the default handlers."""
+    stop = threading.Event()
+
+    def handle(number: int, _: FrameType | None) -> None:
+        stop.set()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

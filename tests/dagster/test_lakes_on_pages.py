@@ -1,0 +1,156 @@
+"""What a person finds on the pages after runs of the command line: every lake, wherever it lies, and only its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from pipelines.command.old_history import FIRST_RECORDED
+from pipelines.run.chains import INTAKE_JOB
+from spark_jobs.lake.setup.registry import register
+from tests.broker_directory import LogDirectory
+from tests.dagster.conftest import loglake
+from tests.dagster.fake_jobs import World, seed
+from tests.dagster.test_running import made
+from tests.pages import Pages, open_pages, wait_for
+
+pytestmark = pytest.mark.dagster
+
+ORIGINS = """query { runsOrError { ... on Runs { results {
+  jobName repositoryOrigin { repositoryLocationName } tags { key } } } } }"""
+ASSETS = "query { assetNodes { assetKey { path } partitionKeys } }"
+STATUS = """query($k: [AssetKeyInput!]) { assetNodes(assetKeys: $k) { assetPartitionStatuses {
+  ... on DefaultPartitionStatuses { materializedPartitions failedPartitions unmaterializedPartitions } } } }"""
+
+
+@pytest.fixture(scope="module")
+def lakes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two lakes at places of their own, of clusters that both have a topic of one name."""
+    folder = tmp_path_factory.mktemp("lakes")
+    for name, partitions in (("north", 2), ("south", 1)):
+        source = LogDirectory(folder / f"{name}-logs")
+        for number in range(partitions):
+            source.partition(f"orders-{number}").append(4)
+        source.high_watermarks(**{f"orders_{number}": 4 for number in range(partitions)})
+        lake = folder / "elsewhere" / name
+        done = loglake("run", source.path, "--lake", lake, LOGLAKE_HOME=str(folder / "home"))
+        assert done.returncode == 0, done.stderr
+    return folder / "home"
+
+
+@pytest.fixture(scope="module")
+def pages(lakes: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+    with open_pages(lakes, tmp_path_factory.mktemp("pages")) as pages:
+        yield pages
+
+
+def keys_of(pages: Pages, lake: str, asset: str) -> list[str]:
+    """Partition keys of an asset."""
+    nodes = pages.ask(ASSETS)["assetNodes"]
+    (found,) = [node["partitionKeys"] for node in nodes if node["assetKey"]["path"] == [lake, asset]]
+    return found
+
+
+def test_nothing_of_the_framework_is_on_the_screen_when_the_pages_start(pages: Pages) -> None:
+    assert pages.log.read_text() == f"{pages.address}/\nCtrl-C ends it.\n"
+
+
+def test_runs_of_the_command_line_belong_to_the_location_that_the_first_page_shows(pages: Pages) -> None:
+    runs = pages.ask(ORIGINS)["runsOrError"]["results"]
+    assert {(run["jobName"], (run["repositoryOrigin"] or {}).get("repositoryLocationName")) for run in runs} == {
+        ("north__intake", "loglake"),
+        ("south__intake", "loglake"),
+    }
+
+
+def test_no_chip_of_a_run_names_a_process_or_a_host(pages: Pages) -> None:
+    runs = pages.ask(ORIGINS)["runsOrError"]["results"]
+    assert {tag["key"] for run in runs for tag in run["tags"]} == {
+        *("loglake/lake", "loglake/engine", "dagster/max_retries", "dagster/code_location"),
+    }
+
+
+def test_two_clusters_with_a_topic_of_one_name_share_no_status(pages: Pages) -> None:
+    assert keys_of(pages, "north", "records") == ["orders-0", "orders-1"]
+    assert keys_of(pages, "south", "records") == ["orders-0"]
+
+
+def test_materialize_all_does_so_in_every_lake(pages: Pages) -> None:
+    assets = [
+        {"path": [lake, asset]}
+        for lake in ("north", "south")
+        for asset in ("archived_segments", "validated_segments", "records")
+    ]
+
+    state = pages.backfill(assetSelection=assets, allPartitions=True)
+
+    assert state["status"] == "COMPLETED_SUCCESS"
+    assert [run["status"] for run in state["runs"]] == ["SUCCESS", "SUCCESS"]
+    for asset in assets:
+        (node,) = pages.ask(STATUS, k=[asset])["assetNodes"]
+        assert node["assetPartitionStatuses"]["unmaterializedPartitions"] == []
+
+
+def test_a_lake_that_is_added_appears_by_itself(pages: Pages, lakes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGLAKE_HOME", str(lakes))
+    register(str(lakes.parent / "later" / "east"))
+
+    wait_for(lambda: any(node["assetKey"]["path"][0] == "east" for node in pages.ask(ASSETS)["assetNodes"]), 60)
+
+
+def test_the_pages_listen_on_this_machine_only_and_say_where_a_lake_is(lakes: Path, tmp_path: Path) -> None:
+    nothing = loglake("ui", tmp_path / "no-lake", LOGLAKE_HOME=str(lakes))
+    assert nothing.returncode == 64
+    assert f"no lake at {tmp_path / 'no-lake'}" in nothing.stderr
+    lake = lakes.parent / "elsewhere" / "south"
+    with open_pages(tmp_path / "another home", tmp_path, str(lake), "--read-only") as pages:
+        listening = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        addresses = {local for _, local, _, state, *_ in listening if state == "0A"}
+        assert f"0100007F:{pages.port:04X}" in addresses
+        assert f"00000000:{pages.port:04X}" not in addresses
+        assert f"{pages.address}/locations/loglake/asset-groups/south/lineage" in pages.log.read_text()
+        busy = loglake("ui", "--port", str(pages.port), LOGLAKE_HOME=str(lakes))
+    assert busy.returncode == 64
+    assert "--port" in busy.stderr
+
+
+@pytest.mark.stored
+def test_history_under_keys_without_a_lake_is_brought_under_its_name_once(
+    instance: dg.DagsterInstance, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    mine, other = str(tmp_path / "shop"), str(tmp_path / "store")
+    world.ends = {"orders-0": 3}
+    seed(world, mine)
+    for lake, rows in ((mine, 1), (mine, 2), (other, 3)):
+        metadata = {"lake": dg.MetadataValue.path(lake), "rows": rows}
+        instance.report_runless_asset_event(dg.AssetMaterialization("records", partition="orders-0", metadata=metadata))
+
+    first, second = (loglake("upgrade", mine, LOGLAKE_HOME=str(tmp_path / "home")) for _ in range(2))
+
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert "1 topic partition" in first.stdout
+    assert "topic partition" not in second.stdout
+    key = dg.AssetKey(["shop", "records"])
+    (event,) = instance.fetch_materializations(key, limit=10).records
+    assert event.partition_key == "orders-0"
+    assert event.asset_materialization.metadata["rows"].value == 2
+    assert FIRST_RECORDED in event.asset_materialization.metadata
+    assert len(instance.fetch_materializations(dg.AssetKey("records"), limit=10).records) == 3
+    assert instance.get_dynamic_partitions("topic_partitions/shop") == ["orders-0"]
+
+
+def test_a_run_that_chose_topic_partitions_is_on_the_pages_too(
+    instance: dg.DagsterInstance, world: World, source: Path, tmp_path: Path
+) -> None:
+    world.ends = {"orders-0": 3, "orders-1": 3}
+    made(instance, tmp_path).run(INTAKE_JOB, str(tmp_path / "lake"), sources=[str(source)], logs=["orders-1"])
+
+    (run,) = instance.get_runs()
+    assert run.job_name == "lake__intake"
+    assert run.remote_job_origin is not None
+    assert instance.get_materialized_partitions(dg.AssetKey(["lake", "records"])) == {"orders-1"}
