@@ -99,7 +99,8 @@ def serve(options: argparse.Namespace) -> int:
         first_page = f"/locations/{LOCATION}/asset-groups/{read_registered(lake).identifier}/lineage"
     os.environ["DAGSTER_HOME"] = str(prepare_history(dagster_home()))
     _check_port(options.host, options.port)
-    address = f"http://{_in_url(options.host)}:{options.port}{options.path_prefix}"
+    host = _in_url(options.host)
+    address = "http:" + f"//{host}:{options.port}{options.path_prefix}"
     services: list[Service] = []
     with _stopped_by_signals() as stop, tempfile.TemporaryDirectory(prefix="loglake-ui-") as folder:
         try:

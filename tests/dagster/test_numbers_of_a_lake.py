@@ -10,6 +10,7 @@ from pipelines.events import check_result
 from pipelines.run import checks
 from spark_jobs.lake.view.expectation_results import LogExpectation, Results
 from spark_jobs.lake.view.lake_state import LakeState, read_state
+from spark_jobs.lake.view.registered_lakes import RegisteredLake
 from tests.broker_directory import LogDirectory
 from tests.conftest import Sample
 from tests.in_process import without_spark
@@ -57,7 +58,8 @@ def answers(state: LakeState, *failing: str) -> dict[str, Results]:
 def test_a_red_check_names_the_lake_and_the_page_that_it_is_about(two):
     first, second = two
     red = check_result(
-        checks.expectations_met(second, answers(second, "a", "b"), f"{second.lake}/data_docs/index.html")
+        RegisteredLake(second.lake, "second"),
+        checks.expectations_met(second, answers(second, "a", "b"), f"{second.lake}/data_docs/index.html"),
     )
     assert not red.passed
     assert "of lake second" in str(red.description)
@@ -68,6 +70,8 @@ def test_a_red_check_names_the_lake_and_the_page_that_it_is_about(two):
 
 @pytest.mark.parametrize("failing", [(), ("a",), ("a", "b")])
 def test_the_number_not_met_is_the_sum_of_the_column_beside_it(two, failing):
-    check = check_result(checks.expectations_met(two[0], answers(two[0], *failing), None))
+    check = check_result(
+        RegisteredLake(two[0].lake, "first"), checks.expectations_met(two[0], answers(two[0], *failing), None)
+    )
     column = [record.data["not met"] for record in check.metadata["by expectation"].records]
     assert check.metadata["not met"].value == sum(column) == len(failing)

@@ -345,8 +345,8 @@ FAULTS = (
     Fault(
         "a night acts where the policies say plan",
         "pipelines/schedules.py",
-        'apply=lake.policy.nightly == "apply"',
-        'apply=lake.policy.nightly != "off"',
+        'apply=now.policy.nightly == "apply"',
+        'apply=now.policy.nightly != "off"',
         ("tests/dagster/test_schedule_and_sensor.py", "-k", "dry_run_of_maintenance"),
     ),
     Fault(

@@ -38,7 +38,6 @@ BROUGHT_BY_OTHERS = {"llvmlite": "numba", "py4j": "pyspark", "pydantic": "dagste
 """Imported, and not required by name: the version goes with what brings it."""
 NOT_IMPORTED = {
     "dagster-dg-cli": "commands in pyproject.toml's tool tables",
-    "dagster-webserver": "`make ui`",
     "delta-spark": "the version that deploy/jars.lock goes with",
     "duckdb": "the query that `loglake demo` prints",
     "pandas": "rows for suites of Great Expectations; its version is bounded by what Spark supports",
