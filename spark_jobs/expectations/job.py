@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from logcore.errors import CorruptionReason
@@ -39,7 +38,7 @@ from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.published import checked
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow
-from spark_jobs.lake.segments.removals import count_records, cut
+from spark_jobs.lake.segments.ledger_ranges import records_within, with_published
 from spark_jobs.lake.setup.policies import read_policies
 from spark_jobs.lake.store import storage
 
@@ -117,7 +116,7 @@ def plan(config: ExpectationsConfig) -> ExpectationsPlan:
         if not 0 <= start < end:
             raise UsageError(f"Log {log}: [{start}, {end}) is not a range of offsets.")
         # Offsets filled below the frontier are published only by a replacement.
-        published = frontier.with_published(ledger.get(log, ()), frontiers[log])
+        published = with_published(config.lake, ledger.get(log, ()), frontiers[log])
         expected = _published_records(config.lake, published, start, end)
         at = failures.get(log, [])
         ranges.append(_range(rows[log], start, end, expected, at, ledger.get(log, ()), frontiers[log] or 0))
@@ -207,17 +206,8 @@ def _crc_failures(lake: str, logs: Sequence[str]) -> dict[str, list[int]]:
 
 def _published_records(lake: str, ledger: Sequence[LedgerRow], start: int, end: int) -> int:
     """Records that the ledger counts as visible and published in [start, end)."""
-    total = 0
-    for row in ledger:
-        if not row.has_rows or row.end_offset <= start or row.start_offset >= end:
-            continue
-        part = row
-        if part.start_offset < start:
-            part = cut(part, start, partial(count_records, lake))[1]
-        if part.end_offset > end:
-            part = cut(part, end, partial(count_records, lake))[0]
-        total += part.records
-    return total
+    due = (row for row in ledger if row.has_rows and row.end_offset > start and row.start_offset < end)
+    return sum(records_within(lake, row, start, end) for row in due)
 
 
 def _measure(executor: Executor, lake: str, ranges: Sequence[RangePlan]) -> list[RowCounts]:

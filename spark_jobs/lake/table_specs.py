@@ -155,7 +155,11 @@ _SPECS = (
             ),
             Column("records", _INT64, "records of that state in the range"),
             Column("gaps", _INT64, "offsets in the range that no record holds"),
-            Column("gap_state", _STRING, "why: `compacted`; null where there are none"),
+            Column(
+                "gap_state",
+                _STRING,
+                "why: `compacted`, `control` (commit markers), or `compacted, control`; null where there are none",
+            ),
             Column(
                 "evidence",
                 _STRING,
@@ -168,6 +172,11 @@ _SPECS = (
                 _BOOL,
                 "whether its rows were deleted from `records` on purpose, and that is recorded; null in older lakes: "
                 "no",
+            ),
+            Column(
+                "markers",
+                _INT64,
+                "commit markers among the gaps; null in older lakes, whose markers are ranges of the state `control`",
             ),
         ),
         statistics=("log", "start_offset"),

@@ -11,10 +11,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,8 +24,10 @@ from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, OffsetState, check
 from spark_jobs.lake.delta.live_files import LiveFile
 from spark_jobs.lake.delta.table_scan import scan
 from spark_jobs.lake.delta.tables import open_dataset, read_rows, table_uri
-from spark_jobs.lake.ledger.frontier import LedgerRow, with_published
+from spark_jobs.lake.errors import JobError
+from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.lake.segments.ledger_ranges import batches_within, is_control, with_published
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_verification.files import offsets_of
 from spark_jobs.lake_verification.runs import HeldOffsets, OffsetRuns, joined
@@ -223,7 +227,9 @@ def _tiling(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[LakeFinding]:
     if reach > max(end, ledger[-1].end_offset):
         text = f"the frontier {reach} is after the ledger's end {ledger[-1].end_offset}. {repair}"
         yield said.finding("rows-differ-from-ledger", "records", text, (ledger[-1].end_offset, reach))
-    beyond = joined((row.start_offset, row.end_offset) for row in ledger if row.published and row.end_offset > reach)
+    beyond = joined(
+        (max(row.start_offset, reach), row.end_offset) for row in ledger if row.published and row.end_offset > reach
+    )
     text = "the ledger says that offsets [{start}, {end}) are published, the frontier is " + str(reach) + "."
     yield from said.findings("rows-differ-from-ledger", "offset_ledger", text, repair, beyond)
 
@@ -312,7 +318,7 @@ def _validated(said: _Said, ledger: Sequence[LedgerRow], facts: BatchFacts | Non
         records += counted[1]
     start = state.logs[said.log].log_start_offset if said.log in state.logs else 0
     feeding = state.feeding.get(said.log, ())
-    counts = sum(row.records for row in ledger)
+    counts = sum(row.records + row.markers for row in ledger)
     # A batch that begins before the log start is in a segment, but only in part in the ledger.
     if is_whole and feeding and feeding[0].base_offset >= start and counts != records:
         text = f"the ledger counts {counts} records, validation counted {records}."
@@ -339,6 +345,21 @@ def _transactions(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[LakeFind
         yield said.finding("rows-differ-from-ledger", "transactions", text, (first, last + 1))
 
 
+def _lost_batches(said: _Said, row: LedgerRow, rows: HeldOffsets) -> list[tuple[int, int]]:
+    """Offsets of batches that have fewer rows than records; empty if the table batches does not show it."""
+    found: list[tuple[int, int]] = []
+    with suppress(FileNotFoundError, JobError):
+        for chunk in batches_within(said.state.lake, row, row.start_offset, row.end_offset):
+            data = chunk.filter(pa.array(~is_control(chunk)))
+            first, last, count = (
+                data.column(name).to_numpy() for name in ("base_offset", "last_offset", "record_count")
+            )
+            lost = np.flatnonzero(rows.counts(first, last + 1) < count)
+            spans = zip(first[lost].tolist(), (last[lost] + 1).tolist(), strict=True)
+            found += ((max(low, row.start_offset), min(high, row.end_offset)) for low, high in spans)
+    return joined(sorted(found))
+
+
 def _rows(said: _Said, ledger: Sequence[LedgerRow], files: Sequence[LiveFile]) -> Iterator[LakeFinding]:
     """Compare rows of ``records`` with the published ranges."""
     state = said.state
@@ -354,7 +375,7 @@ def _rows(said: _Said, ledger: Sequence[LedgerRow], files: Sequence[LiveFile]) -
     frontier = state.frontiers.get(said.log)
     try:
         # Without a recorded frontier only the ledger says what is published.
-        ranges = with_published(ledger, frontier) if frontier is not None else list(ledger)
+        ranges = with_published(state.lake, ledger, frontier) if frontier is not None else list(ledger)
     except ValueError as error:
         yield said.finding("rows-differ-from-ledger", "offset_ledger", f"{error}.")
         ranges = list(ledger)
@@ -373,7 +394,9 @@ def _rows(said: _Said, ledger: Sequence[LedgerRow], files: Sequence[LiveFile]) -
             missing += rows.missing(row.start_offset, row.end_offset)
             continue
         found = rows.count(row.start_offset, row.end_offset)
-        if found != row.records:
+        lost = _lost_batches(said, row, rows) if found < row.records else []
+        missing += lost
+        if found != row.records and not lost:
             text = f"[{row.start_offset}, {row.end_offset}) have {found} rows, the ledger counts {row.records} records."
             given = replace.format(start=row.start_offset, end=row.end_offset)
             span = row.start_offset, row.end_offset

@@ -75,6 +75,18 @@ class HeldOffsets:
         """Count the different offsets in [start, end)."""
         return sum(high - low for low, high in self.within(start, end))
 
+    def counts(self, starts: Offsets, ends: Offsets) -> Offsets:
+        """Count the different offsets in each range [start, end)."""
+        return self._below(ends) - self._below(starts)
+
+    def _below(self, offsets: Offsets) -> Offsets:
+        sums = np.concatenate(([0], np.cumsum(self.ends - self.starts)))
+        place = np.searchsorted(self.starts, offsets, side="left")
+        below: Offsets = sums[place]
+        if len(self.ends):
+            below -= np.where(place > 0, np.maximum(self.ends[np.maximum(place - 1, 0)] - offsets, 0), 0)
+        return below
+
     def within(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield the runs, clipped to [start, end)."""
         at = int(np.searchsorted(self.ends, start, side="right"))

@@ -37,6 +37,7 @@ from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import merged
 from spark_jobs.lake.retries import retried
 from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.ledger_ranges import sync_published, with_published
 from spark_jobs.lake.setup.compression import Compression
 from spark_jobs.lake.setup.policies import Policies, TopicPolicy, read_policies
 from spark_jobs.lake.store.written_file import WrittenFile, first_error
@@ -50,8 +51,8 @@ if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
 
 SHOWN = frozenset({OffsetState.PRESENT, OffsetState.CONTROL, OffsetState.COMPACTED, OffsetState.EMPTY})
-"""States that are equal for a worker: only ``present`` offsets have records. So a log of committed transactions is one
-range instead of one per transaction."""
+"""States that are equal for a worker: only ``present`` offsets have records. So what it reads is one range, and not one
+for each aborted transaction, gap, or marker that an earlier version stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ def plan(config: PublishConfig) -> PublishPlan:
     frontiers = frontier.read_frontiers(config.lake, list(ledger))
     recorded = ledger
     # Split at the frontier: only the part of a range after it is still to be published.
-    ledger = {log: frontier.with_published(ranges, frontiers[log]) for log, ranges in recorded.items()}
+    ledger = {log: with_published(config.lake, ranges, frontiers[log]) for log, ranges in recorded.items()}
     erased = frontier.erased(config.lake, recorded, frontiers)
     stale = [log for log in ledger if ledger[log] != recorded[log] and log not in erased]
     pending = {}
@@ -193,7 +194,7 @@ def apply(plan: PublishPlan, config: PublishConfig, executor: Executor | None) -
     placed += strange
     touched = sorted({log.log for log in committed} | set(plan.stale_ledgers))
     if touched:
-        frontier.sync_published(config.lake, config.run_id, touched)
+        sync_published(config.lake, config.run_id, touched)
     # A tail begins at the frontier that this run should have set.
     behind = {log.log for log in plan.logs} - {log.log for log in committed}
     tails = uncommitted.apply(plan.uncommitted.without(behind), config.lake, config.run_id, executor)

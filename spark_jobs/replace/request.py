@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import groupby
 
 import pyarrow as pa
@@ -24,7 +23,8 @@ from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import clipped, meets, merged
-from spark_jobs.lake.segments import archive, removals
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.ledger_ranges import counts_between, with_published
 from spark_jobs.lake.segments.removals import Archived
 from spark_jobs.replace.layout import LogOf
 
@@ -102,7 +102,7 @@ def requested(config: ReplaceConfig) -> tuple[list[TopicRequest], list[PlacedFin
     ledger = frontier.read_ledger(config.lake, list(rows))
     frontiers = frontier.read_frontiers(config.lake, list(ledger))
     # A range that a run published without updating the ledger was not filled late.
-    ledger = {log: frontier.with_published(ranges, frontiers[log]) for log, ranges in ledger.items()}
+    ledger = {log: with_published(config.lake, ranges, frontiers[log]) for log, ranges in ledger.items()}
     if config.include_withdrawn:
         ledger = {log: [replace(row, withdrawn=False) for row in ranges] for log, ranges in ledger.items()}
     by_time = _ranges_of_times(config, list(ledger)) if _names_times(config) else None
@@ -126,7 +126,7 @@ def requests_for(
     requests: list[LogRequest] = []
     refused: list[Unreplaceable] = []
     for log, rows in sorted(ledger.items()):
-        ranges, end = frontier.with_published(rows, frontiers[log]), frontiers[log] or 0
+        ranges, end = with_published(lake, rows, frontiers[log]), frontiers[log] or 0
         chosen, _ = _cut(ranges, wanted[log], end)
         if chosen:
             requests += _requests(lake, ranges, chosen, len(chosen))
@@ -247,15 +247,11 @@ def _requests(
 
 
 def _records_in(lake: str, row: LedgerRow, ranges: Sequence[tuple[int, int]]) -> int:
-    total = 0
-    for start, end in clipped(ranges, row.start_offset, row.end_offset):
-        part = row
-        if start > part.start_offset:
-            part = removals.cut(part, start, partial(removals.count_records, lake))[1]
-        if end < part.end_offset:
-            part = removals.cut(part, end, partial(removals.count_records, lake))[0]
-        total += part.records
-    return total
+    spans = clipped(ranges, row.start_offset, row.end_offset)
+    if spans == [(row.start_offset, row.end_offset)]:
+        return row.records
+    count = counts_between(lake, row, (border for span in spans for border in span))
+    return sum(count(start, end).records for start, end in spans)
 
 
 def _by_topic(requests: Sequence[LogRequest]) -> list[TopicRequest]:

@@ -36,6 +36,7 @@ from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import clipped, merged
+from spark_jobs.lake.segments.ledger_ranges import records_within
 from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.setup.compression import Compression
 from spark_jobs.lake.setup.policies import Policies
@@ -57,6 +58,8 @@ STATES = {
     OffsetState.UNKNOWN: TransactionState.UNKNOWN,
 }
 """Transaction state of a row by the state of its offset. Offsets in other states have no rows."""
+WITHOUT_ROWS = frozenset({OffsetState.CONTROL, OffsetState.COMPACTED, OffsetState.EMPTY})
+"""States of offsets inside of the log that never have rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +288,7 @@ def _plan_log(
     digest = _digest(tail, end, held, first.log) if end > decided else 0
     if decided == begun and digest == (recorded[of_tail] or 0):
         return None
-    start, removed = _rebuilt(ranges, begun, files)
+    start, removed = _rebuilt(begun, files)
     if not held.is_validated(first.log, start, end):
         return None
     states = _states(ranges, start, decided) + tail
@@ -303,28 +306,25 @@ def _plan_log(
         end_offset=end,
         removed=tuple(file.path for file in removed),
         states=tuple(states),
-        counted=sum(min(row.records, row.end_offset - start) for row in settled),
+        counted=sum(records_within(held.lake, row, start, end) for row in settled),
         tasks=tuple(tasks),
         guards=(Guard(of_decided, recorded[of_decided], decided), Guard(of_tail, recorded[of_tail], digest)),
     )
 
 
-def _rebuilt(ranges: Sequence[LedgerRow], begun: int, files: Sequence[LiveFile]) -> tuple[int, list[LiveFile]]:
+def _rebuilt(begun: int, files: Sequence[LiveFile]) -> tuple[int, list[LiveFile]]:
     """The offset from which rows are rebuilt, and the files that this replaces.
 
-    These are the files of the old tail, and whole ranges with each file that another engine merged across its border.
-    The offset is never inside a range with gaps: the number of records after it would be unknown.
+    These are the files of the old tail, and each file that another engine merged across its border, with all files that
+    begin after its first row.
     """
-    inside = (row.start_offset for row in ranges if row.gaps and row.start_offset < begun < row.end_offset)
-    start = next(inside, begun)
+    start = begun
     while True:
         removed = [file for file in files if file.max_offset is None or file.max_offset >= start]
         least = min((file.min_offset or 0 for file in removed), default=start)
-        below = [row.start_offset for row in ranges if row.start_offset <= least]
-        lower = min(start, max(below, default=0)) if least < start else start
-        if lower == start:
+        if least >= start:
             return start, removed
-        start = lower
+        start = least
 
 
 def _is_settled(row: LedgerRow) -> bool:
@@ -341,9 +341,14 @@ def _end(ranges: Sequence[LedgerRow], decided: int, passes_damage: bool) -> int:
 
 
 def _states(ranges: Sequence[LedgerRow], start: int, end: int) -> list[tuple[int, int, str]]:
-    """Offsets of [start, end) that have rows, with their transaction states; adjacent equal states are joined."""
+    """Offsets of [start, end) that have rows, with their transaction states; adjacent equal states are joined.
+
+    Offsets that never have rows may lie between them.
+    """
     found: list[tuple[int, int, str]] = []
     for row in ranges:
+        if row.state in WITHOUT_ROWS and found and found[-1][1] == row.start_offset and row.end_offset <= end:
+            found[-1] = (found[-1][0], row.end_offset, found[-1][2])
         if row.state not in STATES or row.withdrawn:
             continue
         state = str(STATES[row.state])

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from logcore.logs.ledger.ledger_history import changed_findings, published_boundaries, rebuild_offset, rebuilt_ledger
 from logcore.logs.model.findings import Finding
+from logcore.logs.model.offset_ledger import offsets_by_state
 from spark_jobs.contracts import JobReport, LogChange, ValidateConfig
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import TableVersions
@@ -36,7 +37,7 @@ from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.log_transactions import read_transactions
 from spark_jobs.lake.published import withdrawals
-from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.validations import ValidationCounts
 from spark_jobs.lake.setup.policies import read_policies
@@ -167,7 +168,7 @@ def _plans(
     known = read_transactions(config.lake, logs)
     frontiers = frontier.frontiers_of(config.lake, {log: ledger.get(log, ()) for log in logs})
     for row, waiting in due:
-        before = frontier.with_published(ledger.get(row.log, ()), frontiers[row.log])
+        before = ledger_ranges.with_published(config.lake, ledger.get(row.log, ()), frontiers[row.log])
         transactions = known[row.log]
         gone = taken_back.get(row.log, ())
         changed = _changed_from(row, (*waiting, *gone), before)
@@ -225,7 +226,7 @@ def apply(plan: ValidatePlan, config: ValidateConfig, executor: Executor) -> Job
     plan = replace(plan, logs=tuple(log for log in plan.logs if log.row.log in passes))
     validated = [(segment, result) for segment, result in validated if segment.log in passes]
     placed += [_placed(log.row, finding) for log in plan.logs for finding in passes[log.row.log].findings]
-    before = frontier.sync_published(config.lake, config.run_id, [log.row.log for log in plan.logs], expected)
+    before = ledger_ranges.sync_published(config.lake, config.run_id, [log.row.log for log in plan.logs], expected)
     ledger = _ledgers(plan, passes, config, before)
     for log in plan.logs:
         placed += [_placed(log.row, f) for f in changed_findings(before.get(log.row.log, ()), ledger[log.row.log])]
@@ -395,9 +396,7 @@ def _commit_validations(validated: Sequence[Validated], config: ValidateConfig, 
 
 
 def _change(log: ValidateLogPlan, mine: Sequence[ValidationCounts], ledger: Sequence[LedgerRow]) -> LogChange:
-    states: dict[str, int] = {}
-    for row in ledger:
-        states[row.state] = states.get(row.state, 0) + row.end_offset - row.start_offset
+    states = offsets_by_state(ledger)
     return LogChange(
         log.row.log,
         log.row.topic,

@@ -24,7 +24,7 @@ from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding, record
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.published.checked import mark_checked
-from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.setup.identity import claim
 from spark_jobs.lake.store import storage
@@ -231,7 +231,7 @@ def _publish(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
         rows = [_row(schema, first, offset) for offset in offsets if start <= offset < end]
         guard = Guard(frontier.application_id(log), at, end)
         commits.append(config.lake, "records", pa.Table.from_pylist(rows, schema=schema), config.run_id, [guard])
-        frontier.sync_published(config.lake, config.run_id, [log])
+        ledger_ranges.sync_published(config.lake, config.run_id, [log])
         figures = {"records": len(rows), "start_offset": start, "end_offset": end}
         changes.append(LogChange(log, first.topic, first.partition, figures))
     return changes, {}

@@ -30,7 +30,7 @@ FAULTS = (
     Fault(
         "a range through the frontier is passed over",
         "spark_jobs/publish/job.py",
-        "ledger = {log: frontier.with_published(ranges, frontiers[log]) for log, ranges in recorded.items()}",
+        "ledger = {log: with_published(config.lake, ranges, frontiers[log]) for log, ranges in recorded.items()}",
         "ledger = recorded",
         ("tests/unit/spark_jobs/publish/test_publish_plan.py",),
     ),
@@ -322,8 +322,8 @@ FAULTS = (
         "the ledger says published before anything is",
         "spark_jobs/publish/job.py",
         "    committed, strange = _commit(",
-        "    held = frontier.read_ledger(config.lake, list(files))\n"
-        "    rows = [r for ranges in held.values() for r in frontier.with_published(ranges, ranges[-1].end_offset)]\n"
+        "    held = frontier.read_ledger(config.lake, list(files)).values()\n"
+        "    rows = [r for each in held for r in with_published(config.lake, each, each[-1].end_offset)]\n"
         "    frontier.commit_ledger(config.lake, rows, list(files), config.run_id)\n"
         "    committed, strange = _commit(",
         (EVERY_SIDE_EFFECT, "-k", "killed_before and first-publish"),

@@ -139,6 +139,20 @@ FAULTS = (
         ("tests/unit/logcore/logs",),
     ),
     Fault(
+        "a marker of an aborted transaction joins the present records",
+        "logcore/logs/ledger/ledger_builder.py",
+        "return OffsetState.PRESENT if batch.is_commit else OffsetState.CONTROL, None",
+        "return OffsetState.PRESENT, None",
+        ("tests/unit/logcore/logs/test_offset_ledger.py",),
+    ),
+    Fault(
+        "ledger ranges join above the frontier",
+        "logcore/logs/model/offset_ledger.py",
+        "        if result and each.published and _are_alike(result[-1], each):",
+        "        if result and _are_alike(result[-1], each):",
+        ("tests/unit/logcore/logs/test_offset_ledger.py",),
+    ),
+    Fault(
         "a frontier ends in damage",
         "logcore/logs/model/offset_ledger.py",
         "                break\n        else:\n            end = each.end_offset\n    return end",

@@ -83,13 +83,18 @@ def test_the_expectation_agrees_with_the_dump_on_every_marker(sample, expected_o
     damaged = sample("damaged")
     for log, expected in expected_of_damaged.items():
         markers: set[int] = set()
+        commits: set[int] = set()
         reached = -1  # Kafka's tool stops at a length field that is wrong
         for segment in expected["archived_bytes"]:
             dump = damaged.dump(log, segment)
             reached = max([reached, *map(int, re.findall(r"lastOffset: (\d+)", dump))])
-            markers |= {int(offset) for offset in re.findall(r"^\| offset: (\d+) .*endTxnMarker", dump, re.MULTILINE)}
+            seen = re.findall(r"^\| offset: (\d+) .*endTxnMarker: (\w+)", dump, re.MULTILINE)
+            markers |= {int(offset) for offset, _ in seen}
+            commits |= {int(offset) for offset, kind in seen if kind == "COMMIT"}
         stated = {row["start_offset"] for row in expected["ledger"] if row["state"] == "control"}
         assert {offset for offset in stated if offset <= reached} == markers, log
+        stated = {row["start_offset"] for row in expected["ledger"] if row.get("marker") == "COMMIT"}
+        assert {offset for offset in stated if offset <= reached} == commits, log
 
 
 def test_the_expectation_knows_the_size_of_every_source_file(sample, expected_of_damaged):

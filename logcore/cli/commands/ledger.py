@@ -76,6 +76,7 @@ def _jsonl(log: SourceLog, each: LedgerRange, committed: bool | None) -> str:
             "state": str(each.state),
             "records": each.records,
             "gaps": each.gaps,
+            "markers": each.markers,
             "evidence": each.shown_by,
             **({} if committed is None else {"committed": committed}),
         }
@@ -84,8 +85,10 @@ def _jsonl(log: SourceLog, each: LedgerRange, committed: bool | None) -> str:
 
 def _text(log: SourceLog, each: LedgerRange, committed: bool | None) -> str:
     counts = f"  {each.records} records" if each.records or each.gaps else ""
-    if each.gaps:
-        counts += f", {each.gaps} offsets compacted away"
+    if each.markers:
+        counts += f", {each.markers} markers"
+    if each.compacted:
+        counts += f", {each.compacted} offsets compacted away"
     if committed is not None:
         counts += f"  {committed_word(committed)}"
     span = f"[{each.start_offset}, {each.end_offset})"

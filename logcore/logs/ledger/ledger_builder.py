@@ -21,7 +21,6 @@ from logcore.logs.model.offset_ledger import (
     EVIDENCE_REMOTE,
     EVIDENCE_STALE_START,
     EVIDENCE_TRANSACTION,
-    GAPS_COMPACTED,
     LedgerRange,
     OffsetState,
 )
@@ -48,8 +47,9 @@ def build_ledger(
 ) -> tuple[LedgerRange, ...]:
     """Build ranges that cover [start_offset, log_end_offset) in order, without gap or overlap.
 
-    Neighbours of one state and evidence are one range, cut at the log start and at the publish end: the view's
-    last stable offset, at most the high watermark. If the walk starts at the publish end of an earlier, shorter view,
+    Neighbours of one state and evidence are one range. COMMIT markers are `present`: a log of committed transactions is
+    one range. Ranges are cut at the log start and at the publish end: the view's last stable offset, at most the high
+    watermark. If the walk starts at the publish end of an earlier, shorter view,
     the ranges are the same as those built from 0, cut there.
 
     Args:
@@ -173,7 +173,7 @@ class _Builder:
         """State of the current range; None before the first."""
         self._evidence: str | None = None
         self._start = start_offset
-        self._records = self._gaps = 0
+        self._records = self._gaps = self._markers = 0
         self.done: list[LedgerRange] = []
 
     def take(self, batch: BatchFact) -> None:
@@ -257,7 +257,10 @@ class _Builder:
             return
         state, evidence = self._state_of(batch, start)
         records = self._count_from(batch, start) - self._count_from(batch, end)
-        self._add(start, end, state, evidence, records, end - start - records)
+        if batch.is_control and state is OffsetState.PRESENT:
+            self._add(start, end, state, evidence, 0, end - start, records)
+        else:
+            self._add(start, end, state, evidence, records, end - start - records)
 
     def _state_of(self, batch: BatchFact, offset: int) -> tuple[OffsetState, str | None]:
         if offset >= self._publish_end:
@@ -265,7 +268,7 @@ class _Builder:
         if batch.record_count == 0:
             return OffsetState.EMPTY, None
         if batch.is_control:
-            return OffsetState.CONTROL, None
+            return OffsetState.PRESENT if batch.is_commit else OffsetState.CONTROL, None
         if not batch.is_transactional or batch.producer_id < 0:  # no marker ends a transaction without a producer
             return OffsetState.PRESENT, None
         outcome = self._outcomes.of(batch)
@@ -294,22 +297,29 @@ class _Builder:
         return pairwise((start, *inside, end)) if inside else ((start, end),)
 
     def _add(
-        self, start: int, end: int, state: OffsetState, evidence: str | None, records: int = 0, gaps: int = 0
+        self,
+        start: int,
+        end: int,
+        state: OffsetState,
+        evidence: str | None,
+        records: int = 0,
+        gaps: int = 0,
+        markers: int = 0,
     ) -> None:
         if state is not self._state or evidence != self._evidence or start in self._cut_at:
             self._flush(start)
             self._begun = True
             self._state, self._evidence, self._start = state, evidence, start
-            self._records = self._gaps = 0
+            self._records = self._gaps = self._markers = 0
         self._records += records
         self._gaps += gaps
+        self._markers += markers
 
     def _flush(self, end: int) -> None:
         if self._state is not None:
-            gap_state = GAPS_COMPACTED if self._gaps else None
             self.done.append(
                 LedgerRange(
-                    self._start, end, self._state, self._records, self._gaps, gap_state, evidence=self._evidence
+                    self._start, end, self._state, self._records, self._gaps, self._markers, evidence=self._evidence
                 )
             )
             self._state = None

@@ -10,12 +10,12 @@ Belongs here: two ledgers of one log. `logcore.logs.model.offset_ledger` has the
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from logcore.logs.model.findings import Finding, found
-from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, LedgerRange, OffsetState, restart_offset
+from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, LedgerRange, OffsetState, joined, restart_offset
 
 EVIDENCE_CHANGED = "changed-after-publishing"
 """A range whose rows are published, and whose bytes now give another result."""
@@ -112,7 +112,7 @@ def _stays(each: LedgerRange) -> bool:
 
 
 def rebuilt_ledger(before: Sequence[Range], made: Sequence[Range], start: int, frontier: int) -> list[Range]:
-    """The whole ledger: `before` below `start`, then `made`. Published ranges stay as they were published.
+    """The whole ledger: `before` below `start`, then `made`. Published ranges stay as they were published, joined.
 
     A range below the frontier with visible records that it did not have before is not published: it was filled late.
     What is published stays decided, even if an open transaction that was found late begins before it.
@@ -141,7 +141,7 @@ def rebuilt_ledger(before: Sequence[Range], made: Sequence[Range], start: int, f
             raise ValueError(f"the rebuilt ledger is not cut where published offsets end, at {low} and {high}")
         result += _kept(_above(before, low, high), inside)
     result += [_above_or_below_frontier(each, frontier) for each in made[at:]]
-    return result
+    return joined(result)
 
 
 def _above(ranges: Sequence[Range], low: int, high: int) -> list[Range]:
@@ -158,35 +158,102 @@ def _above_or_below_frontier(each: Range, frontier: int) -> Range:
         raise ValueError(f"the rebuilt ledger is not cut at the frontier {frontier}")
     if each.end_offset > frontier:
         return replace(each, published=False)
-    if each.state is OffsetState.PRESENT:
+    if each.state is OffsetState.PRESENT and each.markers < each.offsets:
         return replace(each, published=False, evidence=EVIDENCE_FILLED)
     return replace(each, published=True)
 
 
 def _kept(before: Sequence[Range], made: Sequence[Range]) -> list[Range]:
-    """The earlier ranges. Those whose bytes now give another result are marked."""
-    otherwise = [] if _said(before) == _said(made) else made
-    kept = []
+    """The earlier ranges. Those whose bytes now give another result are marked, as exactly as the counts allow."""
+    if _said(before) == _said(made):
+        return [replace(each, evidence=None) if each.evidence == EVIDENCE_CHANGED else each for each in before]
+    kept: list[Range] = []
     for each in before:
-        over = (m for m in otherwise if m.end_offset > each.start_offset and m.start_offset < each.end_offset)
-        # `open` again means only that an earlier transaction was found late.
-        if any(m.state not in (each.state, OffsetState.OPEN) for m in over):
-            each = replace(each, evidence=EVIDENCE_CHANGED)
-        elif each.evidence == EVIDENCE_CHANGED:
-            each = replace(each, evidence=None)
-        kept.append(each)
+        over = [m for m in made if m.end_offset > each.start_offset and m.start_offset < each.end_offset]
+        changed = [m for m in over if not _is_still(each, m)]
+        if changed:
+            kept += _marked_as_changed(each, over, changed)
+        else:
+            kept.append(replace(each, evidence=None) if each.evidence == EVIDENCE_CHANGED else each)
     return kept
 
 
+def _is_still(each: LedgerRange, made: LedgerRange) -> bool:
+    """Whether bytes that were in the state of `each` may be in that of `made` now."""
+    if made.state is OffsetState.OPEN:  # this means only that an earlier transaction was found late
+        return True
+    # Earlier versions stored COMMIT markers as ranges of their own.
+    return made.state is each.state or (each.state is OffsetState.CONTROL and made.markers > 0)
+
+
+def _marked_as_changed(each: Range, over: Sequence[LedgerRange], changed: Sequence[LedgerRange]) -> Iterator[Range]:
+    """Divide a range into what stays before the first change, what changed, and what stays after the last one.
+
+    The counts of the outer parts are those of the ranges over them. If these do not count what the range counted, the
+    whole range is marked.
+    """
+    start = max(each.start_offset, changed[0].start_offset)
+    end = min(each.end_offset, changed[-1].end_offset)
+    outer = [[m for m in over if m.end_offset <= start], [m for m in over if m.start_offset >= end]]
+    spans = (each.start_offset, start), (end, each.end_offset)
+    parts = [_counted_by(each, low, high, those) for (low, high), those in zip(spans, outer, strict=True) if low < high]
+    rest = replace(
+        each,
+        start_offset=start,
+        end_offset=end,
+        records=each.records - sum(part.records for part in parts if part),
+        gaps=each.gaps - sum(part.gaps for part in parts if part),
+        markers=each.markers - sum(part.markers for part in parts if part),
+        evidence=EVIDENCE_CHANGED,
+    )
+    is_possible = 0 <= rest.markers <= rest.gaps and rest.records >= 0 and rest.records + rest.gaps <= rest.offsets
+    if None in parts or not is_possible or bool(rest.records + rest.gaps) != bool(each.records + each.gaps):
+        yield replace(each, evidence=EVIDENCE_CHANGED)
+        return
+    yield from (part for part in parts if part and part.end_offset <= start)
+    yield rest
+    yield from (part for part in parts if part and part.start_offset >= end)
+
+
+def _counted_by(each: Range, start: int, end: int, those: Sequence[LedgerRange]) -> Range | None:
+    """The part [start, end) of a range, with the counts of the ranges over it; None if they do not give them."""
+    inside = []
+    for made in those:
+        low, high = max(made.start_offset, start), min(made.end_offset, end)
+        if (low, high) != (made.start_offset, made.end_offset):
+            if made.gaps:
+                return None
+            made = replace(made, start_offset=low, end_offset=high, records=(high - low) if made.records else 0)
+        if made.state is not each.state:
+            return None
+        inside.append(made)
+    if not inside or (inside[0].start_offset, inside[-1].end_offset) != (start, end):
+        return None
+    return replace(
+        each,
+        start_offset=start,
+        end_offset=end,
+        records=sum(m.records for m in inside),
+        gaps=sum(m.gaps for m in inside),
+        markers=sum(m.markers for m in inside),
+        evidence=None if each.evidence == EVIDENCE_CHANGED else each.evidence,
+    )
+
+
 def _said(ranges: Iterable[LedgerRange]) -> list[tuple[int, OffsetState, int, int]]:
-    """(end, state, records, gaps), with neighbours of one state joined."""
+    """(end, state, records, gaps), with neighbours of one state joined.
+
+    Control records count as gaps of visible offsets, whatever version of Loglake stored them.
+    """
     said: list[tuple[int, OffsetState, int, int]] = []
     for each in ranges:
-        records, gaps = each.records, each.gaps
-        if said and said[-1][1] is each.state:
+        state, records, gaps = each.state, each.records, each.gaps
+        if state is OffsetState.CONTROL:
+            state, records, gaps = OffsetState.PRESENT, 0, each.offsets
+        if said and said[-1][1] is state:
             _, _, more, holes = said.pop()
             records, gaps = records + more, gaps + holes
-        said.append((each.end_offset, each.state, records, gaps))
+        said.append((each.end_offset, state, records, gaps))
     return said
 
 

@@ -13,6 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from logcore.records.control import ControlType
 from logcore.segments.scanning.scan import ScannedBatch, Stretch
 
 VERDICT_OK = "ok"
@@ -43,6 +44,11 @@ class BatchFact:
     position: int
     size: int
     leader_epoch: int
+
+    @property
+    def is_commit(self) -> bool:
+        """Whether it is a COMMIT marker."""
+        return self.is_control and self.control_type == ControlType.COMMIT
 
     @property
     def next_offset(self) -> int:
@@ -79,7 +85,7 @@ def fold(facts: Iterable[BatchFact], cuts: Sequence[int] = ()) -> Iterator[Batch
     """Join neighbouring facts that have the same meaning for a ledger.
 
     Only for facts that were already used to derive transactions (`logcore.logs.model.transactions`). Joining loses the
-    producer of a batch outside a transaction, and the type of a marker.
+    producer of a batch outside a transaction, and the types of control batches other than COMMIT markers.
 
     Args:
         facts: In the order of offsets.
@@ -109,7 +115,7 @@ def _alike(first: BatchFact, second: BatchFact) -> bool:
     if first.is_control != second.is_control or (first.record_count == 0) != (second.record_count == 0):
         return False
     if first.is_control:
-        return True
+        return first.is_commit == second.is_commit
     # A transaction begins only where a batch of its producer begins. So the last stable offset is never inside a run.
     return first.is_transactional == second.is_transactional and (
         not first.is_transactional or first.producer_id == second.producer_id

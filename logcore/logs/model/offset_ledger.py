@@ -3,8 +3,8 @@
     state      offsets                                                        evidence
     trimmed    below the log start at first ingest                            log-start-offset, stale-log-start
     remote     in the remote tier, and not read                               remote-tier
-    present    of batches with records that a read_committed consumer gets
-    control    of control batches: transaction markers, leader changes
+    present    of batches with records that a read_committed consumer gets, and of COMMIT markers
+    control    of other control batches: ABORT markers, leader changes
     aborted    of batches of aborted transactions
     empty      of batches whose records cleaning removed
     open       at or above the high watermark; at or above the                high-watermark, transaction
@@ -18,8 +18,10 @@
 
 A range counts its records and, in `gaps`, its offsets without a record. Both are 0 where no batch is read: trimmed,
 remote, compacted, missing, corrupt. Gaps are inside batches, because cleaning keeps a batch's bounds. In an `open`
-range they are between batches too, because undecided offsets have no other state. `missing` and `corrupt` are always
-stated. Where a batch itself is the evidence, the range has none (`LedgerRange.shown_by` names it).
+range they are between batches too, because undecided offsets have no other state. In a `present` range the offsets of
+COMMIT markers are gaps too: `markers` counts them. So a log of committed transactions is one range, however many they
+are. `missing` and `corrupt` are always stated. Where a batch itself is the evidence, the range has none
+(`LedgerRange.shown_by` names it).
 
 Belongs here: the states and questions about ranges. `logcore.logs.ledger.ledger_builder` makes ranges from batches,
 `logcore.logs.model.transactions` has the transactions.
@@ -27,7 +29,8 @@ Belongs here: the states and questions about ranges. `logcore.logs.ledger.ledger
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
@@ -56,6 +59,9 @@ BLOCKING = frozenset({OffsetState.OPEN, OffsetState.UNKNOWN, OffsetState.MISSING
 
 GAPS_COMPACTED = "compacted"
 """The only cause of gaps inside a batch: producers write none, cleaning leaves them."""
+GAPS_CONTROL = "control"
+"""The gaps are COMMIT markers."""
+GAPS_OF_BOTH = "compacted, control"
 
 EVIDENCE_HIGH_WATERMARK = "high-watermark"
 EVIDENCE_TRANSACTION = "transaction"
@@ -85,7 +91,7 @@ class LedgerRange:
         state: The state of them all.
         records: How many records of that state are in the range.
         gaps: How many offsets have no record.
-        gap_state: Why they have none.
+        markers: How many of the gaps are COMMIT markers; only in a `present` range.
         evidence: Why the range has its state; None if its batches show it.
         published: Whether the frontier has passed the whole range as it is. A range that is `present`, below the
             frontier and not published was filled late. It must be published as a replacement.
@@ -96,7 +102,7 @@ class LedgerRange:
     state: OffsetState
     records: int = 0
     gaps: int = 0
-    gap_state: str | None = None
+    markers: int = 0
     evidence: str | None = None
     published: bool = False
 
@@ -104,6 +110,20 @@ class LedgerRange:
     def offsets(self) -> int:
         """How many offsets the range covers."""
         return self.end_offset - self.start_offset
+
+    @property
+    def compacted(self) -> int:
+        """How many of the gaps cleaning left."""
+        return self.gaps - self.markers
+
+    @property
+    def gap_state(self) -> str | None:
+        """Why there are gaps; None without any."""
+        if not self.gaps:
+            return None
+        if not self.markers:
+            return GAPS_COMPACTED
+        return GAPS_OF_BOTH if self.compacted else GAPS_CONTROL
 
     @property
     def shown_by(self) -> str | None:
@@ -130,6 +150,8 @@ def check_tiling(ranges: Sequence[LedgerRange], start_offset: int, end_offset: i
             raise ValueError(f"the ledger has an empty range at offset {at}")
         if each.records < 0 or each.gaps < 0 or each.records + each.gaps > each.offsets:
             raise ValueError(f"the ledger's range at offset {at} counts more than its {each.offsets} offsets")
+        if not 0 <= each.markers <= each.gaps:
+            raise ValueError(f"the ledger's range at offset {at} counts {each.markers} markers in {each.gaps} gaps")
         at = each.end_offset
     if at != end_offset:
         raise ValueError(f"the ledger ends at offset {at} instead of {end_offset}")
@@ -215,15 +237,60 @@ def publish_end(ranges: Sequence[LedgerRange], frontier: int, permissive: bool =
     return end
 
 
-def mark_published(ranges: Sequence[Range], frontier: int) -> list[Range]:
+@dataclass(frozen=True, slots=True)
+class RangeCounts:
+    """Counts of a part of a range."""
+
+    records: int
+    markers: int
+
+
+CountBelow = Callable[[Range, int], RangeCounts]
+"""Counts the records and the COMMIT markers of a range below an offset."""
+
+
+def split(each: Range, at: int, count_below: CountBelow[Range]) -> tuple[Range, Range]:
+    """Divide a range at an offset inside it.
+
+    Args:
+        each: The range.
+        at: The first offset of the second part.
+        count_below: Called if gaps make the number of records on each side unknown.
+    """
+    width = at - each.start_offset
+    if not each.gaps:
+        counts = RangeCounts(width if each.records else 0, 0)
+    elif not each.records and each.markers in (0, each.gaps):
+        counts = RangeCounts(0, width if each.markers else 0)
+    else:
+        counts = count_below(each, at)
+    # Ranges of offsets without a batch count neither records nor gaps.
+    gaps = width - counts.records if each.records or each.gaps else 0
+    left = replace(each, end_offset=at, records=counts.records, gaps=gaps, markers=counts.markers)
+    right = replace(
+        each,
+        start_offset=at,
+        records=each.records - counts.records,
+        gaps=each.gaps - gaps,
+        markers=each.markers - counts.markers,
+    )
+    return left, right
+
+
+def mark_published(ranges: Sequence[Range], frontier: int, count_below: CountBelow[Range] | None = None) -> list[Range]:
     """Set `published` on the ranges from the last published one up to the frontier; a range across it is split.
 
     Some ranges were filled after the frontier had passed them: those that are not published and lie before a published
     one, and those with `EVIDENCE_FILLED`. They stay unpublished until they are published as a replacement.
 
+    Args:
+        ranges: The ledger, by offset.
+        frontier: The next offset to publish.
+        count_below: Called if the frontier is inside a range whose gaps are only counted. That happens only if another
+            engine restored an earlier version of a table.
+
     Raises:
-        ValueError: The frontier is inside a range whose gaps are only counted, so the side of its records is unknown. A
-            frontier is always at the beginning or end of a range.
+        ValueError: The frontier is inside such a range, and `count_below` is missing.
     """
     passed = max((r.end_offset for r in ranges if r.published and r.end_offset <= frontier), default=0)
     marked: list[Range] = []
@@ -234,17 +301,60 @@ def mark_published(ranges: Sequence[Range], frontier: int) -> list[Range]:
             marked.append(replace(each, published=True))
         elif each.start_offset >= frontier:
             marked.append(replace(each, published=False))
-        elif each.gaps:
+        elif each.gaps and count_below is None:
             raise ValueError(
                 f"the frontier {frontier} goes through the range of offsets {each.start_offset} to "
                 f"{each.end_offset - 1}, whose gaps are only counted"
             )
         else:
-            counted = each.records > 0
-            marked.append(
-                replace(each, end_offset=frontier, records=(frontier - each.start_offset) * counted, published=True)
-            )
-            marked.append(
-                replace(each, start_offset=frontier, records=(each.end_offset - frontier) * counted, published=False)
-            )
+            left, right = split(each, frontier, count_below or _never_called)
+            marked += [replace(left, published=True), replace(right, published=False)]
     return marked
+
+
+def _never_called(each: LedgerRange, at: int) -> RangeCounts:
+    raise AssertionError(f"the range at {each.start_offset} has no gaps, and {at} divides it")
+
+
+def joined(ranges: Iterable[Range]) -> list[Range]:
+    """Join published neighbours that differ in nothing but offsets and counts.
+
+    Ranges that are not published stay as they are. A publication that was planned earlier may still end at one of
+    their borders.
+    """
+    result: list[Range] = []
+    for each in ranges:
+        if result and each.published and _are_alike(result[-1], each):
+            before = result[-1]
+            result[-1] = replace(
+                before,
+                end_offset=each.end_offset,
+                records=before.records + each.records,
+                gaps=before.gaps + each.gaps,
+                markers=before.markers + each.markers,
+            )
+        else:
+            result.append(each)
+    return result
+
+
+def _are_alike(before: Range, after: Range) -> bool:
+    return before.end_offset == after.start_offset and before == replace(
+        after,
+        start_offset=before.start_offset,
+        end_offset=before.end_offset,
+        records=before.records,
+        gaps=before.gaps,
+        markers=before.markers,
+    )
+
+
+def offsets_by_state(ranges: Iterable[LedgerRange]) -> Counter[str]:
+    """How many offsets are in each state. Gaps count as what they are: `compacted`, or `control` for markers."""
+    counted: Counter[str] = Counter()
+    for each in ranges:
+        counted[each.state] += each.offsets - each.gaps
+        if each.gaps:
+            counted[OffsetState.COMPACTED] += each.compacted
+            counted[OffsetState.CONTROL] += each.markers
+    return +counted

@@ -14,12 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from logcore.logs.model.offset_ledger import EVIDENCE_HIGH_WATERMARK, LedgerRange, OffsetState, mark_published
+from logcore.logs.model.offset_ledger import EVIDENCE_HIGH_WATERMARK, LedgerRange, OffsetState
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import TableVersions
 from spark_jobs.lake.delta.table_scan import scan
 from spark_jobs.lake.delta.tables import OFFSET_LEDGER, open_dataset, open_table, read_rows, table_of
 
+STORED = [name for name in OFFSET_LEDGER.names if name != "gap_state"]
+"""Columns that a row is read from; `gap_state` follows from two others."""
 CHUNK_ROWS = 65_536
 """Rows of the ledger that are in memory twice while it is read."""
 
@@ -63,15 +65,18 @@ def read_ledger(lake: str, logs: Sequence[str] | None = None) -> dict[str, list[
     """Return ledger rows by log key, in offset order."""
     where = None if logs is None else [("log", "in", sorted(logs))]
     ledger: dict[str, list[LedgerRow]] = {}
-    # A log may have one range per transaction: keep repeated words in memory once, and only few rows at a time twice.
+    # A log may have one range per aborted transaction, and in older lakes one per marker: keep repeated words in memory
+    # once, and only few rows at a time twice.
     words: dict[object, object] = {state.value: state for state in OffsetState}
-    for chunk in read_rows(lake, "offset_ledger", where=where).to_batches(CHUNK_ROWS):
+    for chunk in read_rows(lake, "offset_ledger", STORED, where).to_batches(CHUNK_ROWS):
         columns: list[list[Any]] = [
             [words.setdefault(value, value) for value in values] if pa.types.is_string(field.type) else values
             for field, values in zip(chunk.schema, (column.to_pylist() for column in chunk.columns), strict=True)
         ]
         at = chunk.schema.names.index("withdrawn")
         columns[at] = [bool(value) for value in columns[at]]  # null in old rows
+        at = chunk.schema.names.index("markers")
+        columns[at] = [value or 0 for value in columns[at]]
         for values in zip(*columns, strict=True):
             row = LedgerRow(**dict(zip(chunk.schema.names, values, strict=True)))
             ledger.setdefault(row.log, []).append(row)
@@ -123,45 +128,6 @@ def commit_ledger(
         return
     columns = table_of(rows, OFFSET_LEDGER)
     commits.replace(lake, "offset_ledger", ("log", logs), columns, run_id, expected=expected)
-
-
-def with_published(rows: Sequence[LedgerRow], recorded: int | None) -> list[LedgerRow]:
-    """Return the rows with ``published`` set by the frontier; None: nothing is published."""
-    return mark_published(rows, recorded or 0)
-
-
-def sync_published(
-    lake: str, run_id: str, logs: Sequence[str] | None = None, expected: TableVersions | None = None
-) -> dict[str, list[LedgerRow]]:
-    """Update ``published`` to match the frontier, and return the updated ledger.
-
-    Every job that changes the ledger calls this first: a run can die between the publish commit and the ledger's.
-
-    Raises:
-        ConcurrentChange: The ledger is no longer at the version of ``expected``, or was changed during this call.
-    """
-    expected = expected or TableVersions.of(lake, "offset_ledger")
-    ledger = read_ledger(lake, logs)
-    frontiers = frontiers_of(lake, ledger)
-    synced = {log: with_published(rows, frontiers[log]) for log, rows in ledger.items()}
-    moved = [log for log in synced if synced[log] != ledger[log]]
-    commit_ledger(lake, [row for log in moved for row in synced[log]], moved, run_id, expected)
-    return synced
-
-
-def late_from(rows: Sequence[LedgerRow], recorded: int | None) -> int | None:
-    """Return the first offset below the frontier whose records came late and wait to be published as a replacement;
-    None: there is none.
-
-    Until then they are needed as they were ingested: a replacement only accepts records that are unchanged in the
-    archive.
-    """
-    late = (
-        row.start_offset
-        for row in with_published(rows, recorded)
-        if row.shows and not row.published and row.end_offset <= (recorded or 0)
-    )
-    return min(late, default=None)
 
 
 def missing_from(rows: Sequence[LedgerRow]) -> int | None:

@@ -130,7 +130,11 @@ def _lineage(lake: str, name: str, log: LogRow, offset: int, places: Sequence[Ro
     findings = _findings(lake, log.log, offset, ledger)
     if ledger is None:
         ledger = _lost_end(log, offset, findings)
-    noted = (place.segment_id, place.position) if place is not None else _noted_batch(lake, log.log, offset, segments)
+    noted, is_marker = None, False
+    if place is not None:
+        noted = place.segment_id, place.position
+    elif (recorded_batch := _noted_batch(lake, log.log, offset, segments)) is not None:
+        noted, is_marker = recorded_batch
     segment = segments.get(noted[0]) if noted is not None else _covering(segments.values(), offset)
     held = segment is not None and is_held(lake, segment)
     if noted is not None and segment is not None and not held:
@@ -150,7 +154,9 @@ def _lineage(lake: str, name: str, log: LogRow, offset: int, places: Sequence[Ro
     passed = None if place is None else delta_log.commit_that_passed(lake, name, app, offset, newest)
     why_not = None
     withdrawal = _withdrawal(lake, log.log, offset) if ledger is not None and ledger.withdrawn else None
-    if place is None and ledger is not None and ledger.withdrawn and not _takes_up(ledger, batch):
+    if place is None and ledger is not None and ledger.state is OffsetState.PRESENT and is_marker:
+        why_not = _SAID[OffsetState.CONTROL]
+    elif place is None and ledger is not None and ledger.withdrawn and not _takes_up(ledger, batch):
         why_not = _withdrawn(withdrawal)
     elif place is None:
         why_not, wrong = _why_not(lake, log, offset, ledger, recorded, batch)
@@ -222,18 +228,22 @@ def _moved(lake: str, gone: Segment, position: int, segments: Iterable[Segment])
     return None
 
 
-def _noted_batch(lake: str, log: str, offset: int, segments: Mapping[str, Segment]) -> tuple[str, int] | None:
-    """Return segment and position of the batch that includes an offset, as validation recorded it."""
+def _noted_batch(
+    lake: str, log: str, offset: int, segments: Mapping[str, Segment]
+) -> tuple[tuple[str, int], bool] | None:
+    """Return the place of the batch that includes an offset, and whether it is a control batch, as validation recorded
+    it. The place is the segment and the position.
+    """
     where: list[tuple[str, str, object]] = [
         ("log", "==", log),
         ("base_offset", "<", offset + 1),
         ("last_offset", ">=", offset),
         ("verdict", "==", "ok"),
     ]
-    for row in read_rows(lake, "batches", ["segment_id", "position"], where).to_pylist():
+    for row in read_rows(lake, "batches", ["segment_id", "position", "is_control"], where).to_pylist():
         segment = segments.get(row["segment_id"])
         if segment is not None and segment.feeds:
-            return row["segment_id"], row["position"]
+            return (row["segment_id"], row["position"]), bool(row["is_control"])
     return None
 
 

@@ -22,6 +22,7 @@ from spark_jobs.lake.delta.file_contents import FileUnreadable, LogKey, OffsetCo
 from spark_jobs.lake.delta.live_files import LiveFile, newest_files
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.segments.ledger_ranges import with_published
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ def differences(lake: str, logs: Sequence[str] | None = None) -> tuple[Differenc
             topics[log] = file.partition_values["topic"], partition
             parts.setdefault(log, []).append(part)
     for log in sorted(ledger if logs is not None else ledger.keys() | parts.keys()):
-        rows = frontier.with_published(ledger.get(log, ()), frontiers.get(log))
+        rows = with_published(lake, ledger.get(log, ()), frontiers.get(log))
         place = (rows[0].topic, rows[0].partition) if rows else topics[log]
         sections, unreadable_files = _sections(lake, log, parts.get(log, []))
         found += [_strange(file, why) for file, why in unreadable_files]

@@ -28,7 +28,7 @@ from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.published.present_offsets import PresentOffsets, present_offsets
-from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.archive import LogRow
 
 RETENTION = "delta.setTransactionRetentionDuration"
@@ -113,11 +113,11 @@ def plan(lake: str) -> FrontierPlan:
         for row, offsets in present_offsets(table, lost):
             if not offsets.rows:
                 continue  # it has no rows to lose: the next run publishes its records
-            made = _of_records(row, ledger[row.log], offsets) if name == "records" else None
+            made = _of_records(lake, row, ledger[row.log], offsets) if name == "records" else None
             if made is not None:
                 ends[row.log] = None if made.disagreements else made.frontier
             elif ends.get(row.log):  # without the frontier of records it is unknown which of them are decided
-                made = _of_uncommitted(row, ledger[row.log], offsets, ends[row.log] or 0)
+                made = _of_uncommitted(lake, row, ledger[row.log], offsets, ends[row.log] or 0)
             if made is not None:
                 logs.append(made)
     return FrontierPlan(versions, forgetting, tuple(sorted(logs, key=lambda each: (each.table, each.row.log))))
@@ -140,22 +140,24 @@ def apply(lake: str, made: FrontierPlan, run_id: str) -> None:
             expected.moved(name)
         guards = [Guard(log.application_id, None, log.frontier) for log in made.repairable if log.table == name]
         commits.add_files(lake, name, [], run_id, guards, expected=expected)
-    frontier.sync_published(lake, run_id, [log.row.log for log in made.repairable if log.table == "records"])
+    ledger_ranges.sync_published(lake, run_id, [log.row.log for log in made.repairable if log.table == "records"])
 
 
-def _of_records(row: LogRow, ledger: Sequence[LedgerRow], offsets: PresentOffsets) -> LostFrontier:
+def _of_records(lake: str, row: LogRow, ledger: Sequence[LedgerRow], offsets: PresentOffsets) -> LostFrontier:
     end = _border(ledger, max(frontier.published_end(ledger), offsets.end))
     known = ledger[-1].end_offset
-    published = frontier.with_published(ledger, min(end, known))
+    published = ledger_ranges.with_published(lake, ledger, min(end, known))
     problems = [*_differences(published, offsets, lambda each: each.has_rows)]
     if offsets.count(known, offsets.end):
         problems.append(Disagreement(known, offsets.end, "there are rows after the end of the ledger"))
     return LostFrontier("records", row, min(end, known), tuple(problems))
 
 
-def _of_uncommitted(row: LogRow, ledger: Sequence[LedgerRow], offsets: PresentOffsets, end: int) -> LostFrontier | None:
+def _of_uncommitted(
+    lake: str, row: LogRow, ledger: Sequence[LedgerRow], offsets: PresentOffsets, end: int
+) -> LostFrontier | None:
     """Compare rows below the frontier of ``records``; None if they differ: then publishing rewrites the rows."""
-    decided = [each for each in frontier.with_published(ledger, end) if each.end_offset <= end]
+    decided = [each for each in ledger_ranges.with_published(lake, ledger, end) if each.end_offset <= end]
     differ = [*_differences(decided, offsets, lambda each: each.state in _IN_UNCOMMITTED and not each.withdrawn)]
     return None if differ else LostFrontier(UNCOMMITTED, row, end, ())
 

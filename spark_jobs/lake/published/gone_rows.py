@@ -10,13 +10,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from logcore.errors import LogError
 from logcore.logs.model.offset_ledger import OffsetState
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.published.present_offsets import PresentOffsets
-from spark_jobs.lake.segments import removals
+from spark_jobs.lake.segments import ledger_ranges
 
 _NEVER_ROWS = frozenset(
     {
@@ -87,8 +91,8 @@ def _gone_among_gaps(
         return [Gone(start, end, row.records)], []
     gone: list[Gone] = []
     unclear: list[Unclear] = []
-    for chunk in removals.batches_within(lake, replace(row, start_offset=start), end):
-        for batch in chunk.to_pylist():
+    for chunk in ledger_ranges.batches_within(lake, row, start, end):
+        for batch in chunk.filter(pa.array(_has_lost_rows(chunk, offsets))).to_pylist():
             first, last = batch["base_offset"], batch["last_offset"] + 1
             inside = start <= first and last <= end
             there = offsets.count(first, last)
@@ -99,7 +103,7 @@ def _gone_among_gaps(
                 continue
             low, high = max(first, start), min(last, end)
             try:
-                said = removals.offsets_in_batch(lake, row.log, batch)
+                said = ledger_ranges.offsets_in_batch(lake, row.log, batch)
             except (LogError, OSError) as error:
                 why = f"only some of its rows are gone, and the archive does not show which: {error}"
                 unclear.append(Unclear(low, high, why))
@@ -113,6 +117,13 @@ def _gone_among_gaps(
             each = Gone(joined[-1].start_offset, each.end_offset, joined.pop().records + each.records)
         joined.append(each)
     return joined, unclear
+
+
+def _has_lost_rows(chunk: pa.RecordBatch, offsets: PresentOffsets) -> npt.NDArray[np.bool_]:
+    """Which batches have records, and fewer rows than records."""
+    first, last, count = (chunk.column(name).to_numpy() for name in ("base_offset", "last_offset", "record_count"))
+    lost: npt.NDArray[np.bool_] = ~ledger_ranges.is_control(chunk) & (offsets.counts(first, last + 1) != count)
+    return lost
 
 
 def gone_ranges(parts: Sequence[Gone], ledger: Sequence[LedgerRow], offsets: PresentOffsets) -> list[Gone]:

@@ -55,6 +55,19 @@ class PresentOffsets:
         """Return how many offsets of [start, end) have a row."""
         return sum(high - low for low, high in self.within(start, end))
 
+    def counts(self, starts: Array, ends: Array) -> Array:
+        """Return how many offsets of each range [start, end) have a row."""
+        return self._below(ends) - self._below(starts)
+
+    def _below(self, offsets: Array) -> Array:
+        """How many offsets below each of some others have a row."""
+        sums = np.concatenate(([0], np.cumsum(self.ends - self.starts)))
+        place = np.searchsorted(self.starts, offsets, side="left")
+        below: Array = sums[place]
+        if len(self.ends):
+            below -= np.where(place > 0, np.maximum(self.ends[np.maximum(place - 1, 0)] - offsets, 0), 0)
+        return below
+
     def within(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield the runs, clipped to [start, end)."""
         first = int(np.searchsorted(self.ends, start, side="right"))

@@ -12,13 +12,11 @@ The table is written first, so a run that dies between the two commits leaves ra
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from logcore.logs.model.log_selection import LogSelection
-from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, GAPS_COMPACTED, OffsetState
+from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, OffsetState
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import TableVersions
 from spark_jobs.lake.delta.tables import WITHDRAWALS, open_table, read_rows, table_of
@@ -28,8 +26,9 @@ from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import clipped, holds, merged
 from spark_jobs.lake.published.gone_rows import Gone, Unclear, gone_parts, gone_ranges
 from spark_jobs.lake.published.present_offsets import PresentOffsets, present_offsets
-from spark_jobs.lake.segments import archive, removals
+from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.archive import LogRow
+from spark_jobs.lake.segments.ledger_ranges import CountBetween, counts_between
 
 MAX_RANGES = 10_000
 """Ranges of one log in one command. Each cuts the ledger, which every job reads whole and keeps in memory. More would
@@ -62,11 +61,8 @@ class LogWithdrawal:
 
     row: LogRow
     ranges: tuple[Gone, ...]
-    parts: tuple[Gone, ...]
-    """The same, cut at the ledger's ranges."""
     unclear: tuple[Unclear, ...]
     ledger: tuple[LedgerRow, ...]
-    offsets: PresentOffsets
 
     @property
     def records(self) -> int:
@@ -139,11 +135,9 @@ def plan(
         raw = ledgers[row.log]
         if recorded[row.log] is None and any(each.has_rows for each in raw):
             why = f"its frontier is gone; repair it first: loglake repair {lake} --frontiers"
-            logs.append(
-                LogWithdrawal(row, (), (), (Unclear(0, frontier.published_end(raw), why),), tuple(raw), offsets)
-            )
+            logs.append(LogWithdrawal(row, (), (Unclear(0, frontier.published_end(raw), why),), tuple(raw)))
             continue
-        ledger = frontier.with_published(raw, recorded[row.log])
+        ledger = ledger_ranges.with_published(lake, raw, recorded[row.log])
         found = _of_log(lake, row, ledger, offsets, start or 0, end)
         if found.ranges or found.unclear:
             logs.append(found)
@@ -182,13 +176,13 @@ def apply(
         # recorded by a run that died before it cut the ledger
         if not holds(known.get(log.row.log, ()), each.start_offset, each.end_offset)
     ]
-    synced = frontier.sync_published(lake, run_id, [log.row.log for log in logs], made.ledger_version)
+    synced = ledger_ranges.sync_published(lake, run_id, [log.row.log for log in logs], made.ledger_version)
     moved = [log for log in logs if list(log.ledger) != synced[log.row.log]]
     if moved:
         raise ConcurrentChange(f"Table offset_ledger: {moved[0].row.topic_partition} was changed meanwhile; run again.")
     if rows:
         commits.append(lake, "withdrawals", table_of(rows, WITHDRAWALS), run_id)
-    ledger = [row for log in logs for row in _cut_log(log)]
+    ledger = [row for log in logs for row in _cut_log(lake, log)]
     frontier.commit_ledger(lake, ledger, [log.row.log for log in logs], run_id, made.ledger_version)
     return tuple(rows)
 
@@ -204,9 +198,8 @@ def marked(lake: str, ledger: Sequence[LedgerRow], spans: Sequence[Span]) -> lis
         if row.withdrawn or row.state is not OffsetState.PRESENT or not inside:
             result.append(row)
             continue
-        count = _counts(lake, row, {border for span in inside for border in span})
-        gone = [Gone(low, high, count(low, high)) for low, high in inside]
-        result += _cut(row, gone, count)
+        gone = [Gone(low, high, 0) for low, high in inside]
+        result += _cut(row, gone, _counts(lake, row, gone))
     return result
 
 
@@ -238,32 +231,25 @@ def _of_log(
             f"of a log. Choose a part of them: --topic {row.topic} --partition {row.partition} --offsets "
             f"{ranges[0].start_offset}..{ranges[MAX_RANGES].start_offset}. Nothing was written."
         )
-    return LogWithdrawal(row, tuple(ranges), tuple(parts), tuple(unclear), tuple(ledger), offsets)
+    return LogWithdrawal(row, tuple(ranges), tuple(unclear), tuple(ledger))
 
 
 # --- the ledger cut ---------------------------------------------------------------------------------------------------
 
 
-def _cut_log(log: LogWithdrawal) -> Iterator[LedgerRow]:
+def _cut_log(lake: str, log: LogWithdrawal) -> Iterator[LedgerRow]:
     spans = [(each.start_offset, each.end_offset) for each in log.ranges]
-    at = 0
     for row in log.ledger:
         inside = clipped(spans, row.start_offset, row.end_offset) if row.has_rows else []
-        gone = []
-        for low, high in inside:
-            records = 0
-            while at < len(log.parts) and log.parts[at].start_offset < high:
-                records += log.parts[at].records
-                at += 1
-            gone.append(Gone(low, high, records))
-        yield from _cut(row, gone, log.offsets.count) if gone else (row,)
+        gone = [Gone(low, high, 0) for low, high in inside]
+        yield from _cut(row, gone, _counts(lake, row, gone)) if gone else (row,)
 
 
-def _cut(row: LedgerRow, gone: Sequence[Gone], count: Callable[[int, int], int]) -> Iterator[LedgerRow]:
+def _cut(row: LedgerRow, gone: Sequence[Gone], count: CountBetween) -> Iterator[LedgerRow]:
     """Split the row into parts, and mark the lost ones as withdrawn.
 
     Args:
-        count: Returns the records between two offsets; called only for a row that has gaps.
+        count: Returns the counts between two offsets.
     """
     # A rebuilt ledger takes them for rows that came late.
     was_late = row.evidence == EVIDENCE_FILLED and not row.published
@@ -271,54 +257,27 @@ def _cut(row: LedgerRow, gone: Sequence[Gone], count: Callable[[int, int], int])
     at = row.start_offset
     for each in gone:
         if each.start_offset > at:
-            yield _piece(row, at, each.start_offset, count)
+            yield _counted(row, at, each.start_offset, count)
         yield replace(
-            _counted(row, each.start_offset, each.end_offset, each.records),
+            _counted(row, each.start_offset, each.end_offset, count),
             withdrawn=True,
             published=row.published or was_late,
             evidence=evidence,
         )
         at = each.end_offset
     if at < row.end_offset:
-        yield _piece(row, at, row.end_offset, count)
+        yield _counted(row, at, row.end_offset, count)
 
 
-def _piece(row: LedgerRow, start: int, end: int, count: Callable[[int, int], int]) -> LedgerRow:
-    return _counted(row, start, end, count(start, end) if row.gaps else end - start)
+def _counted(row: LedgerRow, start: int, end: int, count: CountBetween) -> LedgerRow:
+    counts = count(start, end)
+    gaps = end - start - counts.records
+    return replace(row, start_offset=start, end_offset=end, records=counts.records, gaps=gaps, markers=counts.markers)
 
 
-def _counted(row: LedgerRow, start: int, end: int, records: int) -> LedgerRow:
-    gaps = end - start - records
-    return replace(
-        row,
-        start_offset=start,
-        end_offset=end,
-        records=records,
-        gaps=gaps,
-        gap_state=GAPS_COMPACTED if gaps else None,
-    )
-
-
-def _counts(lake: str, row: LedgerRow, borders: Iterable[int]) -> Callable[[int, int], int]:
-    """Return a function that counts the row's records between any two borders, from one pass over its batches."""
-    if not row.gaps:
-        return lambda start, end: end - start
-    bounds = sorted({row.start_offset, row.end_offset, *borders})
-    below = dict.fromkeys(bounds, 0)
-    counted = [0] * len(bounds)
-    for chunk in removals.batches_within(lake, row, row.end_offset):
-        for batch in chunk.to_pylist():
-            place = bisect_right(bounds, batch["base_offset"])
-            if 0 < place < len(bounds) and batch["last_offset"] < bounds[place]:
-                counted[place] += batch["record_count"]
-                continue
-            for offset in removals.offsets_in_batch(lake, row.log, batch):
-                place = bisect_right(bounds, offset)
-                if 0 < place < len(bounds):
-                    counted[place] += 1
-    for place, (low, high) in enumerate(pairwise(bounds), 1):
-        below[high] = below[low] + counted[place]
-    return lambda start, end: below[end] - below[start]
+def _counts(lake: str, row: LedgerRow, gone: Iterable[Gone]) -> CountBetween:
+    borders = (border for each in gone for border in (each.start_offset, each.end_offset))
+    return counts_between(lake, row, (row.start_offset, row.end_offset, *borders))
 
 
 def _left_of(row: Withdrawal, ranges: Sequence[Span], ledger: Sequence[LedgerRow]) -> Iterator[Withdrawal]:

@@ -15,6 +15,7 @@ from spark_jobs.lake.delta.tables import read_rows
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
+from spark_jobs.lake.segments.ledger_ranges import late_from
 from spark_jobs.lake.setup.policies import Policies, TopicPolicy
 
 
@@ -91,7 +92,7 @@ def governed_logs(lake: str, policies: Policies, logs: Sequence[str] | None) -> 
         unvalidated = [s.base_offset for s in live[log] if s.segment_id not in validated]
         validated_to = min(unvalidated, default=row.next_offset)
         ranges, recorded = ledger.get(log, []), frontiers[log]
-        late = frontier.late_from(ranges, recorded)
+        late = late_from(lake, ranges, recorded)
         governed.append(
             GovernedLog(
                 row,

@@ -19,31 +19,27 @@ its offsets are `compacted-away` even if it lost no record.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from logcore.columns.engines import decode_segment
 from logcore.columns.wanted import Place, Wanted
-from logcore.logs.model.offset_ledger import GAPS_COMPACTED
-from logcore.records.batch import read_header
-from logcore.records.record import read_records
+from logcore.logs.model.offset_ledger import joined, split
 from logcore.segments.scanning.scan import Stretch
 from spark_jobs.contracts import LogChange, Scalar
 from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.table_scan import scan
-from spark_jobs.lake.delta.tables import LOG_ACTIONS, open_dataset, open_table, read_rows
+from spark_jobs.lake.delta.tables import LOG_ACTIONS, read_rows
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
-from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.archive import COMPACTION, RETENTION, Segment
+from spark_jobs.lake.segments.ledger_ranges import count_below
 from spark_jobs.lake.store import storage
 
 _NOWHERE = Place("", 0, "", "")
@@ -256,8 +252,8 @@ def mark_ledgers(lake: str, run_id: str, logs: Sequence[str]) -> None:
         return
     by_log = read_removals(lake, logs)
     expected = commits.TableVersions.of(lake, "offset_ledger")
-    synced = frontier.sync_published(lake, run_id, logs, expected)
-    rows = [row for log in logs for row in _marked(lake, synced[log], by_log[log])]
+    synced = ledger_ranges.sync_published(lake, run_id, logs, expected)
+    rows = [row for log in logs for row in joined(_marked(lake, synced[log], by_log[log]))]
     frontier.commit_ledger(lake, rows, logs, run_id, expected)
 
 
@@ -334,7 +330,7 @@ def _marked(lake: str, rows: Iterable[LedgerRow], removals: Sequence[Removal]) -
         for start, end, archived in ranges:
             left = rest
             if end < rest.end_offset:
-                left, rest = cut(rest, end, partial(count_records, lake))
+                left, rest = split(rest, end, partial(count_below, lake))
             marked.append(replace(left, start_offset=start, end_offset=end, archived=str(archived)))
     return marked
 
@@ -353,73 +349,3 @@ def archived_ranges(start: int, end: int, removals: Sequence[Removal]) -> list[t
         else:
             ranges.append((low, high, archived))
     return ranges
-
-
-def cut(row: LedgerRow, at: int, count_below: Callable[[LedgerRow, int], int]) -> tuple[LedgerRow, LedgerRow]:
-    """Split a ledger range at offset ``at``, with its counts.
-
-    Args:
-        count_below: Called with the row and ``at`` if gaps make the number of records on each side unknown.
-    """
-    width = at - row.start_offset
-    if row.records == 0 or row.gaps == 0:
-        records = width if row.records else 0
-    else:
-        records = count_below(row, at)
-    # Ranges of offsets without a batch count neither records nor gaps.
-    gaps = width - records if row.records or row.gaps else 0
-    left = replace(row, end_offset=at, records=records, gaps=gaps, gap_state=GAPS_COMPACTED if gaps else None)
-    gaps = row.gaps - gaps
-    right = replace(
-        row, start_offset=at, records=row.records - records, gaps=gaps, gap_state=GAPS_COMPACTED if gaps else None
-    )
-    return left, right
-
-
-def count_records(lake: str, row: LedgerRow, at: int) -> int:
-    """Count the records of a range below ``at``, summed over a stream of its batches that is never collected."""
-    total = 0
-    for chunk in batches_within(lake, row, at):
-        inside = pc.and_(
-            pc.greater_equal(chunk["base_offset"], pa.scalar(row.start_offset)),
-            pc.less(chunk["last_offset"], pa.scalar(at)),
-        )
-        total += pc.sum(chunk.filter(inside)["record_count"]).as_py() or 0
-        for batch in chunk.filter(pc.invert(inside)).to_pylist():
-            total += sum(row.start_offset <= offset < at for offset in offsets_in_batch(lake, row.log, batch))
-    return total
-
-
-def batches_within(lake: str, row: LedgerRow, end: int) -> Iterator[pa.RecordBatch]:
-    """Stream the good batches that have offsets of a ledger range below ``end``: base and last offset, count of
-    records, segment, position and size.
-    """
-    table = open_table(lake, "batches")
-    if table is None:
-        return
-    condition = (
-        (pc.field("log") == row.log)
-        & (pc.field("verdict") == "ok")
-        & (pc.field("last_offset") >= row.start_offset)
-        & (pc.field("base_offset") < end)
-    )
-    columns = ["base_offset", "last_offset", "record_count", "segment_id", "position", "size"]
-    # Batches of segments that were merged, filled or cut back occur a second time in their replacements.
-    feeding = [segment.segment_id for segment in archive.ingested_segments(lake, [row.log])]
-    condition &= pc.field("segment_id").isin(pa.array(feeding, pa.string()))
-    yield from scan(open_dataset(lake, "batches", table), columns, condition)
-
-
-def offsets_in_batch(lake: str, log: str, batch: Mapping[str, Any]) -> list[int]:
-    """Read the offsets of one batch's records from the archive.
-
-    Raises:
-        LogError: The bytes are missing or have changed.
-    """
-    segments = {s.segment_id: s for s in archive.read_segments(lake, [log], live=False)}
-    segment = segments[batch["segment_id"]]
-    position = segment.start + batch["position"]
-    end = position + batch["size"]
-    with storage.mapped(segment.local_path(lake), position, end, at_source=segment.lies_at_source) as mapped:
-        header = read_header(mapped, position)
-        return [record.offset for record in read_records(mapped, position, header)]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from logcore.logs.model.findings import Severity
-from logcore.logs.model.offset_ledger import LedgerHole, first_hole
+from logcore.logs.model.offset_ledger import LedgerHole, first_hole, offsets_by_state
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments.archive import LogRow
@@ -62,13 +62,8 @@ class LogState:
 
     @property
     def offsets_by_state(self) -> dict[str, int]:
-        """Offsets by ledger state; a compacted gap inside a range counts as compacted, as its gap state says."""
-        counted: Counter[str] = Counter()
-        for r in self.ledger:
-            gaps = r.gaps if r.gap_state else 0
-            counted[r.state] += r.end_offset - r.start_offset - gaps
-            if gaps:
-                counted[str(r.gap_state)] += gaps
+        """Offsets by ledger state; a gap inside a range counts as what it is, compacted or control."""
+        counted = offsets_by_state(self.ledger)
         return {state: counted[state] for state in STATES if counted[state]}
 
     @property

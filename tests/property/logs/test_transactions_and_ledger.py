@@ -108,10 +108,14 @@ class Model:
             if outcome == "LOST":
                 return "unknown", "marker-lost"
             return {"COMMIT": "present", "ABORT": "aborted"}[outcome], None
-        return "control", None
+        return ("present" if entry.kind == "COMMIT" else "control"), None
 
     def records(self, start: int, end: int) -> int:
         return sum(start <= offset < end for entry in self.held for offset in entry.offsets)
+
+    def markers(self, start: int, end: int) -> int:
+        """COMMIT markers."""
+        return sum(start <= entry.first < end for entry in self.held if entry.kind == "COMMIT")
 
 
 def facts(history: History) -> list[BatchFact]:
@@ -230,7 +234,9 @@ def test_every_range_counts_the_records_and_the_gaps_that_the_model_counts(histo
     for each in derive(history)[1]:
         held = str(each.state) in ("present", "control", "aborted", "open", "empty", "unknown")
         records = model.records(each.start_offset, each.end_offset) if held else 0
-        assert each.records == records
+        markers = model.markers(each.start_offset, each.end_offset) if str(each.state) == "present" else 0
+        records -= markers
+        assert (each.records, each.markers) == (records, markers)
         assert each.gaps == (each.offsets - records if held else 0)
 
 

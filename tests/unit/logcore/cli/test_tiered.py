@@ -42,7 +42,7 @@ def test_the_ledger_says_which_offsets_are_remote(tiered: Path, capsys: Captured
     assert ledger(capsys, tiered, 1)[:3] == [
         (0, 1, "trimmed", "log-start-offset"),
         (1, 5, "remote", "remote-tier"),
-        (5, 6, "present", "batches"),
+        (5, 8, "present", "batches"),
     ]
     stale(tiered)
     assert ledger(capsys, tiered, 0)[:2] == [

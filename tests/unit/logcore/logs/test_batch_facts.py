@@ -14,8 +14,8 @@ def transactional(first: int, last: int, producer: int) -> BatchFact:
     return BatchFact(first, last, last - first + 1, producer, 0, True, False, None, "ok", "s", first * 10, 70, 0)
 
 
-def control(offset: int) -> BatchFact:
-    return BatchFact(offset, offset, 1, 7, 0, True, True, "COMMIT", "ok", "s", offset * 10, 78, 0)
+def control(offset: int, kind: str = "COMMIT") -> BatchFact:
+    return BatchFact(offset, offset, 1, 7, 0, True, True, kind, "ok", "s", offset * 10, 78, 0)
 
 
 def stretch(expected: int) -> BatchFact:
@@ -45,6 +45,11 @@ def test_what_differs_or_does_not_follow_is_left_apart(second) -> None:
 
 def test_control_batches_in_a_row_are_one_fact() -> None:
     assert folded(control(0), control(1), control(2)) == [(0, 2, 3)]
+    assert folded(control(0, "ABORT"), control(1, "LEADER_CHANGE")) == [(0, 1, 2)]
+
+
+def test_commit_markers_and_other_control_batches_are_left_apart() -> None:
+    assert folded(control(0), control(1, "ABORT"), control(2)) == [(0, 0, 1), (1, 1, 1), (2, 2, 1)]
 
 
 def test_a_batch_with_gaps_is_not_folded_across_a_cut() -> None:

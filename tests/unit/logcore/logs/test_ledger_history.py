@@ -14,9 +14,9 @@ from logcore.logs.ledger.ledger_history import (
 from logcore.logs.model.offset_ledger import LedgerRange, OffsetState
 
 
-def held(start: int, end: int, state: str = "present", gaps: int = 0, **given: object) -> LedgerRange:
-    records = end - start - gaps
-    return LedgerRange(start, end, OffsetState(state), records, gaps, "compacted" if gaps else None, **given)  # type: ignore[arg-type]
+def held(start: int, end: int, state: str = "present", gaps: int = 0, markers: int = 0, **given: object) -> LedgerRange:
+    """`markers` are among the gaps."""
+    return LedgerRange(start, end, OffsetState(state), end - start - gaps, gaps, markers, **given)  # type: ignore[arg-type]
 
 
 def lost(start: int, end: int, state: str = "missing", **given: object) -> LedgerRange:
@@ -97,22 +97,83 @@ def test_what_stays_missing_below_the_frontier_stays_passed() -> None:
 
 
 def test_rows_that_are_published_stay_whatever_becomes_of_their_bytes_and_the_ledger_says_so() -> None:
-    before = [held(0, 10, published=True), held(10, 20, published=True), held(20, 30)]
-    after = rebuilt_ledger(before, [held(0, 12), lost(12, 15, "corrupt"), held(15, 20), held(20, 30)], 0, 20)
+    before = [held(0, 20, published=True), held(20, 30)]
+    damaged = [held(0, 12), lost(12, 15, "corrupt"), held(15, 20), held(20, 30)]
+    after = rebuilt_ledger(before, damaged, 0, 20)
     assert after == [
-        held(0, 10, published=True),
-        held(10, 20, published=True, evidence="changed-after-publishing"),
+        held(0, 12, published=True),
+        held(12, 15, published=True, evidence="changed-after-publishing"),
+        held(15, 20, published=True),
         held(20, 30),
     ]
     findings = changed_findings(before, after)
-    assert [(f.rule, f.start_offset, f.end_offset) for f in findings] == [("changed-after-publishing", 10, 20)]
+    assert [(f.rule, f.start_offset, f.end_offset) for f in findings] == [("changed-after-publishing", 12, 15)]
     assert changed_findings(after, after) == ()
+    assert rebuilt_ledger(after, damaged, 0, 20) == after
     assert rebuilt_ledger(after, [held(0, 20), held(20, 30)], 0, 20) == before, "the bytes are back"
+
+
+def test_a_change_among_counted_gaps_is_marked_from_the_first_to_the_last_offset_that_changed() -> None:
+    before = [held(0, 40, gaps=10, markers=10, published=True)]
+    made = [
+        held(0, 8, gaps=2, markers=2),
+        held(8, 11, "aborted"),
+        held(11, 12, "control"),
+        held(12, 20, gaps=2, markers=2),
+        held(20, 23, "aborted"),
+        held(23, 24, "control"),
+        held(24, 40, gaps=4, markers=4),
+    ]
+    assert rebuilt_ledger(before, made, 0, 40) == [
+        held(0, 8, gaps=2, markers=2, published=True),
+        held(8, 24, gaps=4, markers=4, published=True, evidence="changed-after-publishing"),
+        held(24, 40, gaps=4, markers=4, published=True),
+    ]
+
+
+def test_a_change_whose_neighbours_were_counted_otherwise_marks_the_whole_range() -> None:
+    before = [held(0, 40, gaps=2, markers=2, published=True)]
+    made = [held(0, 8, gaps=8), lost(8, 11), held(11, 40, gaps=1, markers=1)]
+    assert rebuilt_ledger(before, made, 0, 40) == [
+        held(0, 40, gaps=2, markers=2, published=True, evidence="changed-after-publishing")
+    ]
+
+
+def test_markers_that_an_earlier_version_stored_as_ranges_have_not_changed() -> None:
+    before = [
+        held(0, 3, published=True),
+        held(3, 4, "control", published=True),
+        held(4, 6, published=True),
+        held(6, 7, "control", published=True),
+        held(7, 9, "aborted", published=True),
+        held(9, 10, "control", published=True),
+    ]
+    made = [held(0, 7, gaps=2, markers=2), held(7, 9, "aborted"), held(9, 10, "control")]
+    assert rebuilt_ledger(before, made, 0, 10) == before
+    lost_marker = [held(0, 3), lost(3, 4), held(4, 7, gaps=1, markers=1), *made[1:]]
+    changed = [r.evidence for r in rebuilt_ledger(before, lost_marker, 0, 10)]
+    assert changed == [None, "changed-after-publishing", None, None, None, None]
+
+
+def test_markers_that_come_late_have_no_records_to_publish() -> None:
+    before = [held(0, 10, published=True), lost(10, 12, published=True), held(12, 20, published=True)]
+    assert rebuilt_ledger(before, [held(10, 12, gaps=2, markers=2), held(12, 20)], 10, 20) == [
+        held(0, 20, gaps=2, markers=2, published=True)
+    ]
+
+
+def test_neighbours_that_were_published_one_after_the_other_become_one_range() -> None:
+    before = [held(0, 4, published=True), held(4, 10, gaps=2, markers=1, published=True), held(10, 12)]
+    assert rebuilt_ledger(before, [held(10, 12), held(12, 14)], 10, 10) == [
+        held(0, 10, gaps=2, markers=1, published=True),
+        held(10, 12),
+        held(12, 14),
+    ]
 
 
 def test_neighbours_that_were_cut_elsewhere_say_the_same() -> None:
     before = [held(0, 4, published=True), held(4, 10, published=True)]
-    assert rebuilt_ledger(before, [held(0, 10)], 0, 10) == before
+    assert rebuilt_ledger(before, [held(0, 10)], 0, 10) == [held(0, 10, published=True)]
 
 
 def test_a_cut_log_ends_where_it_was_cut_and_goes_on_with_what_came_instead() -> None:

@@ -1,4 +1,4 @@
-"""Every expectation is written out: (start, end, state, records, gaps, evidence)."""
+"""Every expectation is written out: (start, end, state, records, gaps, evidence), then markers if there are any."""
 
 import pytest
 
@@ -7,11 +7,15 @@ from logcore.logs.ledger.ledger_builder import build_ledger
 from logcore.logs.model.offset_ledger import (
     LedgerRange,
     OffsetState,
+    RangeCounts,
     check_tiling,
+    joined,
     ledger_findings,
     mark_published,
+    offsets_by_state,
     publish_end,
     restart_offset,
+    split,
 )
 from logcore.logs.model.transactions import BatchFact, Transaction, TransactionState, TransactionView
 
@@ -24,8 +28,8 @@ def batch(first: int, last: int, records: int | None = None, *, producer: int = 
     return BatchFact(first, last, count, producer, 0, transactional, False, None, "ok", "s", first, 70, 0)
 
 
-def control(offset: int, producer: int = 1) -> BatchFact:
-    return BatchFact(offset, offset, 1, producer, 0, True, True, "COMMIT", "ok", "s", offset, 78, 0)
+def control(offset: int, kind: str = "COMMIT", producer: int = 1) -> BatchFact:
+    return BatchFact(offset, offset, 1, producer, 0, True, True, kind, "ok", "s", offset, 78, 0)
 
 
 def stretch(expected: int, reason: str = "CRC") -> BatchFact:
@@ -48,9 +52,12 @@ def ledger(*batches: BatchFact, end: int, transactions=(), stable: int | None = 
         records_from=records_from,
         **arguments,
     )
-    for each in ranges:
-        assert each.gap_state == ("compacted" if each.gaps else None)
-    return [(r.start_offset, r.end_offset, str(r.state), r.records, r.gaps, r.evidence) for r in ranges]
+    found = []
+    for r in ranges:
+        assert (r.gap_state is None) == (r.gaps == 0)
+        marked = (r.markers,) if r.markers else ()
+        found.append((r.start_offset, r.end_offset, str(r.state), r.records, r.gaps, r.evidence, *marked))
+    return found
 
 
 def decided(producer: int, first: int, last: int, state: TransactionState) -> Transaction:
@@ -65,29 +72,74 @@ def test_a_log_without_offsets_has_no_ranges() -> None:
     assert ledger(end=0) == []
 
 
-def test_batches_of_a_transaction_take_its_outcome_and_markers_are_control() -> None:
+def test_batches_of_a_transaction_take_its_outcome_and_a_commit_marker_is_a_gap_among_present_records() -> None:
     committed = decided(1, 0, 2, TransactionState.COMMITTED)
     aborted = decided(1, 4, 5, TransactionState.ABORTED)
     assert ledger(
         batch(0, 2, producer=1, transactional=True),
         control(3),
         batch(4, 5, producer=1, transactional=True),
-        control(6),
+        control(6, "ABORT"),
         end=7,
         transactions=[committed, aborted],
     ) == [
-        (0, 3, "present", 3, 0, None),
-        (3, 4, "control", 1, 0, None),
+        (0, 4, "present", 3, 1, None, 1),
         (4, 6, "aborted", 2, 0, None),
         (6, 7, "control", 1, 0, None),
     ]
+
+
+def test_committed_transactions_are_one_range_however_many_there_are() -> None:
+    batches, transactions = [], []
+    for number in range(1000):
+        batches += [batch(2 * number, 2 * number, producer=number % 3, transactional=True)]
+        batches += [control(2 * number + 1, producer=number % 3)]
+        transactions += [decided(number % 3, 2 * number, 2 * number, TransactionState.COMMITTED)]
+    assert ledger(*batches, end=2000, transactions=transactions) == [(0, 2000, "present", 1000, 1000, None, 1000)]
+
+
+def test_a_marker_has_the_same_state_whatever_is_beside_it() -> None:
+    """So a ledger that is built in parts has the states of one that is built at once."""
+    aborted = decided(1, 1, 1, TransactionState.ABORTED)
+    assert ledger(
+        control(0, producer=2),
+        batch(1, 1, producer=1, transactional=True),
+        control(2, producer=2),
+        control(3, "ABORT"),
+        control(4, producer=2),
+        control(5, "LEADER_CHANGE", producer=-1),
+        end=6,
+        transactions=[aborted],
+    ) == [
+        (0, 1, "present", 0, 1, None, 1),
+        (1, 2, "aborted", 1, 0, None),
+        (2, 3, "present", 0, 1, None, 1),
+        (3, 4, "control", 1, 0, None),
+        (4, 5, "present", 0, 1, None, 1),
+        (5, 6, "control", 1, 0, None),
+    ]
+
+
+def test_markers_and_cleaned_offsets_are_told_apart_in_one_range() -> None:
+    committed = decided(1, 10, 19, TransactionState.COMMITTED)
+    batches = [batch(10, 19, 3, producer=1, transactional=True), control(20)]
+    found = ledger(*batches, end=21, transactions=[committed], start_offset=10)
+    assert found == [(10, 21, "present", 3, 8, None, 1)]
+    assert LedgerRange(10, 21, OffsetState.PRESENT, 3, 8, 1).gap_state == "compacted, control"
+    assert LedgerRange(10, 21, OffsetState.PRESENT, 3, 8).gap_state == "compacted"
+    assert LedgerRange(0, 2, OffsetState.PRESENT, 1, 1, 1).gap_state == "control"
+
+
+def test_a_commit_marker_that_cleaning_emptied_is_an_empty_batch() -> None:
+    emptied = BatchFact(1, 1, 0, 1, 0, True, True, None, "ok", "s", 1, 61, 0)
+    assert ledger(batch(0, 0), emptied, batch(2, 2), end=3)[1] == (1, 2, "empty", 0, 1, None)
 
 
 def test_a_batch_beside_an_aborted_transaction_of_its_producer_is_present() -> None:
     assert ledger(
         batch(0, 0, producer=1, transactional=True),
         batch(1, 1, producer=1),
-        control(2),
+        control(2, "ABORT"),
         end=3,
         transactions=[decided(1, 0, 0, TransactionState.ABORTED)],
     )[1] == (1, 2, "present", 1, 0, None)
@@ -298,6 +350,7 @@ def plain(start: int, end: int, state: OffsetState = OffsetState.PRESENT, **coun
         ([plain(0, 8)], "ends at offset 8 instead of 9"),
         ([plain(0, 4), plain(4, 4), plain(4, 9)], "empty range at offset 4"),
         ([plain(0, 9, records=10)], "more than its 9 offsets"),
+        ([plain(0, 9, records=8, gaps=1, markers=2)], "2 markers in 1 gaps"),
         ([], "ends at offset 0 instead of 9"),
     ],
 )
@@ -359,7 +412,53 @@ def test_a_range_the_frontier_cuts_is_split_where_its_counts_allow_it() -> None:
     ]
     assert [r.records for r in mark_published([plain(0, 4, OffsetState.TRIMMED, records=0)], 1)] == [0, 0]
     with pytest.raises(ValueError, match="frontier 3"):
-        mark_published([plain(0, 10, records=8, gaps=2, gap_state="compacted")], 3)
+        mark_published([plain(0, 10, records=8, gaps=2)], 3)
+
+
+def test_a_range_whose_gaps_are_only_counted_is_split_by_who_can_count_them() -> None:
+    asked = []
+
+    def count_below(each: LedgerRange, at: int) -> RangeCounts:
+        asked.append((each.start_offset, at))
+        return RangeCounts(2, 1)
+
+    marked = mark_published([plain(4, 14, records=7, gaps=3, markers=2, published=True)], 8, count_below)
+    assert marked == [
+        plain(4, 8, records=2, gaps=2, markers=1, published=True),
+        plain(8, 14, records=5, gaps=1, markers=1),
+    ]
+    assert asked == [(4, 8)]
+    only_markers = plain(4, 14, records=0, gaps=10, markers=10)
+    assert [each.markers for each in split(only_markers, 7, count_below)] == [3, 7]
+    assert len(asked) == 1
+
+
+def test_published_neighbours_that_differ_in_nothing_else_are_joined() -> None:
+    ranges = [
+        plain(0, 4, published=True),
+        plain(4, 9, records=3, gaps=2, markers=1, published=True),
+        plain(9, 12),
+        plain(12, 15),
+        plain(15, 16, OffsetState.ABORTED, published=True),
+        plain(16, 17, OffsetState.ABORTED, published=True, evidence="filled-late"),
+        plain(18, 19, OffsetState.ABORTED, published=True, evidence="filled-late"),
+    ]
+    assert joined(ranges) == [plain(0, 9, records=7, gaps=2, markers=1, published=True), *ranges[2:]]
+
+
+def test_ranges_across_a_frontier_stay_apart() -> None:
+    """A publication that was planned before may end at their border, and gaps would hide which records lie below it."""
+    ranges = [plain(0, 4, published=True), plain(4, 9), plain(9, 12)]
+    assert joined(ranges) == ranges
+
+
+def test_offsets_are_counted_by_what_they_are() -> None:
+    ranges = [
+        plain(0, 10, records=4, gaps=6, markers=5),
+        plain(10, 11, OffsetState.CONTROL),
+        plain(11, 13, OffsetState.EMPTY, records=0, gaps=2),
+    ]
+    assert offsets_by_state(ranges) == {"present": 4, "control": 6, "compacted": 3}
 
 
 def test_lost_offsets_are_findings_and_nothing_else_is() -> None:

@@ -15,6 +15,7 @@ from spark_jobs.lake.delta.parquet_files import write_file
 from spark_jobs.lake.delta.tables import LOGS, OFFSET_LEDGER, SEGMENTS, TABLES, VALIDATIONS, table_uri
 from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.segments import ledger_ranges
 from spark_jobs.publish import job as publish
 from spark_jobs.replace import ledger as replacement_ledger
 
@@ -70,7 +71,7 @@ def test_rows_of_an_earlier_incarnation_are_told_by_statistics_and_no_file_is_op
 
 def test_a_ledger_that_another_run_wrote_meanwhile_is_not_marked_over(lake, monkeypatch):
     commits.add_files(lake, "records", [], "run", [commits.Guard("records/t.1/0", None, 100)])
-    sync = frontier.sync_published
+    sync = ledger_ranges.sync_published
 
     def then_another(*args: object) -> object:
         before = sync(*args)  # type: ignore[arg-type]
@@ -78,6 +79,6 @@ def test_a_ledger_that_another_run_wrote_meanwhile_is_not_marked_over(lake, monk
         frontier.commit_ledger(lake, late, ["t.1/0"], "other")
         return {log: [dataclasses.replace(row, published=False) for row in rows] for log, rows in before.items()}
 
-    monkeypatch.setattr(frontier, "sync_published", then_another)
+    monkeypatch.setattr(ledger_ranges, "sync_published", then_another)
     with pytest.raises(ConcurrentChange):
         replacement_ledger.mark_published(lake, {"t.1/0": [(0, 100)]}, "run")

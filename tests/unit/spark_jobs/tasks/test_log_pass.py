@@ -74,7 +74,7 @@ def test_a_stretch_stands_before_the_batch_that_is_expected_at_its_place() -> No
 def test_an_outcome_that_was_lost_is_a_state_of_the_ledger_and_of_the_transaction() -> None:
     lost = [data(0, 0, 1, transactional=True), stretch(1), marker(5, 1, "COMMIT"), data(6, 6)]
     result = judged(*lost, end=7)
-    expected = [(0, 1, "unknown", 1), (1, 5, "corrupt", 0), (5, 6, "control", 1), (6, 7, "present", 1)]
+    expected = [(0, 1, "unknown", 1), (1, 5, "corrupt", 0), (5, 7, "present", 1)]
     assert states(result) == expected
     assert [str(state) for state in result.transactions["state"]] == ["unknown"]
     assert {finding.rule for finding in result.findings} == {"transaction-outcome-lost", "corrupt-offsets"}

@@ -110,7 +110,9 @@ def test_one_row_too_many_here_and_one_too_few_there_do_not_make_up_for_each_oth
 def test_a_file_that_ends_among_gaps_is_counted_with_the_next_one(compare):
     ledger = [held(0, 20), held(20, 80, gaps=30), held(80, 100)]
     assert compare(ledger, [file(0, 40, 33), file(42, 79, 17), file(80, 99)]) == ()
-    assert said(compare(ledger, [file(0, 40, 33), file(42, 79, 16), file(80, 99)])) == [(0, 80, 50, 49)]
+    assert said(compare(ledger, [file(0, 40, 33), file(42, 79, 16), file(80, 99)])) == [(0, 100, 70, 69)]
+    parts = [*ledger[:2], held(80, 100, evidence="filled-late")]
+    assert said(compare(parts, [file(0, 40, 33), file(42, 79, 16), file(80, 99)])) == [(0, 80, 50, 49)]
     # The range ends in a gap, and the next file begins behind it.
     assert compare(ledger, [file(0, 70, 50), file(80, 99)]) == ()
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from logcore.logs.model.offset_ledger import OffsetState
+from logcore.logs.model.offset_ledger import OffsetState, RangeCounts, split
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments.archive import Segment
-from spark_jobs.lake.segments.removals import Archived, Removal, _removals, archived_ranges, cut
+from spark_jobs.lake.segments.removals import Archived, Removal, _removals, archived_ranges
 
 HELD, RETAINED, COMPACTED = Archived.HELD, Archived.RETAINED_AWAY, Archived.COMPACTED_AWAY
 
@@ -38,11 +38,10 @@ def ledger(start: int, end: int, records: int, gaps: int) -> LedgerRow:
         state=OffsetState.PRESENT,
         records=records,
         gaps=gaps,
-        gap_state="compacted" if gaps else None,
     )
 
 
-def never(row: LedgerRow, at: int) -> int:
+def never(row: LedgerRow, at: int) -> RangeCounts:
     raise AssertionError("counted where counting is not needed")
 
 
@@ -66,25 +65,25 @@ def test_what_was_compacted_and_then_retained_is_retained_away():
 
 
 def test_a_dense_range_is_cut_without_counting():
-    left, right = cut(ledger(10, 30, 20, 0), 17, never)
+    left, right = split(ledger(10, 30, 20, 0), 17, never)
     assert (left.start_offset, left.end_offset, left.records, left.gaps) == (10, 17, 7, 0)
     assert (right.start_offset, right.end_offset, right.records, right.gaps) == (17, 30, 13, 0)
     assert left.gap_state is right.gap_state is None
 
 
 def test_a_range_that_no_batch_holds_counts_nothing_on_either_side():
-    left, right = cut(ledger(10, 30, 0, 0), 17, never)
+    left, right = split(ledger(10, 30, 0, 0), 17, never)
     assert (left.records, left.gaps, right.records, right.gaps) == (0, 0, 0, 0)
 
 
 def test_a_range_of_empty_batches_is_all_gaps_on_both_sides():
-    left, right = cut(ledger(10, 30, 0, 20), 17, never)
+    left, right = split(ledger(10, 30, 0, 20), 17, never)
     assert (left.records, left.gaps, right.records, right.gaps) == (0, 7, 0, 13)
 
 
 @pytest.mark.parametrize(("below", "expected"), [(0, (0, 7, 4, 9)), (3, (3, 4, 1, 12)), (4, (4, 3, 0, 13))])
 def test_a_range_with_gaps_is_cut_by_count(below, expected):
-    left, right = cut(ledger(10, 30, 4, 16), 17, lambda row, at: below)
+    left, right = split(ledger(10, 30, 4, 16), 17, lambda row, at: RangeCounts(below, 0))
     assert (left.records, left.gaps, right.records, right.gaps) == expected
     assert left.gap_state == "compacted"
 
