@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from logcore.records.control import ControlType
     from logcore.records.model import BatchHeader, Record, TimestampType
     from logcore.segments.filenames import TopicPartition
-    from logcore.storage.files import SourceChanged, SourceUnreadable
     from logcore.storage.partition_output import write_partition
+    from logcore.storage.source_errors import SourceChanged, SourceUnreadable
 
 __version__ = "0.1.0"
 
@@ -104,8 +104,8 @@ _MODULES = {
     "ReadRules": "reading.read_options",
     "Record": "records.model",
     "Severity": "logs.model.findings",
-    "SourceChanged": "storage.files",
-    "SourceUnreadable": "storage.files",
+    "SourceChanged": "storage.source_errors",
+    "SourceUnreadable": "storage.source_errors",
     "TimestampType": "records.model",
     "TopicConfig": "logs.model.topic_config",
     "TopicPartition": "segments.filenames",

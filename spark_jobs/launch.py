@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from logcore.storage.discovery import discover, shown, source_path
+from logcore.storage.objects.answers import said
 from spark_jobs.contracts import CONFIGS, Intake, JobConfig, JobReport
 from spark_jobs.lake.delta import table_features
-from spark_jobs.lake.errors import JobError, UsageError, said
+from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.retries import retried
 from spark_jobs.lake.setup import identity, registry
 from spark_jobs.lake.setup.placement import check_place, check_writable

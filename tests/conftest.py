@@ -32,7 +32,7 @@ def _session_home() -> str:
     ordinary = Path(os.environ.get("LOGLAKE_HOME", REPOSITORY / ".loglake")).absolute()
     home = Path(tempfile.mkdtemp(prefix="loglake-tests-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
-    for name in ("jars", "kafka", "kernels", "differential"):
+    for name in ("jars", "kafka", "kernels", "differential", "versitygw"):
         (ordinary / name).mkdir(parents=True, exist_ok=True)
         (home / name).symlink_to(ordinary / name)
     return str(home)
@@ -45,6 +45,9 @@ if list(_JARS.glob("*.jar")):
     os.environ.setdefault("LOGLAKE_JARS_DIR", str(_JARS))
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 os.environ["GX_ANALYTICS_ENABLED"] = "false"
+# A test of an object store sets the address of its own server. Without one, no request leaves this machine.
+os.environ.update({"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_METADATA_ENDPOINT": "http://127.0.0.1:9"})
+os.environ["AWS_ALLOW_HTTP"] = "true"
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
 
 # As every program that compacts does: snappy in the bytes of a broker. It is loaded when something is compressed.

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NoReturn
 from logcore import __version__
 from logcore.errors import LogError
 from logcore.exit_codes import SUMMARY, ExitCode
+from logcore.storage.objects.addresses import AddressError
 
 if TYPE_CHECKING:
     from importlib import metadata
@@ -86,6 +87,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except LogError as error:
         sys.stderr.write(f"error: {error}\n")
         return ExitCode.NOT_CHECKED
+    except AddressError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return ExitCode.USAGE
     except Exception as error:  # noqa: BLE001 - the last resort: a user must not see a traceback
         sys.stderr.write(_unexpected(error))
         if logging.getLogger().isEnabledFor(logging.DEBUG):

@@ -23,6 +23,7 @@ from logcore.reading.read_options import HighWatermark, IsolationLevel, ReadRule
 from logcore.reading.visible_offsets import visible_window
 from logcore.records.model import Record
 from logcore.storage.discovery import shown
+from logcore.storage.objects.addresses import absolute
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -343,7 +344,7 @@ def open_segment(path: str | os.PathLike[str], *, isolation_level: IsolationLeve
 
 def same_path(first: str, second: str) -> bool:
     """Whether two paths are the same, possibly written in two ways."""
-    return os.path.abspath(first) == os.path.abspath(second)
+    return absolute(first) == absolute(second)
 
 
 _PARTITION = "it is no partition directory, which is named <topic>-<partition> and holds segments"

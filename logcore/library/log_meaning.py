@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from logcore.logs.ledger.ledger_builder import ledger_ranges
 from logcore.logs.model.offset_ledger import LedgerRange, ledger_findings
@@ -92,7 +93,7 @@ def ledger_of(reading: LogReading, notes: Notes) -> Iterator[LedgerRange]:
         high_watermark=reading.high_watermark,
         log_end_offset=reading.log_end_offset,
         rules=reading.rules,
-        records_from=records_from,
+        records_from=partial(records_from, reading.log),
     )
     for each in ranges:
         yield each

@@ -28,7 +28,9 @@ def logs_at(
         The logs, by topic partition, and the findings about the path.
 
     Raises:
-        LogError: A pattern matches no topic, no log has one of the numbers, or the path is on an object store.
+        LogError: A pattern matches no topic, no log has one of the numbers, or the path is on an object store and the
+            package that reads it is not installed.
+        AddressError: The name of an object store, or a setting of its access, cannot be used.
     """
     notes = Notes()
     is_unused = rules.show_all or rules.high_watermark != "checkpoint"

@@ -19,6 +19,8 @@ from logcore.reading.notes import Notes
 from logcore.records.control import ControlType
 from logcore.segments.filenames import BOOTSTRAP_FILE
 from logcore.storage.discovery import read_file, shown
+from logcore.storage.objects.addresses import directory_of
+from logcore.storage.source_reads import exists
 
 MAX_SIDE_FILE = 1 << 30
 """Most bytes of an index or a snapshot: brokers preallocate 10 MiB."""
@@ -132,9 +134,9 @@ class LogValidation:
         """
         of_metadata = [log for log in self._logs if log.is_metadata and not log.named_files]
         counted = of_metadata if is_choice else self._logs
-        roots = {os.path.dirname(os.path.abspath(log.directory)) for log in counted}
+        roots = {directory_of(log.directory) for log in counted}
         for path in [os.path.join(root, BOOTSTRAP_FILE) for root in sorted(roots)]:
-            if os.path.lexists(path):
+            if exists(path):
                 self._validate_snapshot(path)
 
     def _validate_snapshot(self, path: str) -> None:

@@ -14,6 +14,7 @@ from logcore.reading.read_options import ReadOptions
 from logcore.reading.unmatched_options import nothing_chosen
 from logcore.segments.filenames import DirectoryKind, parse_partition_directory
 from logcore.storage.discovery import discover, shown
+from logcore.storage.objects.addresses import directory_of
 
 _OF_ROOTS = ("broken-root-file", "no-high-watermark")
 _OF_NO_TOPIC = ("unknown-directory", "illegal-topic-name")
@@ -37,15 +38,10 @@ def find_logs(
         with_aside: Add logs in -delete, -future and -stray directories, after the others.
 
     Raises:
-        LogError: As `Notes.refuse`, for a path on an object store.
+        AddressError: The name of an object store, or a setting of its access, cannot be used.
+        LogError: The package that reads object stores is not installed.
     """
-    paths = []
-    for path in options.paths:
-        if "://" in path:
-            notes.refuse(f"{shown(path)}: object stores are not built yet; give a local path.")
-        else:
-            paths.append(path)
-    discovery = discover(paths)
+    discovery = discover(options.paths)
     found_logs = [sorted(logs, key=lambda log: log.topic_partition) for logs in (discovery.logs, discovery.set_aside)]
     logs = [*found_logs[0], *found_logs[1]] if with_aside else found_logs[0]
     selection = options.selection
@@ -113,4 +109,4 @@ def concerns_choice(finding: Finding, options: ReadOptions, roots: Collection[st
 
 def root_of(log: SourceLog) -> str:
     """Return the log directory of a log, as findings name it."""
-    return shown(os.path.dirname(os.path.abspath(log.directory)))
+    return shown(directory_of(log.directory))

@@ -153,17 +153,19 @@ def _lost_end(log: SourceLog, facts: _Facts, end: int, high_watermark: int | Non
     return LedgerRange(end, high_watermark, OffsetState.MISSING, evidence=EVIDENCE_HIGH_WATERMARK)
 
 
-def records_from(fact: BatchFact, cut: int) -> int:
+def records_from(log: SourceLog, fact: BatchFact, cut: int) -> int:
     """Count the records of a batch from an offset on, by reading them.
 
     Args:
+        log: The log of the batch.
         fact: The batch.
         cut: The offset.
 
     Raises:
         LogError: The batch cannot be read or decoded.
     """
-    content = read_range(fact.segment_id, fact.position, fact.position + fact.size)
+    seen = next((segment for segment in log.segments if segment.path == fact.segment_id), None)
+    content = read_range(fact.segment_id, fact.position, fact.position + fact.size, seen)
     header = read_header(content, 0)
     return sum(record.offset >= cut for record in read_records(content, 0, header))
 

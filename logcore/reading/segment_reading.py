@@ -26,7 +26,7 @@ def segment_bytes(log: SourceLog, segment: SegmentFile) -> SourceBytes:
     Raises:
         SourceUnreadable: The file cannot be opened.
     """
-    return SourceBytes(segment.path, sealed=log.is_sealed(segment))
+    return SourceBytes(segment.path, sealed=log.is_sealed(segment), seen=segment)
 
 
 def index_of(segment: SegmentFile) -> bytes:

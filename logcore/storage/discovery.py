@@ -3,36 +3,36 @@
 A named path, and a partition directory in a log directory, may be a link to a directory (usual with volume mounts). As
 in a broker, the link's own name and place count. No other link is followed. Names on disk are not trusted: they are
 parsed before use, and `shown` makes them fit for messages.
+
+A log directory may also lie on an object store, below a prefix, with the names that it has on a disk. One listing finds
+its files. If the listing is not complete, or a state file cannot be read, the logs concerned are not found at all: with
+a part of what there is they would look like other logs.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import stat
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
+from logcore.errors import LogError
+from logcore.logs.model.findings import found
 from logcore.logs.model.remote_tier import below_start
 from logcore.logs.model.sources import Discovery, SegmentFile, SourceLog
 from logcore.segments import filenames
 from logcore.segments.filenames import DirectoryKind, TopicPartition
-from logcore.storage.broker_state import StateReader
-from logcore.storage.files import (
-    CopiedRange,
-    SourceChanged,
-    SourceUnreadable,
-    copy_range,
-    file_digest,
-    map_file,
-    new_text,
-    open_readonly,
-    read_file,
-    read_range,
-    shown,
-)
+from logcore.storage.broker.broker_state import MAX_SMALL_FILE, StateReader
+from logcore.storage.files import CopiedRange, copy_range, map_file, new_text, open_readonly
 from logcore.storage.headers import HeaderReader
+from logcore.storage.objects.addresses import absolute, directory_of, is_object
+from logcore.storage.objects.answers import StoreFailed
+from logcore.storage.objects.object_tree import ObjectTree
+from logcore.storage.objects.remembered_reads import RememberedReads
 from logcore.storage.partition_files import not_a_segment, read_partition
+from logcore.storage.source_errors import SourceChanged, SourceUnreadable, shown
+from logcore.storage.source_reads import file_digest, read_file, read_range
+from logcore.storage.source_tree import DirectoryEntry, LocalTree, SourceTree
 
 __all__ = [
     "CopiedRange",
@@ -55,13 +55,21 @@ __all__ = [
 ]
 
 
-def discover(paths: Sequence[str]) -> Discovery:
+def discover(paths: Sequence[str], remembered: RememberedReads | None = None) -> Discovery:
     """Find the logs at some paths. Each path is a log directory, a partition directory or a segment's file.
 
     Errors in the source are findings, and the other paths are still read. A directory that is named twice, or named
     together with its log directory, is read once. Segments that are named one by one form one log for each directory.
+
+    Args:
+        paths: Local paths, or names of object stores such as `s3://bucket/logs`.
+        remembered: Small reads of objects by earlier runs; None: none.
+
+    Raises:
+        AddressError: The name of an object store, or a setting of its access, cannot be used.
+        LogError: The package that reads object stores is not installed.
     """
-    look = _Look()
+    look = _Look(remembered)
     for path in paths:
         look.at(path)
     look.named_files()
@@ -72,7 +80,12 @@ def source_path(path: str) -> str:
     """Return the absolute path by which a source is known, with links resolved.
 
     A partition directory that is itself a link keeps its own name and place: the state of its log directory is there.
+
+    Raises:
+        AddressError: The name of an object store cannot be used.
     """
+    if is_object(path):
+        return absolute(path)
     place, name = os.path.split(os.path.abspath(path))
     real = os.path.realpath(path)
     if os.path.islink(path) and filenames.parse_partition_directory(name) is not None and _holds_segments(real):
@@ -92,19 +105,33 @@ def _holds_segments(path: str) -> bool:
 class _Look:
     """One discovery, and what it has found so far."""
 
+    remembered: RememberedReads | None = None
     logs: list[SourceLog] = field(default_factory=list)
     set_aside: list[SourceLog] = field(default_factory=list)
     state: StateReader = field(default_factory=StateReader)
-    seen: dict[tuple[int, int], str] = field(default_factory=dict)
+    seen: dict[Hashable, str] = field(default_factory=dict)
     named: dict[str, set[int]] = field(default_factory=dict)
+    objects: dict[str, ObjectTree] = field(default_factory=dict)
+    local: LocalTree = field(default_factory=LocalTree)
+    failed: set[str] = field(default_factory=set)
+
+    @property
+    def tree(self) -> SourceTree:
+        """Where the path that is being read is."""
+        return self.state.tree
 
     def say(self, rule: str, path: str, message: str) -> None:
         self.state.say(rule, path, message)
 
     def at(self, path: str) -> None:
         """Read a path that the user named."""
+        self.state.tree = self.local
+        if is_object(path):
+            path = absolute(path)
+            if not self.list_objects(path):
+                return
         try:
-            mode = os.stat(path).st_mode
+            is_directory = self.tree.is_directory(path)
         except (FileNotFoundError, NotADirectoryError, ValueError):
             if "\0" not in path and os.path.islink(path):
                 self.say("unreadable", path, f"{shown(path)} is a link to a missing target.")
@@ -113,21 +140,53 @@ class _Look:
         except OSError as error:
             self.say("unreadable", path, _reason(path, error))
         else:
-            if stat.S_ISDIR(mode):
+            if is_directory:
                 self.directory(path)
             else:
                 self.single_file(path)
 
+    def list_objects(self, path: str) -> bool:
+        """List what is at a path on an object store, and read the small files there.
+
+        Returns:
+            Whether the listing is complete. If not, there is a finding.
+        """
+        is_segment = filenames.segment_base_offset(os.path.basename(path)) is not None
+        root = directory_of(path) if is_segment else path
+        try:
+            if root not in self.objects:
+                tree = ObjectTree.listed(root, self.remembered)
+                tree.fetch(_STATE_FILES.__contains__, MAX_SMALL_FILE)
+                self.objects[root] = tree
+        except SourceUnreadable as error:
+            self.fails(path, error)
+            return False
+        self.state.tree = self.objects[root]
+        if self.objects[root].odd:
+            message = f"{shown(root)}: {self.objects[root].odd} objects below it have names with empty parts, . or .."
+            self.say("unknown-directory", root, f"{message}; they are not read.")
+        return True
+
+    def fails(self, path: str, error: LogError) -> None:
+        """Report that an object store failed, or that an object was replaced; once for each file."""
+        place = error.file or shown(path)
+        if place not in self.failed:
+            self.failed.add(place)
+            rule = "source-changed" if isinstance(error, SourceChanged) else "unreadable"
+            self.state.findings.append(found(rule, str(error.at(file=shown(path))), file=place))
+
     def single_file(self, path: str) -> None:
         base_offset = filenames.segment_base_offset(os.path.basename(path))
-        if base_offset is None or os.path.islink(path) or not os.path.isfile(path):
+        is_file = is_object(path) or (not os.path.islink(path) and os.path.isfile(path))
+        if base_offset is None or not is_file:
             self.say("not-a-segment", path, not_a_segment(path))
             return
-        self.named.setdefault(os.path.dirname(os.path.abspath(path)), set()).add(base_offset)
+        self.named.setdefault(directory_of(path), set()).add(base_offset)
 
     def named_files(self) -> None:
         """Add the logs of segments that were named one by one, unless their directory was named too."""
         for directory, bases in self.named.items():
+            self.state.tree = self.objects.get(directory, self.local)
             parsed = filenames.parse_partition_directory(os.path.basename(directory))
             if parsed is None:
                 self.say(
@@ -146,13 +205,10 @@ class _Look:
         entries = self.entries(path)
         if entries is None:
             return
-        parsed = filenames.parse_partition_directory(os.path.basename(os.path.abspath(path)))
+        parsed = filenames.parse_partition_directory(os.path.basename(absolute(path)))
         names = {entry.name for entry in entries}
         has_segments = any(filenames.segment_base_offset(name) is not None for name in names)
-        if not has_segments and (
-            names & _ROOT_FILES
-            or any(filenames.looks_like_partition_directory(entry.name) and _may_hold_a_log(entry) for entry in entries)
-        ):
+        if not has_segments and (names & _ROOT_FILES or any(map(self.may_hold_a_log, entries))):
             self.log_directory(entries)
         elif not entries:
             self.say("empty-directory", path, f"{shown(path)} is empty. Is a volume not mounted there?")
@@ -164,7 +220,7 @@ class _Look:
         elif has_segments:
             self.say("illegal-topic-name", path, _illegal_name(path))
         else:
-            lost = [(entry, _lost_link(entry)) for entry in entries]
+            lost = [(entry, self.lost_link(entry)) for entry in entries]
             for entry, why in lost:
                 if why is not None:
                     self.say("unreadable", entry.path, why)
@@ -172,10 +228,10 @@ class _Look:
                 message = f"{shown(path)} contains no file that a broker keeps in a log or partition directory."
                 self.say("not-a-log-directory", path, message)
 
-    def log_directory(self, entries: Sequence[os.DirEntry[str]]) -> None:
+    def log_directory(self, entries: Sequence[DirectoryEntry]) -> None:
         for entry in entries:
             parsed = filenames.parse_partition_directory(entry.name)
-            lost = None if parsed is None else _not_entered(entry)
+            lost = None if parsed is None else self.not_entered(entry)
             if lost is not None:
                 self.say("unreadable", entry.path, lost)
             elif not _is_directory(entry):
@@ -191,10 +247,18 @@ class _Look:
     def partition(
         self, path: str, topic_partition: TopicPartition, kind: DirectoryKind, only: set[int] | None = None
     ) -> None:
+        """Read a partition directory. On an object store that fails, or changes meanwhile, its log is not found."""
+        try:
+            self.log(path, topic_partition, kind, only)
+        except (StoreFailed, SourceChanged) as error:
+            self.fails(path, error)
+
+    def log(self, path: str, topic_partition: TopicPartition, kind: DirectoryKind, only: set[int] | None) -> None:
         # Before the segments: a running broker's high watermark never passes the end of a log that is listed later.
         needs_line = topic_partition.topic != filenames.METADATA_TOPIC
-        root = self.state.root(os.path.dirname(os.path.abspath(path)), needs_high_watermarks=needs_line)
-        files = read_partition(path, lambda: self.entries(path), only)
+        root = self.state.root(directory_of(path), needs_high_watermarks=needs_line)
+        headers = HeaderReader(self.remembered)
+        files = read_partition(path, lambda: self.entries(path), self.tree, only, headers)
         if files is None:
             return
         if kind is not DirectoryKind.LIVE:
@@ -242,14 +306,49 @@ class _Look:
         )
         (self.logs if kind is DirectoryKind.LIVE else self.set_aside).append(log)
 
-    def entries(self, path: str) -> list[os.DirEntry[str]] | None:
+    def entries(self, path: str) -> Sequence[DirectoryEntry] | None:
         """List a directory by name; None, and a finding, if it cannot be read."""
         try:
-            with os.scandir(path) as found_entries:
-                return sorted(found_entries, key=lambda entry: entry.name)
+            return self.tree.entries(path)
         except OSError as error:
             self.say("unreadable", path, _reason(path, error))
             return None
+
+    def lost_link(self, entry: DirectoryEntry) -> str | None:
+        """Why a link with a partition's name does not lead to a directory; None for anything else."""
+        is_named = filenames.parse_partition_directory(entry.name) is not None
+        return self.not_entered(entry) if is_named and entry.is_symlink() else None
+
+    def not_entered(self, entry: DirectoryEntry) -> str | None:
+        """Why an entry with a partition's name is not a readable directory; None if it is one."""
+        path = entry.path
+        try:
+            is_directory = self.tree.is_directory(path)
+        except FileNotFoundError:
+            return f"{shown(path)} is a link to a missing target. Is a volume not mounted?"
+        except OSError as error:
+            loops = error.errno == errno.ELOOP
+            return f"{shown(path)} is a link to itself." if loops else _reason(path, error)
+        if not is_directory:
+            return f"{shown(path)} is named like a partition but is a file."
+        if not entry.is_symlink():
+            return None
+        target = os.path.realpath(path)
+        if os.path.commonpath([target, os.path.realpath(os.path.dirname(path))]) == target:
+            return f"{shown(path)} is a link to a directory that contains it; it is not followed."
+        return None
+
+    def may_hold_a_log(self, entry: DirectoryEntry) -> bool:
+        """Whether a directory with a partition's name contains its files; much else is called `something-1`."""
+        if not filenames.looks_like_partition_directory(entry.name) or not _is_directory(entry):
+            return False
+        try:
+            inside = self.tree.entries(entry.path)
+        except OSError:
+            return True  # its content is unknown, and that needs a finding
+        return any(
+            filenames.segment_base_offset(each.name) is not None or each.name in _PARTITION_FILES for each in inside
+        )
 
     def knows(self, path: str) -> bool:
         """Whether a directory was read already, under any name; if not, record it as read.
@@ -257,12 +356,11 @@ class _Look:
         A directory that a running broker removed since it was listed counts as read, with a finding.
         """
         try:
-            seen = os.stat(path)
+            key = self.tree.identity(path)
         except OSError as error:
             self.say("unreadable", path, _reason(path, error))
             return True
-        key = (seen.st_dev, seen.st_ino)
-        whole = os.path.abspath(path)
+        whole = absolute(path)
         first = self.seen.get(key)
         if first is None:
             self.seen[key] = whole
@@ -284,6 +382,12 @@ _ROOT_FILES = {
     filenames.BOOTSTRAP_FILE,
 }
 _PARTITION_FILES = {filenames.PARTITION_METADATA_FILE, filenames.LEADER_EPOCH_FILE, filenames.QUORUM_STATE_FILE}
+_STATE_FILES = (_ROOT_FILES | _PARTITION_FILES) - {
+    filenames.CLEAN_SHUTDOWN_FILE,
+    filenames.BOOTSTRAP_FILE,
+    filenames.QUORUM_STATE_FILE,
+}
+"""Files that a discovery reads."""
 _BROKER_DIRECTORIES = {filenames.REMOTE_INDEX_DIRECTORY}
 _SET_ASIDE = {
     DirectoryKind.DELETE: "was queued for deletion by the broker",
@@ -292,36 +396,12 @@ _SET_ASIDE = {
 }
 
 
-def _is_directory(entry: os.DirEntry[str]) -> bool:
+def _is_directory(entry: DirectoryEntry) -> bool:
     """Whether it is a directory, or a link to one."""
     try:
         return entry.is_dir()
     except OSError:
         return False
-
-
-def _lost_link(entry: os.DirEntry[str]) -> str | None:
-    """Why a link with a partition's name does not lead to a directory; None for anything else."""
-    is_named = filenames.parse_partition_directory(entry.name) is not None
-    return _not_entered(entry) if is_named and entry.is_symlink() else None
-
-
-def _not_entered(entry: os.DirEntry[str]) -> str | None:
-    """Why an entry with a partition's name is not a readable directory; None if it is one."""
-    path = entry.path
-    try:
-        is_directory = stat.S_ISDIR(os.stat(path).st_mode)
-    except FileNotFoundError:
-        return f"{shown(path)} is a link to a missing target. Is a volume not mounted?"
-    except OSError as error:
-        loops = error.errno == errno.ELOOP
-        return f"{shown(path)} is a link to itself." if loops else _reason(path, error)
-    if not is_directory:
-        return f"{shown(path)} is named like a partition but is a file."
-    target = os.path.realpath(path)
-    if entry.is_symlink() and os.path.commonpath([target, os.path.realpath(os.path.dirname(path))]) == target:
-        return f"{shown(path)} is a link to a directory that contains it; it is not followed."
-    return None
 
 
 def _illegal_name(path: str) -> str:
@@ -333,17 +413,3 @@ def _illegal_name(path: str) -> str:
 
 def _reason(path: str, error: OSError | ValueError) -> str:
     return f"{shown(path)} cannot be read: {getattr(error, 'strerror', None) or error}."
-
-
-def _may_hold_a_log(entry: os.DirEntry[str]) -> bool:
-    """Whether a directory contains a partition's files; many other things have names like `something-1`."""
-    if not _is_directory(entry):
-        return False
-    try:
-        with os.scandir(entry.path) as inside:
-            return any(
-                filenames.segment_base_offset(found_entry.name) is not None or found_entry.name in _PARTITION_FILES
-                for found_entry in inside
-            )
-    except OSError:
-        return True  # its content is unknown, and that needs a finding

@@ -19,6 +19,7 @@ from typing import BinaryIO, TextIO
 
 from logcore.errors import LogError
 from logcore.logs.model.sources import SegmentFile
+from logcore.storage.source_errors import SourceChanged, SourceUnreadable, shown, unreadable
 
 CHUNK = 8 << 20
 """Bytes read at a time from a source."""
@@ -31,14 +32,6 @@ _HOLE = 1 << 16
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """Errors of a disk that cannot store more bytes."""
-
-
-class SourceUnreadable(LogError):
-    """The operating system refuses to read a source: permission, an I/O error, or not a regular file."""
-
-
-class SourceChanged(LogError):
-    """A source's file changed while it was read, or since it was listed. The bytes cannot be used. Try again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +49,6 @@ class CopiedRange:
     unreadable: tuple[tuple[int, int], ...] = ()
 
 
-def shown(path: str) -> str:
-    """Make a path fit for a message: invalid UTF-8 and control characters become escapes."""
-    text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
-
-
 def open_readonly(path: str) -> BinaryIO:
     """Open a regular file as an unbuffered stream. Links are not followed, and pipes do not block.
 
@@ -76,20 +63,6 @@ def open_readonly(path: str) -> BinaryIO:
         os.close(descriptor)
         raise SourceUnreadable("it is not a regular file", file=shown(path))
     return os.fdopen(descriptor, "rb", buffering=0)
-
-
-def read_range(path: str, start: int, end: int) -> bytes:
-    """Read bytes start..end of a file.
-
-    Raises:
-        SourceUnreadable: The file cannot be read.
-        SourceChanged: The file ends before `end`.
-    """
-    with open_readonly(path) as stream:
-        size = os.fstat(stream.fileno()).st_size
-        if not 0 <= start <= end <= size:
-            raise SourceChanged(f"bytes {start} to {end} were requested of {size}", file=shown(path), position=start)
-        return b"".join(_chunks(stream, path, start, end))
 
 
 def read_file(path: str, limit: int | None = None) -> bytes:
@@ -175,19 +148,6 @@ def _not_written(path: str, error: Exception, advice: str | None = None) -> LogE
     return LogError(message, file=shown(path), advice=advice)
 
 
-def file_digest(path: str, start: int = 0, end: int | None = None) -> str:
-    """Return the SHA-256, in hex, of a file's bytes from start to end. Raises as `read_range`."""
-    digest = hashlib.sha256()
-    with open_readonly(path) as stream:
-        size = os.fstat(stream.fileno()).st_size
-        end = size if end is None else end
-        if not 0 <= start <= end <= size:
-            raise SourceChanged(f"bytes {start} to {end} were requested of {size}", file=shown(path), position=start)
-        for chunk in _chunks(stream, path, start, end):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
 def copy_range(
     source: str,
     start: int,
@@ -254,17 +214,6 @@ def copy_range(
     sha256 = None if digest is None else digest.hexdigest()
     modified_ms = before.st_mtime_ns // 1_000_000
     return CopiedRange(end - start, sha256, before.st_size, modified_ms, before.st_ino, joined(gone))
-
-
-def unreadable(path: str, error: OSError | ValueError) -> SourceUnreadable:
-    """The error for a file that the system does not let us read."""
-    if isinstance(error, OSError) and error.errno == errno.ELOOP:
-        return SourceUnreadable("it is a symbolic link, which is not followed", file=shown(path))
-    return SourceUnreadable(
-        f"it cannot be read: {getattr(error, 'strerror', None) or error}.",
-        file=shown(path),
-        advice="Make it readable for this user, or leave it out.",
-    )
 
 
 def refuse_change(

@@ -11,8 +11,9 @@ import os
 from collections import OrderedDict
 
 from logcore.records.varint import Buffer
-from logcore.storage.files import SourceUnreadable, open_readonly, refuse_change, shown
+from logcore.storage.files import open_readonly, refuse_change
 from logcore.storage.source_bytes import SourceBytes
+from logcore.storage.source_errors import SourceUnreadable, shown
 
 KEPT_BYTES = 256 << 20
 """Bytes of files that may be unreferenced. The file that was requested last is kept, even if it is larger."""

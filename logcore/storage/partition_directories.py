@@ -14,10 +14,10 @@ from logcore.errors import LogError
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.partition_directory import PartitionDirectory, PartitionFile
 from logcore.segments.filenames import parse_partition_directory
-from logcore.storage.broker_lock import refuse_if_in_use
-from logcore.storage.broker_state import StateReader
-from logcore.storage.files import SourceUnreadable, shown
+from logcore.storage.broker.broker_lock import refuse_if_in_use
+from logcore.storage.broker.broker_state import StateReader
 from logcore.storage.loaded_files import LoadedFiles, SourceFile
+from logcore.storage.source_errors import SourceUnreadable, shown
 
 
 @contextmanager

@@ -7,7 +7,7 @@ in place, from its last offset. A directory in use may change between listing an
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from logcore.errors import LogError
@@ -15,15 +15,17 @@ from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.sources import SegmentFile
 from logcore.segments import filenames
 from logcore.segments.startup import DropReason, StartFiles, is_plain_name, kept_at_start
-from logcore.storage.files import SourceUnreadable, open_readonly, shown
 from logcore.storage.headers import HeaderReader
+from logcore.storage.objects.addresses import is_object
+from logcore.storage.source_errors import SourceUnreadable, shown
+from logcore.storage.source_tree import DirectoryEntry, SourceTree
 
 MAX_SEGMENT_SIZE = 2**31 - 1
 """Kafka stores positions in 32 bits; no broker opens a larger segment."""
 
 _LOOKS = 3
 
-Names = dict[str, "os.DirEntry[str]"]
+Names = dict[str, DirectoryEntry]
 
 
 @dataclass(slots=True)
@@ -46,30 +48,39 @@ class PartitionFiles:
 
 
 def read_partition(
-    path: str, entries: Callable[[], list[os.DirEntry[str]] | None], only: set[int] | None = None
+    path: str,
+    entries: Callable[[], Sequence[DirectoryEntry] | None],
+    tree: SourceTree,
+    only: set[int] | None = None,
+    headers: HeaderReader | None = None,
 ) -> PartitionFiles | None:
     """Read the files of a partition directory; None if it cannot be listed.
 
     Args:
         path: The partition directory.
         entries: Lists the directory; called again if a file disappears meanwhile.
+        tree: Where the files are.
         only: Base offsets of segments that were named one by one. These and their neighbours are read under their plain
             names, without the rules of a broker's start.
+        headers: Reads headers of batches.
     """
+    reader = headers or HeaderReader()
     for left in reversed(range(_LOOKS)):
         listed = entries()
         if listed is None:
             return None
-        looked = _look(path, {entry.name: entry for entry in listed}, only, is_last=left == 0)
+        looked = _look(path, {entry.name: entry for entry in listed}, tree, only, reader, is_last=left == 0)
         if looked is not None:
             return looked
     raise AssertionError("the last look always returns a result")
 
 
-def _look(path: str, names: Names, only: set[int] | None, *, is_last: bool) -> PartitionFiles | None:
+def _look(
+    path: str, names: Names, tree: SourceTree, only: set[int] | None, reader: HeaderReader, *, is_last: bool
+) -> PartitionFiles | None:
     """Read the listed files; None if a file disappeared since the listing and this is not the last look."""
     files = PartitionFiles()
-    start = _start_files(path, names) if only is None else _as_named(names)
+    start = _start_files(path, names, tree, reader) if only is None else _as_named(names)
     for name in names:
         if name.endswith(filenames.LOG_SUFFIX) and filenames.segment_base_offset(name) is None:
             files.say("not-a-segment", names[name].path, not_a_segment(names[name].path))
@@ -85,7 +96,7 @@ def _look(path: str, names: Names, only: set[int] | None, *, is_last: bool) -> P
             continue
         beside = tuple((suffix, names[name].path) for suffix, name in start.beside(base_offset).items())
         try:
-            segment = _segment(names[now], base_offset, beside, files)
+            segment = _segment(names[now], base_offset, beside, tree, files)
         except FileNotFoundError as error:
             if not is_last:
                 return None
@@ -103,40 +114,45 @@ def _as_named(names: Names) -> StartFiles:
     return StartFiles({name: name for name in sorted(names) if is_plain_name(name)}, {})
 
 
-def _start_files(path: str, names: Names) -> StartFiles:
+def _start_files(path: str, names: Names, tree: SourceTree, reader: HeaderReader) -> StartFiles:
     def next_offset(name: str) -> int:
         base_offset = int(name[:20])
-        file = SegmentFile(base_offset, os.path.join(path, name), 0, 0, 0)
         end = base_offset
+        whole = os.path.join(path, name)
         try:
-            for _, header in HeaderReader().headers(file):
+            seen = tree.state(whole)
+            file = SegmentFile(base_offset, whole, seen.size, seen.modified_ms, seen.inode, etag=seen.etag)
+            for _, header in reader.headers(file):
                 end = end if header is None else header.next_offset
-        except LogError:
-            pass  # reported where the segment is opened
+        except (LogError, FileNotFoundError):
+            if is_object(path):
+                raise  # with another answer the log would look different
+            # Reported where the segment is opened.
         return end
 
     return kept_at_start(names, next_offset)
 
 
 def _segment(
-    entry: os.DirEntry[str], base_offset: int, beside: tuple[tuple[str, str], ...], files: PartitionFiles
+    entry: DirectoryEntry,
+    base_offset: int,
+    beside: tuple[tuple[str, str], ...],
+    tree: SourceTree,
+    files: PartitionFiles,
 ) -> SegmentFile | None:
     """Describe a segment's file; None, and a finding, if it cannot be read. Raises FileNotFoundError."""
     if not entry.is_file(follow_symlinks=False):
         files.say("not-a-segment", entry.path, not_a_segment(entry.path))
         return None
     try:
-        with open_readonly(entry.path) as stream:
-            seen = os.fstat(stream.fileno())
+        seen = tree.state(entry.path)
     except SourceUnreadable as error:
-        if isinstance(error.__cause__, FileNotFoundError):
-            raise error.__cause__ from error
         files.say("unreadable", entry.path, str(error))
         return None
-    if seen.st_size > MAX_SEGMENT_SIZE:
-        message = f"{shown(entry.path)} has {seen.st_size} bytes; no broker opens a segment above 2 GiB."
-        files.say("oversized-segment", entry.path, message, seen.st_size)
-    return SegmentFile(base_offset, entry.path, seen.st_size, seen.st_mtime_ns // 1_000_000, seen.st_ino, beside)
+    if seen.size > MAX_SEGMENT_SIZE:
+        message = f"{shown(entry.path)} has {seen.size} bytes; no broker opens a segment above 2 GiB."
+        files.say("oversized-segment", entry.path, message, seen.size)
+    return SegmentFile(base_offset, entry.path, seen.size, seen.modified_ms, seen.inode, beside, seen.etag)
 
 
 def _report(path: str, start: StartFiles, files: PartitionFiles) -> None:

@@ -23,8 +23,9 @@ from logcore.records.varint import Buffer
 from logcore.segments import filenames
 from logcore.segments.filenames import TopicPartition
 from logcore.segments.side_files import checkpoints
-from logcore.storage.broker_lock import refuse_if_in_use
-from logcore.storage.files import copy_range, read_file, shown
+from logcore.storage.broker.broker_lock import refuse_if_in_use
+from logcore.storage.files import copy_range, read_file
+from logcore.storage.source_errors import shown
 
 _UNFINISHED = ".unfinished"
 _LONGEST_NAME = 255

@@ -7,31 +7,29 @@ request, with an ordinary read that can fail. Holes of the file need no memory a
 
 from __future__ import annotations
 
-import errno
+import functools
 import mmap
-import os
 import threading
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import lru_cache
+from itertools import takewhile
 
+from logcore.errors import LogError
+from logcore.logs.model.sources import SegmentFile
 from logcore.records.batch import LOG_OVERHEAD
-from logcore.storage.files import (
-    MOST_SECTORS,
-    SECTOR,
-    SourceChanged,
-    SourceUnreadable,
-    data_ranges,
-    joined,
-    open_readonly,
-    refuse_change,
-    shown,
-    unreadable,
-)
+from logcore.storage.files import MOST_SECTORS, joined
+from logcore.storage.opened_source import open_source
+from logcore.storage.source_errors import SourceUnreadable, shown
 
 PIECE = 2 << 20
 """Bytes that are read, and released, at once: a huge page."""
+
+_AHEAD = 8
+"""Most pieces of an object that are read before they are requested, while its pieces are requested in order."""
+_REQUEST = 4
+"""Pieces of an object that are read with one request."""
 
 _HEADER = 64
 """Bytes of the largest batch header, and a little more."""
@@ -47,27 +45,27 @@ class _Reading:
 
 
 class SourceBytes:
-    """The bytes of one file. Several threads may fetch at once.
+    """The bytes of one file or object. Several threads may fetch at once.
 
+    Of an object that is read in order, the next pieces are read while the caller works on those that it has.
     `content` is as long as the file was when it was opened. Bytes that were not fetched read as zeros.
     """
 
-    def __init__(self, path: str, *, sealed: bool) -> None:
+    def __init__(self, path: str, *, sealed: bool, seen: SegmentFile | None = None) -> None:
         """Open the file.
 
         Args:
             path: The file.
             sealed: No process may write to it any more.
+            seen: The file when its directory was listed; an object must still be that one.
 
         Raises:
             SourceUnreadable: The file cannot be opened, or there are not enough addresses for it.
         """
         self._path, self._sealed = path, sealed
-        self._stream = open_readonly(path)
-        weakref.finalize(self, self._stream.close)
-        self._seen = os.fstat(self._stream.fileno())
-        self.size = self._seen.st_size
-        self._has_holes = self._seen.st_blocks * 512 < self.size
+        self._file = open_source(path, seen)
+        weakref.finalize(self, self._file.close)
+        self.size = self._file.size
         self._lock = threading.Lock()
         self._pieces: dict[int, _Reading] = {}
         self._gone: set[tuple[int, int]] = set()
@@ -91,6 +89,11 @@ class SourceBytes:
         if start >= end or self._whole is not None:
             return
         wanted = range(start // PIECE, (end - 1) // PIECE + 1)
+        if self._file.is_remote:
+            self._read_ahead(wanted)
+        self._fetch(wanted)
+
+    def _fetch(self, wanted: range) -> None:
         mine, others, done = [], [], _Reading()
         with self._lock:
             self._released = min(self._released, wanted.start)
@@ -101,8 +104,8 @@ class SourceBytes:
                 elif not fetched.done.is_set():
                     others.append(fetched)
         try:
-            for piece in mine:
-                self._read(piece * PIECE, min((piece + 1) * PIECE, self.size))
+            for pieces in _runs(mine, _REQUEST if self._file.is_remote else 1):
+                self._read(pieces.start * PIECE, min(pieces.stop * PIECE, self.size))
         except BaseException:
             with self._lock:
                 for piece in mine:
@@ -114,7 +117,24 @@ class SourceBytes:
         for fetched in others:
             fetched.done.wait()
         if any(fetched.failed for fetched in others):
-            self.fetch(start, end)  # no other thread reads those pieces now: the error is raised here too
+            self._fetch(wanted)  # no other thread reads those pieces now: the error is raised here too
+
+    def _read_ahead(self, wanted: range) -> None:
+        """Begin to read the pieces after the wanted ones, if those before them were wanted too."""
+        with self._lock:
+            before = range(max(wanted.start - _AHEAD, 0), wanted.start)
+            known = len(list(takewhile(self._was_read, reversed(before))))
+            last = min(wanted.stop + min(2 * known, _AHEAD), (self.size - 1) // PIECE + 1)
+            ahead = [piece for piece in range(wanted.stop, last) if piece not in self._pieces]
+        for pieces in _runs(ahead, _REQUEST):
+            _threads_ahead().submit(self._fetch_quietly, pieces)
+
+    def _was_read(self, piece: int) -> bool:
+        return piece < self._released or piece in self._pieces
+
+    def _fetch_quietly(self, pieces: range) -> None:
+        with suppress(LogError):  # the reader that needs these pieces meets the error again
+            self._fetch(pieces)
 
     def fetch_all(self) -> int:
         """Load the whole file permanently, and close it. Call it before other threads use this object.
@@ -125,12 +145,13 @@ class SourceBytes:
         Raises as `fetch`.
         """
         parts = tuple(self._data(0, self.size))
+        step = PIECE * (4 * _REQUEST if self._file.is_remote else 1)
         for start, end in parts:
-            for at in range(start, end, PIECE):
-                with self.content[at : min(at + PIECE, end)] as target:
+            for at in range(start, end, step):
+                with self.content[at : min(at + step, end)] as target:
                     self._fill(target, at)
         self._whole = parts
-        self._stream.close()
+        self._file.close()
         return sum(end - start for start, end in parts)
 
     def read(self, start: int, end: int) -> bytes:
@@ -222,7 +243,7 @@ class SourceBytes:
         """Raise SourceChanged if the file changed since it was opened. Appended bytes are a change only if the file is
         sealed.
         """
-        refuse_change(self._path, self._seen, sealed=self._sealed)
+        self._file.refuse_change(sealed=self._sealed)
 
     def _read(self, start: int, end: int) -> None:
         """Fill the memory of a piece."""
@@ -232,50 +253,37 @@ class SourceBytes:
 
     def _fill(self, target: memoryview, position: int) -> None:
         """Read into the target. Sectors that the disk fails to read stay zero and are recorded."""
-        done, size = 0, len(target)
-        while done < size:
-            try:
-                with target[done:] as left:
-                    given = os.preadv(self._stream.fileno(), [left], position + done)
-            except OSError as error:
-                if error.errno != errno.EIO:
-                    raise unreadable(self._path, error) from error
-                self._fill_around(target, position, done, error)
-                return
-            if not given:
-                raise self._shorter(position + done)
-            done += given
+        self._file.fill(target, position, self._note_gone)
 
-    def _fill_around(self, target: memoryview, position: int, done: int, error: OSError) -> None:
-        """Halve the rest of a failed read until the failing sectors are known."""
-        start, end = position + done, position + len(target)
-        if end - start <= SECTOR:
-            with self._lock:
-                self._gone.add((start, end))
-                if len(self._gone) > MOST_SECTORS:
-                    raise unreadable(self._path, error) from error
-            return
-        middle = max((start + end) // 2 // SECTOR, start // SECTOR + 1) * SECTOR
-        for low, high in ((start, middle), (middle, end)):
-            with target[low - position : high - position] as part:
-                self._fill(part, low)
-
-    def _shorter(self, position: int) -> SourceChanged:
-        message = f"it was truncated while it was read: byte {position} of {self.size} is gone"
-        return SourceChanged(message, file=shown(self._path), position=position)
+    def _note_gone(self, start: int, end: int) -> bool:
+        with self._lock:
+            self._gone.add((start, end))
+            return len(self._gone) <= MOST_SECTORS
 
     def _data(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield the ranges of start..end that are not holes."""
         if self._whole is not None:
             yield from ((max(low, start), min(high, end)) for low, high in self._whole if low < end and high > start)
             return
-        if self._has_holes:
-            yield from data_ranges(self._stream, self._path, start, end)
-        elif start < end:
-            yield start, end
+        yield from self._file.data_ranges(start, end)
 
 
-@lru_cache(maxsize=2)
+def _runs(pieces: list[int], most: int) -> Iterator[range]:
+    """Yield the runs of ascending pieces, each of at most so many."""
+    begun = 0
+    for at in range(1, len(pieces) + 1):
+        if at == len(pieces) or pieces[at] != pieces[at - 1] + 1 or at - begun == most:
+            yield range(pieces[begun], pieces[at - 1] + 1)
+            begun = at
+
+
+@functools.cache
+def _threads_ahead() -> ThreadPoolExecutor:
+    """The threads of this process that read ahead; they wait for an object store most of the time."""
+    return ThreadPoolExecutor(4, "object-ahead")
+
+
+@functools.lru_cache(maxsize=2)
 def _zeros(count: int) -> bytes:
     """Zeros of a hole; cached, since readers request many pieces of the same size."""
     return bytes(count)

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.log_selection import LogSelection
 from logcore.segments.filenames import DirectoryKind
+from logcore.storage.broker.moved_logs import is_moved_by_its_broker
 from logcore.storage.discovery import Discovery, SourceLog, discover, source_path
-from logcore.storage.moved_logs import is_moved_by_its_broker
 from spark_jobs.contracts import IngestConfig, JobReport, LogChange
 from spark_jobs.ingest import late_segments, source_changes
 from spark_jobs.ingest.expected_tasks import ExpectedTasks

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
-_DECORATION = re.compile(r"\x1b\[[0-9;]*m|↳")
-# Texts that native libraries add for their own developers, each up to the end of the message.
-_FOR_DEVELOPERS = re.compile(r"<\?xml|Debug source:|\n *stack backtrace:|\n *Backtrace:|\n\s*\d+: [^\n]*::|\n\s+at /")
-
 
 class JobError(Exception):
     """A job could not do its work on a lake; the text says what, where, and what to do."""
@@ -47,12 +41,3 @@ class StorageError(JobError, OSError):
 
 class UsageError(ValueError):
     """The caller requested something that does not exist: an error in the call, not in the data."""
-
-
-def said(error: BaseException) -> str:
-    """Return the message of another library's error in one line with a full stop, without a server's XML, debugging
-    texts, stacks and terminal colours.
-    """
-    text = _FOR_DEVELOPERS.split(str(error) or type(error).__name__, maxsplit=1)[0]
-    line = " ".join(_DECORATION.sub(" ", text).split()).rstrip(": ")
-    return line if line.endswith(".") else f"{line}."

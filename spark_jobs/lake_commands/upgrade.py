@@ -106,7 +106,7 @@ def _upgraded(lake: str) -> Iterator[str]:
 
 def _adopted(lake: str, *, apply: bool) -> Iterator[str]:
     """Yield a line for each thing that the lake's hint names, and whether it is registered now."""
-    from logcore.storage.files import shown
+    from logcore.storage.source_errors import shown
     from spark_jobs.lake.setup import registry
 
     hinted = registry.hinted(lake)

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.lake.errors import JobError, said
+from logcore.storage.objects.answers import said
+from spark_jobs.lake.errors import JobError
 from spark_jobs.machine import java
 from tests.broker_directory import LogDirectory
 

@@ -1,4 +1,7 @@
-"""An S3-compatible server on loopback, a process of its own, and a fresh bucket a test."""
+"""S3-compatible servers on loopback, each a process of its own, and a fresh bucket a test.
+
+`server` is moto: always there, slow. `gateway` is versitygw: fast and strict, and skipped where it cannot be built.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,12 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.object_store.gateway import Gateway, NoGateway, serving
 
 _COLOUR = re.compile("\x1b\\[[0-9;]*m")
 
@@ -31,8 +37,6 @@ def server(server_log: Path) -> Iterator[str]:
 
     Not a thread of ours: deltalake holds Python's lock in some calls, and would wait for itself.
     """
-    from spark_jobs.machine.session import stop_session
-
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -47,19 +51,60 @@ def server(server_log: Path) -> Iterator[str]:
         "AWS_REGION": "us-east-1",
         "AWS_ALLOW_HTTP": "true",
     }
-    before = dict(os.environ)
     try:
         _wait_for(address, process)
-        stop_session()  # its workers would look for lakes elsewhere
-        os.environ.update(settings)
-        yield address
+        with _set(settings):
+            yield address
     finally:
-        stop_session()
-        for name in settings:
-            os.environ.pop(name)
-        os.environ.update({name: value for name, value in before.items() if name in settings})
         process.terminate()
         process.wait(10)
+
+
+@contextmanager
+def _set(settings: dict[str, str]) -> Iterator[None]:
+    """Set environment variables, for this process and for workers that start inside."""
+    from spark_jobs.machine.session import stop_session
+    from spark_jobs.tasks.local.local_executor import get_local_executor
+
+    before = {name: os.environ.get(name) for name in settings}
+    stop_session()  # its workers would look for lakes elsewhere
+    get_local_executor().stop()
+    os.environ.update(settings)
+    try:
+        yield
+    finally:
+        stop_session()
+        get_local_executor().stop()
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name)
+            else:
+                os.environ[name] = value
+
+
+@pytest.fixture(scope="session")
+def running_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """versitygw over a directory of this session."""
+    folder = tmp_path_factory.mktemp("gateway") / "objects"
+    folder.mkdir()
+    try:
+        with serving(Path(os.environ["LOGLAKE_HOME"]), folder) as gateway:
+            yield gateway
+    except NoGateway as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def gateway(running_gateway: Gateway) -> Iterator[Gateway]:
+    """The server; the environment says how to reach it as long as the test runs."""
+    with _set(running_gateway.settings):
+        yield running_gateway
+
+
+@pytest.fixture
+def gateway_bucket(gateway: Gateway) -> str:
+    """``s3://<a bucket that only this test has>``."""
+    return gateway.bucket(f"test-{uuid.uuid4().hex}")
 
 
 @pytest.fixture

@@ -164,7 +164,10 @@ def test_the_command_makes_checked_tables_of_a_sample_and_a_second_run_finds_not
     source, lake = str(sample("transactions-4.4.0").logdir), f"{bucket}/lake"
     operator = str(tmp_path / "home")
     first = loglake("run", source, "--lake", lake, home=tmp_path / "dagster", LOGLAKE_HOME=operator)
-    assert (first.returncode, first.stderr) == (1, "")  # the broker left transactions open
+    assert (first.returncode, first.stderr) == (
+        1,
+        "job engine local: no Spark cluster is configured\n",
+    )  # the broker left transactions open
     assert f"{lake}/tables/records" in first.stdout
     consumed = sample("transactions-4.4.0").consumed()
     assert len(rows(lake, "records")) == len(consumed)
@@ -194,5 +197,5 @@ def test_an_endpoint_that_does_not_answer_is_one_paragraph_and_code_3(bucket, tm
     assert refused.returncode == 3
     assert refused.stdout == ""
     assert refused.stderr.startswith(f"error: {bucket}/lake/")
-    assert f": the object store at {endpoint} did not answer as it should" in refused.stderr
+    assert f": the object store at {endpoint} cannot be reached" in refused.stderr
     assert refused.stderr.count("\n") == 1

@@ -86,7 +86,7 @@ def test_a_store_that_is_not_there_is_one_paragraph(bucket, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     with pytest.raises(StorageError) as said:
         storage.read(f"{bucket}/lake.json")
-    assert f"{bucket}/lake.json: the object store at http://127.0.0.1:9 did not answer" in str(said.value)
+    assert f"{bucket}/lake.json: the object store at http://127.0.0.1:9 cannot be reached" in str(said.value)
     assert "\n" not in str(said.value)
     with pytest.raises(StorageError, match="tables/records: the object store") as of_delta:
         open_table(f"{bucket}/lake", "records")

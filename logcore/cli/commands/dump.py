@@ -46,6 +46,7 @@ from logcore.records.batch import BatchHeader, read_header
 from logcore.segments.filenames import DirectoryKind
 from logcore.segments.scanning.scan import ScannedBatch, Stretch
 from logcore.storage.discovery import new_text, shown
+from logcore.storage.objects.addresses import is_object
 
 FORMATS = ("text", "jsonl", "csv", "arrow", "parquet")
 
@@ -143,6 +144,8 @@ def _refuse_nonsense(arguments: argparse.Namespace, side: bool) -> None:
     if arguments.output is not None:
         target = os.path.realpath(arguments.output)
         for path in arguments.paths:
+            if is_object(path):
+                continue
             source = os.path.realpath(path)
             if target == source or target.startswith(source.rstrip("/") + "/"):
                 error(f"{shown(arguments.output)} is inside {shown(path)}, which is only read")

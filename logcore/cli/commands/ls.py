@@ -98,7 +98,8 @@ def summarize(log: SourceLog, notes: Notes) -> Summary:
 
 def _cannot_follow(log: SourceLog, segment: SegmentFile, position: int, summary: Summary, notes: Notes) -> None:
     file, left = shown(segment.path), segment.size - position
-    start = read_range(segment.path, position, min(segment.size, position + MAGIC_AT + 1)) if left > 0 else b""
+    end = min(segment.size, position + MAGIC_AT + 1)
+    start = read_range(segment.path, position, end, segment) if left > 0 else b""
     if not any(start):
         rule, what = "zero-tail" if log.is_sealed(segment) else "zero-padding", "begin with zeros"
     elif log.is_sealed(segment):

@@ -14,7 +14,7 @@ from logcore.errors import LogError
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.partition_directory import PartitionDirectory
 from logcore.logs.retention.retention_plan import HIGH_WATERMARK, DeleteRecordsRefused, RetentionPlan, plan_retention
-from logcore.storage.files import shown
+from logcore.storage.source_errors import shown
 
 
 def add_parser(

@@ -28,8 +28,12 @@ from logcore.reading.chosen_logs import find_logs
 from logcore.reading.log_reading import gap_rules, is_compacted
 from logcore.segments.filenames import DirectoryKind
 from logcore.storage.discovery import shown
+from logcore.storage.objects.addresses import absolute, is_object
+from logcore.storage.objects.listing import has_objects
+from logcore.storage.source_reads import exists
 
 LAKE_FILE = "lake.json"
+_PARTS = ("archive", "tables")
 
 
 class Verdict(StrEnum):
@@ -157,9 +161,12 @@ def _sample(text: str) -> tuple[int, int]:
 
 
 def _is_lake(path: str) -> bool:
-    """Whether a path is a lake, even if its description is lost. Any URL may be one."""
-    has_parts = all(os.path.isdir(os.path.join(path, name)) for name in ("archive", "tables"))
-    return "://" in path or has_parts or os.path.isfile(os.path.join(path, LAKE_FILE))
+    """Whether a path is a lake, even if its description is lost."""
+    if is_object(path):
+        url = absolute(path)
+        return exists(f"{url}/{LAKE_FILE}") or all(has_objects(f"{url}/{name}") for name in _PARTS)
+    has_parts = all(os.path.isdir(os.path.join(path, name)) for name in _PARTS)
+    return has_parts or os.path.isfile(os.path.join(path, LAKE_FILE))
 
 
 def _verify_lake(arguments: argparse.Namespace) -> int:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from logcore.cli.output.command_notes import CommandNotes
-from logcore.cli.reading.arguments import add_choice, natural, time_ms
+from logcore.cli.reading.arguments import add_choice, local_path, natural, time_ms
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.broker_line import DEFAULT_LINE, BrokerLine
 from logcore.logs.model.findings import Finding
@@ -64,13 +64,19 @@ def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> 
     """
     if several:
         parser.add_argument(
-            "sources", nargs="+", metavar="SRC", help="a partition directory (orders-0), or log directories; only read"
+            "sources",
+            nargs="+",
+            type=local_path,
+            metavar="SRC",
+            help="a partition directory (orders-0), or log directories; only read",
         )
         out = "the new partition directory, which must not exist yet; for log directories DST/<topic-partition>"
         parser.add_argument("--out", metavar="DST", help=out)
         add_choice(parser)
     else:
-        parser.add_argument("source", metavar="SRC", help="a partition directory (orders-0); it is only read")
+        parser.add_argument(
+            "source", type=local_path, metavar="SRC", help="a partition directory (orders-0); it is only read"
+        )
         parser.add_argument("--out", metavar="DST", help="the new partition directory; it must not exist yet")
     parser.add_argument("--plan", action="store_true", help="print the decision as JSON and write nothing")
     parser.add_argument(

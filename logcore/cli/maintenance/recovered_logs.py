@@ -32,7 +32,7 @@ from logcore.reading.chosen_logs import find_logs
 from logcore.reading.read_options import ReadOptions
 from logcore.reading.unmatched_options import nothing_chosen
 from logcore.segments.filenames import TopicPartition, parse_partition_directory
-from logcore.storage.broker_state import StateReader
+from logcore.storage.broker.broker_state import StateReader
 from logcore.storage.discovery import discover, shown
 from logcore.storage.partition_directories import partition_directory, refuse_changes
 from logcore.storage.partition_output import PartitionOutput, check_root_files, refuse_below, write_lines_of_logs

@@ -19,7 +19,9 @@ from logcore.reading.read_options import OffsetRange, ReadOptions
 from logcore.segments import filenames
 from logcore.segments.filenames import TopicPartition
 from logcore.segments.side_files import checkpoints, offset_index, producer_state, time_index, transaction_index
-from logcore.storage.discovery import read_file, shown
+from logcore.storage.discovery import SourceUnreadable, read_file, shown
+from logcore.storage.objects.addresses import absolute, directory_of, is_object
+from logcore.storage.source_reads import exists, sizes_in
 
 MAX_INDEX_BYTES = 1 << 30
 """No index is larger: brokers limit it to 10 MiB by default, and positions to 32 bits."""
@@ -87,9 +89,9 @@ def checkpoint_lines(options: ReadOptions, logs: Sequence[SourceLog], notes: Not
         notes: Gets the findings.
     """
     held = {log.topic_partition for log in logs}
-    beside = {os.path.abspath(log.directory) for log in logs}
-    named = [path for path in map(os.path.abspath, options.paths) if os.path.isdir(path) and path not in beside]
-    holding = [os.path.dirname(path) for path in map(os.path.abspath, (log.directory for log in logs))]
+    beside = {absolute(log.directory) for log in logs}
+    named = [path for path in map(absolute, options.paths) if _is_directory(path) and path not in beside]
+    holding = [directory_of(log.directory) for log in logs]
     for root in dict.fromkeys((*named, *holding)):
         yield from _root_lines(root, options.selection, None if root in named else held, notes)
     for log in logs:
@@ -135,7 +137,7 @@ def _entries(
     segment: SegmentFile, suffix: str, parse: Callable[[bytes, int], tuple[_Entry, ...]], notes: Notes
 ) -> tuple[_Entry, ...]:
     path = segment.side_file(suffix)
-    if path is None or not os.path.lexists(path):
+    if path is None or not exists(path):
         return ()
     return _read(path, lambda data: parse(data, segment.base_offset), "corrupt-index", notes) or ()
 
@@ -154,7 +156,7 @@ def _read(path: str, parse: Callable[[bytes], _Parsed], rule: str, notes: Notes)
 def _parsed(directory: str, name: str, parse: Callable[[bytes], _Parsed], notes: Notes) -> _Parsed | None:
     """Return a small file's content; None if it does not exist; None, and a finding, if it cannot be used."""
     path = os.path.join(directory, name)
-    if not os.path.lexists(path):
+    if not exists(path):
         return None
     try:
         return parse(read_file(path, MAX_CHECKPOINT_BYTES))
@@ -166,7 +168,13 @@ def _parsed(directory: str, name: str, parse: Callable[[bytes], _Parsed], notes:
 def _sizes(directory: str) -> list[tuple[str, int]]:
     """Return names and sizes (bytes) of a directory's files, by name. Unreadable directories were reported before."""
     try:
-        with os.scandir(directory) as entries:
-            return sorted((entry.name, entry.stat(follow_symlinks=False).st_size) for entry in entries)
-    except OSError:
+        return list(sizes_in(directory))
+    except (OSError, SourceUnreadable):
         return []
+
+
+def _is_directory(path: str) -> bool:
+    """Whether a path is a directory. Of objects only segments are named one by one."""
+    if is_object(path):
+        return filenames.segment_base_offset(os.path.basename(path)) is None
+    return os.path.isdir(path)

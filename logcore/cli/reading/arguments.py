@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.read_options import OffsetRange, ReadOptions, ReadRules
+from logcore.storage.objects.addresses import is_object
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -119,6 +120,17 @@ def topic_setting(text: str) -> tuple[str, str]:
     return name, value
 
 
+def local_path(text: str) -> str:
+    """Return a path of this machine as it is.
+
+    Raises:
+        argparse.ArgumentTypeError: It is on an object store.
+    """
+    if is_object(text):
+        raise argparse.ArgumentTypeError(f"{text} is on an object store; this command needs a copy on a local disk")
+    return text
+
+
 def add_paths(parser: argparse.ArgumentParser, also: str = "") -> None:
     """Add the PATH arguments of a command that reads.
 
@@ -130,7 +142,8 @@ def add_paths(parser: argparse.ArgumentParser, also: str = "") -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help=f"a .log file, a partition directory (orders-0) or a log directory; repeatable{also}",
+        help="a .log file, a partition directory (orders-0) or a log directory, also as s3://bucket/prefix; "
+        f"repeatable{also}",
     )
 
 

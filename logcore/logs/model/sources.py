@@ -24,9 +24,10 @@ class SegmentFile:
         path: May end in `.log.swap`: a broker was stopped while it replaced segments by a cleaned one.
         size: In bytes.
         modified_ms: The mtime in epoch milliseconds.
-        inode: The file's inode.
+        inode: The file's inode; 0 for an object.
         beside: Paths of the files that belong to it, by suffix (`.index`, `.timeindex`, `.txnindex`, `.snapshot`); None
             if they were not searched.
+        etag: Names the content of an object; empty if its store states none. None for a file of a disk.
     """
 
     base_offset: int
@@ -35,6 +36,7 @@ class SegmentFile:
     modified_ms: int
     inode: int
     beside: tuple[tuple[str, str], ...] | None = None
+    etag: str | None = None
 
     def side_file(self, suffix: str) -> str | None:
         """Path of the segment's file with this suffix; None if there is none. It may have been removed since."""

@@ -33,8 +33,9 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "unreadable": Rule(
             _ERROR,
             _WHILE_STOPPED,
-            "The operating system fails to read a file or a range of it.",
-            "Give the user read permission, or replace the disk. For bytes that the disk has lost, name another copy: "
+            "The operating system or the object store fails to read a file, a range of it, or a listing.",
+            "Give the user read permission, or replace the disk. For an object store, do what the message says. "
+            "For bytes that the disk has lost, name another copy: "
             "`loglake run SRC --lake LAKE --fill-from COPY`.",
             _UNCHECKED,
         ),
@@ -240,7 +241,7 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "source-changed": Rule(
             _ERROR,
             _WHILE_STOPPED,
-            "A source file changed while it was read.",
+            "A source file changed while it was read, or an object after it was listed.",
             "Run the command again. If it happens each time, read a snapshot or a copy of the log directory.",
             _UNCHECKED,
         ),

@@ -25,6 +25,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
+from logcore.storage.objects.answers import said
 from spark_jobs.lake.delta import delta_log, row_digest, table_features
 from spark_jobs.lake.delta.carried_rows import Matching, as_declared, by_partition, key_of
 from spark_jobs.lake.delta.live_files import LiveFile, live_files
@@ -40,7 +41,7 @@ from spark_jobs.lake.delta.tables import (
     spec_of,
     table_uri,
 )
-from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, OutputMismatch, said
+from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, OutputMismatch
 from spark_jobs.lake.store import disk_sync, storage
 from spark_jobs.lake.store.written_file import WrittenFile
 

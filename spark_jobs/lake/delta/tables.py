@@ -21,9 +21,10 @@ import pyarrow.dataset as ds
 from deltalake import CommitProperties, DeltaTable, Field, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from logcore.storage.objects.answers import said
 from spark_jobs.lake.delta.delta_location import delta_uri, prepare
 from spark_jobs.lake.delta.table_scan import scan
-from spark_jobs.lake.errors import JobError, TableUnreadable, UsageError, said
+from spark_jobs.lake.errors import JobError, TableUnreadable, UsageError
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES, TableSpec
 

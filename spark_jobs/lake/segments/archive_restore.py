@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from logcore.errors import LogError
 from logcore.segments.filenames import segment_file_name
-from logcore.storage.files import copy_range, file_digest
+from logcore.storage.files import copy_range
+from logcore.storage.source_reads import file_digest
 from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment

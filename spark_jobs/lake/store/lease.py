@@ -23,6 +23,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from logcore.storage.objects.listing import StoredObject
 from spark_jobs.lake.errors import LeaseHeld, StorageError
 from spark_jobs.lake.store import object_store, storage
 
@@ -154,7 +155,7 @@ class _ObjectLease:
     def _is_mine(self, content: bytes) -> bool:
         return str(self._holder["token"]).encode() in content
 
-    def _age_ms(self, about: object_store.StoredObject) -> int:
+    def _age_ms(self, about: StoredObject) -> int:
         """Return the age by the store's clock, which comes from an object that is put now."""
         return storage.clock_ms(os.path.dirname(self._url)) - about.modified_ms
 

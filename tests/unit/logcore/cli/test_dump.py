@@ -312,14 +312,15 @@ class TestDamage:
     def test_a_segment_that_goes_away_is_said_and_the_rest_goes_on(
         self, root: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        from logcore.logs.model.sources import SegmentFile
         from logcore.reading import segment_reading
         from logcore.storage.discovery import SourceUnreadable
         from logcore.storage.source_bytes import SourceBytes
 
-        def gone(path: str, *, sealed: bool) -> object:
+        def gone(path: str, *, sealed: bool, seen: SegmentFile | None) -> object:
             if path.endswith("00000000000000000000.log"):
                 raise SourceUnreadable("it cannot be read: gone.", file=path)
-            return SourceBytes(path, sealed=sealed)
+            return SourceBytes(path, sealed=sealed, seen=seen)
 
         monkeypatch.setattr(segment_reading, "SourceBytes", gone)
         assert offsets(capsys, str(root), code=3) == [5, 7]

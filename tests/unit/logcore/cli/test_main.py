@@ -81,13 +81,18 @@ def test_help_names_every_command_of_the_contract(capsys: Captured) -> None:
     }
 
 
-def test_an_object_store_is_refused_and_the_rest_goes_on(tmp_path: Path, capsys: Captured) -> None:
+def test_a_store_that_cannot_be_reached_is_said_and_the_rest_goes_on(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"ENDPOINT_URL": "http://127.0.0.1:9", "ALLOW_HTTP": "true", "ACCESS_KEY_ID": "id"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-secret")
     (tmp_path / "orders-0").mkdir()
     (tmp_path / "orders-0" / "00000000000000000000.log").touch()
     (tmp_path / "replication-offset-checkpoint").write_text("0\n0\n")
     assert main.main(["ls", "s3://bucket/logs", str(tmp_path)]) == 3
     captured = capsys.readouterr()
-    assert "object stores" in captured.err
+    assert "the object store at http://127.0.0.1:9 cannot be reached" in captured.err
     assert "orders-0" in captured.out
 
 

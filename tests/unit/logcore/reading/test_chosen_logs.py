@@ -2,7 +2,6 @@
 
 import pytest
 
-from logcore.errors import LogError
 from logcore.logs.model.findings import Severity
 from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.chosen_logs import find_logs, one_of_each
@@ -64,11 +63,6 @@ def test_a_quiet_rule_is_not_reported(logs: LogDirectory) -> None:
         find_logs(options, notes, quiet=quiet)
         reported.append({finding.rule for finding in notes.findings})
     assert reported == [{"no-high-watermark"}, set()]
-
-
-def test_a_path_on_an_object_store_is_refused() -> None:
-    with pytest.raises(LogError, match="s3://bucket/logs: object stores are not built yet"):
-        find_logs(ReadOptions(paths=("s3://bucket/logs",)), Notes())
 
 
 def test_of_one_topic_partition_at_two_paths_the_first_is_taken(logs: LogDirectory) -> None:

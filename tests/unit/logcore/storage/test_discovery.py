@@ -483,7 +483,7 @@ def test_looking_changes_nothing(root: Path) -> None:
     assert state() == before
 
 
-class TestLocalReader:
+class TestHeaderReader:
     """Headers of a source's batches, one small read each."""
 
     FIRST = handmade.simple_batch(0, [(b"k", b"v")] * 2)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from logcore.storage import loaded_files
-from logcore.storage.files import SourceChanged, SourceUnreadable
 from logcore.storage.loaded_files import LoadedFiles
 from logcore.storage.partition_directories import partition_directory, refuse_changes
+from logcore.storage.source_errors import SourceChanged, SourceUnreadable
 
 CONTENT = bytes(at * 7 % 251 for at in range(100_000))
 

@@ -14,9 +14,9 @@ from logcore.errors import LogError
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.partition_directory import Cut, Keep, RootLines, Write
 from logcore.segments.filenames import TopicPartition
-from logcore.storage.files import SourceChanged, SourceUnreadable
 from logcore.storage.partition_directories import partition_directory
 from logcore.storage.partition_output import PartitionOutput, write_root_files
+from logcore.storage.source_errors import SourceChanged, SourceUnreadable
 
 LOG = f"{0:020d}.log"
 NANOSECONDS = 1_600_000_000_123_456_789

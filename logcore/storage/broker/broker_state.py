@@ -1,6 +1,7 @@
 """The small files in which a broker keeps the state of its logs. Each is read once, and its errors are reported.
 
-A file that is absent, unreadable or malformed gives no state. In the last two cases there is a finding.
+A file that is absent, unreadable or malformed gives no state. In the last two cases there is a finding. A file of an
+object store that fails, or that another object replaced, is an error: the file may be good, and its logs must wait.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from logcore.segments import filenames
 from logcore.segments.filenames import TopicPartition
 from logcore.segments.side_files import checkpoints
 from logcore.segments.side_files.leader_epochs import EpochEntry
-from logcore.storage.files import SourceUnreadable, read_file, shown
+from logcore.storage.objects.answers import StoreFailed
+from logcore.storage.source_errors import SourceUnreadable, shown
+from logcore.storage.source_tree import LocalTree, SourceTree
 
 MAX_SMALL_FILE = 64 << 20
 """Greatest size of a checkpoint in bytes: it has a line for each log."""
@@ -48,11 +51,19 @@ class RootState:
 
 @dataclass(slots=True)
 class StateReader:
-    """Reads state files and collects findings. The root files of a log directory are read only once."""
+    """Reads state files and collects findings. The root files of a log directory are read only once.
+
+    Attributes:
+        findings: What was found.
+        roots: The state of each log directory.
+        unstated: Log directories that were reported for their missing high watermarks.
+        tree: Where the files are.
+    """
 
     findings: list[Finding] = field(default_factory=list)
     roots: dict[str, RootState] = field(default_factory=dict)
     unstated: set[str] = field(default_factory=set)
+    tree: SourceTree = field(default_factory=LocalTree)
 
     def say(self, rule: str, path: str, message: str, nbytes: int | None = None) -> None:
         """Add a finding about a file."""
@@ -64,6 +75,10 @@ class StateReader:
         Args:
             directory: The log directory.
             needs_high_watermarks: Report missing high watermarks, once for each log directory.
+
+        Raises:
+            StoreFailed: The object store failed.
+            SourceChanged: A file changed while it was read, or after it was listed.
         """
         if directory not in self.roots:
             properties = self._small_file(
@@ -77,11 +92,13 @@ class StateReader:
                 self._offsets(directory, filenames.RECOVERY_POINT_FILE),
                 (properties or {}).get("cluster.id"),
                 # Only the existence of the file counts, not its content.
-                os.path.lexists(os.path.join(directory, filenames.CLEAN_SHUTDOWN_FILE)),
+                self.tree.exists(os.path.join(directory, filenames.CLEAN_SHUTDOWN_FILE)),
                 # A broker's name before KRaft was broker.id.
                 (properties or {}).get("node.id", (properties or {}).get("broker.id")),
                 (properties or {}).get("directory.id"),
-                None if high_watermarks is None else _modified_ms(directory, filenames.HIGH_WATERMARK_FILE),
+                None
+                if high_watermarks is None
+                else self.tree.modified_ms(os.path.join(directory, filenames.HIGH_WATERMARK_FILE)),
             )
         if needs_high_watermarks and self.roots[directory].high_watermarks is None and directory not in self.unstated:
             self.unstated.add(directory)
@@ -122,18 +139,11 @@ class StateReader:
         limit: int = MAX_SMALL_FILE,
     ) -> _Parsed | None:
         path = os.path.join(directory, name)
-        if not os.path.lexists(path):
-            return None
         try:
-            content = read_file(path, limit)
-            return None if empty_is_absent and not content else parse(content)
+            content = self.tree.small_file(path, limit)
+            return None if content is None or (empty_is_absent and not content) else parse(content)
+        except StoreFailed:
+            raise
         except (SourceUnreadable, CorruptIndexError) as error:
             self.say(rule, path, f"{shown(path)} cannot be used: {error.message.rstrip('.')}.")
             return None
-
-
-def _modified_ms(directory: str, name: str) -> int | None:
-    try:
-        return os.stat(os.path.join(directory, name)).st_mtime_ns // 1_000_000
-    except OSError:
-        return None

@@ -11,7 +11,8 @@ import os
 
 from logcore.errors import LogError
 from logcore.segments.filenames import LOCK_FILE
-from logcore.storage.files import open_readonly, shown
+from logcore.storage.files import open_readonly
+from logcore.storage.source_errors import shown
 
 
 def refuse_if_in_use(log_directory: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from logcore.storage.broker_state import StateReader
+from logcore.storage.broker.broker_state import StateReader
 
 
 def is_moved_by_its_broker(before: str, now: str) -> bool:

@@ -1,0 +1,180 @@
+"""A file of a source that is open for reading: on a local disk, or on an object store.
+
+Everything that reads bytes of a source reads them through `OpenedSource`. `open_source` decides by the name which kind
+it is.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from logcore.logs.model.sources import SegmentFile
+from logcore.storage.files import SECTOR, data_ranges, open_readonly, pread_range, refuse_change
+from logcore.storage.objects.addresses import is_object
+from logcore.storage.objects.object_file import ObjectFile
+from logcore.storage.objects.object_reads import ObjectVersion
+from logcore.storage.objects.remembered_reads import RememberedReads
+from logcore.storage.source_errors import SourceChanged, shown, unreadable
+
+
+class OpenedSource(Protocol):
+    """A file that is open for reading. Its properties are those of the moment when it was opened or listed."""
+
+    path: str
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether each read is a request to another machine, so that fewer and larger reads are better."""
+
+    @property
+    def size(self) -> int:
+        """Size in bytes."""
+
+    @property
+    def allocated(self) -> int:
+        """Approximate number of bytes outside of holes."""
+
+    @property
+    def modified_ms(self) -> int:
+        """Modification time in epoch milliseconds."""
+
+    @property
+    def inode(self) -> int:
+        """The inode; 0 for an object."""
+
+    def read(self, size: int, position: int) -> bytes:
+        """Read at most `size` bytes; fewer at the end of the file.
+
+        Raises:
+            SourceUnreadable: The bytes cannot be read.
+            SourceChanged: The file is another one than it was.
+        """
+
+    def fill(self, target: memoryview, position: int, gone: Callable[[int, int], bool]) -> None:
+        """Read into the whole target.
+
+        Args:
+            target: Gets the bytes.
+            position: Of the first byte.
+            gone: Gets the ranges that the disk fails to read, which stay zero, and returns whether to go on.
+
+        Raises as `read`; SourceChanged also where the file ends early.
+        """
+
+    def data_ranges(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield the ranges of start..end that are not holes. Raises as `read`."""
+
+    def refuse_change(self, *, sealed: bool, least_size: int | None = None, advice: str | None = None) -> None:
+        """Raise SourceChanged if the file changed since it was opened; see `logcore.storage.files.refuse_change`."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+def open_source(path: str, seen: SegmentFile | None = None, remembered: RememberedReads | None = None) -> OpenedSource:
+    """Open a file of a source.
+
+    Args:
+        path: The file.
+        seen: The file when its directory was listed. An object must still be the one that was listed.
+        remembered: Small reads of objects by earlier runs.
+
+    Raises:
+        SourceUnreadable: It cannot be opened, or is not a regular file.
+    """
+    if is_object(path):
+        return ObjectFile(path, None if seen is None else ObjectVersion.of(seen), remembered)
+    return LocalFile(path)
+
+
+class LocalFile:
+    """A regular file of a local disk. Links are not followed."""
+
+    is_remote = False
+
+    def __init__(self, path: str) -> None:
+        """Open the file.
+
+        Raises:
+            SourceUnreadable: It cannot be opened, or is not a regular file.
+        """
+        self.path = path
+        self._stream = open_readonly(path)
+        self._seen = os.fstat(self._stream.fileno())
+
+    @property
+    def size(self) -> int:
+        """Size in bytes when it was opened."""
+        return self._seen.st_size
+
+    @property
+    def allocated(self) -> int:
+        """Approximate number of bytes outside of holes."""
+        return min(self._seen.st_size, self._seen.st_blocks * 512)
+
+    @property
+    def modified_ms(self) -> int:
+        """Modification time in epoch milliseconds."""
+        return self._seen.st_mtime_ns // 1_000_000
+
+    @property
+    def inode(self) -> int:
+        """The inode."""
+        return self._seen.st_ino
+
+    def read(self, size: int, position: int) -> bytes:
+        """Read at most `size` bytes; fewer at the end of the file.
+
+        Raises:
+            SourceUnreadable: The system does not give them.
+        """
+        return pread_range(self._stream, self.path, size, position)
+
+    def fill(self, target: memoryview, position: int, gone: Callable[[int, int], bool]) -> None:
+        """Read into the whole target; see `OpenedSource.fill`."""
+        done, size = 0, len(target)
+        while done < size:
+            try:
+                with target[done:] as left:
+                    given = os.preadv(self._stream.fileno(), [left], position + done)
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise unreadable(self.path, error) from error
+                self._fill_around(target, position, done, gone, error)
+                return
+            if not given:
+                message = f"it was truncated while it was read: byte {position + done} of {self.size} is gone"
+                raise SourceChanged(message, file=shown(self.path), position=position + done)
+            done += given
+
+    def data_ranges(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield the ranges of start..end that are not holes."""
+        if self.allocated < self.size:
+            yield from data_ranges(self._stream, self.path, start, end)
+        elif start < end:
+            yield start, end
+
+    def refuse_change(self, *, sealed: bool, least_size: int | None = None, advice: str | None = None) -> None:
+        """Raise SourceChanged if the file changed since it was opened."""
+        refuse_change(self.path, self._seen, sealed=sealed, least_size=least_size, advice=advice)
+
+    def close(self) -> None:
+        """Close it."""
+        self._stream.close()
+
+    def _fill_around(
+        self, target: memoryview, position: int, done: int, gone: Callable[[int, int], bool], error: OSError
+    ) -> None:
+        """Halve the rest of a failed read until the failing sectors are known."""
+        start, end = position + done, position + len(target)
+        if end - start <= SECTOR:
+            if not gone(start, end):
+                raise unreadable(self.path, error) from error
+            return
+        middle = max((start + end) // 2 // SECTOR, start // SECTOR + 1) * SECTOR
+        for low, high in ((start, middle), (middle, end)):
+            with target[low - position : high - position] as part:
+                self.fill(part, low, gone)

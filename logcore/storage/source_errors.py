@@ -1,0 +1,32 @@
+"""Errors of reading a source, and names of its files as messages show them."""
+
+from __future__ import annotations
+
+import errno
+
+from logcore.errors import LogError
+
+
+class SourceUnreadable(LogError):
+    """A source cannot be read: permission, an I/O error, not a regular file, or an object store that fails."""
+
+
+class SourceChanged(LogError):
+    """A source's file changed while it was read, or since it was listed. The bytes cannot be used. Try again."""
+
+
+def shown(path: str) -> str:
+    """Make a path fit for a message: invalid UTF-8 and control characters become escapes."""
+    text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
+def unreadable(path: str, error: OSError | ValueError) -> SourceUnreadable:
+    """The error for a file that the system does not let us read."""
+    if isinstance(error, OSError) and error.errno == errno.ELOOP:
+        return SourceUnreadable("it is a symbolic link, which is not followed", file=shown(path))
+    return SourceUnreadable(
+        f"it cannot be read: {getattr(error, 'strerror', None) or error}.",
+        file=shown(path),
+        advice="Make it readable for this user, or leave it out.",
+    )

@@ -1,0 +1,99 @@
+"""Reads of a source's file by its name alone: a whole small file, a range of bytes, a digest.
+
+Readers of segments use `logcore.storage.source_bytes` instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import closing
+
+from logcore.logs.model.sources import SegmentFile
+from logcore.storage import files
+from logcore.storage.objects.addresses import is_object
+from logcore.storage.objects.listing import objects_in
+from logcore.storage.objects.object_reads import object_exists, whole_object
+from logcore.storage.opened_source import OpenedSource, open_source
+from logcore.storage.source_errors import SourceChanged, SourceUnreadable, shown
+
+
+def read_file(path: str, limit: int | None = None) -> bytes:
+    """Read a whole file, up to its size when it was opened.
+
+    Raises:
+        SourceUnreadable: The file cannot be read, or has more than `limit` bytes.
+    """
+    if not is_object(path):
+        return files.read_file(path, limit)
+    try:
+        return whole_object(path, limit)
+    except FileNotFoundError as error:
+        raise SourceUnreadable("it is not there.", file=shown(path)) from error
+
+
+def exists(path: str) -> bool:
+    """Whether there is anything at a path: a file, a directory, a link, or an object of this name.
+
+    Raises:
+        SourceUnreadable: The object store failed.
+    """
+    return object_exists(path) if is_object(path) else os.path.lexists(path)
+
+
+def sizes_in(directory: str) -> list[tuple[str, int]]:
+    """List names and sizes in bytes of what lies directly in a directory, by name.
+
+    Raises:
+        OSError: The directory cannot be listed.
+        SourceUnreadable: The object store failed.
+    """
+    if is_object(directory):
+        return sorted((os.path.basename(stored.key), stored.size) for stored in objects_in(directory))
+    with os.scandir(directory) as entries:
+        return sorted((entry.name, entry.stat(follow_symlinks=False).st_size) for entry in entries)
+
+
+def read_range(path: str, start: int, end: int, seen: SegmentFile | None = None) -> bytes:
+    """Read bytes start..end of a file.
+
+    Args:
+        path: The file.
+        start: First byte.
+        end: Exclusive end.
+        seen: The file when its directory was listed; an object must still be that one.
+
+    Raises:
+        SourceUnreadable: The file cannot be read.
+        SourceChanged: The file ends before `end`, or another object took its name.
+    """
+    with closing(open_source(path, seen)) as file:
+        _refuse_outside(file, start, end)
+        return b"".join(_chunks(file, start, end))
+
+
+def file_digest(path: str, start: int = 0, end: int | None = None, seen: SegmentFile | None = None) -> str:
+    """Return the SHA-256, in hex, of a file's bytes from start to end. Arguments and errors as `read_range`."""
+    digest = hashlib.sha256()
+    with closing(open_source(path, seen)) as file:
+        end = file.size if end is None else end
+        _refuse_outside(file, start, end)
+        for chunk in _chunks(file, start, end):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _refuse_outside(file: OpenedSource, start: int, end: int) -> None:
+    if not 0 <= start <= end <= file.size:
+        message = f"bytes {start} to {end} were requested of {file.size}"
+        raise SourceChanged(message, file=shown(file.path), position=start)
+
+
+def _chunks(file: OpenedSource, start: int, end: int) -> Iterator[bytes]:
+    while start < end:
+        chunk = file.read(min(files.CHUNK, end - start), start)
+        if not chunk:
+            raise SourceChanged(f"it ended at byte {start}, {end - start} bytes early", file=shown(file.path))
+        start += len(chunk)
+        yield chunk
