@@ -72,6 +72,7 @@ def test_help_names_every_command_of_the_contract(capsys: Captured) -> None:
         assert command in shown
     assert {*main.COMMANDS, *main.JOINED} == contract | {
         "watch",
+        "ui",
         "demo",
         "lineage",
         "repair",
