@@ -33,7 +33,7 @@ PLAIN_COMMANDS = {
     "recover",
     "reindex",
 }
-LAKE_COMMANDS = {"run", "watch", "demo", "ui", "lineage", "repair", "upgrade", "withdraw", "config", "ui"}
+LAKE_COMMANDS = {"run", "watch", "demo", "ui", "lineage", "repair", "upgrade", "withdraw", "config"}
 BROUGHT_BY_OTHERS = {"llvmlite": "numba", "py4j": "pyspark", "pydantic": "dagster", "starlette": "dagster-webserver"}
 """Imported, and not required by name: the version goes with what brings it."""
 ON_REQUEST = {"obstore": "s3"}
