@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from deltalake import DeltaTable
 
-from logcore.storage import files, partition_files
+from logcore.storage import files, opened_source
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest import job as ingest
 from spark_jobs.lake.errors import LakeRefused
@@ -46,7 +46,8 @@ def unreadable(monkeypatch: pytest.MonkeyPatch) -> set[str]:
             raise files.SourceUnreadable("permission denied", file=path)
         return opened(path)
 
-    monkeypatch.setattr(partition_files, "open_readonly", open_readonly)
+    for module in (files, opened_source):
+        monkeypatch.setattr(module, "open_readonly", open_readonly)
     return refused
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from logcore.storage import files, partition_files
+from logcore.storage import files, opened_source
 from pipelines.command.watch import Watch
 from pipelines.run.chains import INTAKE
 from pipelines.run.direct import FinishedSteps, run_steps
@@ -60,9 +60,7 @@ def _in_this_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def run(lake: Path, source: Path, tasks: int, **settings: Any) -> tuple[Launcher, CollectingListener, FinishedSteps]:
     """Run the intake once, in rounds of so many tasks; 0: in one."""
     launcher, listener = Launcher(), CollectingListener()
-    chosen = RunSettings(
-        lake=str(lake), sources=(str(source),), max_bytes_per_round=0, max_tasks_per_round=tasks, **settings
-    )
+    chosen = RunSettings(sources=(str(source),), max_bytes_per_round=0, max_tasks_per_round=tasks, **settings)
     done = run_steps(INTAKE, Run("run", str(lake), AS_OF_MS, None, False, chosen, launcher, listener), listener)
     assert not done.errors
     return launcher, listener, done
@@ -184,7 +182,8 @@ def test_a_log_that_cannot_be_copied_keeps_no_other_log_waiting(tmp_path, monkey
             raise files.SourceUnreadable("permission denied", file=path)
         return opened(path)
 
-    monkeypatch.setattr(partition_files, "open_readonly", open_readonly)
+    for module in (files, opened_source):
+        monkeypatch.setattr(module, "open_readonly", open_readonly)
     rounds, _, _ = run(tmp_path / "lake", source.path, 1)
     assert rounds.jobs.count("ingest") <= 7
     topics = {row["topic"] for row in visible.rows(tmp_path / "lake", "records")}
@@ -206,7 +205,7 @@ def test_a_run_over_a_source_that_grows_all_the_time_ends(tmp_path):
 
     launcher.run = grow_and_run
     lake = tmp_path / "lake"
-    settings = RunSettings(lake=str(lake), sources=(str(source.path),), max_tasks_per_round=3)
+    settings = RunSettings(sources=(str(source.path),), max_tasks_per_round=3)
     run_steps(INTAKE, Run("run", str(lake), AS_OF_MS, None, False, settings, launcher, listener), listener)
     assert launcher.jobs.count("ingest") < 10
     visible.check(lake)
