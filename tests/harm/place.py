@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 from dataclasses import dataclass, field
@@ -79,7 +80,9 @@ class Place:
         """The check evaluations of the newest run on a lake (this place's), as the history of the home has them."""
         with dg.DagsterInstance.from_config(str(self.home / "dagster")) as instance:
             digest = hashlib.sha256(os.fsencode(os.path.realpath(lake or self.lake))).hexdigest()[:12]
-            tagged = [run for run in instance.get_runs() if run.tags.get("loglake/lake", "").endswith(digest)]
+            [registered] = (self.home / "registered").glob(f"*-{digest}.json")
+            name = json.loads(registered.read_text())["name"]
+            tagged = [run for run in instance.get_runs() if run.tags.get("loglake/lake") == name]
             if not tagged:
                 return []
             events = instance.all_logs(tagged[0].run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
