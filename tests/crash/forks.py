@@ -192,7 +192,7 @@ def _in_rounds(turn: Turn) -> list[dict[str, Any]]:
     from pipelines.run.settings import RunSettings
     from pipelines.run.steps import Run
 
-    settings = RunSettings(lake=turn.lake, sources=(turn.source,), max_tasks_per_round=turn.round_tasks)
+    settings = RunSettings(sources=(turn.source,), max_tasks_per_round=turn.round_tasks)
     listener = CollectingListener()
     run = Run(turn.run_id, turn.lake, AS_OF_MS, None, False, settings, EngineLauncher(), listener)
     for error in run_steps(INTAKE[:3], run, listener).errors.values():
