@@ -24,10 +24,10 @@ wheel: setup ## dist/loglake-*.whl, for `pip install` without this folder; see d
 demo: setup jars ## the bundled samples become tables, through Dagster
 	@.venv/bin/loglake demo
 
-quick: setup ## ruff and the fast unit tests, while you edit: 38 s of one core
+quick: setup ## ruff and the fast unit tests, while you edit: 47 s of two cores
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
-	.venv/bin/python -m pytest -q -m "not slow" tests/unit tests/repository/test_reference_pages.py
+	.venv/bin/python -m pytest -q -n 2 -m "not slow" tests/unit tests/repository/test_reference_pages.py
 
 coverage: setup ## lines of the product that the tests of `make quick` run; they take twice as long
 	.venv/bin/coverage run -m pytest -q -m "not slow" tests/unit tests/repository/test_reference_pages.py
