@@ -1,4 +1,4 @@
-"""Watches the sources of registered lakes, and requests runs for what is new.
+"""Watches the sources of a registered lake, and requests runs for what is new. Each lake has its own sensor.
 
 A tick reads only directory entries (names, sizes and times of files) and the high watermarks of each log directory.
 
@@ -7,7 +7,7 @@ growth inside an active segment                             a run after the long
 what such runs left for later (small growth)                one more run after the same delay
 
 A change counts as handled when its run has succeeded. A run that failed is requested again, later each time. While a
-run of a lake waits or runs, no other is requested for it. Lakes whose policies state another `ingest` are left out.
+run of a lake waits or runs, no other is requested for it. A lake whose policies state another `ingest` is skipped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pipelines.jobs import run_config
 from pipelines.run.chains import INTAKE_JOB
 from pipelines.run.source_listing import SourceState, source_state
 from spark_jobs.lake.errors import JobError, UsageError
-from spark_jobs.lake.view.registered_lakes import RegisteredLake, lake_key, read_registered
+from spark_jobs.lake.view.registered_lakes import RegisteredLake, read_registered
 
 RETRY_MS = 60_000
 """Time from a failed run to the next request for the same change; twice as long after each further failure."""
@@ -73,7 +73,7 @@ def build_sensor(lake: RegisteredLake) -> dg.SensorDefinition:
         description="Finds new logs, closed segments and growth at the sources that are registered for the lake in "
         "the operator's home, and requests a run. Off until it is switched on.",
     )
-    def new_segments(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+    def new_segments(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         """Return at most one run request."""
         now_ms = time.time_ns() // 1_000_000
 
@@ -81,75 +81,47 @@ def build_sensor(lake: RegisteredLake) -> dg.SensorDefinition:
             runs = context.instance.get_runs(dg.RunsFilter(tags={"dagster/run_key": run_key}), limit=1)
             return runs[0].status if runs else None
 
-        return look((lake.path,), context.cursor, now_ms, status, context.log.warning)
+        return evaluate(lake.path, context.cursor, now_ms, status)
 
     return new_segments
 
 
-def look(
-    registered: tuple[str, ...],
-    cursor: str | None,
-    now_ms: int,
-    status: RunStatus,
-    warn: Callable[[str], object] = lambda problem: None,
-) -> dg.SensorResult | dg.SkipReason:
+def evaluate(path: str, cursor: str | None, now_ms: int, status: RunStatus) -> dg.SensorResult:
     """Run one tick.
 
     Args:
-        registered: The lakes.
-        cursor: JSON: what was handled and requested, by key of the lake.
+        path: The lake. Its registration and its policies are read again in each tick.
+        cursor: JSON: what was handled and requested. It does not grow with the logs.
         now_ms: The clock, epoch milliseconds.
         status: Finds the runs of earlier requests.
-        warn: Gets a sentence for each lake that cannot be examined. The other lakes are examined.
+
+    Returns:
+        At most one run request; else the reason why there is none. Both with the next cursor.
     """
-    known = _read_cursor(cursor)
-    after: dict[str, Handled] = {}
-    requests: list[dg.RunRequest] = []
-    examined = 0
-    for path in registered:
-        key = lake_key(path)
-        try:
-            lake = _usable(path)
-            if lake is None:
-                continue
-            sources = [path for intake in lake.intakes for path in intake.paths]
-            if not sources:
-                continue
-            delay_ms = lake.longest_delay_ms
-        except (JobError, UsageError, OSError) as error:
-            warn(f"The lake {path} is not examined: {error}")
-            if key in known:
-                after[key] = known[key]
-            continue
-        examined += 1
-        before = known.get(key, Handled())
-        settled = _settled(before, status, now_ms, delay_ms)
-        after[key] = _next(key, settled, source_state(sources), now_ms, delay_ms)
-        asked = after[key].requested
-        if asked is not None and asked != before.requested:
-            requests.append(dg.RunRequest(run_key=asked.key, run_config=run_config(at_once=False)))
-    if not examined:
-        return dg.SkipReason(
-            "No lake of this home has a readable source; loglake run PATH... --lake LAKE registers one."
-        )
-    text = json.dumps({"lakes": {key: asdict(lake) for key, lake in after.items()}})
-    if not requests:
-        # A SensorResult keeps the cursor; a bare SkipReason would lose it.
-        return dg.SensorResult(skip_reason=f"Nothing new in {examined} lakes.", cursor=text)
-    return dg.SensorResult(run_requests=requests, cursor=text)
+    try:
+        lake = read_registered(path)
+        if not lake.is_there:
+            return _skipped(f"The lake {path} is not examined: there is no such directory.", cursor)
+        if not lake.is_watched_by_sensor:
+            return _skipped("The policies of this lake state another `ingest`.", cursor)
+        sources = [source for intake in lake.intakes for source in intake.paths]
+        if not sources:
+            return _skipped(f"This lake has no source. `loglake run PATH... --lake {path}` registers one.", cursor)
+        delay_ms = lake.longest_delay_ms
+    except (JobError, UsageError, OSError) as error:
+        return _skipped(f"The lake {path} is not examined: {error}", cursor)
+    before = _read_cursor(cursor)
+    after = _next(lake.key, _settled(before, status, now_ms, delay_ms), source_state(sources), now_ms, delay_ms)
+    text = json.dumps(asdict(after))
+    asked = after.requested
+    if asked is None or asked == before.requested:
+        return _skipped("Nothing new.", text)
+    return dg.SensorResult(run_requests=[dg.RunRequest(asked.key, run_config=run_config(at_once=False))], cursor=text)
 
 
-def _usable(path: str) -> RegisteredLake | None:
-    """The lake; None if its policies leave it to something else.
-
-    Raises:
-        JobError: The lake cannot be used.
-        UsageError: Its registration or its policies cannot be used.
-    """
-    lake = read_registered(path)
-    if not lake.is_there:
-        raise JobError("there is no such directory.")
-    return lake if lake.is_watched_by_sensor else None
+def _skipped(reason: str, cursor: str | None) -> dg.SensorResult:
+    """No request. A bare SkipReason would lose the cursor."""
+    return dg.SensorResult(skip_reason=reason, cursor=cursor)
 
 
 def _settled(lake: Handled, status: RunStatus, now_ms: int, delay_ms: int) -> Handled:
@@ -189,11 +161,11 @@ def _next(key: str, lake: Handled, state: SourceState, now_ms: int, delay_ms: in
     return lake
 
 
-def _read_cursor(cursor: str | None) -> dict[str, Handled]:
-    """The content of a cursor; of an earlier version's cursor nothing, so that each lake gets one run."""
-    lakes: dict[str, Any] = json.loads(cursor).get("lakes", {}) if cursor else {}
-    known = {}
-    for key, value in lakes.items():
-        asked = value.pop("requested")
-        known[key] = Handled(**value, requested=None if asked is None else Requested(**asked))
-    return known
+def _read_cursor(cursor: str | None) -> Handled:
+    """The content of a cursor. Of a cursor in another form nothing, so that the lake gets one run."""
+    try:
+        content: dict[str, Any] = json.loads(cursor or "{}")
+        asked = content.pop("requested", None)
+        return Handled(**content, requested=None if asked is None else Requested(**asked))
+    except (ValueError, TypeError, AttributeError):
+        return Handled()

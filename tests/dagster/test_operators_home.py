@@ -9,7 +9,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from pipelines.sensors import look
+from pipelines.sensors import evaluate
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.identity import claim
 from spark_jobs.lake.setup.registry import RegistryError, adopt, hinted, lake_around, recall, remember
@@ -153,14 +153,16 @@ def test_a_broken_lake_is_named_and_the_others_go_on(
     remember(lost, Intake((str(tmp_path / "logs"),), policies=str(tmp_path / "not-there.yaml")))
     (Path(gone) / "sources.json").unlink()
     Path(gone).rmdir()
-    said: list[str] = []
 
-    asked = look((good, gone, lost), None, NOON, lambda run_key: None, said.append)
+    ticks = [evaluate(lake, "{}", NOON, lambda run_key: None) for lake in (good, gone, lost)]
     nightly = [night(define(), instance, f"{name}__nightly_maintenance", NIGHT) for name in ("good", "gone", "lost")]
 
-    assert [r.run_key.startswith("good-") for r in asked.run_requests] == [True]
-    assert [gone in each for each in said] == [True, False]
-    assert [lost in each and "not-there.yaml" in each for each in said] == [False, True]
+    assert [len(each.run_requests or []) for each in ticks] == [1, 0, 0]
+    reasons = [each.skip_reason.skip_message for each in ticks[1:]]
+    assert gone in reasons[0]
+    assert lost in reasons[1]
+    assert "not-there.yaml" in reasons[1]
+    assert [each.cursor for each in ticks[1:]] == ["{}", "{}"]
     assert [len(requests) for requests in nightly] == [1, 0, 0]
     assert not Path(gone).exists()
 

@@ -79,14 +79,6 @@ class RegisteredLake:
         """
         return self.policy.ingest == ON_CLOSED_SEGMENTS
 
-    def check_policies(self) -> None:
-        """Read the policies.
-
-        Raises:
-            UsageError: They cannot be used.
-        """
-        read_policies(self.policies)
-
     @property
     def longest_delay_ms(self) -> int:
         """Time after which everything that a run of this lake left for later is due, by its policies.
