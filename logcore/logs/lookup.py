@@ -1,4 +1,4 @@
-"""The place of an offset or a timestamp in a log: a broker's answer to ListOffsets, and where it starts a fetch.
+"""The offset of a timestamp in a log: a broker's answer to ListOffsets.
 
     -1 latest          the end of what the isolation level allows a consumer to fetch
     -2 earliest        the log start offset
@@ -109,16 +109,6 @@ class LookupLog:
     remote_start_offset: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BatchPosition:
-    """Where a fetch starts: a whole batch in the file of the segment based at `segment`."""
-
-    segment: int
-    position: int
-    size: int
-    base_offset: int
-
-
 def list_offsets(log: LookupLog, at: int) -> OffsetAnswer:
     """Answer a ListOffsets request as a broker does.
 
@@ -146,41 +136,6 @@ def list_offsets(log: LookupLog, at: int) -> OffsetAnswer:
     else:
         raise ValueError(f"{at} is neither a timestamp nor a special value that a directory can answer")
     return answer if answer.offset < log.last_fetchable_offset else NOTHING
-
-
-def translate_offset(segment: LookupSegment, offset: int) -> BatchPosition | None:
-    """Find the first batch of a segment that ends at or above an offset; None if there is none.
-
-    The batch may begin below the offset: then a consumer drops the first records. It may begin above the offset if
-    offsets are missing.
-    """
-    start = offset_index.lookup(segment.offset_entries, offset, segment.base_offset).position
-    for _, batch in _batches(segment, start):
-        if batch.header.last_offset >= offset:
-            return BatchPosition(segment.base_offset, batch.position, batch.size, batch.header.base_offset)
-    return None
-
-
-def fetch_start(log: LookupLog, offset: int) -> BatchPosition | None:
-    """Find where a fetch of an offset starts.
-
-    The batch is in the segment of the offset, or in the first later segment with a batch.
-
-    Returns:
-        The batch, or None if nothing is left to fetch.
-
-    Raises:
-        ValueError: The offset is below the log start.
-    """
-    if offset < log.log_start_offset:
-        raise ValueError(f"offset {offset} lies below the log start offset {log.log_start_offset}")
-    floor = max((segment.base_offset for segment in log.segments if segment.base_offset <= offset), default=offset)
-    for segment in log.segments:
-        if segment.base_offset >= floor:
-            found = translate_offset(segment, offset)
-            if found is not None:
-                return found
-    return None
 
 
 def _of_timestamp(log: LookupLog, timestamp: int) -> OffsetAnswer:

@@ -145,23 +145,6 @@ def read_header(buf: Buffer, position: int = 0, end: int | None = None, *, whole
     return BatchHeader(*HEADER.unpack_from(buf, position))
 
 
-def declared_size(buf: Buffer, position: int, end: int | None = None) -> int | None:
-    """Read the size that the length field at `position` declares.
-
-    The size is the only field that may be used from a batch that is damaged elsewhere.
-
-    Returns:
-        The size in bytes, or None if it is impossible: below 26 bytes, beyond `end`, or not readable.
-    """
-    end = len(buf) if end is None else min(end, len(buf))
-    if end - position < LOG_OVERHEAD:
-        return None
-    (length,) = _INT32.unpack_from(buf, position + LENGTH_AT)
-    if length < MINIMUM_LENGTH_FIELD or length + LOG_OVERHEAD > end - position:
-        return None
-    return int(length) + LOG_OVERHEAD
-
-
 def computed_crc(buf: Buffer, position: int, header: BatchHeader) -> int:
     """Compute the checksum of the batch at `position`.
 

@@ -287,9 +287,3 @@ def _has_archive(lake: str) -> bool:
 def of_log(segment: Segment) -> dict[str, Any]:
     """Return the log of a segment, as :func:`~spark_jobs.lake_verification.verified_thing.finding` takes it."""
     return {"log": segment.log, "topic": segment.topic, "partition": segment.partition}
-
-
-def segment_ids(segments: Sequence[Segment]) -> Mapping[str, Segment]:
-    """Return segments by id; the live row if there are several."""
-    ordered = sorted(segments, key=lambda s: s.retired_ms is None)
-    return {segment.segment_id: segment for segment in ordered}

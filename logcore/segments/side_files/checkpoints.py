@@ -146,18 +146,6 @@ def parse_meta_properties(content: str | bytes) -> dict[str, str]:
     return values
 
 
-def format_meta_properties(values: Mapping[str, str]) -> bytes:
-    """Build the bytes of a meta.properties, without the comment lines that Java writes first.
-
-    Raises:
-        ValueError: A property would need escapes.
-    """
-    for name, value in values.items():
-        if not re.fullmatch(r"[\x21-\x7e]+", name + value) or any(mark in name + value for mark in "\\#!:="):
-            raise ValueError(f"property {name!r} would need escapes")
-    return "".join(f"{name}={value}\n" for name, value in values.items()).encode("ascii")
-
-
 def parse_clean_shutdown(content: str | bytes) -> int | None:
     """Parse the broker's epoch of a clean-shutdown marker; None if there is none. Both mean a clean shutdown."""
     try:

@@ -141,11 +141,6 @@ def recall(lake: str) -> Registration:
     return _read(path)[1] if os.path.exists(path) else Registration()
 
 
-def is_registered(lake: str) -> bool:
-    """Return whether the lake is registered."""
-    return os.path.exists(registration_file(lake))
-
-
 def registration_file(lake: str) -> str:
     """Return the path of the registration of a lake, which may not exist."""
     return os.path.join(home(), FOLDER, f"{key_of(lake)}.json")

@@ -8,13 +8,10 @@ from logcore.logs.lookup import (
     LATEST,
     MAX_TIMESTAMP,
     NOTHING,
-    BatchPosition,
     LookupLog,
     LookupSegment,
     OffsetAnswer,
-    fetch_start,
     list_offsets,
-    translate_offset,
 )
 from logcore.segments.side_files.leader_epochs import EpochEntry
 from logcore.segments.side_files.offset_index import OffsetEntry
@@ -161,32 +158,9 @@ def test_what_tiered_storage_holds_no_directory_tells(at: int) -> None:
 POSITIONS = [sum(map(len, LOW[:number])) for number in range(len(LOW))]
 
 
-@pytest.mark.parametrize(
-    ("offset", "number"), [(0, 0), (2, 0), (3, 1), (4, 2), (5, 2), (6, 3), (7, 3), (8, 3), (9, None), (100, None)]
-)
-def test_an_offset_is_in_the_first_batch_that_ends_at_or_above_it(offset: int, number: int | None) -> None:
-    bases = [0, 3, 4, 8]
-    expected = None
-    if number is not None:
-        expected = BatchPosition(0, POSITIONS[number], len(LOW[number]), bases[number])
-    assert translate_offset(BOTH.segments[0], offset) == expected
-
-
-def test_a_fetch_goes_on_in_the_next_segment_where_compaction_left_nothing() -> None:
-    assert fetch_start(BOTH, 9) == BatchPosition(10, 0, len(HIGH[0]), 10)
-    assert fetch_start(BOTH, 12) == BatchPosition(10, len(HIGH[0]), len(HIGH[1]), 11)
-    assert fetch_start(BOTH, 14) is None
-
-
-def test_a_fetch_below_the_log_start_is_out_of_range() -> None:
-    with pytest.raises(ValueError, match="log start offset 2"):
-        fetch_start(log(*BOTH.segments, start=2), 1)
-
-
 def test_damage_is_passed_over() -> None:
     injured = (LOW[0], handmade.flip(LOW[1], 65), *LOW[2:])
     only = segment(0, *injured, max_timestamp=400)
-    assert translate_offset(only, 3) == BatchPosition(0, POSITIONS[2], len(LOW[2]), 4)
     assert list_offsets(log(only), 301) == OffsetAnswer(4, 400, 3)
 
 
@@ -201,23 +175,9 @@ class TestIndexesShortenTheWay:
         indexed = LookupSegment(0, BOTH.segments[0].read, 400, 0, self.OFFSETS, self.TIMES)
         assert list_offsets(log(indexed, BOTH.segments[1]), timestamp) == list_offsets(BOTH, timestamp)
 
-    @pytest.mark.parametrize("offset", range(10))
-    def test_every_offset_has_the_same_place_with_and_without(self, offset: int) -> None:
-        indexed = LookupSegment(0, BOTH.segments[0].read, 400, 0, self.OFFSETS)
-        assert translate_offset(indexed, offset) == translate_offset(BOTH.segments[0], offset)
-
-    def test_the_entries_of_older_brokers_lead_to_the_same_place(self) -> None:
-        first_of_call = (OffsetEntry(3, POSITIONS[1]), OffsetEntry(4, POSITIONS[2]))
-        last_of_call = (OffsetEntry(8, POSITIONS[1]),)
-        for entries in (first_of_call, last_of_call):
-            indexed = LookupSegment(0, BOTH.segments[0].read, 400, 0, entries)
-            for offset in range(10):
-                assert translate_offset(indexed, offset) == translate_offset(BOTH.segments[0], offset)
-
     def test_an_index_is_believed(self) -> None:
         # Bytes before the place it points to could be anything.
         content = b"\xff" * POSITIONS[2] + LOW[2] + LOW[3]
         indexed = LookupSegment(0, lambda: content, 400, 0, self.OFFSETS, self.TIMES)
-        assert translate_offset(indexed, 5) == BatchPosition(0, POSITIONS[2], len(LOW[2]), 4)
         assert list_offsets(log(indexed), 400) == OffsetAnswer(4, 400, 3)
         assert list_offsets(log(indexed), MAX_TIMESTAMP) == OffsetAnswer(4, 400, 3)

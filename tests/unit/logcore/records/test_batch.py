@@ -12,7 +12,6 @@ from logcore.records.batch import (
     check_header,
     computed_crc,
     crc_matches,
-    declared_size,
     read_header,
 )
 from logcore.records.compression import Codec
@@ -238,24 +237,6 @@ def test_impossible_counts_and_codecs_are_refused_before_anything_is_decoded(lie
 def test_fewer_records_than_offsets_are_legal() -> None:
     check_header(read_header(handmade.batch([handmade.record(2)], last_offset_delta=500)))
     check_header(read_header(handmade.empty_batch((1 << 63) - 2, 1)))
-
-
-@pytest.mark.parametrize(
-    ("data", "size"),
-    [
-        (b"", None),
-        (TWO_RECORDS[:11], None),
-        (TWO_RECORDS[:80], None),
-        (TWO_RECORDS, 81),
-        (TWO_RECORDS + b"more", 81),
-        (handmade.patch(TWO_RECORDS, 16, b"\x63"), 81),
-        (V0_MESSAGE, 30),
-        (bytes(100), None),
-        (handmade.patch(TWO_RECORDS, 8, b"\xff\xff\xff\xff"), None),
-    ],
-)
-def test_a_declared_size_is_told_only_if_it_is_possible(data: bytes, size: int | None) -> None:
-    assert declared_size(data, 0) == size
 
 
 @pytest.mark.parametrize(

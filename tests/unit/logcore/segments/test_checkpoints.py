@@ -6,7 +6,6 @@ from logcore.errors import CorruptIndexError
 from logcore.segments.filenames import TopicPartition
 from logcore.segments.side_files.checkpoints import (
     format_leader_epochs,
-    format_meta_properties,
     format_offset_checkpoint,
     format_partition_metadata,
     load_leader_epochs,
@@ -180,12 +179,6 @@ def test_meta_properties_of_old_brokers_have_no_cluster() -> None:
 def test_meta_properties_that_cannot_be_a_brokers_are_refused(content: bytes) -> None:
     with pytest.raises(CorruptIndexError):
         parse_meta_properties(content)
-
-
-def test_meta_properties_that_would_need_escapes_are_not_written() -> None:
-    assert format_meta_properties({"version": "1", "cluster.id": "x"}) == b"version=1\ncluster.id=x\n"
-    with pytest.raises(ValueError, match="escapes"):
-        format_meta_properties({"version": "1\nevil"})
 
 
 @pytest.mark.parametrize(
