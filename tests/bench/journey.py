@@ -1,6 +1,7 @@
 """The rows about the whole journey: one command from its start to the prompt, a topic becoming a new Delta table.
 
-    ours       `loglake run`: archive copy, every byte validated, ledger, all fourteen columns, checks, Dagster
+    ours       `loglake run`: archive copy, every byte validated, ledger, all fifteen columns, checks, Dagster
+    reference  the same with `--mode reference`: no archive copy, the segments stay at their source
     spark      a new process: Spark's Kafka source into Delta, six columns, from a broker that runs already
     consumers  a new process: two consumers with large fetches, Arrow, delta-rs, six columns
 
@@ -32,7 +33,7 @@ from tests.kafka import distribution
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
-OURS = "`loglake run`"
+OURS, REFERENCE = "`loglake run`", "`loglake run --mode reference`"
 DEFAULTS, TUNED, CONSUMERS = "Spark job, defaults", "Spark job, tuned", "Python consumers and delta-rs"
 WAYS = {DEFAULTS: "defaults", TUNED: "tuned", CONSUMERS: "consumers"}
 
@@ -74,10 +75,11 @@ def lines(case: Case, mib: int, rounds: int) -> Iterator[Line]:
             if name in case.wanted
         }
         ways[OURS] = lambda: ours(made, topic, lake, taken)
+        ways[REFERENCE] = lambda: ours(made, topic, lake, [], "--mode", "reference")
         expected: list[int] = []
         for name, seconds in ways.items():  # also fills the page cache
             seconds()
-            content = _content(lake / "tables" / "records" if name == OURS else table)
+            content = _content(table if name in WAYS else lake / "tables" / "records")
             expected = expected or content
             if content != expected or content[:2] != [topic.records, topic.offset_sum]:
                 raise Differ(f"{case.name}: the table of {name} holds {content}, expected is {expected}")
@@ -92,6 +94,17 @@ def lines(case: Case, mib: int, rounds: int) -> Iterator[Line]:
             records=topic.records,
             must=must,
             aim=aim,
+        )
+    for opponent in (DEFAULTS, OURS):
+        yield compared(
+            f"{case.name}: reference mode",
+            outcome,
+            REFERENCE,
+            opponent,
+            raw_bytes=topic.payload_bytes,
+            records=topic.records,
+            must=None,
+            aim=None,
         )
     peaks = [each.together / MIB for each in taken]
     yield Line(
@@ -109,12 +122,12 @@ def lines(case: Case, mib: int, rounds: int) -> Iterator[Line]:
     )
 
 
-def ours(made: Topics, topic: Topic, lake: Path, taken: list[Watched]) -> float:
+def ours(made: Topics, topic: Topic, lake: Path, taken: list[Watched], *options: str) -> float:
     """Run the whole command on one topic into a new lake; the seconds."""
     shutil.rmtree(lake, ignore_errors=True)
     command = [str(Path(sys.executable).with_name("loglake")), "run", str(made.source), "--topic", topic.name]
     variables = environment() | {"DAGSTER_HOME": str(lake.parent / "dagster")}
-    each = watched([*command, "--lake", str(lake), "--engine", "local"], lake.parent, variables)
+    each = watched([*command, "--lake", str(lake), "--engine", "local", *options], lake.parent, variables)
     taken.append(each)
     os.sync()
     return each.seconds

@@ -6,7 +6,7 @@
     F   the job `publish` as users run it: worker processes write Parquet files, one commit, the ledger
     G   the same job with its tasks on Spark's workers
 
-A, C and E write six columns, F and G all fourteen of `records`. For F and G the segments were registered where they
+A, C and E write six columns, F and G all fifteen of `records`. For F and G the segments were registered where they
 lie and validated beforehand. Spark's session, the broker, the workers of F and all code are warm.
 
 python -m tests.bench.routes TOPIC MIB ROUNDS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, ReplaceConfig
 from tests import handmade
@@ -101,6 +103,49 @@ def test_damage_anywhere_in_a_segment_is_filled(source, lake, tmp_path, numbers:
     source.high_watermarks(orders_0=30)
     lake.turn(source.path)
     assert lake.published("orders") == orders.rows
+
+
+@pytest.mark.parametrize("batches_of_middle", [1, 3])
+def test_a_filled_middle_has_the_same_ends_other_bytes_and_an_id_of_its_own(source, lake, tmp_path, batches_of_middle):
+    """Log, base offset, next offset, size and generation of both segments are equal: only their bytes differ."""
+    orders = source.partition("orders-0")
+    orders.append(5)
+    orders.roll()
+    orders.append(5 * batches_of_middle)
+    orders.roll()
+    orders.append(5)
+    end = orders.next_offset
+    source.high_watermarks(orders_0=end)
+    replica = copy_of(orders, tmp_path / "replica", tmp_path)
+    middle = orders.segments()[1]
+    good = middle.read_bytes()
+    injure(middle, *range(batches_of_middle))
+    policies = tmp_path / "policies.yaml"
+    policies.write_text('topics: {"*": {salvage: permissive}}')
+    lake.turn(source.path, policies=str(policies))
+    (bad,) = [row for row in lake.rows("segments") if row["base_offset"] == 5]
+    assert set(lake.published("orders")) == {*range(5), *range(end - 5, end)}
+
+    lake.turn(source.path, policies=str(policies), fill_from=(str(replica),))
+    launch.run("replace", ReplaceConfig(str(lake.path), "late", AS_OF_MS, policies=str(policies)))
+    before, after = sorted(
+        (row for row in lake.rows("segments") if row["base_offset"] == 5), key=lambda row: row["retired_ms"] is None
+    )
+    same = ("log", "base_offset", "next_offset", "size", "start", "generation")
+    assert [before[name] for name in same] == [after[name] for name in same]
+    assert (before["segment_id"], before["retired_because"]) == (bad["segment_id"], "filled")
+    assert before["segment_id"] != after["segment_id"]
+    assert before["path"] != after["path"]
+    for row, content in ((before, middle.read_bytes()), (after, good)):
+        assert (lake.path / row["path"]).read_bytes() == content
+        assert row["digest"] == hashlib.sha256(content).hexdigest()
+    named = {row["segment_id"] for row in lake.rows("records") if 5 <= row["offset"] < end - 5}
+    assert named == {after["segment_id"]}
+    for table in ("batches", "validations"):
+        of_each = [row["verdict"] for row in lake.rows(table) if row["segment_id"] == after["segment_id"]]
+        assert set(of_each) == {"ok" if table == "batches" else "clean"}
+    assert lake.published("orders") == orders.rows
+    assert main(["verify", str(lake.path)]) == 0
 
 
 def test_a_file_that_was_repaired_at_the_source_itself_fills_the_hole(source, lake, tmp_path):

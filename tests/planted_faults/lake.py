@@ -50,6 +50,13 @@ FAULTS = (
         (WORKING_AHEAD,),
     ),
     Fault(
+        "the id of a segment does not depend on its bytes",
+        "spark_jobs/lake/segments/archive.py",
+        '{base_offset}\\n{generation}\\n{digest}"',
+        '{base_offset}\\n{generation}"',
+        ("tests/jobs/test_late_segments.py", "-k", "an_id_of_its_own"),
+    ),
+    Fault(
         "a replacement compares the clock of the run",
         "spark_jobs/row_files/rewritten_file.py",
         "CONTENT = TABLES[TABLE].content_schema\n",
