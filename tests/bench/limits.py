@@ -39,7 +39,7 @@ def terms(segment: Segment, content: mmap.mmap) -> list[Contender]:
     ways: dict[str, Callable[[], object]] = {
         "crc by batch": partial(_each, _crc32c(), checked),
         "crc by piece": partial(_each, _crc32c(), pieces),
-        "crc by kernel": partial(_walk, content),
+        "crc by kernel": partial(walk_batches, content),
         "memcpy": _copies(segment, content),
     }
     stored = [view[start + 61 : end] for start, end in spans]
@@ -82,7 +82,11 @@ def _crc32c() -> Callable[[memoryview], object]:
     return crc32c.crc32c
 
 
-def _walk(content: mmap.mmap) -> None:
+def walk_batches(content: mmap.mmap | bytes) -> None:
+    """Verify the checksum of every batch with our kernel, and nothing else.
+
+    :raises RuntimeError: the kernel doubts a batch.
+    """
     kernels = library()
     data = np.frombuffer(content, np.uint8)
     table = np.empty((16_384, batch_row.WIDTH), np.int64)
