@@ -34,7 +34,7 @@ from pipelines.run.steps import Run
 from spark_jobs import launch
 from spark_jobs.contracts import Intake, OptimizeConfig
 from spark_jobs.lake.errors import JobError, LeaseHeld, UsageError
-from spark_jobs.lake.view.lake_state import LakeState, read_state
+from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.open_findings import path_findings
 from spark_jobs.prestart import start_workers
 
@@ -173,7 +173,9 @@ class Watch:
             return Round(error=f"error: {errors[0].message}")
         logs = len({change.log for report in published for change in report.changed})
         is_full = any(report.left for report in listener.reports)
-        return Round(records, logs, _lag(read_state(self.lake)), time.monotonic() - begun, is_full=is_full)
+        return Round(
+            records, logs, sum(log.lag for log in read_state(self.lake).logs), time.monotonic() - begun, is_full=is_full
+        )
 
     def _keep_up(self, records: int) -> None:
         """Merge small table files after many rounds that published."""
@@ -183,10 +185,6 @@ class Watch:
             run_id = str(uuid.uuid4())
             self.launcher.run(OptimizeConfig(self.lake, run_id, self._clock_ms, apply=True, policies=policies))
             self._rounds_since_merge = 0
-
-
-def _lag(state: LakeState) -> int:
-    return sum(max(log.row.next_offset - (log.published_to or 0), 0) for log in state.logs)
 
 
 def watch_lake(lake: str, settings: RunSettings, intake: Intake | None, engine: str, interval_s: float) -> int:

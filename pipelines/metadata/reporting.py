@@ -64,7 +64,7 @@ def publish_metadata(log: LogState, change: LogChange | None, as_of_ms: int) -> 
     return {
         "this run": _this_run(change, ("records", "files", "bytes")),
         "published up to offset": log.published_to or 0,
-        "offsets not published": log.not_published,
+        "offsets not published": log.lag,
         "open transactions": _open_transactions(log, as_of_ms),
         "dagster/partition_row_count": log.published_records,
         **_place(log, "records"),

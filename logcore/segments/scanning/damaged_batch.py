@@ -3,8 +3,8 @@
     proven    its checksum matches the bytes up to there
     framed    its records end there, by their own sizes
 
-Belongs here: what the damaged bytes show. `logcore.segments.scanning.resynchronization` decides whether another batch
-follows.
+Belongs here: what the damaged bytes show. `scan` decides that a batch is damaged. `resynchronization` decides whether
+another batch follows.
 """
 
 from __future__ import annotations

@@ -151,6 +151,5 @@ def _problems(state: LakeState, now_ms: int, max_lag: int | None) -> Iterator[Pr
         if log.open_transactions and log.open_transactions[0].hangs(now_ms):
             oldest = log.open_transactions[0]
             yield Problem("hanging-transaction", log.topic_partition, oldest.described(now_ms))
-        lag = log.row.next_offset - (log.published_to or 0)
-        if max_lag is not None and lag > max_lag:
-            yield Problem("lag", log.topic_partition, f"{lag:,} offsets are ingested and not published")
+        if max_lag is not None and log.lag > max_lag:
+            yield Problem("lag", log.topic_partition, f"{log.lag:,} offsets are ingested and not published")

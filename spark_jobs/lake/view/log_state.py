@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from logcore.logs.model.findings import Severity
 from logcore.logs.model.offset_ledger import LedgerHole, first_hole, offsets_by_state
+from logcore.segments.filenames import is_internal_topic
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments.archive import LogRow
@@ -83,10 +84,17 @@ class LogState:
         return max(ends) if ends else None
 
     @property
-    def not_published(self) -> int:
-        """Number of offsets of the log that are not published yet."""
-        end = self.ledger[-1].end_offset if self.ledger else self.row.next_offset
-        return max(end - (self.published_to or 0), 0)
+    def lag(self) -> int:
+        """Number of offsets that are ingested and not published yet.
+
+        It is 0 for an internal topic that was never published: runs leave internal topics out.
+        """
+        begin = self.published_to
+        if begin is None:
+            if is_internal_topic(self.row.topic):
+                return 0
+            begin = self.ledger[0].start_offset if self.ledger else self.row.log_start_offset
+        return max(self.row.next_offset - begin, 0)
 
     @property
     def came_late(self) -> bool:

@@ -93,8 +93,9 @@ def agreed(
 
 @pytest.fixture(params=[16_384, 3, 1], ids=["one table", "small tables", "tables of one"])
 def table_sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rules remember from table to table."""
+    """The rules remember from table to table, also where so few batches would be checked one by one."""
     monkeypatch.setattr(batch_table, "TABLE_BATCHES", request.param)
+    monkeypatch.setattr(bulk_rules, "_WORTH_ARRAYS", 1)
 
 
 def good(offset: int, **fields: int) -> bytes:
