@@ -206,6 +206,8 @@ class OptimizeConfig(LakeJob):
     """Target size of merged files."""
     small_bytes: int = 32 << 20
     """Files below this are merged with their neighbours."""
+    vacuum: bool = True
+    """Look for files that no version names. Without it, files are only merged: less work in a large lake."""
     vacuum_after_ms: int = 7 * 86_400_000
     """Minimum age of a file before it is removed; never less than seven days unless ``force`` is set."""
     force: bool = False
@@ -279,6 +281,10 @@ class TidyArchiveConfig(LakeJob):
     force: bool = False
     """No other process reads or writes this lake. Only the run's clock, `file.delete.delay.ms` and ``orphan_after_ms``
     apply."""
+    only_join: bool = False
+    """Join slices and delete nothing."""
+    small_bytes: int | None = None
+    """Slices of at least this size are not joined; None: all are, up to ``segment.bytes``."""
 
 
 @dataclass(frozen=True, slots=True)

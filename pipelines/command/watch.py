@@ -5,7 +5,8 @@
     merge    after many rounds that published, small table files are merged
 
 A round that fails is one line on stderr; the next one tries again, later each time, at most a minute later. The same
-error is not printed twice in a row. Rounds are not recorded in Dagster: the next ``loglake run`` or a schedule is.
+error is not printed twice in a row. A log that is damaged or stops is one line too, and the other logs go on. Rounds
+are not recorded in Dagster: the next ``loglake run`` or a schedule is.
 """
 
 from __future__ import annotations
@@ -32,14 +33,19 @@ from pipelines.run.settings import Launcher, RunSettings
 from pipelines.run.source_listing import listing_digest
 from pipelines.run.steps import Run
 from spark_jobs import launch
-from spark_jobs.contracts import Intake, OptimizeConfig
+from spark_jobs.contracts import Intake, OptimizeConfig, TidyArchiveConfig
 from spark_jobs.lake.errors import JobError, LeaseHeld, UsageError
-from spark_jobs.lake.view.lake_state import read_state
+from spark_jobs.lake.view.alarms import problems_of
+from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.open_findings import path_findings
 from spark_jobs.prestart import start_workers
 
-OPTIMIZE_ROUNDS = 50
-"""Rounds with new rows after which small files of the tables are merged."""
+TIDY_ROUNDS = 50
+"""Rounds with new rows after which small files are merged. So a table has at most some twice as many live files."""
+VACUUM_MS = 3_600_000
+"""Time between two searches for files of tables that no version names: they list all files."""
+SMALL_SLICE_BYTES = 4 << 20
+"""Slices below this are joined. Growth that makes larger ones in a round does not need it."""
 MOST_WAIT_S = 60.0
 """The longest wait between two tries after failures."""
 
@@ -95,7 +101,9 @@ class Watch:
     _seen: str | None = None
     _failures: int = 0
     _last_error: str | None = None
-    _rounds_since_merge: int = 0
+    _rounds_since_tidy: int = 0
+    _vacuumed_ms: int = 0
+    _problems: frozenset[tuple[str, str]] = frozenset()
     _is_full: bool = False
 
     def run(self, stop: threading.Event) -> None:
@@ -163,7 +171,7 @@ class Watch:
                     self._is_registered = True
                 published = [report for report in listener.reports if report.job == "publish"]
                 records = sum(int(report.metrics.get("records") or 0) for report in published)
-                self._keep_up(records)
+                self._tidy(records)
             errors = [f for f in path_findings(listener.reports) if f.severity is Severity.ERROR]
         except LeaseHeld as error:
             return Round(error=f"waiting: {error}")
@@ -173,18 +181,42 @@ class Watch:
             return Round(error=f"error: {errors[0].message}")
         logs = len({change.log for report in published for change in report.changed})
         is_full = any(report.left for report in listener.reports)
-        return Round(
-            records, logs, sum(log.lag for log in read_state(self.lake).logs), time.monotonic() - begun, is_full=is_full
-        )
+        state = read_state(self.lake)
+        self._say_problems(state)
+        return Round(records, logs, sum(log.lag for log in state.logs), time.monotonic() - begun, is_full=is_full)
 
-    def _keep_up(self, records: int) -> None:
-        """Merge small table files after many rounds that published."""
-        self._rounds_since_merge += bool(records)
-        if self._rounds_since_merge >= OPTIMIZE_ROUNDS:
-            policies = self.settings.policy_file(self.lake)
-            run_id = str(uuid.uuid4())
-            self.launcher.run(OptimizeConfig(self.lake, run_id, self._clock_ms, apply=True, policies=policies))
-            self._rounds_since_merge = 0
+    def _say_problems(self, state: LakeState) -> None:
+        """Print each problem of a log once: damage, a log that stopped, a transaction that hangs."""
+        problems = {(each.kind, each.place): each for each in problems_of(state, self._clock_ms, None)}
+        for key, problem in problems.items():
+            if key not in self._problems:
+                self.complain(f"{problem.kind}: {problem.place}: {problem.what}")
+        self._problems = frozenset(problems)
+
+    def _tidy(self, records: int) -> None:
+        """Merge small files after many rounds that published. Rounds that did not publish leave none."""
+        self._rounds_since_tidy += bool(records)
+        if self._rounds_since_tidy < TIDY_ROUNDS:
+            return
+        self._rounds_since_tidy = 0
+        run_id, policies = str(uuid.uuid4()), self.settings.policy_file(self.lake)
+        self.launcher.run(
+            TidyArchiveConfig(
+                self.lake,
+                run_id,
+                self._clock_ms,
+                policies,
+                apply=True,
+                only_join=True,
+                small_bytes=SMALL_SLICE_BYTES,
+            )
+        )
+        is_due = self._clock_ms - self._vacuumed_ms >= VACUUM_MS
+        self.launcher.run(
+            OptimizeConfig(self.lake, run_id, self._clock_ms, apply=True, policies=policies, vacuum=is_due)
+        )
+        if is_due:
+            self._vacuumed_ms = self._clock_ms
 
 
 def watch_lake(lake: str, settings: RunSettings, intake: Intake | None, engine: str, interval_s: float) -> int:

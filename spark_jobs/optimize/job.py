@@ -33,6 +33,7 @@ from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.setup.policies import Policies, read_policies
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile
+from spark_jobs.optimize import log_cleanup
 from spark_jobs.row_files.file_order import Order
 from spark_jobs.row_files.file_runs import RECORD_TABLES, Merge, Sizes, record_merges, state_merges
 from spark_jobs.row_files.merged_file import FileMergeTask, merge_files
@@ -127,7 +128,7 @@ def plan(config: OptimizeConfig) -> OptimizePlan:
             lose files.
     """
     _check_sizes(config)
-    histories = {name: read_history(config.lake, name) for name in TABLES}
+    histories = {name: read_history(config.lake, name) for name in TABLES} if config.vacuum else {}
     floor_ms = _floor(config, histories)
     merges, orders, unplaced = _plan_files(config, tuple(TABLES))
     return OptimizePlan(
@@ -263,8 +264,8 @@ def _plan_vacuum(config: OptimizeConfig, histories: Mapping[str, History], floor
     """
     now_ms = config.as_of_ms
     is_asked = config.force
-    for name in TABLES:
-        for file in idle_files(config.lake, name, histories[name]):
+    for name, history in histories.items():
+        for file in idle_files(config.lake, name, history):
             if now_ms - file.since_ms > floor_ms and not is_asked:
                 now_ms = min(now_ms, storage.clock_ms(config.lake))
                 is_asked = True
@@ -331,6 +332,7 @@ def _check_off(config: OptimizeConfig, floor_ms: int) -> int:
             table.create_checkpoint()
             if floor_ms <= LOG_KEPT_MS:
                 table.cleanup_metadata()
+                log_cleanup.drop_commits(config.lake, name, storage.clock_ms(config.lake))
     return len(due)
 
 

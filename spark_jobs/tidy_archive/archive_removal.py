@@ -97,6 +97,9 @@ class RemovalPlan:
         return bool(self.segments or self.files or self.orphans or self.folders)
 
 
+NOTHING = RemovalPlan((), (), (), (), ())
+
+
 def plan_removal(
     lake: str,
     segments: Sequence[Segment],
@@ -185,8 +188,10 @@ def retired_by(lake: str, at_ms: int) -> dict[str, int]:
 
     Read from the version of ``segments`` that was current then. Empty where that version is unknown or cannot be read.
     """
-    commits = delta_log.log_files(lake, "segments").commits
-    stood = max((version for version, file in commits.items() if file.placed_ms <= at_ms), default=-1)
+    files = delta_log.log_files(lake, "segments")
+    # A checkpoint is a whole version too, and some outlive the commits.
+    versions = (*files.checkpoints.items(), *files.commits.items())
+    stood = max((version for version, file in versions if file.placed_ms <= at_ms), default=-1)
     try:
         table = open_version(lake, "segments", stood) if stood >= 0 else None
         return {} if table is None else _retired_in(lake, table)

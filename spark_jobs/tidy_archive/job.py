@@ -118,7 +118,7 @@ def plan(config: TidyArchiveConfig) -> TidyArchivePlan:
     clocks = _clocks(config)
     # Read the versions first: a later commit of another run then refuses this plan.
     table_versions = commits.table_versions(lake, "validations", "batches")
-    files = archive_removal.archive_files(lake)
+    files = [] if config.only_join else archive_removal.archive_files(lake)
     logs = sorted(archive.read_logs(lake))
     versions = archive.planned_versions(lake, logs)
     segments = archive.read_segments(lake, live=False)
@@ -129,10 +129,12 @@ def plan(config: TidyArchiveConfig) -> TidyArchivePlan:
         if identity not in ids:
             elsewhere.setdefault(row["log"], []).append(identity)
     live = [s for s in segments if s.retired_ms is None]
-    merges = tuple(mergeable(live, validations, policies))
+    merges = tuple(mergeable(live, validations, policies, config.small_bytes))
     unfinished = removals.unfinished(lake)
     unrecorded = {each.replacement.segment_id for each in unfinished.actions if each.replacement is not None}
-    removal = archive_removal.plan_removal(lake, segments, files, policies, clocks, unrecorded)
+    removal = archive_removal.NOTHING
+    if not config.only_join:
+        removal = archive_removal.plan_removal(lake, segments, files, policies, clocks, unrecorded)
     return TidyArchivePlan(
         removal=replace(removal, orphans=tuple(f for f in removal.orphans if not _is_taken_up(f, merges))),
         merges=merges,

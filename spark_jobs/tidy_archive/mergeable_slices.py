@@ -8,6 +8,7 @@ source.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -44,28 +45,41 @@ class Slices:
 
 
 def mergeable(
-    live: Iterable[Segment], validations: Mapping[str, Mapping[str, Any]], policies: Policies
+    live: Iterable[Segment],
+    validations: Mapping[str, Mapping[str, Any]],
+    policies: Policies,
+    small_bytes: int | None = None,
 ) -> Iterator[Slices]:
-    """Group the slices of each source segment into groups of at most `segment.bytes`."""
+    """Group the slices of each source segment into groups of at most `segment.bytes`.
+
+    Args:
+        live: Segments that are not retired.
+        validations: Their rows of ``validations``, by segment id.
+        policies: They may set `segment.bytes`.
+        small_bytes: Slices of at least this size stay alone; None: none does.
+    """
     ingested = [s for s in live if s.generation == archive.GENERATION_INGESTED]
     ingested.sort(key=lambda s: (s.log, s.base_offset))
     for _, of_one_source in groupby(ingested, key=lambda s: (s.log, s.origin_base_offset)):
-        for run in _runs(list(of_one_source), validations):
+        for run in _runs(list(of_one_source), validations, math.inf if small_bytes is None else small_bytes):
             limit = (policies.for_topic(run[0].topic) or NO_POLICY).segment_bytes
             for group in _groups(run, limit):
                 yield Slices(tuple(group), tuple(validations[s.segment_id] for s in group))
 
 
-def _runs(slices: Sequence[Segment], validations: Mapping[str, Mapping[str, Any]]) -> Iterator[list[Segment]]:
-    """Runs of undamaged slices. Each slice begins where the one before it ends."""
+def _runs(
+    slices: Sequence[Segment], validations: Mapping[str, Mapping[str, Any]], small: float
+) -> Iterator[list[Segment]]:
+    """Runs of undamaged slices that are small. Each slice begins where the one before it ends."""
     run: list[Segment] = []
     for segment in slices:
         row = validations.get(segment.segment_id)
         is_sound = row is not None and row["verdict"] == str(End.CLEAN) and not segment.lies_at_source
-        if run and not (is_sound and fit_together(run[-1], segment)):
+        fits = is_sound and segment.size < small
+        if run and not (fits and fit_together(run[-1], segment)):
             yield run
             run = []
-        if is_sound:
+        if fits:
             run.append(segment)
     if run:
         yield run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from spark_jobs.contracts import (
     RetentionConfig,
     TidyArchiveConfig,
 )
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.errors import ConcurrentChange, UsageError
 from spark_jobs.lake.lineage import lineage
 from spark_jobs.lake.segments import archive
@@ -290,6 +293,39 @@ def test_what_was_retired_a_longest_run_ago_by_the_stores_clock_goes(lake, monke
     report = keep_tidy(lake, as_of_ms=AS_OF_MS, force=False, orphan_after_ms=7 * DAY)
     assert report.metrics["deleted_segments"] == 1
     assert report.metrics["deleted_files"] >= 3
+
+
+def test_a_checkpoint_that_outlived_its_commit_dates_a_retirement_too(lake, monkeypatch):
+    """A watch keeps few commits of `segments`, and a checkpoint for each hour."""
+    retain(lake)
+    segments, root = lake.path / "tables" / "segments", str(lake.path)
+    retired = DeltaTable(str(segments))
+    retired.create_checkpoint()
+    clock = storage.clock_ms(root)
+    time.sleep(0.05)
+    for _ in range(2):  # later commits are too young to say anything
+        known = commits.versions(root, "segments", ["test"])["test"]
+        commits.append(
+            root, "segments", archive.SEGMENTS.empty_table(), "later", [Guard("test", known, (known or 0) + 1)]
+        )
+    DeltaTable(str(segments)).create_checkpoint()
+    for version in range(retired.version() + 1):
+        (segments / "_delta_log" / f"{version:020d}.json").unlink()
+    monkeypatch.setattr(storage, "clock_ms", lambda root: clock + DAY)
+    report = keep_tidy(lake, as_of_ms=AS_OF_MS, force=False, orphan_after_ms=7 * DAY)
+    assert report.metrics["deleted_segments"] == 1
+
+
+def test_small_slices_are_joined_alone_where_that_is_asked(lake):
+    """A watch joins what a round archived if it is small, and deletes nothing."""
+    retain(lake)
+    before = files(lake.path / "archive")
+    sizes = [row["size"] for row in live(lake, "orders")]
+    none = keep_tidy(lake, only_join=True, small_bytes=min(sizes))
+    assert none.plan["mergeable"]["count"] == 0
+    report = keep_tidy(lake, only_join=True, small_bytes=max(sizes) + 1)
+    assert (report.metrics["merged_segments"], report.metrics["deleted_files"]) == (3, 0)
+    assert before.items() <= files(lake.path / "archive").items()
 
 
 def test_young_orphans_may_be_copies_under_way_and_stay(lake):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
+import time
+from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -13,15 +17,18 @@ from deltalake import DeltaTable
 
 from pipelines.command import watch as watching
 from pipelines.command.watch import Watch
+from pipelines.run.look import outcome_without_work
 from pipelines.run.settings import RunSettings
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.errors import JobError
+from spark_jobs.optimize import log_cleanup
 from tests.broker_directory import LogDirectory
 from tests.crash import visible
 from tests.in_process import InProcessExecutor
 
 NOW_MS = 1_700_000_000_000
+WATCHED_SECONDS = int(os.environ.get("LOGLAKE_TEST_WATCHED_SECONDS", "0"))
 
 
 class Lines:
@@ -169,16 +176,69 @@ def test_the_sources_are_registered_once_a_round_was_complete(watch, source):
     assert [intake.paths for intake in read_registered(watch.lake).intakes] == [(str(source.path),)]
 
 
-def test_small_commits_do_not_pile_up(watch, source, monkeypatch):
-    monkeypatch.setattr(watching, "OPTIMIZE_ROUNDS", 4)
-    for _ in range(10):
-        grow(source, "orders", 1)
-        assert watch.look().error is None
+def live_files(watch: Watch) -> dict[str, int]:
+    """Live files by table."""
+    return {path.name: len(DeltaTable(str(path)).file_uris()) for path in Path(watch.lake, "tables").iterdir()}
+
+
+def commits_kept(watch: Watch) -> dict[str, int]:
+    """Commit files by table."""
     tables = Path(watch.lake, "tables")
-    files = {path.name: len(DeltaTable(str(path)).file_uris()) for path in tables.iterdir()}
-    assert published(watch) == 20
-    assert files["records"] <= 5
-    assert max(files.values()) <= 15
+    return {path.name: len(list((path / "_delta_log").glob("*.json"))) for path in tables.iterdir()}
+
+
+def seconds_of_a_look_for_work(watch: Watch) -> float:
+    """What `loglake run` with nothing to do needs for its decision: the median of five."""
+    times = []
+    for _ in range(5):
+        begun = time.perf_counter()
+        settings = replace(watch.settings, lake=watch.lake)
+        assert outcome_without_work(watch.lake, settings, watch.now_ms()) is not None
+        times.append(time.perf_counter() - begun)
+    return median(times)
+
+
+def grow_every_second(watch: Watch, source: LogDirectory, seconds: int) -> None:
+    """A record and a round each simulated second; transactions and a second log now and then."""
+    clock = watch.now_ms()
+    for second in range(seconds):
+        watch.now_ms = lambda now=clock + 1000 * second: now
+        grow(source, "orders", 1)
+        if second % 10 == 0:
+            grow(source, "payments", 2)
+        assert watch.look().error is None
+
+
+def test_small_commits_do_not_pile_up(watch, source, monkeypatch):
+    """The limits of 24 hours, made as much smaller as the test is shorter."""
+    monkeypatch.setattr(watching, "TIDY_ROUNDS", 5)
+    monkeypatch.setattr(log_cleanup, "KEPT_COMMITS", 20)
+    monkeypatch.setattr(log_cleanup, "KEPT_COMMITS_OF_RECORDS", 20)
+    grow_every_second(watch, source, 22)
+    grow_every_second(watch, source, 22)
+    assert max(live_files(watch).values()) <= 8, live_files(watch)
+    segments = visible.rows(Path(watch.lake), "segments")
+    assert len([row for row in segments if row["retired_ms"] is None]) <= 14
+    kept = commits_kept(watch)
+    assert max(kept.values()) <= 50, kept
+    assert kept["segments"] >= 20
+    visible.check(Path(watch.lake))
+    assert published(watch) == 10 + 44 + 12
+
+
+@pytest.mark.skipif(not WATCHED_SECONDS, reason="takes half an hour for an hour; make test-long runs it")
+def test_after_hours_of_a_commit_a_second_tables_have_few_files_and_a_no_op_costs_what_it_did(watch, source):
+    """With the real limits. LOGLAKE_TEST_WATCHED_SECONDS says how long, in simulated seconds."""
+    grow_every_second(watch, source, 200)
+    before = seconds_of_a_look_for_work(watch)
+    grow_every_second(watch, source, WATCHED_SECONDS)
+    files, kept, after = live_files(watch), commits_kept(watch), seconds_of_a_look_for_work(watch)
+    print(f"after {WATCHED_SECONDS + 200} s: files {files}, commits {kept}, no-op {before:.3f} s then {after:.3f} s")
+    assert max(files.values()) <= 200
+    assert max(count for name, count in kept.items() if name != "records") <= 2_500
+    assert kept["records"] <= 12_000
+    assert after <= 1.5 * before + 0.1
+    visible.check(Path(watch.lake))
 
 
 def test_it_ends_after_the_round_in_which_it_is_stopped(watch, source, lines):
