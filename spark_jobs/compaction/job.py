@@ -4,6 +4,7 @@
     clean    one task a log, or many for a large one: new files, read again and proven          (workers)
     swap     one commit: old rows retired, new ones in, and how far each log is clean now       (driver)
     record   `log_actions` and the ledger's `archived`
+    again    with `log.cleaner.dedupe.buffer.size`: another round of the logs whose map was full
 
 Only offsets below the frontier are cleaned, so no unpublished offset is removed. Cleaning also ends before offsets that
 arrived late and are not published yet, and before missing offsets: while these may still arrive, no record after them
@@ -26,7 +27,7 @@ import pyarrow as pa
 from logcore.logs.compaction.selection import RefusalReason
 from logcore.logs.model.findings import found
 from spark_jobs.compaction.plan import CompactionJobPlan, CompactionLogPlan, cleaned_id, plan
-from spark_jobs.contracts import CompactionConfig, JobReport
+from spark_jobs.contracts import CompactionConfig, JobReport, Scalar
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.tables import VALIDATIONS, read_rows
@@ -36,6 +37,7 @@ from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.retries import retried
 from spark_jobs.lake.segments import archive, removals
 from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.lake.segments.removals import Removal
 from spark_jobs.lake.store import run_folder
 
 if TYPE_CHECKING:
@@ -62,20 +64,30 @@ def apply(plan: CompactionJobPlan, config: CompactionConfig, executor: Executor 
         return report
     if plan.has_leftovers:
         run_folder.remove(config.lake)
-    done = _clean(plan, config, executor)
-    _commit_validations(config, done)
-    overtaken = _swap(config, done)
-    new = finding_rows.record(config.lake, _findings_of(done), config.run_id, config.as_of_ms)
-    finished = removals.finish(config.lake, config.run_id, config.logs)
-    if overtaken is not None:
-        raise overtaken
+    done: list[Cleaned] = []
+    finished: list[Removal] = []
+    new: list[dict[str, Scalar]] = []
+    rounds = 0
+    round: CompactionJobPlan | None = plan
+    while round is not None:
+        of_round = _clean(round, config, executor)
+        _commit_validations(config, of_round)
+        overtaken = _swap(config, of_round)
+        new += finding_rows.record(config.lake, _findings_of(of_round), config.run_id, config.as_of_ms)
+        finished += removals.finish(config.lake, config.run_id, config.logs)
+        if overtaken is not None:
+            raise overtaken
+        done += of_round
+        rounds += bool(of_round)
+        round = _next_round(config, of_round)
     replaced = [each for log in done for each in log.replaced]
     cleaned = [removal for removal in finished if removal.replacement is not None]
     metrics = {
         "applied": True,
         "due_logs": len(plan.logs),
-        "cleaned_logs": sum(log.moves for log in done),
-        "spread_logs": sum(log.was_spread for log in done),
+        "rounds": rounds,
+        "cleaned_logs": len({log.plan.row.log for log in done if log.moves}),
+        "spread_logs": len({log.plan.row.log for log in done if log.was_spread}),
         "replaced_segments": sum(len(each.sources) for each in replaced),
         "removed_records": sum(r.records_before - r.records_after for r in cleaned),
     }
@@ -86,6 +98,18 @@ def apply(plan: CompactionJobPlan, config: CompactionConfig, executor: Executor 
         used_executor=executor is not None,
         metrics=metrics,
     )
+
+
+def _next_round(config: CompactionConfig, done: Sequence[Cleaned]) -> CompactionJobPlan | None:
+    """Plan another round of the logs whose map was full; None if there is none, or none of them is dirty enough.
+
+    A broker's cleaner also takes such a log again at once.
+    """
+    logs = tuple(log.plan.row.log for log in done if log.needs_another_round)
+    if not logs:
+        return None
+    again = plan(replace(config, logs=logs))
+    return again if again.logs else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +123,18 @@ class Cleaned:
     findings: tuple[PlacedFinding, ...] = ()
     was_spread: bool = False
     """Whether many tasks cleaned it."""
+    map_was_full: bool = False
+    """As in `CleaningResult`."""
 
     @property
     def moves(self) -> bool:
         """Whether there is anything to commit."""
         return bool(self.replaced) or self.first_dirty_offset not in (None, self.plan.cleaned_version)
+
+    @property
+    def needs_another_round(self) -> bool:
+        """Whether the map was full, and another round would begin later. Damage can keep it from that."""
+        return self.map_was_full and (self.first_dirty_offset or 0) > self.plan.first_dirty
 
     @property
     def retired(self) -> list[Segment]:
@@ -160,7 +191,7 @@ def _cleaned(log: CompactionLogPlan, result: CleaningResult) -> Cleaned:
         findings.append(_finding("compaction-refused", log, message, damage))
     if result.refusal is not None or result.unproven is not None:
         return Cleaned(log, findings=tuple(findings))
-    return Cleaned(log, result.replaced, result.first_dirty_offset, tuple(findings))
+    return Cleaned(log, result.replaced, result.first_dirty_offset, tuple(findings), map_was_full=result.map_was_full)
 
 
 def _finding(rule: str, log: CompactionLogPlan, message: str, damage: DamagedPlace | None = None) -> PlacedFinding:

@@ -6,7 +6,7 @@ with the end of what is published as its upper bound, and cleans group by group.
 
 Memory: the map of newest offsets, 51 bytes for each distinct key of the dirty part, limited by
 `log.cleaner.dedupe.buffer.size`; then the proof's (`cleaning_proof`). Files are memory-mapped and written as a stream.
-A log that needs more is cleaned by many tasks (`spread_cleaning`).
+A larger log is cleaned by many tasks (`spread_cleaning`).
 """
 
 from __future__ import annotations
@@ -103,6 +103,8 @@ class CleaningResult:
     replaced: tuple[Replacement, ...] = ()
     first_dirty_offset: int | None = None
     """How far the log is clean now."""
+    map_was_full: bool = False
+    """Whether a map of a given size ended the round before its upper bound: the rest needs another round."""
 
 
 class Unproven(Exception):
@@ -202,6 +204,7 @@ def _clean(task: CleaningTask) -> CleaningResult:
             damage=damage_of(plan, sources),
             replaced=tuple(replaced),
             first_dirty_offset=plan.next_first_dirty(end),
+            map_was_full=end < plan.round.upper_bound_offset,
         )
 
 

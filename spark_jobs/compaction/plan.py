@@ -51,11 +51,8 @@ class CompactionLogPlan:
 
     @property
     def is_spread(self) -> bool:
-        """Whether many tasks clean it. Not where a map of a given size ends the round: only one task can count
-        entries.
-        """
-        stated = self.policy.log_cleaner_dedupe_buffer_size
-        return stated is None and self.bytes > self.policy.compaction_spread_bytes
+        """Whether many tasks clean it."""
+        return self.bytes > self.policy.compaction_spread_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,8 +160,8 @@ FAULTS = (
     Fault(
         "an aborted record replaces an older one in a spread cleaning",
         "spark_jobs/compaction/spread/spread_steps.py",
-        "np.where(some.is_aborted, ~some.hashed.offsets, some.hashed.offsets)",
-        "some.hashed.offsets",
+        "np.where(some.is_aborted, ~hashed.offsets, hashed.offsets)",
+        "hashed.offsets",
         JOBS,
     ),
     Fault(
@@ -198,6 +198,27 @@ FAULTS = (
         "wrong = (newest != left) & ~((left < 0) & (newest & 1 == 1))",
         "wrong = (newest != left) & ~(newest & 1 == 1)",
         JOBS,
+    ),
+    Fault(
+        "many tasks clean beyond the end of a full map",
+        "spark_jobs/compaction/spread/spread_steps.py",
+        "    if plan.round.max_keys is None:\n",
+        "    if plan.round.max_keys != 0:\n",
+        JOBS,
+    ),
+    Fault(
+        "a record beyond the end of a full map goes for want of a bit",
+        "logcore/columns/cleaning/newest_bits.py",
+        "            made.bits[place >> 3] |= 0xFF << (place & 7) & 0xFF\n",
+        "",
+        JOBS,
+    ),
+    Fault(
+        "a full map ends the cleaning of a log, not its round",
+        "spark_jobs/compaction/job.py",
+        "    return again if again.logs else None\n",
+        "    return None\n",
+        ("tests/jobs/test_rounds_of_a_full_map.py", "-k", "messages"),
     ),
     Fault(
         "compaction goes beyond what is published",

@@ -19,7 +19,7 @@ of the map, the offset after the map, and the state of transactions before the p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -124,7 +124,7 @@ class CompiledCleaner(SegmentCleaner["_Output"]):
         self._mapped = set()
         self._is_plain, self._last_mapped = round.frozen_from is None, -1
 
-    def build_map(self, segments: Sequence[SourceSegment], round: CleaningRound, /) -> int:
+    def build_map(self, segments: Iterable[SourceSegment], round: CleaningRound, /) -> int:
         """See `Cleaner`."""
         self._begin(round, OffsetMap(round.max_keys))
         end_offset = self._fill_map(segments, round)

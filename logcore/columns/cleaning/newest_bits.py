@@ -35,13 +35,14 @@ class NewestBits:
         return (max(end - first, 0) + 7) // 8
 
     @classmethod
-    def of_offsets(cls, first: int, end: int, found: Iterable[Offsets]) -> NewestBits:
+    def of_offsets(cls, first: int, end: int, found: Iterable[Offsets], *, stays_from: int | None = None) -> NewestBits:
         """Make the bits from the offsets themselves.
 
         Args:
             first: The first offset with a bit.
             end: The offset after the last one with a bit.
             found: Rising offsets from `first` up to, not including, `end`; each array has its own.
+            stays_from: From this offset on all bits are set: the map ended before it.
         """
         made = cls.__new__(cls)
         made.first, made.end = first, end
@@ -53,6 +54,10 @@ class NewestBits:
                 starts = np.flatnonzero(np.diff(at, prepend=-1))
                 masks = np.left_shift(1, places & 7).astype(np.uint8)
                 made.bits[at[starts]] |= np.bitwise_or.reduceat(masks, starts)
+        if stays_from is not None and stays_from < end:
+            place = max(stays_from - first, 0)
+            made.bits[place >> 3] |= 0xFF << (place & 7) & 0xFF
+            made.bits[(place >> 3) + 1 :] = 0xFF
         return made
 
     @classmethod

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, CleanedTransactionState
@@ -31,7 +31,7 @@ from logcore.segments.side_files.transaction_index import AbortedTransaction
 class Cleaner(Protocol):
     """Cleans segments."""
 
-    def build_map(self, segments: Sequence[SourceSegment], round: CleaningRound, /) -> int:
+    def build_map(self, segments: Iterable[SourceSegment], round: CleaningRound, /) -> int:
         """Build the map from the dirty part.
 
         Args:
@@ -39,7 +39,8 @@ class Cleaner(Protocol):
             round: The round.
 
         Returns:
-            The offset after the last record in the map: the next first dirty offset.
+            The offset after the last record in the map: the next first dirty offset. With a map of a given size
+            (`CleaningRound.max_keys`) it may be before the end of the round.
         """
         ...
 
@@ -132,7 +133,7 @@ class SegmentCleaner(ABC, Generic[Output]):
     def _clean_segment(self, segment: SourceSegment, output: Output, round: CleaningRound) -> None:
         """Write what stays of a segment."""
 
-    def _fill_map(self, segments: Sequence[SourceSegment], round: CleaningRound) -> int:
+    def _fill_map(self, segments: Iterable[SourceSegment], round: CleaningRound) -> int:
         """Add segments to the empty map. Returns the offset after the last record in it."""
         transactions = CleanedTransactions()
         for segment in segments:
@@ -140,7 +141,7 @@ class SegmentCleaner(ABC, Generic[Output]):
             if self._put_segment(segment, transactions, round):
                 break
             self._newest.latest = segment.next_base_offset - 1
-        return self._newest.latest + 1
+        return max(self._newest.latest + 1, round.first_dirty_offset)
 
     def clean(self, group: Sequence[SourceSegment], sink: ByteSink, /) -> CleanedSegment:
         """See `Cleaner`.
@@ -216,7 +217,7 @@ class PlainCleaner(SegmentCleaner["_PlainOutput"]):
     def __init__(self, transactions: CleanedTransactionState | None = None, limits: Limits = DEFAULT_LIMITS) -> None:
         super().__init__(transactions, limits, NewestOffsets(None))
 
-    def build_map(self, segments: Sequence[SourceSegment], round: CleaningRound, /) -> int:
+    def build_map(self, segments: Iterable[SourceSegment], round: CleaningRound, /) -> int:
         """See `Cleaner`."""
         self._round = round
         self._newest = NewestOffsets(round.max_keys)

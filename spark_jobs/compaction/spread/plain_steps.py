@@ -107,20 +107,20 @@ def write_rows(run: SpreadRun, piece: SourcePiece) -> NotPlain | None:
             opened_piece(run.lake, piece) as source,
             range_writer(run.lake, run.hashed_rows(piece.base_offset), known.bits, run.rows) as file,
         ):
-            for some in _rows(source, run.hash_key):
+            for some in _rows(source, run.hash_key, known.end_offset):
                 file.add(some)
     except NotDescribed:
         return NotPlain()
     return None
 
 
-def _rows(segment: SourceSegment, hash_key: HashKey) -> Iterator[Hashed]:
+def _rows(segment: SourceSegment, hash_key: HashKey, end_offset: int) -> Iterator[Hashed]:
     last = -1
     for chunk in KeyedBatches(hash_key).of(segment):
         if isinstance(chunk, SingleBatch) or int(chunk.table[0, batch_row.BASE_OFFSET]) <= last:
             raise NotDescribed
         last = int(chunk.table[-1, batch_row.LAST_OFFSET])
-        chosen = chunk.flags & NO_KEY == 0
+        chosen = (chunk.flags & NO_KEY == 0) & (chunk.offsets < end_offset)
         # The next chunk overwrites this one's memory: selecting rows makes a copy.
         yield Hashed(chunk.high[chosen], chunk.low[chosen], chunk.offsets[chosen])
 
@@ -208,7 +208,8 @@ def _borders(content: memoryview, bases: Sequence[int]) -> tuple[int, ...]:
 
 def _bits_of(run: SpreadRun, task: GroupTask, known: SpreadRound) -> NewestBits:
     segments = task.group.segments
-    return NewestBits.of_offsets(segments[0].base_offset, segments[-1].next_base_offset, _offsets_of(run, task, known))
+    first, end = segments[0].base_offset, segments[-1].next_base_offset
+    return NewestBits.of_offsets(first, end, _offsets_of(run, task, known), stays_from=known.end_offset)
 
 
 def _offsets_of(run: SpreadRun, task: GroupTask, known: SpreadRound) -> Iterator[npt.NDArray[np.int64]]:

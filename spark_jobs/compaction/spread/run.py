@@ -146,6 +146,8 @@ class SpreadPlan:
     keys: tuple[KeysTask, ...]
     groups: tuple[GroupTask, ...]
     first_dirty_offset: int
+    map_was_full: bool
+    """As in `CleaningResult`."""
     damage: tuple[DamagedPlace, ...]
     pieces: tuple[tuple[SourcePiece, ...], ...]
     """Of each group."""

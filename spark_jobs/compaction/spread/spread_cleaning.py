@@ -8,6 +8,9 @@ and cores.
     groups    a task a group         new files, read again and proven as far as possible within a group
     proof     a task a range of hashes   the newest record of every key remains, checked with another hash key
 
+With `log.cleaner.dedupe.buffer.size` the task that plans also fills a map of that size, to find where the round ends.
+Batches from there on stay as they are.
+
 A plain log takes other steps after the plan, with the same result (`spread.plain_steps`).
 
 Results depend on no hash and on no order: files are named by their contents. A task that runs again, or twice at once,
@@ -15,7 +18,8 @@ writes the same again. Intermediate results are in a folder of the run in the ar
 next run removes what a killed run left there.
 
 Memory of a task: some 20 MiB of buffers, and
-    plan      an index entry for each `index.interval.bytes` of the log; its time grows with the number of batches
+    plan      an index entry for each `index.interval.bytes` of the log, and a map of a given size with at most 51 bytes
+              a key; its time grows with the number of batches
     keys      `MAP_ROWS` rows of 120 bytes; more rows make more sorted runs
     newest    the same; a range of hashes with more rows is read in parts
     groups    the map of keys whose records the group loses, at most 51 bytes per key of `segment.bytes`
@@ -95,6 +99,7 @@ def _clean(executor: Executor, run: SpreadRun, task: CleaningTask) -> CleaningRe
         damage=plan.damage,
         replaced=tuple(each for each in replaced if each is not None),
         first_dirty_offset=plan.first_dirty_offset,
+        map_was_full=plan.map_was_full,
     )
 
 

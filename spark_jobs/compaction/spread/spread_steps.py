@@ -7,8 +7,8 @@ range or group; data of the round that all tasks need is in the file `round.json
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import replace
 
 import numpy as np
@@ -24,7 +24,7 @@ from logcore.logs.compaction.selection import Refusal
 from logcore.records.control import ControlType
 from spark_jobs.compaction import key_hashes
 from spark_jobs.compaction.aborted_offsets import Aborted
-from spark_jobs.compaction.keyed_rows import keyed_rows
+from spark_jobs.compaction.keyed_rows import KeyedRows, keyed_rows
 from spark_jobs.compaction.log_cleaning import (
     CleaningResult,
     CleaningTask,
@@ -76,9 +76,10 @@ def plan_round(run: SpreadRun, task: CleaningTask, every: Sequence[SegmentFacts]
         plan = planned(task, directory, lambda _, base, __, ___: read_facts(task.lake, facts[base]))
         if isinstance(plan, Refusal):
             return CleaningResult(refusal=plan)
-        end = plan.round.upper_bound_offset
+        end = _end_of_map(task, plan, slices)
         groups, of_map = plan.groups(end), _states_of_map(task, plan, facts)
-        bits = key_hashes.bits_for(sum(facts[segment.base_offset].records for segment in plan.segments), run.rows)
+        cleaned = [segment for group in groups for segment in group.segments]
+        bits = key_hashes.bits_for(sum(facts[segment.base_offset].records for segment in cleaned), run.rows)
         bases = [[segment.base_offset for segment in group.segments] for group in groups]
         pieces = tuple(tuple(_pieces(group, slices, facts)) for group in groups)
         first_of_pieces = [[piece.base_offset for piece in of_group] for of_group in pieces]
@@ -89,7 +90,7 @@ def plan_round(run: SpreadRun, task: CleaningTask, every: Sequence[SegmentFacts]
             ranges=1 << bits,
             keys=tuple(
                 KeysTask(slices[each.base_offset], replace(each, held=b""), of_map.get(each.base_offset))
-                for each in plan.segments
+                for each in cleaned
             ),
             groups=tuple(
                 GroupTask(
@@ -101,10 +102,25 @@ def plan_round(run: SpreadRun, task: CleaningTask, every: Sequence[SegmentFacts]
                 for number, (group, state) in enumerate(zip(groups, _states(task, plan, groups, facts), strict=True))
             ),
             first_dirty_offset=plan.next_first_dirty(end),
+            map_was_full=end < plan.round.upper_bound_offset,
             damage=damage_of(plan, SourceFiles(task.segments)),
             pieces=pieces,
             is_plain=is_plain,
         )
+
+
+def _end_of_map(task: CleaningTask, plan: CompactionPlan, slices: Mapping[int, LogSegment]) -> int:
+    """Where the round ends: a map of a given size may be full before the round's upper bound."""
+    if plan.round.max_keys is None:
+        return plan.round.upper_bound_offset
+
+    def opened() -> Generator[SourceSegment, None, None]:
+        for each in plan.dirty_segments:
+            with opened_source(task.lake, slices[each.base_offset], each) as source:
+                yield source
+
+    with closing(opened()) as sources:
+        return CompiledCleaner().build_map(sources, plan.round)
 
 
 def _pieces(
@@ -120,10 +136,11 @@ def _pieces(
 
 def _is_plain(plan: CompactionPlan, groups: Sequence[PlannedGroup], facts: Mapping[int, SegmentFacts]) -> bool:
     """Whether no transaction and no damage is in the round, and the offsets of each group fit into bits."""
+    segments = [segment for group in groups for segment in group.segments]
     return (
         plan.round.frozen_from is None
         and plan.round.upper_bound_offset <= MOST_OFFSETS
-        and not any(each.unreadable or facts[each.base_offset].has_transactions for each in plan.segments)
+        and not any(each.unreadable or facts[each.base_offset].has_transactions for each in segments)
         and all(
             group.refusal is None
             and NewestBits.bytes_for(group.segments[0].base_offset, group.segments[-1].next_base_offset) <= MOST_BYTES
@@ -195,13 +212,19 @@ def write_keys(run: SpreadRun, task: KeysTask) -> None:
     """Write hashes of the keys of one segment."""
     known = read_round(run)
     with opened_source(run.lake, task.segment, task.source) as source:
-        # An aborted record is never the newest, but after damage it remains until a newer record replaces it.
-        rows = (
-            replace(some.hashed, offsets=np.where(some.is_aborted, ~some.hashed.offsets, some.hashed.offsets))
-            for some in keyed_rows(source, run.hash_key, task.state)
-        )
+        rows = (_in_map(some, known.end_offset) for some in keyed_rows(source, run.hash_key, task.state))
         path, first_dirty = run.keys(source.base_offset), known.round.first_dirty_offset
         key_hashes.write_hashes(run.lake, path, rows, first_dirty, known.bits, run.rows, keeps_oldest=True)
+
+
+def _in_map(some: KeyedRows, end_offset: int) -> key_hashes.Hashed:
+    """The rows below the end of the map. An aborted record is never the newest, but after damage it remains until a
+    newer record replaces it.
+    """
+    hashed = some.hashed
+    offsets = np.where(some.is_aborted, ~hashed.offsets, hashed.offsets)
+    inside = hashed.offsets < end_offset
+    return key_hashes.Hashed(hashed.high[inside], hashed.low[inside], offsets[inside])
 
 
 @faults

@@ -258,18 +258,26 @@ def mark_ledgers(lake: str, run_id: str, logs: Sequence[str]) -> None:
 
 
 def changes(finished: Iterable[Removal]) -> tuple[LogChange, ...]:
-    """Return what removals did to each log, for a report."""
+    """Return what removals did to each log, for a report. Segments that a removal wrote and a later one removed do not
+    count.
+    """
     by_log: dict[str, list[Removal]] = {}
     for removal in finished:
         by_log.setdefault(removal.segment.log, []).append(removal)
     changed = []
     for log, found in sorted(by_log.items()):
+        written = {r.replacement.segment_id for r in found if r.replacement}
+        gone = {r.segment.segment_id for r in found}
+        before = [r for r in found if r.segment.segment_id not in written]
+        left = {r.replacement.segment_id: r.replacement.size for r in found if r.replacement}
         metrics: dict[str, Scalar] = {
-            "segments": len(found),
-            "bytes_before": sum(r.segment.size for r in found),
-            "bytes_after": sum({r.replacement.segment_id: r.replacement.size for r in found if r.replacement}.values()),
-            "records_before": sum(r.records_before for r in found),
-            "records_after": sum(r.records_after for r in found),
+            "segments": len(before),
+            "bytes_before": sum(r.segment.size for r in before),
+            "bytes_after": sum(size for identity, size in left.items() if identity not in gone),
+            "records_before": sum(r.records_before for r in before),
+            "records_after": sum(
+                r.records_after for r in found if r.replacement is None or r.replacement.segment_id not in gone
+            ),
             "up_to_offset": max(r.segment.next_offset for r in found),
         }
         changed.append(LogChange(log, found[0].segment.topic, found[0].segment.partition, metrics))

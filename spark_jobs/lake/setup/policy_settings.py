@@ -131,9 +131,9 @@ SETTINGS: Mapping[str, Setting] = {
         Setting(
             "log.cleaner.dedupe.buffer.size",
             "log_cleaner_dedupe_buffer_size",
-            WholeNumber(24, units=SIZES),
-            "Size in bytes of Kafka's offset map. A round of cleaning ends when the map is full. Not set: the map is "
-            "unlimited.",
+            WholeNumber(48, units=SIZES),
+            "Size in bytes of Kafka's offset map. A round of cleaning ends when the map is full, and "
+            "the next round begins there. Not set: the map is unlimited.",
         ),
         Setting(
             "compaction.spread.bytes",

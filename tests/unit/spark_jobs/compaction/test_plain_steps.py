@@ -41,12 +41,19 @@ def a_log(seed: int, *, step: int = 1) -> Log:
     return log | {offset: row(offset, b"key-1")}
 
 
-def task_of(lake: Path, log: Log, first_dirty: int | None = None, segment_bytes: int = 700) -> CleaningTask:
+def task_of(
+    lake: Path, log: Log, first_dirty: int | None = None, segment_bytes: int = 700, map_bytes: int | None = None
+) -> CleaningTask:
     end = max(log) + 1
     return CleaningTask(
         lake=str(lake),
         segments=archived(lake, log, {}),
-        config=TopicConfig(cleanup_policy=("compact",), segment_bytes=segment_bytes, index_interval_bytes=1),
+        config=TopicConfig(
+            cleanup_policy=("compact",),
+            segment_bytes=segment_bytes,
+            index_interval_bytes=1,
+            log_cleaner_dedupe_buffer_size=map_bytes,
+        ),
         line=BrokerLine("4.4"),
         as_of_ms=NOW,
         limit_offset=end,
@@ -106,6 +113,31 @@ def test_bits_leave_the_files_of_the_plain_cleaner(tmp_path, monkeypatch, only_p
         assert [each.counts for each in done.replaced] == [each.counts for each in expected.replaced]
 
 
+@pytest.mark.parametrize("rows", [4_000_000, 7])
+@pytest.mark.parametrize("first_dirty", [None, 40, 83])
+def test_a_full_map_ends_the_round_of_many_tasks_where_it_ends_that_of_the_plain_cleaner(
+    tmp_path, monkeypatch, only_plain, rows, first_dirty
+):
+    monkeypatch.setattr(spread_cleaning, "MAP_ROWS", rows)
+    ends = set()
+    for seed in range(3):
+        log = a_log(seed)
+        for keys in (1, 4, 11, 25, 30):
+            name = f"{seed}-{keys}"
+            map_bytes = -(-10 * keys // 9) * 24
+            task = task_of(tmp_path / f"spread-{name}", log, first_dirty, map_bytes=map_bytes)
+            done = spread_cleaning.clean_spread(InProcessExecutor(), task)
+            with monkeypatch.context() as patch:
+                patch.setenv("LOGLAKE_ENGINE", "reference")
+                expected = clean_log(task_of(tmp_path / f"plain-{name}", log, first_dirty, map_bytes=map_bytes))
+            assert files_of(tmp_path / f"spread-{name}", done) == files_of(tmp_path / f"plain-{name}", expected)
+            assert done.first_dirty_offset == expected.first_dirty_offset
+            assert done.map_was_full == expected.map_was_full == (done.first_dirty_offset < max(log))
+            assert [each.counts for each in done.replaced] == [each.counts for each in expected.replaced]
+            ends.add(done.first_dirty_offset)
+    assert len(ends) > 6
+
+
 def test_a_log_with_an_old_format_is_cleaned_by_maps_after_all(tmp_path, by_maps):
     log = a_log(1)
     middle = sorted(log)[5]
@@ -130,8 +162,8 @@ def test_a_newest_record_without_its_bit_is_found_by_the_proof(tmp_path, monkeyp
     log = {0: row(0, b"a") + row(1, b"b") + row(2, b"c"), 3: row(3, b"a"), 4: row(4, b"z")}
     real = NewestBits.of_offsets
 
-    def forgetful(first, end, found):
-        return real(first, end, [offsets[offsets != 1] for offsets in found])
+    def forgetful(first, end, found, **more):
+        return real(first, end, [offsets[offsets != 1] for offsets in found], **more)
 
     monkeypatch.setattr(NewestBits, "of_offsets", forgetful)
     done = spread_cleaning.clean_spread(InProcessExecutor(), task_of(tmp_path, log))

@@ -13,6 +13,8 @@ import pytest
 
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.topic_config import TopicConfig
+from logcore.records.record import read_records
+from logcore.segments.scanning.scan import ScannedBatch, scan
 from spark_jobs.compaction.aborted_offsets import Aborted
 from spark_jobs.compaction.log_cleaning import CleaningResult, CleaningTask, clean_log
 from spark_jobs.compaction.spread import spread_cleaning, spread_steps
@@ -92,12 +94,23 @@ def archived(lake: Path, log: Log, transaction_indexes: dict[int, bytes]) -> tup
 def result_of(request, tmp_path, monkeypatch) -> Callable[..., CleaningResult]:
     """Cleans a log."""
 
-    def clean(log: Log, *, first_dirty: int | None = None, indexes: dict[int, bytes] | None = None) -> CleaningResult:
+    def clean(
+        log: Log,
+        *,
+        first_dirty: int | None = None,
+        indexes: dict[int, bytes] | None = None,
+        map_bytes: int | None = None,
+    ) -> CleaningResult:
         end = max(log) + 1
         task = CleaningTask(
             lake=str(tmp_path),
             segments=archived(tmp_path, log, indexes or {}),
-            config=TopicConfig(cleanup_policy=("compact",), segment_bytes=1, index_interval_bytes=1),
+            config=TopicConfig(
+                cleanup_policy=("compact",),
+                segment_bytes=1,
+                index_interval_bytes=1,
+                log_cleaner_dedupe_buffer_size=map_bytes,
+            ),
             line=BrokerLine("4.4"),
             as_of_ms=NOW,
             limit_offset=end,
@@ -125,6 +138,22 @@ def changed(result_of, tmp_path) -> Callable[..., Log]:
         return {segment.base_offset: (tmp_path / segment.path).read_bytes() for segment in new}
 
     return clean
+
+
+def left_of(done: CleaningResult, lake: Path) -> dict[int, list[int]]:
+    """Offsets of the records in each new segment."""
+    left: dict[int, list[int]] = {}
+    for segment in (each.segment for each in done.replaced):
+        content = (lake / segment.path).read_bytes()
+        batches = [
+            each
+            for each in scan(content, base_offset=segment.base_offset, sealed=True)
+            if isinstance(each, ScannedBatch)
+        ]
+        left[segment.base_offset] = [
+            record.offset for each in batches for record in read_records(content, each.position, each.header)
+        ]
+    return left
 
 
 def test_behind_damage_an_aborted_record_leaves_for_a_newer_one_of_its_key(changed):
@@ -155,6 +184,33 @@ def test_the_map_begins_inside_of_a_segment_and_does_not_see_the_marker_in_front
     else:
         log = {0: b"".join([*first, *rest]), 8: row(8, b"z")}
     assert changed(log, first_dirty=4) == {0: b"".join(first[1:] + (rest if ends_at == 8 else []))}
+
+
+def test_aborted_records_take_no_room_in_a_map_of_two_keys(result_of, tmp_path, monkeypatch):
+    """The map is full at offset 4. The record at 6 is refused, although its key is in the map."""
+    for module in ("log_cleaning", "spread.spread_steps"):
+        monkeypatch.setattr(f"spark_jobs.compaction.{module}.aborted_of", lambda lake, log: Aborted.of([(0, 2)]))
+    log = {
+        0: data(0, b"x") + data(1, b"y") + marker(2, handmade.ABORT),
+        3: row(3, b"a") + row(4, b"b"),
+        5: row(5, None) + row(6, b"a") + row(7, b"c"),
+        8: row(8, b"z"),
+    }
+    done = result_of(log, map_bytes=24 * 3)
+    assert (done.refusal, done.unproven, done.map_was_full, done.first_dirty_offset) == (None, None, True, 6)
+    assert left_of(done, tmp_path) == {0: [2], 5: [6, 7]}
+
+
+def test_messages_of_an_old_format_fill_a_map_too(result_of, tmp_path):
+    """The map is full at offset 2, and ends there."""
+
+    def old(offset: int, key: bytes) -> bytes:
+        return handmade.message(offset, key, b"old", magic=1, timestamp=BEFORE)
+
+    log = {0: old(0, b"a") + old(1, b"a"), 2: old(2, b"b") + old(3, b"b") + old(4, b"a"), 5: row(5, b"z")}
+    done = result_of(log, map_bytes=24 * 3)
+    assert (done.refusal, done.unproven, done.map_was_full, done.first_dirty_offset) == (None, None, True, 3)
+    assert left_of(done, tmp_path) == {0: [1], 2: [2, 3, 4]}
 
 
 def test_an_aborted_record_in_a_segment_that_stays_as_it_is_refuses_the_round(result_of, monkeypatch):
