@@ -1,6 +1,7 @@
 """``make bench``: how fast we are, against others and against the machine.
 
-    python -m tests.bench                       everything, onto docs/benchmarks.md
+    python -m tests.bench                       everything, onto the three pages of docs
+    python -m tests.bench --page run            the cases of one page, onto that page (reading, run, maintenance)
     python -m tests.bench --only small-lz4-16k  one case, onto the screen; may be repeated; globs are understood
     python -m tests.bench --quick               small segments and few rounds: whether it works, not how fast
 
@@ -39,11 +40,10 @@ from tests.bench import (
 )
 from tests.bench.corpora import home
 from tests.bench.page import page
+from tests.bench.pages import DOCS, PageName, renew
 from tests.bench.results import Line, Verdict
 from tests.bench.totals import Differ
 from tests.kafka.distribution import Unavailable
-
-PAGE = Path("docs/benchmarks.md")
 
 
 def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line]]]:
@@ -82,9 +82,8 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
         found[cleaned.name] = partial(cleaning.lines, cleaned, arguments.publish_mib, 1 if quick else 7)
     for filled in offset_maps.CASES:
         found[filled.name] = partial(offset_maps.lines, filled, quick=quick)
-    for codec in recovering.CODECS:
-        name = recovering.NAME.format(codec)
-        found[name] = partial(recovering.lines, codec, arguments.publish_mib, 1 if quick else 7)
+    for recovered in recovering.CASES:
+        found[recovered.name] = partial(recovering.lines, recovered, arguments.publish_mib, 1 if quick else 7)
     found[scaling.COMPACTION] = partial(scaling.compaction_lines, arguments.publish_mib, 1 if quick else 3)
     found[scaling.RECOVERY] = partial(scaling.recovery_lines, arguments.publish_mib, 1 if quick else 5)
     return found
@@ -94,9 +93,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench")
     parser.add_argument("--quick", action="store_true", help="small segments and few rounds")
     parser.add_argument("--only", action="append", metavar="CASE", help="these cases (globs); repeatable")
+    parser.add_argument("--page", type=PageName, choices=list(PageName), help="the cases of a page, and onto it")
     parser.add_argument("--mib", type=int, help="size of the segments, uncompressed (default 200)")
     parser.add_argument("--rounds", type=int, help="rounds of the decoding cases (default 11)")
-    parser.add_argument("-o", "--output", type=Path, help=f"the page (default: {PAGE} of a full run)")
+    parser.add_argument("-o", "--output", type=Path, help="write the figures onto this page")
     parser.add_argument("--list", action="store_true", help="names of the cases")
     arguments = parser.parse_args()
     arguments.command_mib = arguments.mib or (16 if arguments.quick else 250)
@@ -112,12 +112,35 @@ def main() -> int:
     chosen = {
         name: run
         for name, run in every.items()
-        if arguments.only is None or any(fnmatchcase(name, pattern) for pattern in arguments.only)
+        if (arguments.only is None or any(fnmatchcase(name, pattern) for pattern in arguments.only))
+        and (arguments.page is None or arguments.page.has(name))
     }
     if not chosen:
         parser.error(f"no such case; there are: {', '.join(every)}")
-    load = os.getloadavg()[0]
     home().mkdir(parents=True, exist_ok=True)
+    missed = False
+    for output, of_page in _pages(arguments, chosen):
+        load = os.getloadavg()[0]
+        lines, failures = _measured(of_page)
+        missed |= bool(failures) or any(line.verdict is Verdict.MISSED for line in lines)
+        if output is not None:
+            _write(output, lines, failures, arguments, load)
+    return 1 if missed else 0
+
+
+def _pages(
+    arguments: argparse.Namespace, chosen: dict[str, Callable[[], Iterator[Line]]]
+) -> Iterator[tuple[Path | None, dict[str, Callable[[], Iterator[Line]]]]]:
+    """The cases to measure, and the page to write them onto, if any. A full run writes every page."""
+    if arguments.output is not None or arguments.quick or (arguments.only is not None and arguments.page is None):
+        yield arguments.output, chosen
+        return
+    for page_name in [arguments.page] if arguments.page is not None else PageName:
+        yield DOCS / page_name.file, {name: run for name, run in chosen.items() if page_name.has(name)}
+
+
+def _measured(chosen: dict[str, Callable[[], Iterator[Line]]]) -> tuple[list[Line], dict[str, str]]:
+    """The lines of cases, and why others have none."""
     lines: list[Line] = []
     failures: dict[str, str] = {}
     for name, run in chosen.items():
@@ -130,31 +153,34 @@ def main() -> int:
             # The page is read elsewhere: of an error nobody foresaw it tells the kind, and no path.
             failures[name] = str(error) if isinstance(error, Differ | Unavailable) else type(error).__name__
             sys.stderr.write(f"{name} is void:\n{traceback.format_exc(limit=-3, chain=False)}")
-    output = arguments.output
-    if output is None and not arguments.quick and arguments.only is None:
-        output = PAGE
-    if output is not None:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(
-            page(
-                lines,
-                failures,
-                mib=arguments.mib,
-                command_mib=arguments.command_mib,
-                rounds=arguments.rounds,
-                command_rounds=arguments.command_rounds,
-                publish_mib=arguments.publish_mib,
-                publish_rounds=arguments.publish_rounds,
-                java_warm_ups=decoding.JAVA_WARM_UPS,
-                load=load,
-                command="make bench"
-                if arguments.only is None
-                else shlex.join(["python", "-m", "tests.bench", *sys.argv[1:]]),
-            ),
-            encoding="utf-8",
-        )
-        sys.stdout.write(f"written to {output}\n")
-    return 1 if failures or any(line.verdict is Verdict.MISSED for line in lines) else 0
+    return lines, failures
+
+
+def _write(
+    output: Path, lines: list[Line], failures: dict[str, str], arguments: argparse.Namespace, load: float
+) -> None:
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(
+        page(
+            lines,
+            failures,
+            mib=arguments.mib,
+            command_mib=arguments.command_mib,
+            rounds=arguments.rounds,
+            command_rounds=arguments.command_rounds,
+            publish_mib=arguments.publish_mib,
+            publish_rounds=arguments.publish_rounds,
+            java_warm_ups=decoding.JAVA_WARM_UPS,
+            load=load,
+            command="make bench"
+            if arguments.only is None and arguments.page is None
+            else shlex.join(["python", "-m", "tests.bench", *sys.argv[1:]]),
+        ),
+        encoding="utf-8",
+    )
+    sys.stdout.write(f"written to {output}\n")
+    if output in [DOCS / each.file for each in PageName]:
+        sys.stdout.write(f"headline figures renewed in {renew()}\n")
 
 
 if __name__ == "__main__":

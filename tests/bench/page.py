@@ -142,6 +142,13 @@ _EXPLAINED: tuple[tuple[tuple[str, ...], str], ...] = (
 """,
     ),
     (
+        ("recover-none", "recover-lz4"),
+        """\
+- **recover-…-memory, -disk.** The same files, in a file system in memory (tmpfs) and on the disk. Kafka writes the
+  indexes into them.
+""",
+    ),
+    (
         ("compact-scaling", "recover-scaling"),
         """\
 - **…-scaling.** A log eight times as large, against our own speed on the small one. The number of remaining records is
@@ -152,7 +159,8 @@ _EXPLAINED: tuple[tuple[tuple[str, ...], str], ...] = (
         ("offset-map",),
         """\
 - **offset-map-….** As many different keys of 16 bytes as `SkimpyOffsetMap` takes at its load of 0.9, hashing included.
-  The memory of both maps is allocated before the timing. Other rows include our allocation, at once or step by step.
+  Kafka's map is allocated before the timing. Ours grows from nothing during it, as in cleaning. Other rows have ours
+  allocated at the start of the timing, or before it.
 """,
     ),
     (

@@ -52,7 +52,7 @@ def recovery_lines(mib: int, rounds: int) -> Iterator[Line]:
     with ExitStack() as stack:
 
         def work(log: DirtyLog) -> Work:
-            segments = mapped(log)
+            segments = mapped(log.path)
             for base_offset, found in recovered(segments).items():
                 if found.valid_bytes != len(segments[base_offset]) or found.stopped_by is not None:
                     raise Differ(f"{log.path.parent.name}: the segment at {base_offset} does not come out whole")
