@@ -2,7 +2,7 @@
 
 As many different keys of 16 bytes are put into both as theirs takes at its load of 0.9. Hashing counts on both sides.
 A broker's cleaner allocates its map once, so theirs has its memory already. Cleaning fills ours from nothing, and it
-grows while the clock runs: that is the figure that counts. Told beside it is ours with its memory allocated, before the
+grows while the clock runs: that is the figure that counts. Other rows have ours with its memory allocated, before the
 clock runs or at its start.
 """
 

@@ -207,7 +207,7 @@ FAULTS = (
         JOBS,
     ),
     Fault(
-        "a record beyond the end of a full map goes for want of a bit",
+        "a record beyond the end of a full map has no bit and is removed",
         "logcore/columns/cleaning/newest_bits.py",
         "            made.bits[place >> 3] |= 0xFF << (place & 7) & 0xFF\n",
         "",
