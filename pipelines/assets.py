@@ -31,7 +31,8 @@ from pipelines.run import chains, check_definitions
 from pipelines.run.chains import Link
 from pipelines.run.check_definitions import CheckDefinition
 from pipelines.run.listener import RunListener
-from pipelines.run.steps import Run, StepResult, Work
+from pipelines.run.step_result import StepResult
+from pipelines.run.steps import Run, Work
 from spark_jobs import launch
 from spark_jobs.contracts import LogChange
 from spark_jobs.lake.errors import JobError, LeaseHeld, UsageError

@@ -9,7 +9,8 @@ from logcore.errors import LogError
 from logcore.exit_codes import ExitCode
 from pipelines.run.chains import Link
 from pipelines.run.listener import CollectingListener, RunFailure, RunListener, RunOutcome
-from pipelines.run.steps import Run, StepResult
+from pipelines.run.step_result import StepResult
+from pipelines.run.steps import Run
 from spark_jobs.lake.errors import JobError, UsageError
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, found
 from pipelines.run.check_definitions import CheckAnswer
+from pipelines.run.step_result import StepResult
 from spark_jobs.contracts import JobConfig, JobReport
 from spark_jobs.lake.view.open_findings import path_findings
-
-if TYPE_CHECKING:
-    from pipelines.run.steps import StepResult
 
 Announce = Callable[[JobConfig], None]
 

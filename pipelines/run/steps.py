@@ -7,15 +7,16 @@ Each step returns what its job changed; :mod:`pipelines.assets` makes Dagster's 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.read_options import OffsetRange
 from pipelines.metadata.values import JsonValue, Metadata, Observation, PathValue
 from pipelines.run import checks
-from pipelines.run.check_definitions import RECORDS, CheckAnswer
+from pipelines.run.check_definitions import RECORDS
 from pipelines.run.listener import REFUSED, RunListener
 from pipelines.run.settings import Launcher, RunSettings
+from pipelines.run.step_result import StepResult
 from spark_jobs.contracts import (
     CheckForeignRowsConfig,
     CompactionConfig,
@@ -24,7 +25,6 @@ from spark_jobs.contracts import (
     Intake,
     JobConfig,
     JobReport,
-    LogChange,
     OptimizeConfig,
     PublishConfig,
     RebuildIndexesConfig,
@@ -110,30 +110,6 @@ class Run:
         report = self.launcher.run(config)
         self.listener.job_reported(report)
         return report
-
-
-@dataclass(slots=True)
-class StepResult:
-    """What a step did."""
-
-    reports: list[JobReport] = field(default_factory=list)
-    answers: list[CheckAnswer] = field(default_factory=list)
-    observations: list[Observation] = field(default_factory=list)
-    """Observations to show although nothing changed."""
-    state: LakeState | None = None
-    """The lake after the step, if the step has read it."""
-
-    @property
-    def changes(self) -> dict[str, LogChange]:
-        """The change of each log, by log key: of all rounds of the last job that changed it."""
-        changes: dict[str, LogChange] = {}
-        jobs: dict[str, str] = {}
-        for report in self.reports:
-            for change in report.changed:
-                before = changes.get(change.log) if jobs.get(change.log) == report.job else None
-                changes[change.log] = change if before is None else joined(before, change)
-                jobs[change.log] = report.job
-        return changes
 
 
 Work = Callable[[Run], StepResult]
@@ -372,20 +348,6 @@ def optimize(run: Run) -> StepResult:
         "optimized_tables",
         lambda logs: OptimizeConfig(run.lake, run.run_id, run.as_of_ms, run.settings.apply, policies=policies),
     )
-
-
-ADDED_UP = frozenset({"segments", "bytes", "batches", "records", "quarantined_bytes", "files"})
-"""Figures of a log's change that rounds add up. Of the others the last round's counts."""
-
-
-def joined(before: LogChange, change: LogChange) -> LogChange:
-    """One change of two of the same log by one job, the later one last."""
-    metrics = dict(change.metrics)
-    for name in ADDED_UP & before.metrics.keys() & change.metrics.keys():
-        metrics[name] = int(before.metrics[name] or 0) + int(change.metrics[name] or 0)
-    if "start_offset" in before.metrics:
-        metrics["start_offset"] = before.metrics["start_offset"]
-    return replace(change, metrics=metrics)
 
 
 def _restricted(state: LakeState, logs: Sequence[str] | None) -> LakeState:

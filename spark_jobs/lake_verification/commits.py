@@ -15,29 +15,14 @@ from typing import Any
 
 from spark_jobs.lake.delta import delta_log
 from spark_jobs.lake.store import storage
-from spark_jobs.lake_verification.state import OpenedTable, StateTables, way_out
+from spark_jobs.lake_verification.state import OpenedTable, StateTables, TableLog, way_out
 from spark_jobs.lake_verification.verified_thing import (
     DataUnreadable,
-    LakeFinding,
     Thing,
     ThingResult,
     finding,
     readable,
 )
-
-
-@dataclass(slots=True)
-class TableLog:
-    """What the kept part of a table's log records."""
-
-    name: str
-    digests: dict[str, str] = field(default_factory=dict)
-    """Row digest by path, as the commit that added the file recorded it."""
-    contents: dict[str, str] = field(default_factory=dict)
-    """Digest of the bytes by path, from the same commit."""
-    ours: set[str] = field(default_factory=set)
-    """Files that a commit with a run id added."""
-    findings: list[LakeFinding] = field(default_factory=list)
 
 
 @dataclass(slots=True)

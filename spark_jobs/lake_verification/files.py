@@ -21,11 +21,11 @@ from spark_jobs.lake.delta import row_digest
 from spark_jobs.lake.delta.live_files import LiveFile, open_parquet
 from spark_jobs.lake.delta.tables import TABLES, table_uri
 from spark_jobs.lake.store import storage
-from spark_jobs.lake_verification.commits import TableLog, read_table_log
+from spark_jobs.lake_verification.commits import read_table_log
 from spark_jobs.lake_verification.comparison import SCHEMA, Archive, RowComparison, by_log
 from spark_jobs.lake_verification.footers import GroupStatistics
 from spark_jobs.lake_verification.runs import OffsetRuns
-from spark_jobs.lake_verification.state import RECORD_TABLES, StateTables, way_out
+from spark_jobs.lake_verification.state import RECORD_TABLES, StateTables, TableLog, way_out
 from spark_jobs.lake_verification.verified_thing import (
     DataUnreadable,
     LakeFinding,

@@ -28,7 +28,6 @@ from spark_jobs.lake_verification.verified_thing import DataUnreadable, LakeFind
 from spark_jobs.row_files.archived_bytes import ArchivedBytes
 
 if TYPE_CHECKING:
-    from spark_jobs.lake_verification.commits import TableLog
     from spark_jobs.lake_verification.runs import OffsetRuns
 
 RECORD_TABLES = ("records", "records_uncommitted")
@@ -57,6 +56,20 @@ class OpenedTable:
     files: tuple[LiveFile, ...]
     columns: frozenset[str]
     """Columns of the table's schema, with users' columns."""
+
+
+@dataclass(slots=True)
+class TableLog:
+    """What the kept part of a table's log records."""
+
+    name: str
+    digests: dict[str, str] = field(default_factory=dict)
+    """Row digest by path, as the commit that added the file recorded it."""
+    contents: dict[str, str] = field(default_factory=dict)
+    """Digest of the bytes by path, from the same commit."""
+    ours: set[str] = field(default_factory=set)
+    """Files that a commit with a run id added."""
+    findings: list[LakeFinding] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -72,8 +72,8 @@ FAULTS = (
     ),
     Fault(
         "figures of a log are those of its last round",
-        "pipelines/run/steps.py",
-        "changes[change.log] = change if before is None else joined(before, change)",
+        "pipelines/run/step_result.py",
+        "changes[change.log] = change if before is None else _joined(before, change)",
         "changes[change.log] = change",
         (ROUNDS, "-k", "damage_and_a_transaction"),
     ),
