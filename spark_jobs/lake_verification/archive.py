@@ -20,7 +20,7 @@ from logcore.logs.model.log_selection import LogSelection
 from logcore.segments.filenames import PRODUCER_SNAPSHOT_SUFFIX, is_coordinator_topic
 from logcore.segments.scanning.scan import Stretch
 from spark_jobs.lake.delta.tables import read_rows
-from spark_jobs.lake.segments.archive import GENERATION_INGESTED, Segment
+from spark_jobs.lake.segments.archive import GENERATION_INGESTED, Segment, stem_of
 from spark_jobs.lake.segments.log_directory import SIDE_SUFFIXES, side_file
 from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.store import storage
@@ -237,16 +237,16 @@ def _quarantined(
 def stray_files(state: StateTables) -> ThingResult:
     """Report files below ``archive/`` that no row of ``segments`` names, and that are no index files of a segment."""
     named = set()
-    folders = set()
+    stems = set()
     for segment in state.segments:
         if segment.deleted_ms is None and not segment.lies_at_source:
             named |= {segment.path, *(side_file(segment.path, suffix) for suffix in SIDE_SUFFIXES)}
-            folders.add(storage.directory_of(segment.path))
+            stems.add(stem_of(segment.path))
     strays = []
     for file in storage.files_below(storage.join(state.lake, ARCHIVE)):
         path = storage.relative(file.path, state.lake)
-        # A producer snapshot is named by the offset at which it was taken, which may not be the first of a segment.
-        is_snapshot = path.endswith(PRODUCER_SNAPSHOT_SUFFIX) and storage.directory_of(path) in folders
+        # In the folder of a segment, a producer snapshot has the name of the offset at which it was taken.
+        is_snapshot = path.endswith(PRODUCER_SNAPSHOT_SUFFIX) and stem_of(path) in stems
         if path not in named and not is_snapshot:
             strays.append(path)
     if not strays:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from posixpath import basename, dirname
+from posixpath import basename
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
@@ -114,7 +114,7 @@ def plan_removal(
         segments: All rows. Read them after the files were listed, so that they name what was committed in between.
         unrecorded: Ids of segments for which ``log_actions`` does not yet report what compaction left in them.
     """
-    folders = _Folders(lake, files)
+    listed = _Files(lake, files)
     retired = [s for s in segments if s.retired_ms is not None and not s.lies_at_source and s.deleted_ms is None]
     due = [s for s in retired if clocks.as_of_ms - (s.retired_ms or 0) > _delay(policies, s)]
     needs = _Needs(lake, segments, {s.log for s in due}, unrecorded)
@@ -131,18 +131,18 @@ def plan_removal(
         else:
             kept.append(Kept(segment.log, segment.base_offset, segment.segment_id, why))
     gone = [s for s in segments if s.deleted_ms is not None and not s.lies_at_source]
-    named = {dirname(s.path) for s in segments if s.deleted_ms is None and not s.lies_at_source}
+    named = {archive.stem_of(s.path) for s in segments if s.deleted_ms is None and not s.lies_at_source}
     going_or_gone = [s for s in (*going, *gone) if needs.why(s) is None]
-    leaving = {dirname(s.path): clocks.as_of_ms - (s.retired_ms or 0) for s in going_or_gone}
+    leaving = {archive.stem_of(s.path): clocks.as_of_ms - (s.retired_ms or 0) for s in going_or_gone}
     removed = [
         LakeFile(path, file.size, age)
-        for folder, age in leaving.items()
-        for path, file in folders.of(folder)
+        for stem, age in leaving.items()
+        for path, file in listed.of(stem)
         if file.placed_ms <= clocks.store_ms - clocks.longest_run_ms
     ]
     orphans = [
         LakeFile(path, file.size, min(clocks.as_of_ms, clocks.store_ms) - file.placed_ms)
-        for path, file in folders.outside(named | {dirname(s.path) for s in gone})
+        for path, file in listed.outside(named | {archive.stem_of(s.path) for s in gone})
     ]
     return RemovalPlan(
         tuple(going),
@@ -204,26 +204,26 @@ def _retired_in(lake: str, table: DeltaTable) -> dict[str, int]:
     return {row["segment_id"]: row["retired_ms"] for row in rows if row["retired_ms"] is not None}
 
 
-class _Folders:
-    """Files of the archive by folder. Each segment has one folder."""
+class _Files:
+    """Files of the archive by the stem of their segment."""
 
     def __init__(self, lake: str, files: Iterable[StoredFile]) -> None:
-        self._by_folder: dict[str, list[tuple[str, StoredFile]]] = {}
+        self._by_stem: dict[str, list[tuple[str, StoredFile]]] = {}
         for file in files:
             path = storage.relative(file.path, lake)
-            self._by_folder.setdefault(dirname(path), []).append((path, file))
+            self._by_stem.setdefault(archive.stem_of(path), []).append((path, file))
 
-    def of(self, folder: str) -> list[tuple[str, StoredFile]]:
-        """The files in a folder."""
-        return self._by_folder.get(folder, [])
+    def of(self, stem: str) -> list[tuple[str, StoredFile]]:
+        """The files of a segment."""
+        return self._by_stem.get(stem, [])
 
     def outside(self, named: set[str]) -> list[tuple[str, StoredFile]]:
-        """The files in folders that are not named, and unfinished files in named folders."""
+        """The files of no named segment, and unfinished files."""
         return [
             (path, file)
-            for folder, files in self._by_folder.items()
+            for stem, files in self._by_stem.items()
             for path, file in files
-            if folder not in named or is_unfinished(path)
+            if stem not in named or is_unfinished(path)
         ]
 
 
@@ -233,7 +233,7 @@ class _Needs:
     def __init__(self, lake: str, segments: Sequence[Segment], logs: set[str], unrecorded: Collection[str]) -> None:
         wanted = sorted(logs)
         self._unrecorded = unrecorded
-        self._live = {dirname(s.path) for s in segments if s.retired_ms is None}
+        self._live = {archive.stem_of(s.path) for s in segments if s.retired_ms is None}
         self._frontiers = frontier.read_frontiers(lake, wanted)
         uncommitted = commits.versions(lake, "records_uncommitted", [f"records_uncommitted/{log}" for log in wanted])
         self._uncommitted = {log: uncommitted[f"records_uncommitted/{log}"] for log in wanted}
@@ -244,7 +244,7 @@ class _Needs:
         """Why a segment's files must be kept; None where they need not."""
         if not _lies_in_archive(segment.path):
             return f"its path {segment.path!r} is not in the archive"
-        if dirname(segment.path) in self._live:
+        if archive.stem_of(segment.path) in self._live:
             return "a live segment has its place"
         if segment.segment_id in self._unrecorded and segment.deleted_ms is None:
             return "log_actions does not report yet what compaction left in it"

@@ -29,6 +29,7 @@ from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive, maintenance_actions, removals
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.validations import RULES_VERSION
+from spark_jobs.lake.setup import identity
 from spark_jobs.lake.setup.policies import read_policies
 from spark_jobs.lake.store import storage
 from spark_jobs.tasks.executor import run_tasks
@@ -125,9 +126,9 @@ def plan(config: TidyArchiveConfig) -> TidyArchivePlan:
     ids = {segment.segment_id for segment in segments}
     validations = {row["segment_id"]: row for row in read_rows(lake, "validations").to_pylist()}
     elsewhere: dict[str, list[str]] = {}
-    for identity, row in validations.items():
-        if identity not in ids:
-            elsewhere.setdefault(row["log"], []).append(identity)
+    for segment_id, row in validations.items():
+        if segment_id not in ids:
+            elsewhere.setdefault(row["log"], []).append(segment_id)
     live = [s for s in segments if s.retired_ms is None]
     merges = tuple(mergeable(live, validations, policies, config.small_bytes))
     unfinished = removals.unfinished(lake)
@@ -159,6 +160,7 @@ def apply(plan: TidyArchivePlan, config: TidyArchiveConfig, executor: Executor |
     if not config.apply:
         return report
     lake, run_id = config.lake, config.run_id
+    identity.upgrade(lake)  # before segments share a folder
     removals.mark_ledgers(lake, run_id, plan.unmarked)  # a border inside a batch is counted in the batch itself
     maintenance_actions.record(lake, run_id, plan.unrecorded)
     # A partial write is not reported.
@@ -208,9 +210,10 @@ def _clocks(config: TidyArchiveConfig) -> Clocks:
 
 def _is_taken_up(file: LakeFile, merges: Iterable[Slices]) -> bool:
     """Whether an orphan may be a joined file that an earlier run did not swap in. This run may use it."""
+    folder, _, name = file.path.rpartition("/")
     return any(
-        file.path.startswith(f"{archive_removal.ARCHIVE}/{slices.log}/")
-        and file.path.endswith(segment_file_name(slices.segments[0].base_offset))
+        folder == archive.log_folder(slices.log)
+        and name.startswith(segment_file_name(slices.segments[0].base_offset, suffix="."))
         for slices in merges
     )
 

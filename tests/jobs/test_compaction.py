@@ -132,9 +132,9 @@ def test_the_newest_record_of_each_key_stays_and_the_tables_say_what_left(lake, 
     after = files(lake.path / "archive")
     assert {name: after[name] for name in archive} == archive, "replaced files stay"
     assert sorted(Path(name).name for name in after.keys() - archive.keys()) == [
-        "00000000000000000000.index",
-        "00000000000000000000.log",
-        "00000000000000000000.timeindex",
+        f"00000000000000000000.{new}.index",
+        f"00000000000000000000.{new}.log",
+        f"00000000000000000000.{new}.timeindex",
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import time
@@ -23,7 +24,7 @@ from spark_jobs.contracts import (
 )
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Guard
-from spark_jobs.lake.errors import ConcurrentChange, UsageError
+from spark_jobs.lake.errors import ConcurrentChange, JobError, UsageError
 from spark_jobs.lake.lineage import lineage
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.store import storage
@@ -108,13 +109,17 @@ def test_a_dry_run_names_what_could_go_and_why_and_touches_nothing(lake):
     }
 
 
-def test_files_of_a_retired_segment_go_with_their_folder_and_its_row_stays_and_tells(lake):
+def test_files_of_a_retired_segment_go_those_of_others_and_its_row_stay(lake):
     retain(lake)
     [retired] = [row for row in lake.rows("segments") if row["retired_ms"] is not None]
     others = {r["path"] for r in lake.rows("segments")} - {retired["path"]}
+    beside = [path for path in (lake.path / retired["path"]).parent.iterdir() if path.suffix != ".writing"]
     report = keep_tidy(lake)
-    assert not (lake.path / retired["path"]).parent.exists()
+    assert not [path for path in (lake.path / "archive").rglob("*") if retired["segment_id"] in path.name]
     assert all((lake.path / path).exists() for path in others)
+    assert [path for path in beside if not path.exists()] == [
+        path for path in beside if retired["segment_id"] in path.name
+    ]
     [row] = [row for row in lake.rows("segments") if row["segment_id"] == retired["segment_id"]]
     assert row == retired | {"deleted_ms": AS_OF_MS}
     assert report.metrics["deleted_segments"] == 1
@@ -128,6 +133,25 @@ def test_files_of_a_retired_segment_go_with_their_folder_and_its_row_stays_and_t
     versions = lake.versions()
     assert keep_tidy(lake).changed == ()
     assert lake.versions() == versions
+
+
+def test_a_lake_of_layout_2_gets_the_new_number_before_segments_share_a_folder(lake, monkeypatch):
+    retain(lake)
+    described = lake.path / "lake.json"
+    described.write_text(described.read_text().replace('"layout": 3', '"layout": 2'))
+    numbers = []
+    placed = storage.Staged.place
+
+    def place(file, final, **more):
+        if "/archive/" in final:
+            numbers.append(json.loads(described.read_text())["layout"])
+        placed(file, final, **more)
+
+    monkeypatch.setattr(storage.Staged, "place", place)
+    assert not keep_tidy(lake, apply=False).used_executor
+    assert json.loads(described.read_text())["layout"] == 2
+    keep_tidy(lake)
+    assert set(numbers) == {3}
 
 
 def test_slices_become_one_segment_of_the_same_bytes_with_all_rows_that_a_segment_has(lake):
@@ -341,6 +365,39 @@ def test_young_orphans_may_be_copies_under_way_and_stay(lake):
     assert (action["log"], action["segment_id"], action["bytes_before"]) == ("lost.0/0", "0123", 100)
 
 
+def test_orphans_of_one_log_are_recorded_one_by_one(lake):
+    names = [f"{base:020d}.{identity}" for base, identity in ((0, "a" * 32), (10, "b" * 32))]
+    orphans = [plant(lake, f"archive/lost.0/0/{name}{end}") for name in names for end in (".log", ".index")]
+    keep_tidy(lake)
+    assert not any(orphan.exists() for orphan in orphans)
+    late = plant(lake, f"archive/lost.0/0/{10:020d}.{'c' * 32}.log")
+    keep_tidy(lake)
+    assert not late.exists()
+    actions = [row for row in lake.rows("log_actions") if row["action"] == "delete-orphan"]
+    assert sorted((row["log"], row["segment_id"], row["bytes_before"]) for row in actions) == [
+        ("lost.0/0", "a" * 32, 200),
+        ("lost.0/0", "b" * 32, 200),
+        ("lost.0/0", "c" * 32, 100),
+    ]
+
+
+def test_a_joined_file_that_waits_for_its_commit_is_no_orphan(lake, monkeypatch):
+    before = files(lake.path / "archive")
+
+    def fails(*_: object) -> None:
+        raise OSError(errno.EIO, "no commit")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(archive, "swap_segments", fails)
+        with pytest.raises(JobError, match="no commit"):
+            keep_tidy(lake)
+    joined = files(lake.path / "archive").keys() - before.keys()
+    assert any(name.endswith(".log") for name in joined)
+    plan = keep_tidy(lake, apply=False).plan
+    assert plan["mergeable"]["logs"], "the slices are still to be joined"
+    assert not [file["path"] for file in plan["orphans"]["files"] if file["path"].endswith(".log")]
+
+
 def test_a_half_written_file_beside_a_live_segment_goes_and_the_segment_stays(lake):
     [first, *_] = live(lake, "orders")
     half = plant(lake, str(Path(first["path"]).parent / ".0123.writing"))
@@ -465,8 +522,8 @@ def test_what_is_named_by_a_live_row_is_never_in_a_plan_to_delete(lake):
     for as_of_ms in (AS_OF_MS, AS_OF_MS + 100 * DAY):
         config = TidyArchiveConfig(str(lake.path), "look", as_of_ms, force=True, orphan_after_ms=0)
         made = tidy_archive.plan(config)
-        named = {str(Path(row["path"]).parent) for row in lake.rows("segments") if row["retired_ms"] is None}
-        going = {str(Path(file.path).parent) for file in (*made.removal.files, *made.removal.orphans)}
+        named = {str(Path(row["path"]).with_suffix("")) for row in lake.rows("segments") if row["retired_ms"] is None}
+        going = {str(Path(file.path).with_suffix("")) for file in (*made.removal.files, *made.removal.orphans)}
         assert not named & going
 
 

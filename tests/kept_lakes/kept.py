@@ -34,6 +34,8 @@ class Kept:
     run_exit: int
     """Exit code of ``loglake run``, as the damage in it says."""
     verify_exit: int
+    has_published_at: bool = True
+    """Whether its rows have `published_at`; layout 1 did not."""
     """Exit code of ``loglake verify LAKE``: 1 where files have no digest of their rows yet. What was damaged at the
     source is kept as it was, which is no damage of the lake."""
 
@@ -63,30 +65,30 @@ def _reopened(path: Path) -> Partition:
     return made
 
 
+_ROWS: Mapping[Log, Mapping[int, Row]] = {
+    ("orders", 0): _plain(range(25), range(26, 41), range(48, 58)),
+    ("payments", 0): _plain(range(5)),
+    ("changelog", 0): {
+        0: (b"k0", b"old0"),
+        1: (b"k1", b"old1"),
+        4: (b"k4", b"old4"),
+        6: (b"k0", b"new6"),
+        7: (b"k1", b"new7"),
+        8: (b"k9", b"new8"),
+        9: (b"k0", b"newer9"),
+        10: (b"k2", b"newer10"),
+        11: (b"k1", b"newest11"),
+        12: (b"k9", b"newest12"),
+        13: (b"k5", b"v13"),
+        14: (b"k6", b"v14"),
+    },
+}
+_GROWN: Mapping[Log, Mapping[int, Row]] = {
+    ("orders", 0): _plain(range(58, 60), range(61, 65)),
+    ("changelog", 0): _plain([15]),
+}
+
 KEPT = (
-    Kept(
-        name="layout-1",
-        layout=1,
-        rows={
-            ("orders", 0): _plain(range(25), range(26, 41), range(48, 58)),
-            ("payments", 0): _plain(range(5)),
-            ("changelog", 0): {
-                0: (b"k0", b"old0"),
-                1: (b"k1", b"old1"),
-                4: (b"k4", b"old4"),
-                6: (b"k0", b"new6"),
-                7: (b"k1", b"new7"),
-                8: (b"k9", b"new8"),
-                9: (b"k0", b"newer9"),
-                10: (b"k2", b"newer10"),
-                11: (b"k1", b"newest11"),
-                12: (b"k9", b"newest12"),
-                13: (b"k5", b"v13"),
-                14: (b"k6", b"v14"),
-            },
-        },
-        grown={("orders", 0): _plain(range(58, 60), range(61, 65)), ("changelog", 0): _plain([15])},
-        run_exit=2,
-        verify_exit=1,
-    ),
+    Kept(name="layout-1", layout=1, rows=_ROWS, grown=_GROWN, run_exit=2, verify_exit=1, has_published_at=False),
+    Kept(name="layout-2", layout=2, rows=_ROWS, grown=_GROWN, run_exit=2, verify_exit=0),
 )

@@ -69,16 +69,18 @@ def test_a_run_accepts_it_grows_it_and_no_row_is_there_twice(kept: Kept, unpacke
     assert verified.code == kept.verify_exit, verified.said
 
 
-def test_rows_from_before_it_are_null_in_published_at_and_every_command_works_on_both(
+def test_its_rows_keep_their_published_at_or_null_and_every_command_works_on_old_and_new(
     kept: Kept, unpacked: Place
 ) -> None:
+    old = unpacked.column("published_at") if kept.has_published_at else {}
     grow(unpacked.source)
     assert unpacked.run("--as-of", "2033-05-18T03:33:20Z").code == kept.run_exit, unpacked.done[-1].said
     written = unpacked.column("published_at")
     at = datetime.datetime(2033, 5, 18, 3, 33, 20, tzinfo=datetime.UTC)
     grown = {(*log, offset) for log, rows in kept.grown.items() for offset in rows}
     assert grown
-    assert written == dict.fromkeys(written) | dict.fromkeys(grown, at)
+    assert written == dict.fromkeys(written) | old | dict.fromkeys(grown, at)
+    assert (None in written.values()) != kept.has_published_at
 
     # Slices of its archive were merged: rows that name a merged slice are written again, with the clock of that run.
     replaced = unpacked.run("--replace", "..", "--as-of", "2034-01-01")
@@ -87,7 +89,7 @@ def test_rows_from_before_it_are_null_in_published_at_and_every_command_works_on
     before, written = written, unpacked.column("published_at")
     assert written.keys() == before.keys()
     assert {at for place, at in written.items() if at != before[place]} == {late}
-    assert None in written.values()
+    assert set(written.values()) > {at, late}, "other rows keep theirs"
     assert unpacked.run("--replace", "..", "--as-of", "2035-01-01").code == kept.run_exit, unpacked.done[-1].said
     assert unpacked.column("published_at") == written, "no row differs from the archive"
     for topic, partition, offset in (("orders", 0, 0), ("orders", 0, 64)):
@@ -113,20 +115,26 @@ def test_rows_from_before_it_are_null_in_published_at_and_every_command_works_on
     assert unpacked.verify().code == kept.verify_exit, unpacked.done[-1].said
 
 
-def test_its_tables_get_columns_and_comments_by_an_upgrade_and_nothing_else_changes(unpacked: Place) -> None:
+def test_its_tables_get_columns_and_comments_by_an_upgrade_and_nothing_else_changes(
+    kept: Kept, unpacked: Place
+) -> None:
+    old = unpacked.column("published_at") if kept.has_published_at else {}
     before = visible.tables(unpacked.lake)
     versions = unpacked.versions()
     done = unpacked.loglake("upgrade", unpacked.lake)
     assert done.code == 0, done.said
-    assert "new columns and comments in records, " in done.out
+    described = done.out.rpartition("new columns and comments in ")[2].split()
+    moved = {name for name, version in versions.items() if DeltaTable(unpacked.table(name)).version() > version}
+    assert moved == {name.removesuffix(",") for name in described}
+    assert kept.has_published_at or moved == set(versions)
     for name, version in versions.items():
         table = DeltaTable(unpacked.table(name))
-        assert table.version() > version
         assert table.metadata().description
         assert all(field.metadata["comment"] for field in table.schema().fields)
         for entry in table.history(table.version() - version):
             assert json.loads(entry["userMetadata"])["run_id"] == "tables"
-    assert set(unpacked.column("published_at").values()) == {None}
+    published = unpacked.column("published_at")
+    assert published == (old or dict.fromkeys(published))
     after = visible.tables(unpacked.lake)
     assert {name: len(rows) for name, rows in after.items()} == {name: len(rows) for name, rows in before.items()}
     done = unpacked.run()

@@ -26,4 +26,18 @@ FAULTS = (
         '"event": "".join(parts)}',
         ("tests/dagster/test_many_changed_keys.py", "-k", "as_dagster_stores_them"),
     ),
+    Fault(
+        "a retired segment's files are all files of its folder",
+        "spark_jobs/lake/segments/archive.py",
+        'return folder if named is None else f"{folder}/{named[1]}"',
+        "return folder",
+        ("tests/jobs/test_tidy_archive.py", "tests/unit/spark_jobs/lake/segments/test_archive_paths.py"),
+    ),
+    Fault(
+        "segments are merged in a lake of an older layout",
+        "spark_jobs/tidy_archive/job.py",
+        "    identity.upgrade(lake)  # before segments share a folder\n",
+        "",
+        ("tests/jobs/test_tidy_archive.py", "-k", "layout_2"),
+    ),
 )

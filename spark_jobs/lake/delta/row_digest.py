@@ -46,9 +46,11 @@ class RowDigest:
         self._columns = {field.name: _top_stream(field.type) for field in schema}
         self.rows = 0
         """Number of rows so far."""
+        self._result: str | None = None
 
     def update(self, batch: pa.RecordBatch) -> None:
         """Add the next rows."""
+        self._result = None
         present = set(batch.schema.names)
         for name, field in self._fields.items():
             if name in present:
@@ -59,6 +61,11 @@ class RowDigest:
 
     def hexdigest(self) -> str:
         """Return the digest of all rows so far; more rows may follow."""
+        if self._result is None:
+            self._result = self._digest()
+        return self._result
+
+    def _digest(self) -> str:
         whole = xxh3_128(f"{VERSION}:{self.rows}".encode())
         for name in sorted(self._columns):  # by name: the order of columns belongs to the storage
             column = self._columns[name]

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from logcore.logs.growth.growth import LogTail
 from logcore.logs.model import readable_end
-from logcore.segments.filenames import segment_file_name
+from logcore.segments.filenames import LOG_SUFFIX, segment_file_name
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.tables import LOGS, SEGMENTS, read_rows, table_of
 from spark_jobs.lake.store import storage
 
 GENERATION_INGESTED = 0
+
+_SEGMENT_FILE = re.compile(r"([0-9]{20}\.[0-9a-f]{32})\.[a-z]+")
 
 RETENTION, COMPACTION = "retention", "compaction"
 CUT_BACK = "cut-back"
@@ -198,8 +201,30 @@ def in_place_of(
 
 
 def segment_path(log: str, identity: str, base_offset: int) -> str:
-    """Return the path of an archived segment, relative to the lake. Kafka's tools can read it by its name."""
-    return f"{log_folder(log)}/{identity}/{segment_file_name(base_offset)}"
+    """Return the path of an archived file, relative to the lake.
+
+    The name begins with Kafka's digits, so ``kafka-dump-log`` reads the file. A segment has no folder of its own: that
+    would double what a small segment takes on disk.
+    """
+    return f"{log_folder(log)}/{segment_file_name(base_offset, suffix='')}.{identity}{LOG_SUFFIX}"
+
+
+def stem_of(path: str) -> str:
+    """Return what the paths of a segment's files have in common, given one of them: its own, or that of a side file.
+
+    In a lake of layout 1 or 2 a segment has a folder, which is the common part.
+    """
+    folder, _, name = path.rpartition("/")
+    named = _SEGMENT_FILE.fullmatch(name)
+    return folder if named is None else f"{folder}/{named[1]}"
+
+
+def id_of(stem: str) -> str | None:
+    """Return the segment id in a stem of :func:`stem_of`; None if no archived segment has such a stem."""
+    names = stem.split("/")
+    if len(names) == 4 and _SEGMENT_FILE.fullmatch(f"{names[3]}{LOG_SUFFIX}"):
+        return names[3].rpartition(".")[2]
+    return names[3] if len(names) == 4 else None
 
 
 def read_logs(lake: str, logs: Sequence[str] | None = None) -> dict[str, LogRow]:

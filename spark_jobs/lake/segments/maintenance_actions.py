@@ -17,7 +17,7 @@ import pyarrow as pa
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.tables import LOG_ACTIONS, read_rows
 from spark_jobs.lake.segments import archive
-from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.lake.segments.archive import Segment, id_of, stem_of
 from spark_jobs.lake.segments.removals import because
 from spark_jobs.lake.store import storage
 
@@ -47,14 +47,14 @@ def record(lake: str, run_id: str, rows: Sequence[Mapping[str, object]]) -> None
 
 def orphans(lake: str, files: Iterable[tuple[str, int]], as_of_ms: int) -> list[dict[str, object]]:
     """Return rows on archived files, by path and size, that will be deleted and are not recorded yet."""
-    by_folder: dict[str, list[int]] = {}
+    by_stem: dict[str, list[int]] = {}
     for path, size in files:
-        by_folder.setdefault(path.rpartition("/")[0], []).append(size)
-    known = _known(lake) if by_folder else set()
+        by_stem.setdefault(stem_of(path), []).append(size)
+    known = _known(lake) if by_stem else set()
     rows: list[dict[str, object]] = []
-    for folder, sizes in sorted(by_folder.items()):
-        names = folder.split("/")[1:]
-        identity = names[2] if len(names) == 3 else folder
+    for stem, sizes in sorted(by_stem.items()):
+        names = stem.split("/")[1:]
+        identity = id_of(stem) or stem
         if (identity, DELETE_ORPHAN) in known:
             continue
         is_of_log = len(names) >= 2 and names[1].isdecimal() and int(names[1]) < 1 << 31

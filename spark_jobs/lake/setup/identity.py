@@ -9,9 +9,14 @@ from dataclasses import asdict, dataclass
 from spark_jobs.lake.errors import JobError, LakeRefused, UsageError
 from spark_jobs.lake.store import storage
 
-LAYOUT_VERSION = 2
-"""1: before withdrawals. A Loglake that only supports 1 would publish withdrawn rows again, so the number is increased
-before rows are withdrawn. Both are read."""
+LAYOUT_VERSION = 3
+"""All layouts are read.
+
+1: before withdrawals. A Loglake that only supports 1 would publish withdrawn rows again, so the number is increased
+   before rows are withdrawn.
+2: each archived segment has a folder. A Loglake that only supports 2 would delete the files of a log with those of one
+   segment, so the number is increased before segments share a folder.
+"""
 LAKE_FILE = "lake.json"
 
 _CLUSTER = re.compile(r"[A-Za-z0-9._-]{1,249}")  # it is part of paths

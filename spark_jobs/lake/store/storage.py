@@ -277,8 +277,11 @@ class Staged:
             disk_sync.sync(self.path)
         if modified_ms is not None:
             os.utime(self.path, ns=(modified_ms * 1_000_000,) * 2)
-        os.makedirs(around, exist_ok=True)
-        os.replace(self.path, final)
+        try:
+            os.replace(self.path, final)
+        except FileNotFoundError:
+            os.makedirs(around, exist_ok=True)
+            os.replace(self.path, final)
         if is_synced:
             disk_sync.sync(around)
             for directory in directories[1:]:

@@ -1,4 +1,4 @@
-"""A lake of layout 1 is accepted, and brought to layout 2 in one step."""
+"""A lake of layout 1 is accepted, and brought to the newest layout in one step."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ def content(lake: Path) -> dict[str, object]:
     return json.loads((lake / "lake.json").read_text())
 
 
-def test_an_older_lake_is_brought_to_layout_2_and_once_is_enough(old: Path, capsys):
+def test_an_older_lake_is_brought_to_layout_3_and_once_is_enough(old: Path, capsys):
     assert main(["upgrade", str(old)]) == 0
-    assert capsys.readouterr().out == f"{old}: layout 1 -> 2\n"
-    assert content(old) == {"layout": 2, "cluster": "AAAAAAAAAAAAAAAAAAAAAA"}
+    assert capsys.readouterr().out == f"{old}: layout 1 -> 3\n"
+    assert content(old) == {"layout": 3, "cluster": "AAAAAAAAAAAAAAAAAAAAAA"}
     before = (old / "lake.json").stat().st_mtime_ns
     assert main(["upgrade", str(old)]) == 0
-    assert capsys.readouterr().out == f"{old}: layout 2 already; nothing to do\n"
+    assert capsys.readouterr().out == f"{old}: layout 3 already; nothing to do\n"
     assert (old / "lake.json").stat().st_mtime_ns == before
 
 
-def test_taking_something_in_brings_an_older_lake_to_layout_2(old: Path):
+def test_taking_something_in_brings_an_older_lake_to_layout_3(old: Path):
     identity.claim(str(old), "AAAAAAAAAAAAAAAAAAAAAA")
-    assert content(old)["layout"] == 2
+    assert content(old)["layout"] == 3
 
 
 def test_an_older_lake_is_read_as_it_is(old: Path):
@@ -78,13 +78,13 @@ def test_an_upgrade_that_is_killed_at_any_moment_is_done_by_the_next(old: Path):
     for at in range(1, 40):
         (old / "lake.json").write_text('{"layout": 1, "cluster": "AAAAAAAAAAAAAAAAAAAAAA"}')
         done = subprocess.run([sys.executable, "-c", KILLED, str(old), str(at)], capture_output=True, check=False)
-        assert content(old)["layout"] in (1, 2)
+        assert content(old)["layout"] in (1, 3)
         if done.returncode == 0:
             break
         assert done.returncode == -signal.SIGKILL
         killed += 1
         assert main(["upgrade", str(old)]) == 0
-        assert content(old) == {"layout": 2, "cluster": "AAAAAAAAAAAAAAAAAAAAAA"}
+        assert content(old) == {"layout": 3, "cluster": "AAAAAAAAAAAAAAAAAAAAAA"}
     assert done.returncode == 0
     assert killed >= 4
 
@@ -95,7 +95,7 @@ def test_where_no_lake_is_nothing_is_made(tmp_path: Path, capsys):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("layout", [3, 0, "two"])
+@pytest.mark.parametrize("layout", [4, 0, "two"])
 def test_a_layout_that_is_not_known_is_refused_and_left(tmp_path: Path, capsys, layout):
     (tmp_path / "lake.json").write_text(json.dumps({"layout": layout, "cluster": None}))
     assert main(["upgrade", str(tmp_path)]) == 3
@@ -105,8 +105,8 @@ def test_a_layout_that_is_not_known_is_refused_and_left(tmp_path: Path, capsys, 
 
 
 def test_no_job_writes_into_a_lake_of_a_newer_layout(tmp_path: Path):
-    (tmp_path / "lake.json").write_text(json.dumps({"layout": 3, "cluster": None}))
-    with pytest.raises(LakeRefused, match="layout 3 is newer"):
+    (tmp_path / "lake.json").write_text(json.dumps({"layout": 4, "cluster": None}))
+    with pytest.raises(LakeRefused, match="layout 4 is newer"):
         launch.run("validate", ValidateConfig(str(tmp_path), "run", 0))
     assert os.listdir(tmp_path) == ["lake.json"]
 

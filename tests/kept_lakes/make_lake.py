@@ -1,10 +1,10 @@
-"""Make the kept lake of layout 1: its source, its runs by the real command, and the archive ``layout-1.tar.xz``.
+"""Make a kept lake of this version's layout: its source, its runs by the real command, and the archive of both.
 
-Run it in a work tree of commit 851ac4a, the last one that wrote layout 1 alone::
+Run it in a work tree of the last commit that wrote the layout (README.md names it for each archive)::
 
-    git worktree add ../loglake-851ac4a 851ac4a
-    cp -r tests/kept_lakes ../loglake-851ac4a/tests
-    cd ../loglake-851ac4a && python -m tests.kept_lakes.make_layout_1 layout-1.tar.xz
+    git worktree add ../loglake-before COMMIT
+    cp -r tests/kept_lakes ../loglake-before/tests
+    cd ../loglake-before && python -m tests.kept_lakes.make_lake layout-2.tar.xz
 
 Everything is made under one neutral folder, because a lake holds absolute paths of its source (README.md).
 """
@@ -128,7 +128,6 @@ def without_history(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 def main() -> None:
     """Make it."""
-    assert LAYOUT_VERSION == 1, "a lake of layout 1 is made by the code of 851ac4a"
     target = Path(sys.argv[1]).absolute()
     shutil.rmtree(PLACE, ignore_errors=True)
     PLACE.mkdir()
@@ -142,7 +141,7 @@ def main() -> None:
     run(source, "--policies", str(policies), "--maintain", "--apply")
     grow_again(source, *logs)
     run(source, "--policies", str(policies))
-    assert json.loads((PLACE / "lake" / "lake.json").read_text())["layout"] == 1
+    assert json.loads((PLACE / "lake" / "lake.json").read_text())["layout"] == LAYOUT_VERSION
     with tarfile.open(target, "w:xz", format=tarfile.PAX_FORMAT, preset=9) as archive:
         for name in ("source", "lake", "policies.yaml"):
             archive.add(PLACE / name, name, filter=without_history)
