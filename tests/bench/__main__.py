@@ -35,6 +35,7 @@ from tests.bench import (
     publishing,
     recovering,
     scaling,
+    small_transactions,
     watching,
     whole_runs,
 )
@@ -71,6 +72,9 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
     )
     found[growing_lakes.NOTHING_NEW] = partial(growing_lakes.nothing_new_lines, 20 if quick else 1000)
     found[growing_lakes.MANY] = partial(growing_lakes.many_lines, 50 if quick else 10_000)
+    found[small_transactions.SMALL] = partial(
+        small_transactions.lines, 20_000 if quick else 1_000_000, 1 if quick else 3
+    )
     found[watching.LATENCY] = partial(watching.lines, 5 if quick else 60)
     found[compaction.HUGE] = partial(compaction.lines, arguments.publish_mib, arguments.publish_rounds)
     found[whole_runs.NOOP] = partial(whole_runs.noop_lines, 200 if quick else 10_000, 1 if quick else 5)

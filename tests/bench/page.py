@@ -110,6 +110,13 @@ _EXPLAINED: tuple[tuple[tuple[str, ...], str], ...] = (
 """,
     ),
     (
+        ("transactions-",),
+        """\
+- **transactions-small** is `loglake run` into a new lake. The log has committed transactions of one record each. Speed
+  is per second of processor time of all processes. All offsets, keys and values must be those of the log.
+""",
+    ),
+    (
         ("publish-noop", "publish-run", "publish-memory"),
         """\
 - **publish-noop, publish-run.** `loglake run` as a process, without new data and with 1 MiB. A run without new data

@@ -55,7 +55,7 @@ _PATTERNS: Mapping[PageName, Sequence[str]] = {
         "first-reading",
         "memory",
     ),
-    PageName.RUN: ("journey-*", "publish-*", "maintain-*", "increment-*", "partitions-*", "watch-*"),
+    PageName.RUN: ("journey-*", "publish-*", "maintain-*", "increment-*", "partitions-*", "watch-*", "transactions-*"),
     PageName.MAINTENANCE: ("compact-*", "offset-map-*", "recover-*"),
 }
 
@@ -117,6 +117,13 @@ HEADLINES = (
         "maintain-none",
         "maintain-none",
         "Cleaner.doClean",
+    ),
+    Headline(
+        "`loglake run` by processor time, transactions of one record",
+        PageName.RUN,
+        "transactions-small",
+        "transactions-small:",
+        "",
     ),
     Headline(
         "decoding of small uncompressed records against Kafka's classes",

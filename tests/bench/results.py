@@ -17,10 +17,12 @@ class Unit(StrEnum):
     SECONDS = "s"
     MIB = "MiB"
     BYTES = "B"
+    ROWS = "rows"
+    RECORDS_A_SECOND = "records/s"
 
     @property
     def more_is_better(self) -> bool:
-        return self in (Unit.TIMES_AS_FAST, Unit.OF_THE_LIMIT, Unit.OF_ITS_SPEED)
+        return self in (Unit.TIMES_AS_FAST, Unit.OF_THE_LIMIT, Unit.OF_ITS_SPEED, Unit.RECORDS_A_SECOND)
 
 
 class Verdict(StrEnum):

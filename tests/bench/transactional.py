@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from tests import handmade
 from tests.bench.segments import CODECS, FIRST_TIMESTAMP, compressor
@@ -47,6 +49,21 @@ def log_directory(folder: Path, count: int, codec: str = "none", segment_bytes: 
     return total
 
 
+def expected(numbers: _Numbers) -> tuple[pa.Array[Any], pa.Array[Any]]:
+    """Keys and values of the records of these transactions. Number n has the offset 2n."""
+    rows = [_row(number) for number in range(_POOL)]
+    at = pa.array(numbers % _POOL)
+    keys, values = (pa.array([row[side] for row in rows], pa.binary()).take(at) for side in (0, 1))
+    return keys, values
+
+
+def _row(number: int) -> tuple[bytes, bytes]:
+    value = b'{"id":%d,"account":"acc-%05d","amount":%d.%02d,"currency":"EUR","note":"order %d"}' % (
+        (number * 2654435761 % 10**9, number * 7919 % 10**5, number * 31 % 977, number % 100, number)
+    )
+    return b"acc-%05d" % (number * 7919 % 10**5), value
+
+
 class _Pool:
     """Pairs of a data batch and a marker, in turn of several producers."""
 
@@ -55,10 +72,7 @@ class _Pool:
         batches: list[bytes] = []
         for number in range(_POOL):
             producer = _FIRST_PRODUCER + number % _PRODUCERS
-            value = b'{"id":%d,"account":"acc-%05d","amount":%d.%02d,"currency":"EUR","note":"order %d"}' % (
-                (number * 2654435761 % 10**9, number * 7919 % 10**5, number * 31 % 977, number % 100, number)
-            )
-            record = handmade.record(0, b"acc-%05d" % (number * 7919 % 10**5), value)
+            record = handmade.record(0, *_row(number))
             data = handmade.batch(
                 [record],
                 attributes=attributes,

@@ -240,6 +240,13 @@ FAULTS = (
         ("tests/property/logs/test_fact_runs.py",),
     ),
     Fault(
+        "a batch without a marker gets the marker type of another batch",
+        "logcore/columns/checking/fact_runs.py",
+        "texts = [*column.dictionary.to_pylist(), None]",
+        "texts = column.dictionary.to_pylist() or [None]",
+        ("tests/property/logs/test_fact_runs.py",),
+    ),
+    Fault(
         "a run of batches goes over a cut",
         "logcore/columns/checking/fact_runs.py",
         "        & ~np.isin(base[1:], borders)\n",
