@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -47,3 +49,16 @@ def test_of_several_publishers_of_one_range_one_commits_it(bucket):
             assert sum(threads.map(publish, files)) == 1
     assert sorted(row["offset"] for row in read_rows(lake, "records").to_pylist()) == list(range(10))
     assert commits.versions(lake, "records", ["records/a.0/0"]) == {"records/a.0/0": 10}
+
+
+def test_a_commit_makes_no_request_for_each_file(
+    bucket: str, requests_of: Callable[[Callable[[], object]], list[str]]
+) -> None:
+    counts = []
+    for files in (1, 12):
+        lake = f"{bucket}/lake-{files}"
+        ensure_table(lake, "records")
+        written = [_written(lake, start, start + 1) for start in range(files)]
+        found = requests_of(partial(commits.add_files, lake, "records", written, "run"))
+        counts.append(len(found))
+    assert counts[0] == counts[1]

@@ -154,3 +154,19 @@ def test_a_damaged_commit_of_a_state_table_is_one_of_our_errors(tmp_path, conten
     with contextlib.suppress(TableUnreadable):  # they look at what they need alone
         delta_log.read_commit(lake, "logs", 1)
         delta_log.read_history(lake, "logs")
+
+
+def test_the_log_of_a_table_gets_a_checkpoint_after_a_hundred_commits_and_readers_need_no_more(tmp_path):
+    lake = str(tmp_path)
+    for number in range(101):
+        commits.append(
+            lake, "logs", _logs(**{f"l{number}": number}), "run", [commits.Guard("id", number or None, number + 1)]
+        )
+    table = open_table(lake, "logs")
+    assert table is not None
+    assert table.version() == 101
+    assert delta_log.commits_since_checkpoint(lake, "logs", 101) == 2, "version 99 has it"
+    for version in range(99):
+        Path(delta_log.commit_file(lake, "logs", version)).unlink()
+    assert len(_content(lake)) == 101
+    assert commits.versions(lake, "logs", ["id"]) == {"id": 101}
