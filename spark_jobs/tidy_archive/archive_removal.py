@@ -36,7 +36,7 @@ from spark_jobs.lake.published.checked import pending_ranges
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.setup.policies import Policies, TopicPolicy
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.store import deletion, storage
 from spark_jobs.lake.store.storage import StoredFile
 
 ARCHIVE = "archive"
@@ -148,7 +148,7 @@ def plan_removal(
         tuple(going),
         _by_age(removed),
         _by_age(file for file in orphans if file.age_ms >= clocks.orphan_after_ms),
-        tuple(storage.empty_folders(lake, ARCHIVE, unchanged_since_ms=clocks.store_ms - clocks.longest_run_ms)),
+        tuple(deletion.empty_folders(lake, ARCHIVE, unchanged_since_ms=clocks.store_ms - clocks.longest_run_ms)),
         tuple(kept),
     )
 
@@ -167,12 +167,12 @@ def remove(
     if plan.segments:
         archive.mark_deleted(lake, plan.segments, planned, run_id, clocks.as_of_ms)
     files = {file.path: file for file in (*plan.files, *plan.orphans)}
-    done = storage.delete_all_below(lake, list(files), placed_before_ms=clocks.store_ms)
+    done = deletion.delete_all_below(lake, list(files), placed_before_ms=clocks.store_ms)
     removed = [files[path] for path in done.removed]
     failed = [(files[path], why) for path, why in done.failed]
     for folder in plan.folders:
         try:
-            storage.remove_folder(lake, folder)
+            deletion.remove_folder(lake, folder)
         except OSError as error:
             failed.append((LakeFile(folder, 0, 0), error.strerror or str(error)))
     return removed, failed
@@ -180,7 +180,7 @@ def remove(
 
 def archive_files(lake: str) -> list[StoredFile]:
     """The regular files below ``<lake>/archive``. Links are ignored."""
-    return list(storage.own_files_below(storage.join(lake, ARCHIVE)))
+    return list(deletion.own_files_below(storage.join(lake, ARCHIVE)))
 
 
 def retired_by(lake: str, at_ms: int) -> dict[str, int]:

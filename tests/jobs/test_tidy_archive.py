@@ -27,7 +27,7 @@ from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.errors import ConcurrentChange, JobError, UsageError
 from spark_jobs.lake.lineage import lineage
 from spark_jobs.lake.segments import archive
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.store import deletion, storage
 from spark_jobs.tidy_archive import archive_removal
 from spark_jobs.tidy_archive import job as tidy_archive
 from tests import handmade
@@ -442,7 +442,7 @@ def test_rows_whose_path_leads_out_of_the_archive_delete_nothing(lake, monkeypat
     assert "is not in the archive" in kept["reason"]
     assert outside.read_bytes() == b"not ours"
     with pytest.raises(UsageError):
-        storage.delete_below(str(lake.path), "archive/../outside.log", placed_before_ms=2**62)
+        deletion.delete_below(str(lake.path), "archive/../outside.log", placed_before_ms=2**62)
 
 
 def test_a_file_that_cannot_be_deleted_is_named_and_the_next_run_deletes_it(lake, monkeypatch):

@@ -19,7 +19,7 @@ from spark_jobs.contracts import (
     TidyArchiveConfig,
     ValidateConfig,
 )
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.store import deletion, storage
 from tests.broker_directory import LogDirectory
 
 pytestmark = pytest.mark.object_store
@@ -87,7 +87,7 @@ def test_many_files_are_deleted_with_few_requests(bucket: str, requests_of: Requ
     removed: list[str] = []
 
     def delete(before_ms: int) -> None:
-        done = storage.delete_all_below(f"{bucket}/lake", [*paths, "archive/gone.log"], placed_before_ms=before_ms)
+        done = deletion.delete_all_below(f"{bucket}/lake", [*paths, "archive/gone.log"], placed_before_ms=before_ms)
         assert not done.failed
         removed.extend(done.removed)
 

@@ -158,7 +158,7 @@ FAULTS = (
     ),
     Fault(
         "a file is deleted through a link",
-        "spark_jobs/lake/store/storage.py",
+        "spark_jobs/lake/store/deletion.py",
         "_A_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW",
         "_A_FOLDER = os.O_RDONLY | os.O_DIRECTORY",
         ("tests/unit/spark_jobs/lake/store/test_archive_storage.py",),

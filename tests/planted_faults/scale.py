@@ -21,7 +21,7 @@ FAULTS = (
     ),
     Fault(
         "a deletion of many objects takes newer ones too",
-        "spark_jobs/lake/store/storage.py",
+        "spark_jobs/lake/store/deletion.py",
         "if path in placed and placed[path] <= placed_before_ms]",
         "if path in placed]",
         ("tests/object_store/test_requests.py", "-k", "many_files_are_deleted"),
