@@ -161,3 +161,34 @@ def test_a_commit_that_is_refused_leaves_the_rows_for_the_next_run(tmp_path, sou
     assert refused == ["batches"]
     assert len(lake.rows("batches")) == len({(r["segment_id"], r["position"]) for r in lake.rows("batches")})
     assert lake.published("c")
+
+
+def test_growth_of_one_log_replaces_only_files_with_rows_of_it(tmp_path):
+    source = LogDirectory(tmp_path / "source")
+    lake = Lake(tmp_path / "lake")
+    logs: dict[str, Partition] = {}
+    for turn in (("a-0", "c-0"), ("b-0",), ("b-0",)):
+        before = {path: logs_of(path) for path in live(lake)}
+        for name in turn:
+            logs.setdefault(name, source.partition(name, f"{ord(name[0]):021d}Q")).append(3)
+        source.high_watermarks(**{name.replace("-", "_"): log.next_offset for name, log in logs.items()})
+        lake.turn(source.path)
+    replaced = before.keys() - live(lake)
+    assert {path.relative_to(lake.path / "tables").parts[0] for path in replaced} >= {"logs"}
+    assert all(before[path] == {"b"} for path in replaced)
+    assert {"a", "c"} <= set().union(*before.values())
+
+
+def live(lake: Lake) -> set[Path]:
+    tables = [path for path in (lake.path / "tables").iterdir() if path.name != "findings"] if lake.turns else []
+    return {table / file.path for table in tables for file in newest_files(str(lake.path), table.name)}
+
+
+def logs_of(path: Path) -> set[str]:
+    """The topics of its rows."""
+    if "topic=" in path.parent.name:
+        return {path.parent.name.removeprefix("topic=")}
+    columns = pq.ParquetFile(path).read().to_pydict()
+    if "topic" in columns:
+        return set(columns["topic"])
+    return {chr(int(log.partition(".")[0][:21])) for log in columns["log"]}
