@@ -37,6 +37,7 @@ from pipelines.command.summary import (
     plan_lines,
     refused_lines,
     tables_lines,
+    warning_lines,
 )
 from pipelines.command.watch import watch_lake
 from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
@@ -176,7 +177,8 @@ def _show(
         print(logs_table([state]))
         print(meanings_line([state]))
     waiting = open_transaction_lines([state], as_of_ms)
-    for line in (*damage_lines([state]), *waiting, *refused_lines(outcomes[0]), *check_lines(outcomes[0], chosen)):
+    about_logs = (*damage_lines([state]), *warning_lines([state]), *waiting)
+    for line in (*about_logs, *refused_lines(outcomes[0]), *check_lines(outcomes[0], chosen)):
         print(line)
     for outcome in outcomes[1:]:
         for line in plan_lines(outcome):

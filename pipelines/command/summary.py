@@ -27,7 +27,7 @@ LISTED_FAILURES = 5
 """Maximum number of failures shown per check."""
 
 LISTED = 20
-"""Maximum number of entries of one kind shown of a plan."""
+"""Maximum number of entries of one kind shown of a plan, and of warnings."""
 
 
 def logs_table(states: Sequence[LakeState], *, name_lakes: bool = False) -> str:
@@ -112,6 +112,19 @@ def open_transaction_lines(states: Sequence[LakeState], as_of_ms: int) -> list[s
                 what = f"the transaction of {oldest.described(as_of_ms)}; nothing from there on is published"
                 lines.append(f"{word}: {place}: {what}")
     return lines
+
+
+def warning_lines(states: Sequence[LakeState]) -> list[str]:
+    """The open warnings of logs, one line each: they make the exit code 1."""
+    lines = [
+        f"warning: {log.label} of lake {state.name}: {placed.finding.rule}: {placed.finding.message}"
+        for state in states
+        for log in state.logs
+        for placed in log.findings
+        if placed.finding.severity is Severity.WARNING
+    ]
+    more = len(lines) - LISTED
+    return lines if more <= 0 else [*lines[:LISTED], f"{more:,} more warnings are in the table findings"]
 
 
 def refused_lines(outcome: RunOutcome) -> list[str]:

@@ -44,8 +44,8 @@ Written by
 
 The figures are of the machine below and of no other. Read the ratios: in each row the contenders took turns.
 
-- **Columns.** `must` is the lowest ratio that we accept, `aim` is our goal, and `reached` names which of them was met.
-  Figures are medians; brackets have the least and the greatest value.
+- **Columns.** `must` is what we accept: the lowest ratio, or the highest time or memory. `aim` is our goal, and
+  `reached` names which of them was met. Figures are medians; brackets have the least and the greatest value.
 - **Noisy rows.** A row is *noisy*, and does not count, if one round took {most_spread} times as long as the fastest.
   Such rounds are repeated first.
 """

@@ -13,7 +13,7 @@ from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.offset_ledger import OffsetState
 from pipelines.command.run_lake import chosen_state
-from pipelines.command.summary import damage_lines, open_transaction_lines
+from pipelines.command.summary import LISTED, damage_lines, open_transaction_lines, warning_lines
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding, record
 from spark_jobs.lake.segments import archive
@@ -69,6 +69,18 @@ def test_damage_of_logs_that_were_not_chosen_is_not_printed(lake: str):
     frontier.commit_ledger(lake, ranges, [log_of("orders-1")], "test")
     chosen = chosen_state(read_state(lake), LogSelection(partitions=(1,)))
     assert damage_lines([chosen]) == ["damage: orders-1 of lake lake, offsets 4..6: missing (gap)"]
+
+
+def test_open_warnings_are_printed_with_their_message_and_many_are_counted(lake: str):
+    some = [Finding("sequence-gap", Severity.WARNING, f"message {number}") for number in range(LISTED + 3)]
+    record(lake, [PlacedFinding(each, LOG, "orders", 0) for each in some[:1]], "test", BEGAN)
+    one = warning_lines([read_state(lake)])
+    record(lake, [PlacedFinding(each, LOG, "orders", 0) for each in some[1:]], "test", BEGAN)
+    many = warning_lines([read_state(lake)])
+
+    assert one == ["warning: orders-0 of lake lake: sequence-gap: message 0"]
+    assert many[-1] == "3 more warnings are in the table findings"
+    assert len(many) == LISTED + 1
 
 
 def test_a_log_that_waits_is_named_and_one_that_waits_too_long_is_a_warning(lake: str):

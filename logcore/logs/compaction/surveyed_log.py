@@ -185,7 +185,9 @@ def survey(
     # Transactions: from the beginning. Producers: from the latest snapshot on, as a broker knows them.
     everything = ProducerReplay()
     snapshots = [directory.files[now] for name, now in start.kept.items() if name.endswith(PRODUCER_SNAPSHOT_SUFFIX)]
-    taken_at, known = _snapshot(snapshots, directory, start, bases)
+    # A start that recovers the active segment cuts off what cannot be trusted.
+    is_recovered = not directory.is_clean or not bases or OFFSET_INDEX_SUFFIX not in start.beside(bases[-1])
+    taken_at, known = _snapshot(snapshots, directory, start, bases, is_recovered=is_recovered)
     recent = ProducerReplay(without_expired(known, as_of_ms, expiration_ms).values())
     # Transactions that the high watermark leaves open: from the log start on, and earlier ones from the snapshot.
     in_log = ProducerReplay(each for each in known if 0 <= each.current_txn_first_offset < log_start_offset)
@@ -245,44 +247,56 @@ def survey(
         ]
     if log.segments:
         log.log_end_offset = log.segments[-1].next_offset
-        # A start that recovers the active segment cuts off what cannot be trusted.
-        is_recovered = not directory.is_clean or OFFSET_INDEX_SUFFIX not in start.beside(bases[-1])
-        log.broker_end_offset = _broker_end(log.segments[-1], is_recovered=is_recovered)
+        last = log.segments[-1]
+        log.broker_end_offset = last.next_offset
+        if last.untrusted_from is not None:
+            end = _broker_end(last.log.content, last.untrusted_from, last.trusted_end, is_recovered=is_recovered)
+            log.broker_end_offset = last.next_offset if end is None else end
     log.doubtful = hidden.first_offsets
     log.producers = without_expired(recent.entries().values(), as_of_ms, expiration_ms)
     return log
 
 
-def _broker_end(segment: SurveyedSegment, *, is_recovered: bool) -> int:
-    """The log end after a broker's start with this active segment.
+def _broker_end(content: Buffer, untrusted_from: int, trusted_end: int, *, is_recovered: bool) -> int | None:
+    """The log end after a broker's start with this active segment; None if the broker does not start.
 
     A recovery cuts the segment at its first damage. Without a recovery, a broker goes from batch to batch by their
     lengths alone, so it ends at a length that leads out of the file.
     """
-    if segment.untrusted_from is None:
-        return segment.next_offset
-    end = segment.trusted_end
+    end = trusted_end
     if is_recovered:
         return end
     try:
-        for _, header in file_batches(segment.log.content, segment.untrusted_from):
+        for _, header in file_batches(content, untrusted_from):
             end = header.next_offset
-    except CorruptRecordError:  # a broker does not start
-        return segment.next_offset
-    return end if segment.trusted_end < end <= MAX_OFFSET else segment.trusted_end
+    except CorruptRecordError:
+        return None
+    return end if trusted_end < end <= MAX_OFFSET else trusted_end
 
 
 def _snapshot(
-    snapshots: Sequence[PartitionFile], directory: PartitionDirectory, start: StartFiles, bases: Sequence[int]
+    snapshots: Sequence[PartitionFile],
+    directory: PartitionDirectory,
+    start: StartFiles,
+    bases: Sequence[int],
+    *,
+    is_recovered: bool,
 ) -> tuple[int, Sequence[ProducerEntry]]:
-    """The latest snapshot within the log's end, as far as the end is known before the log is read."""
+    """The latest snapshot within the log end of a broker's start, as far as that is known before the log is read."""
     if not bases:
         return 0, ()
     last = directory.files[start.kept[f"{bases[-1]:020d}{LOG_SUFFIX}"]]
     walk = scan(last.content, base_offset=bases[-1], sealed=False, decode=False, fetched=last.fetched)
-    for _ in walk:
-        pass
-    return newest_snapshot(snapshots, walk.next_offset) or (0, ())
+    trusted_end, untrusted_from = bases[-1], None
+    for step in walk:
+        if isinstance(step, Stretch):
+            untrusted_from = step.position
+            break
+        trusted_end = step.header.next_offset
+    end: int | None = trusted_end
+    if untrusted_from is not None:
+        end = _broker_end(last.content, untrusted_from, trusted_end, is_recovered=is_recovered)
+    return newest_snapshot(snapshots, trusted_end if end is None else end) or (0, ())
 
 
 def _aborted(
