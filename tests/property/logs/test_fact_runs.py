@@ -120,3 +120,10 @@ def test_a_plain_log_is_one_fact_a_chunk() -> None:
         (0, 19_999, 20_000),
         (20_000, 49_999, 30_000),
     ]
+
+
+@settings(derandomize=True, max_examples=100, deadline=None)
+@given(tables())
+def test_where_every_offset_is_a_cut_each_batch_has_the_fact_of_its_row(drawn: tuple[pa.RecordBatch, int]) -> None:
+    chunk, end = drawn
+    assert list(fact_runs(chunk, range(end + 1), lambda: ())) == list(each_fact(chunk))
