@@ -298,7 +298,10 @@ def _begin_op(name: str, of: RegisteredLake, sources: Sequence[str]) -> dg.OpDef
         keys = "every topic partition" if run.keys is None else ", ".join(run.keys)
         engine = context.run.tags.get(ENGINE_TAG)
         if engine is None:  # a run that is recorded has it
-            engine = launch.engine_and_reason(launcher.engine)
+            try:
+                engine = launch.engine_and_reason(launcher.engine_for(run.lake))
+            except UsageError as error:
+                raise dg.Failure(str(error), metadata={"lake": run.lake}, allow_retries=False) from error
             context.instance.add_run_tags(context.run.run_id, {ENGINE_TAG: engine})
         context.log.info(f"Lake {run.lake}; {keys}; clock {run.as_of_ms} ms; job engine {engine}")
 

@@ -13,6 +13,7 @@ from pydantic import Field
 from pipelines.run.settings import MAX_BYTES_PER_ROUND, MAX_TASKS_PER_ROUND, RunSettings
 from spark_jobs import launch
 from spark_jobs.contracts import JobConfig, JobReport
+from spark_jobs.lake.view.registered_lakes import read_registered
 
 ENGINE_TAG = "loglake/engine"
 """Run tag: what runs the tasks, and why."""
@@ -24,13 +25,21 @@ class JobLauncher(dg.ConfigurableResource):  # type: ignore[type-arg]
     mode: str = Field(default="inprocess", description="inprocess: one executor for a whole run; subprocess")
     engine: str = Field(
         default="auto",
-        description="What runs the tasks: local (processes of this machine), spark, or auto: spark where "
-        "LOGLAKE_SPARK_MASTER names a cluster, else local",
+        description="What runs the tasks: local (processes of this machine), spark, or auto: the engine of the lake's "
+        "policies, else spark where LOGLAKE_SPARK_MASTER names a cluster, else local",
     )
 
     def run(self, config: JobConfig) -> JobReport:
         """Run the job of this configuration. An empty plan starts nothing."""
-        return launch.run(config.JOB, config, mode=self.mode, engine=self.engine)
+        return launch.run(config.JOB, config, mode=self.mode, engine=self.engine_for(config.lake))
+
+    def engine_for(self, lake: str) -> str:
+        """The engine that this run names, else the one of the policies that are registered for the lake.
+
+        Raises:
+            UsageError: Registration or policies cannot be used.
+        """
+        return self.engine if self.engine != "auto" else read_registered(lake).policy.engine
 
 
 class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]

@@ -94,10 +94,7 @@ def _is_due(interval_ms: int, minute_ms: int) -> bool:
 
 
 def _request(lake: RegisteredLake, what: str, **settings: Any) -> dg.RunRequest:
-    config = run_config(**settings)
-    if (engine := lake.policy.engine) != "auto":
-        config["resources"]["launcher"] = {"config": {"engine": engine}}
-    return dg.RunRequest(run_key=f"{lake.key} {what}", run_config=config)
+    return dg.RunRequest(run_key=f"{lake.key} {what}", run_config=run_config(**settings))
 
 
 def _if_usable(lake: RegisteredLake, request: Callable[[RegisteredLake], Tick]) -> Tick:

@@ -31,6 +31,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from dagster._core.errors import DagsterUserCodeUnreachableError
+from dagster._grpc.client import DagsterGrpcClient
+
 from logcore.exit_codes import ExitCode
 from pipelines.catalog.names import LOCATION
 from pipelines.command.history import prepare_history
@@ -52,10 +55,8 @@ STOP_SECONDS = 15.0
 LOOK_SECONDS = 1.0
 """From one look at the registrations and processes to the next."""
 
-_RELOAD = (
-    "mutation($name: String!) { reloadRepositoryLocation(repositoryLocationName: $name) "
-    "{ __typename ... on PythonError { message } } }"
-)
+RELOAD_SECONDS = 180
+"""Loading the definitions again must end by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,22 +104,22 @@ def serve(options: argparse.Namespace) -> int:
     address = "http:" + f"//{host}:{options.port}{options.path_prefix}"
     services: list[Service] = []
     with _stopped_by_signals() as stop, tempfile.TemporaryDirectory(prefix="loglake-ui-") as folder:
+        code = str(Path(folder, "code"))
         try:
-            for service in _start(options, folder, stop):
+            for service in _start(options, folder, code, stop):
                 services.append(service)  # noqa: PERF402 - what was started is ended, also if the next one fails
             _wait_until_loaded(address, services, stop)
             if not stop.is_set():
                 print(f"{address}{first_page}\nCtrl-C ends it.", flush=True)
-            _watch(home, address, services, stop)
+            _watch(home, code, services, stop)
         finally:
             for service in reversed(services):
                 service.end()
     return ExitCode.CLEAN
 
 
-def _start(options: argparse.Namespace, folder: str, stop: threading.Event) -> Iterator[Service]:
-    """Start the processes; the one that the others need is the first."""
-    code = str(Path(folder, "code"))
+def _start(options: argparse.Namespace, folder: str, code: str, stop: threading.Event) -> Iterator[Service]:
+    """Start the processes; the one that the others need is the first, and it listens on the socket ``code``."""
     log = ["--log-level", options.log_level]
     where = ["--socket", code, "--location-name", LOCATION, "-m", "pipelines.definitions"]
     server = _process("code server", ["dagster", "code-server", "start", *where, *log])
@@ -148,21 +149,23 @@ def _accepts(path: str) -> bool:
         return probe.connect_ex(path) == 0
 
 
-def _watch(home: str, address: str, services: Sequence[Service], stop: threading.Event) -> None:
+def _watch(home: str, code: str, services: Sequence[Service], stop: threading.Event) -> None:
     """Load the definitions again after each change of the registrations, until the end."""
     seen = home_state(home)
     while not stop.wait(LOOK_SECONDS):
         _check_alive(services)
         now = home_state(home)
-        if now != seen and _is_reloaded(address):
+        if now != seen and _is_reloaded(code):
             seen = now
 
 
-def _is_reloaded(address: str) -> bool:
+def _is_reloaded(code: str) -> bool:
+    """Ask the code server to load the definitions again; the webserver notices. Read-only pages refuse to do it."""
     try:
-        return "data" in _graphql(address, _RELOAD, name=LOCATION)
-    except (OSError, ValueError):
-        return False  # the webserver is busy; at the next look it is tried again
+        DagsterGrpcClient(socket=code).reload_code(RELOAD_SECONDS)
+    except DagsterUserCodeUnreachableError:
+        return False  # it is busy; at the next look it is tried again
+    return True
 
 
 def _wait_until_loaded(address: str, services: Sequence[Service], stop: threading.Event) -> None:
@@ -175,7 +178,7 @@ def _wait_until_loaded(address: str, services: Sequence[Service], stop: threadin
             entries = _graphql(address, query)["data"]["workspaceOrError"]["locationEntries"]
             if entries and all(entry["loadStatus"] == "LOADED" for entry in entries):
                 return
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError):
             pass  # it does not answer yet
         if time.monotonic() > deadline:
             raise JobError(f"Dagster's pages did not answer within {START_SECONDS:.0f} s. --log-level info says more.")
@@ -188,10 +191,10 @@ def _check_alive(services: Sequence[Service]) -> None:
             raise JobError(f"Dagster's {service.name} ended with code {code}; the other processes are ended too.")
 
 
-def _graphql(address: str, query: str, **variables: Any) -> Any:
+def _graphql(address: str, query: str) -> Any:
     request = urllib.request.Request(  # noqa: S310 - our own webserver
         f"{address}/graphql",
-        json.dumps({"query": query, "variables": variables}).encode(),
+        json.dumps({"query": query}).encode(),
         {"Content-Type": "application/json"},
     )
     with _NO_PROXY.open(request, timeout=60) as answer:

@@ -95,6 +95,14 @@ _EXPLAINED: tuple[tuple[tuple[str, ...], str], ...] = (
 """,
     ),
     (
+        ("journey-parts",),
+        """\
+- **journey-parts** compares `loglake run` with what its parts need if each is done once: read, digest, copy, decode
+  with the checksum, and write Parquet. One process for each core does them. 0.5: the command takes twice as long.
+  Both must have as many rows as the topic has records.
+""",
+    ),
+    (
         ("publish-small", "publish-medium"),
         """\
 - **publish-….** Ours is the job `publish` on segments that are registered and validated before, with all columns.

@@ -204,10 +204,9 @@ def test_the_sensor_finds_the_failed_runs_of_the_instance(
     definitions = define()
     with dg.build_sensor_context(instance=instance, definitions=definitions) as context:
         cursor = alerts.evaluate_tick(context).cursor
-    run = instance.create_run_for_job(
-        definitions.resolve_job_def("shop__intake"),
-        tags={LAKE_TAG: "shop"},
-    )
+    job = definitions.resolve_job_def("shop__intake")
+    run, of_another_lake = (instance.create_run_for_job(job, tags={LAKE_TAG: name}) for name in ("shop", "store"))
+    instance.report_run_failed(of_another_lake)
     instance.report_run_failed(run)
     with dg.build_sensor_context(instance=instance, definitions=definitions, cursor=cursor) as context:
         alerts.evaluate_tick(context)

@@ -51,6 +51,20 @@ def test_a_chosen_one_with_nothing_new_is_told_of_all_the_same_so_that_a_backfil
     assert event.materialization.metadata["published up to offset"].value == 5
 
 
+def test_lakes_of_two_clusters_with_one_topic_share_no_topic_partition_and_no_status(
+    execute: Execute, instance: dg.DagsterInstance, world: World, tmp_path: Path
+) -> None:
+    partitions = {"north": {"orders-0", "orders-1"}, "south": {"orders-0", "orders-2"}}
+    for lake, names in partitions.items():
+        world.ends = dict.fromkeys(names, 3)
+        assert execute(lake=str(tmp_path / lake)).success
+
+    for lake, names in partitions.items():
+        assert set(instance.get_dynamic_partitions(f"topic_partitions/{lake}")) == names
+        for asset in ("archived_segments", "validated_segments", "records"):
+            assert instance.get_materialized_partitions(dg.AssetKey([lake, asset])) == names
+
+
 def test_all_assets_of_a_chosen_one_are_made_in_one_run(
     define: Define, instance: dg.DagsterInstance, world: World, shop: str
 ) -> None:

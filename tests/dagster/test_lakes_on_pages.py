@@ -101,6 +101,15 @@ def test_a_lake_that_is_added_appears_by_itself(pages: Pages, lakes: Path, monke
     wait_for(lambda: any(node["assetKey"]["path"][0] == "east" for node in pages.ask(ASSETS)["assetNodes"]), 60)
 
 
+def test_a_lake_that_is_added_appears_on_read_only_pages_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
+    register(str(tmp_path / "west"))
+    with open_pages(tmp_path / "home", tmp_path, "--read-only") as pages:
+        register(str(tmp_path / "east"))
+
+        wait_for(lambda: any(node["assetKey"]["path"][0] == "east" for node in pages.ask(ASSETS)["assetNodes"]), 60)
+
+
 def test_the_pages_listen_on_this_machine_only_and_say_where_a_lake_is(lakes: Path, tmp_path: Path) -> None:
     nothing = loglake("ui", tmp_path / "no-lake", LOGLAKE_HOME=str(lakes))
     assert nothing.returncode == 64

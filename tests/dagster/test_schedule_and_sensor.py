@@ -127,7 +127,7 @@ def _with_policies(lake: str, source: Path, text: str) -> Path:
 def test_policies_decide_what_a_night_does_with_each_lake(
     define: Define, instance: dg.DagsterInstance, two_lakes: list[str], source: Path
 ) -> None:
-    _with_policies(two_lakes[0], source, "lake: {nightly: apply, verify: off, engine: local}")
+    _with_policies(two_lakes[0], source, "lake: {nightly: apply, verify: off}")
     _with_policies(two_lakes[1], source, "lake: {nightly: off}")
 
     (maintenance,) = nightly(define, instance, "nightly_maintenance")
@@ -135,8 +135,32 @@ def test_policies_decide_what_a_night_does_with_each_lake(
 
     assert maintenance.run_key.startswith("shop-")
     assert maintenance.run_config["resources"]["lake"]["config"]["apply"] is True
-    assert maintenance.run_config["resources"]["launcher"] == {"config": {"engine": "local"}}
     assert verification.run_key.startswith("store-")
+
+
+@pytest.mark.parametrize("begun_by", ["the schedule", "the sensor", "the pages"])
+def test_every_run_that_dagster_starts_has_the_engine_of_the_policies(
+    define: Define, instance: dg.DagsterInstance, two_lakes: list[str], source: Path, begun_by: str
+) -> None:
+    (source / "orders-2").mkdir()
+    (source / "orders-2" / f"{0:020d}.log").write_bytes(b"x")
+    _with_policies(two_lakes[0], source, "lake: {engine: spark}")
+    _with_policies(two_lakes[1], source, "lake: {engine: local}")
+
+    def begin(lake: str) -> dg.RunRequest:
+        if begun_by == "the pages":
+            return dg.RunRequest()
+        if begun_by == "the sensor":
+            (request,) = tick(define(), instance, f"{lake}__new_segments").run_requests or []
+        else:
+            (request,) = night(define(), instance, f"{lake}__nightly_maintenance", NIGHT)
+        return request
+
+    job = "maintenance" if begun_by == "the schedule" else "intake"
+    runs = [launch(define, instance, f"{lake}__{job}", begin(lake)).dagster_run for lake in ("shop", "store")]
+
+    engines = [instance.get_run_by_id(run.run_id).tags["loglake/engine"] for run in runs]
+    assert engines == ["spark: as requested", "local: as requested"]
 
 
 def test_policies_with_a_mistake_leave_out_their_lake_alone(

@@ -356,4 +356,25 @@ FAULTS = (
         "if failed or digest:",
         ("tests/dagster/test_alerts.py", "-k", "within_one_tick_and_once"),
     ),
+    Fault(
+        "lakes share their topic partitions on Dagster's pages",
+        "pipelines/partitions.py",
+        'name=f"topic_partitions/{lake.name}"',
+        'name="topic_partitions/all"',
+        ("tests/dagster/test_chosen_partitions.py", "-k", "share_no_topic_partition"),
+    ),
+    Fault(
+        "the engine of a lake's policies counts for no run of Dagster",
+        "pipelines/resources.py",
+        'return self.engine if self.engine != "auto" else read_registered(lake).policy.engine',
+        "return self.engine",
+        ("tests/dagster/test_schedule_and_sensor.py", "-k", "has_the_engine_of_the_policies"),
+    ),
+    Fault(
+        "a run of one lake that failed is an alert of every lake",
+        "pipelines/alerts/sensor.py",
+        "                tags=tags_of(lake),\n",
+        "",
+        ("tests/dagster/test_alerts.py", "-k", "failed_runs_of_the_instance"),
+    ),
 )
