@@ -4,7 +4,8 @@
     spark    the cluster that LOGLAKE_SPARK_MASTER names, or Spark on the cores of this machine
     auto     spark where LOGLAKE_SPARK_MASTER names a cluster, else local
 
-Without a cluster both use the same cores, and worker processes start faster than a JVM.
+Without a cluster both use the same cores. Worker processes start faster than a JVM, and were faster at every size that
+was measured (docs/deploy.md). So ``auto`` knows no size.
 """
 
 from __future__ import annotations
