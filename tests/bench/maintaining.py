@@ -171,9 +171,14 @@ class _Place:
         :raises Differ: a file of the archive is not what Kafka left.
         """
         from spark_jobs.lake.segments import archive
+        from spark_jobs.lake.segments.log_directory import side_file
 
         live = archive.read_segments(str(self._lake))[:-1]
-        ours = {path.name: path for each in live for path in Path(each.local_path(str(self._lake))).parent.iterdir()}
+        ours = {
+            f"{each.base_offset:020d}{suffix}": self._lake / side_file(each.path, suffix)
+            for each in live
+            for suffix in _SUFFIXES
+        }
         bases = sorted(int(path.stem) for path in cleaned.glob("*.log"))[:-1]
         if bases != [each.base_offset for each in live]:
             raise Differ(f"{case}: Kafka left {len(bases)} segments, and we {len(live)}")

@@ -66,7 +66,7 @@ def archived(lake: Path, topic: str, end: int) -> dict[str, bytes]:
         for suffix in SUFFIXES:
             path = lake / side_file(segment.path, suffix)
             if path.exists() and segment.base_offset < end:
-                found[path.name] = path.read_bytes()
+                found[f"{segment.base_offset:020d}{suffix}"] = path.read_bytes()
     return found
 
 
