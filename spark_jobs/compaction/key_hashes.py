@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from logcore.columns.cleaning.offset_map import OffsetMap
 from spark_jobs.compaction import row_blocks
-from spark_jobs.compaction.row_blocks import BlockFiles, Rows
+from spark_jobs.compaction.row_blocks import BlockFiles, HashRangeRows, Rows
 
 NEVER = -1
 ROW_BYTES = 120
@@ -138,33 +138,12 @@ def _together(held: Sequence[Hashed]) -> Hashed:
     return Hashed(*(np.concatenate([getattr(some, name) for some in held]) for name in ("high", "low", "offsets")))
 
 
-class _Range:
-    """The rows of files in one range of hashes, in parts of at most about `rows` rows."""
-
-    def __init__(self, lake: str, paths: Sequence[str], bucket: int, bits: int, rows: int) -> None:
-        self._files, self._paths = BlockFiles(lake), paths
-        self._bucket, self._bits = bucket, bits
-        self.parts = max(-(-self._count() // max(rows, 1)), 1)
-
-    def _count(self) -> int:
-        count = 0
-        for path in self._paths:
-            with self._files.opened(path) as file:
-                for block in range(self._bucket, file.blocks, 1 << self._bits):
-                    start, end = file.bounds(block)
-                    count += end - start
-        return count
+class _Range(HashRangeRows):
+    """The rows of files in one range of hashes, as maps take them."""
 
     def part(self, number: int) -> list[list[Rows]]:
         """For each file the rows whose hash is in one part, run by run."""
-        found: list[list[Rows]] = []
-        for path in self._paths:
-            with self._files.opened(path) as file:
-                sorted_runs = [file.rows(block) for block in range(self._bucket, file.blocks, 1 << self._bits)]
-            if self.parts > 1:
-                sorted_runs = [rows[rows[:, 1] % np.uint64(self.parts) == np.uint64(number)] for rows in sorted_runs]
-            found.append([rows for rows in sorted_runs if len(rows)])
-        return found
+        return [list(self.part_of(path, number)) for path in self.paths]
 
     def hashes(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Hashes for a map of this range, without the leading bits that are equal in the range."""

@@ -103,3 +103,31 @@ class BlockFiles:
         """
         with self._files.open_input_file(path) as file:
             yield BlockFile(file)
+
+
+class HashRangeRows:
+    """The rows of files in one range of hashes, in parts of at most about `rows` rows."""
+
+    def __init__(self, lake: str, paths: Sequence[str], bucket: int, bits: int, rows: int) -> None:
+        self._files, self.paths = BlockFiles(lake), paths
+        self._bucket, self._bits = bucket, bits
+        self.parts = max(-(-self._count() // max(rows, 1)), 1)
+
+    def _count(self) -> int:
+        count = 0
+        for path in self.paths:
+            with self._files.opened(path) as file:
+                for block in range(self._bucket, file.blocks, 1 << self._bits):
+                    start, end = file.bounds(block)
+                    count += end - start
+        return count
+
+    def part_of(self, path: str, number: int) -> Iterator[Rows]:
+        """The rows of a file whose hash is in one part, block by block."""
+        with self._files.opened(path) as file:
+            for block in range(self._bucket, file.blocks, 1 << self._bits):
+                rows = file.rows(block)
+                if self.parts > 1:
+                    rows = rows[rows[:, 1] % np.uint64(self.parts) == np.uint64(number)]
+                if len(rows):
+                    yield rows

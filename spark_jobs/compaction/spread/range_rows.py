@@ -8,13 +8,13 @@ last row of a hash is the latest. Rows are not sorted by hash: a map of one rang
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
 
 from spark_jobs.compaction.key_hashes import Hashed
-from spark_jobs.compaction.row_blocks import BlockFiles, BlockWriter, Rows, written
+from spark_jobs.compaction.row_blocks import BlockWriter, HashRangeRows, Rows, written
 
 _RUN_ROWS = 1 << 18
 _BLOCK_ROWS = 256
@@ -70,33 +70,14 @@ def range_writer(lake: str, path: str, bits: int, rows: int) -> Iterator[RangeWr
         writer.flush()
 
 
-class HashRange:
-    """The rows of files in one range of hashes, in parts of about `rows` rows at most."""
-
-    def __init__(self, lake: str, paths: Sequence[str], bucket: int, bits: int, rows: int) -> None:
-        self._files, self._paths = BlockFiles(lake), paths
-        self._bucket, self._bits = bucket, bits
-        self.parts = max(-(-self._count() // max(rows, 1)), 1)
-
-    def _count(self) -> int:
-        count = 0
-        for path in self._paths:
-            with self._files.opened(path) as file:
-                for block in range(self._bucket, file.blocks, 1 << self._bits):
-                    start, end = file.bounds(block)
-                    count += end - start
-        return count
+class HashRange(HashRangeRows):
+    """The rows of files in one range of hashes, in the order of the log."""
 
     def part(self, number: int) -> Iterator[Hashed]:
         """The rows of a part, in the order of the log. Hashes lack the leading bits that are equal in the range."""
-        for path in self._paths:
-            with self._files.opened(path) as file:
-                for block in range(self._bucket, file.blocks, 1 << self._bits):
-                    rows = file.rows(block)
-                    if self.parts > 1:
-                        rows = rows[rows[:, 1] % np.uint64(self.parts) == np.uint64(number)]
-                    if len(rows):
-                        yield _hashed(rows, self._bits)
+        for path in self.paths:
+            for rows in self.part_of(path, number):
+                yield _hashed(rows, self._bits)
 
 
 def _hashed(rows: Rows, bits: int) -> Hashed:
