@@ -65,8 +65,9 @@ def task_of(
 
 def files_of(lake: Path, done: CleaningResult) -> dict[str, bytes]:
     assert (done.refusal, done.unproven) == (None, None)
-    folders = [(lake / each.segment.path).parent for each in done.replaced]
-    return {f"{path.parent.name}/{path.name}": path.read_bytes() for each in folders for path in each.iterdir()}
+    folders = {(lake / each.segment.path).parent for each in done.replaced}
+    files = [path for each in folders for path in each.rglob("*") if path.is_file()]
+    return {str(path.relative_to(lake)): path.read_bytes() for path in files}
 
 
 @pytest.fixture
