@@ -46,10 +46,6 @@ class RunCommand:
 
     def run(self, options: argparse.Namespace) -> int:
         """Do it; returns the exit code."""
-        refused = _refusal(options)
-        if refused is not None:
-            _complain(refused)
-            return ExitCode.NOT_CHECKED
         try:
             numbers, logs = _partitions(options.partition)
             _check_together(options)
@@ -76,17 +72,16 @@ class WatchCommand:
         _add_meaning(parser)
         _add_sources(parser)
         parser.add_argument(
-            "--interval", type=_seconds, default=1.0, metavar="SECONDS", help="from one look to the next (default 1)"
+            "--interval",
+            type=_seconds,
+            metavar="SECONDS",
+            help="from one look to the next (default 1; 60 where a PATH is on an object store)",
         )
         _add_log_level(parser)
         parser.set_defaults(func=self.run, replace=None, maintain=False, apply=False)
 
     def run(self, options: argparse.Namespace) -> int:
         """Do it; returns the exit code."""
-        refused = _refusal(options)
-        if refused is not None:
-            _complain(refused)
-            return ExitCode.NOT_CHECKED
         try:
             numbers, logs = _partitions(options.partition)
             if options.as_of is not None:
@@ -142,7 +137,8 @@ def _start_workers_for_a_first_load(options: argparse.Namespace) -> None:
     from spark_jobs.prestart import start_workers
 
     is_local_path = "://" not in options.lake
-    if is_local_path and not os.path.lexists(options.lake) and any(map(os.path.lexists, options.paths)):
+    is_there = any("://" in path or os.path.lexists(path) for path in options.paths)
+    if is_local_path and not os.path.lexists(options.lake) and is_there:
         with suppress(UsageError):  # the run refuses the engine, with everything else that it checks first
             start_workers(options.engine)
 
@@ -189,7 +185,8 @@ def _add_places(parser: argparse.ArgumentParser) -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="a log directory, a partition directory (orders-0) or a .log file; several may be given; only read",
+        help="a log directory, a partition directory (orders-0) or a .log file, also as s3://bucket/prefix; several "
+        "may be given; only read",
     )
     parser.add_argument(
         "--lake",
@@ -306,14 +303,6 @@ def _add_log_level(parser: argparse.ArgumentParser) -> None:
 
 
 # --- refused calls ----------------------------------------------------------------------------------------------------
-
-
-def _refusal(options: argparse.Namespace) -> str | None:
-    """The refusal of a requested option that is not built yet."""
-    remote = [place for place in options.paths if "://" in place]
-    if remote:
-        return f"{remote[0]}: sources on object stores are not built yet; give a local path."
-    return None
 
 
 def _check_together(options: argparse.Namespace) -> None:

@@ -22,14 +22,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from logcore.storage.discovery import discover, shown, source_path
+from logcore.storage.objects.addresses import AddressError, absolute, is_object
 from logcore.storage.objects.answers import said
 from spark_jobs.contracts import CONFIGS, Intake, JobConfig, JobReport
 from spark_jobs.lake.delta import table_features
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.retries import retried
 from spark_jobs.lake.setup import identity, registry
-from spark_jobs.lake.setup.placement import check_place, check_writable
+from spark_jobs.lake.setup.placement import check_outside_lakes, check_place, check_writable
 from spark_jobs.lake.setup.policies import read_policies
+from spark_jobs.lake.store import local_copies
 from spark_jobs.lake.store.lease import hold
 from spark_jobs.machine.engine import JobEngine, chosen_engine
 from spark_jobs.tasks.executor import Executor, counting
@@ -78,8 +80,8 @@ def check_run(
 
     Args:
         lake: absolute, a directory or ``s3://bucket/prefix``.
-        sources: absolute local paths.
-        fill_from: absolute local paths of other copies of the logs.
+        sources: absolute local paths, or ``s3://bucket/prefix``.
+        fill_from: the same of other copies of the logs.
         policies: path of a ``policies.yaml``.
         engine: what will run the tasks, as for :func:`run`.
 
@@ -91,13 +93,35 @@ def check_run(
     """
     check_place(lake, (*sources, *fill_from))
     read_policies(policies)
-    missing = [path for path in sources if not os.path.lexists(path)]
+    missing = [path for path in sources if not (is_object(path) or os.path.lexists(path))]
     if len(missing) == len(sources):
         raise JobError(" ".join(f"{shown(path)} does not exist." for path in missing) + " Nothing was made or changed.")
     check_writable(lake)
     chosen_engine(engine)
-    if identity.read_identity(lake) is None and discover([source_path(path) for path in sources]).logs:
+    if identity.read_identity(lake) is None:
+        check_outside_lakes(sources)
+        _check_first_sources(sources, engine)
+
+
+def _check_first_sources(sources: Sequence[str], engine: str | None) -> None:
+    """Check, before a lake is made, that there is something to read, and something to run its tasks."""
+    found = discover([source_path(path) for path in sources])
+    if found.logs:
         check_engine(engine)  # a first run always has tasks; whether a later one does, its plans say
+    elif all(map(is_object, sources)):
+        raise JobError(" ".join(each.message for each in found.findings) + " Nothing was made or changed.")
+
+
+def source_place(path: str) -> str:
+    """Return the absolute path of a source, or its name on an object store without a slash at its end.
+
+    Raises:
+        UsageError: The name of an object store cannot be used.
+    """
+    try:
+        return absolute(path)
+    except AddressError as error:
+        raise UsageError(str(error)) from error
 
 
 @contextlib.contextmanager
@@ -153,14 +177,14 @@ def check_engine(engine: str | None = None) -> None:
 
 
 @contextlib.contextmanager
-def working_ahead(engine: str | None = None) -> Iterator[None]:
-    """Let the jobs inside the block begin tasks of the jobs after them; for chains that run them all."""
+def working_ahead(lake: str, engine: str | None = None) -> Iterator[None]:
+    """Let the jobs inside the block begin tasks of the jobs after them; for chains that run them all on a lake."""
     if chosen_engine(engine)[0] is not JobEngine.LOCAL:
         yield
         return
     from spark_jobs.tasks.local.local_executor import get_local_executor
 
-    with get_local_executor().working_ahead():
+    with local_copies.keeping(lake), get_local_executor().working_ahead():
         yield
 
 

@@ -74,12 +74,15 @@ class OpenedSource(Protocol):
         """Close it."""
 
 
-def open_source(path: str, seen: SegmentFile | None = None, remembered: RememberedReads | None = None) -> OpenedSource:
+def open_source(
+    path: str, seen: SegmentFile | ObjectVersion | None = None, remembered: RememberedReads | None = None
+) -> OpenedSource:
     """Open a file of a source.
 
     Args:
         path: The file.
-        seen: The file when its directory was listed. An object must still be the one that was listed.
+        seen: The file when its directory was listed, or the version of an object that is known. An object must still be
+            that one.
         remembered: Small reads of objects by earlier runs.
 
     Raises:

@@ -20,6 +20,7 @@ from logcore.errors import LogError
 from logcore.logs.model.sources import SegmentFile
 from logcore.records.batch import LOG_OVERHEAD
 from logcore.storage.files import MOST_SECTORS, joined
+from logcore.storage.objects.object_reads import ObjectVersion
 from logcore.storage.opened_source import open_source
 from logcore.storage.source_errors import SourceUnreadable, shown
 
@@ -51,13 +52,13 @@ class SourceBytes:
     `content` is as long as the file was when it was opened. Bytes that were not fetched read as zeros.
     """
 
-    def __init__(self, path: str, *, sealed: bool, seen: SegmentFile | None = None) -> None:
+    def __init__(self, path: str, *, sealed: bool, seen: SegmentFile | ObjectVersion | None = None) -> None:
         """Open the file.
 
         Args:
             path: The file.
             sealed: No process may write to it any more.
-            seen: The file when its directory was listed; an object must still be that one.
+            seen: The file when its directory was listed, or a known version of an object. An object must be that one.
 
         Raises:
             SourceUnreadable: The file cannot be opened, or there are not enough addresses for it.

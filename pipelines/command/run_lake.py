@@ -51,6 +51,10 @@ from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.recorded_answers import recorded_answers
 from spark_jobs.prestart import start_workers
 
+INTERVAL_S, REMOTE_INTERVAL_S = 1.0, 60.0
+"""Seconds between two looks of a watch: at local sources, and at those on an object store, where each look costs a
+request for a thousand objects."""
+
 
 def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str]) -> int:
     """Execute ``loglake run``.
@@ -118,7 +122,9 @@ def watch(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[st
     lake = registered_lakes.lake_path(options.lake)
     intake = registered_lakes.as_remembered(lake, _intake(options, numbers))
     settings = RunSettings(**_given(_settings(intake, logs, options)))
-    return watch_lake(lake, settings, None if logs else intake, options.engine, options.interval)
+    is_remote = any("://" in path for path in (*intake.paths, *intake.fill_from))
+    interval_s = options.interval or (REMOTE_INTERVAL_S if is_remote else INTERVAL_S)
+    return watch_lake(lake, settings, None if logs else intake, options.engine, interval_s)
 
 
 def _nothing_to_do(lake: str, settings: dict[str, Any], as_of_ms: int, instance: str) -> RunOutcome | None:
@@ -202,7 +208,7 @@ def _say_of_hint(lake: str, hinted: Sequence[str], intake: Intake) -> None:
 
 def _intake(options: argparse.Namespace, numbers: Sequence[int]) -> Intake:
     return Intake(
-        paths=tuple(os.path.abspath(path) for path in options.paths),
+        paths=tuple(map(launch.source_place, options.paths)),
         topics=tuple(options.topic),
         partitions=tuple(numbers),
         mode=options.mode,
@@ -211,7 +217,7 @@ def _intake(options: argparse.Namespace, numbers: Sequence[int]) -> Intake:
         include_internal=options.include_internal,
         policies=os.path.abspath(options.policies) if options.policies else None,
         isolation_level=options.isolation_level,
-        fill_from=tuple(os.path.abspath(path) for path in options.fill_from),
+        fill_from=tuple(map(launch.source_place, options.fill_from)),
     )
 
 

@@ -117,7 +117,7 @@ class Runner:
         listener = CollectingListener(self.announce)
         self.history.begin()
         run = Run(run_id, lake, as_of_ms, tuple(given.logs) or None, False, given, self.launcher, listener)
-        with launch.working_ahead(self.engine):
+        with launch.working_ahead(lake, self.engine):
             finished = run_steps(chain, run, listener)
         if is_interrupt(listener.error):
             raise KeyboardInterrupt

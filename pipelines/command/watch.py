@@ -244,7 +244,7 @@ def watch_lake(lake: str, settings: RunSettings, intake: Intake | None, engine: 
             EngineLauncher(engine, ProgressLines(sys.stderr)),
             interval_s,
             intake,
-            lambda: launch.working_ahead(engine),
+            lambda: launch.working_ahead(lake, engine),
         ).run(stop)
     return ExitCode.CLEAN
 

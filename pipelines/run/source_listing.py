@@ -1,4 +1,7 @@
-"""The state of source directories as digests, so that growth is seen without opening a table or a segment."""
+"""The state of source directories as digests, so that growth is seen without opening a table or a segment.
+
+On an object store the state is one listing, with the ETag of each object.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from logcore.errors import CorruptIndexError
+from logcore.errors import LogError
 from logcore.segments.filenames import (
     HIGH_WATERMARK_FILE,
     DirectoryKind,
@@ -16,6 +19,10 @@ from logcore.segments.filenames import (
     segment_base_offset,
 )
 from logcore.segments.side_files.checkpoints import parse_offset_checkpoint
+from logcore.storage.broker.broker_state import MAX_SMALL_FILE
+from logcore.storage.objects.addresses import AddressError, absolute, directory_of, is_object, split, url_of
+from logcore.storage.objects.listing import whole_listing
+from logcore.storage.source_reads import read_file
 
 
 def listing_digest(paths: Sequence[str]) -> str:
@@ -33,6 +40,9 @@ def listing_digest(paths: Sequence[str]) -> str:
 
 
 def _lines(path: str, levels: int) -> Iterator[str]:
+    if is_object(path):
+        yield from _object_lines(path)
+        return
     try:
         with os.scandir(path) as entries:
             for entry in entries:
@@ -44,6 +54,18 @@ def _lines(path: str, levels: int) -> Iterator[str]:
         yield _of_file(path)
     except OSError as error:
         yield f"{path}\0{error.errno}\n"
+
+
+def _object_lines(url: str) -> Iterator[str]:
+    is_segment = segment_base_offset(os.path.basename(url)) is not None
+    try:
+        bucket, _ = split(url)
+        stored = whole_listing(directory_of(url) if is_segment else absolute(url))
+    except (LogError, AddressError):
+        yield f"{url}\0not listed\n"  # the same for each error: only the return of the store is a change
+        return
+    for each in stored:
+        yield f"{url_of(bucket, each.key)}\0{each.etag}\0{each.size}\0{each.modified_ms}\n"
 
 
 def _of_file(path: str) -> str:
@@ -100,7 +122,6 @@ def source_state(paths: Sequence[str]) -> SourceState:
 
 def _high_watermarks(directory: str) -> Mapping[TopicPartition, int]:
     try:
-        with open(os.path.join(directory, HIGH_WATERMARK_FILE), "rb") as file:
-            return parse_offset_checkpoint(file.read())
-    except (OSError, CorruptIndexError):
+        return parse_offset_checkpoint(read_file(os.path.join(directory, HIGH_WATERMARK_FILE), MAX_SMALL_FILE))
+    except (LogError, AddressError):
         return {}

@@ -14,14 +14,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from logcore.errors import LogError
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.log_selection import LogSelection
 from logcore.segments.filenames import DirectoryKind
 from logcore.storage.broker.moved_logs import is_moved_by_its_broker
-from logcore.storage.discovery import Discovery, SourceLog, discover, source_path
+from logcore.storage.discovery import Discovery, HeaderReader, SourceLog, discover, source_path
+from logcore.storage.objects.addresses import AddressError, is_object
+from logcore.storage.objects.remembered_reads import RememberedRead, RememberedReads
 from spark_jobs.contracts import IngestConfig, JobReport, LogChange
 from spark_jobs.ingest import late_segments, source_changes
 from spark_jobs.ingest.expected_tasks import ExpectedTasks
@@ -34,9 +38,11 @@ from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.setup.identity import claim, cluster_of
 from spark_jobs.lake.setup.policies import read_policies
+from spark_jobs.lake.setup.remembered_sources import keep_reads, recall_reads
+from spark_jobs.lake.store import local_copies
 from spark_jobs.tasks import segment_slices
 from spark_jobs.tasks.executor import ahead_of, run_tasks
-from spark_jobs.tasks.segment_copy import CopyResult, CopyTask, copy_segment
+from spark_jobs.tasks.segment_copy import CopyResult, CopyTask, copy_segment, nothing_readable
 from spark_jobs.tasks.segment_slices import Swap
 
 if TYPE_CHECKING:
@@ -57,6 +63,8 @@ class IngestPlan:
     """All current findings about the source paths, new or not, including copies that are ignored."""
     left: Left = NOTHING_LEFT
     """What a later round of the same run takes."""
+    remembered: RememberedReads | None = None
+    """Small reads of sources on object stores, for the next plan."""
 
     @property
     def needs_executor(self) -> bool:
@@ -87,7 +95,8 @@ def plan(config: IngestConfig) -> IngestPlan:
     """
     _check(config)
     policies = read_policies(config.policies)
-    discovery = _discover(config.sources)
+    remembered = recall_reads(config.lake) if any(map(is_object, (*config.sources, *config.fill_from))) else None
+    discovery = _discover(config.sources, remembered)
     placed = [PlacedFinding(finding) for finding in discovery.findings]
     left_alone: list[PlacedFinding] = []
     sources = [log for log in discovery.logs if log.kind is DirectoryKind.LIVE and _is_chosen(config, log)]
@@ -99,7 +108,7 @@ def plan(config: IngestConfig) -> IngestPlan:
     cluster = clusters[0] if clusters else config.cluster
     if sources:
         cluster = cluster_of(config.lake, cluster)
-    held = _held(config, cluster)
+    held = _held(config, cluster, remembered)
     newest = {row.topic_partition: row for row in sorted(held.rows.values(), key=lambda row: row.incarnation)}
     plans: list[IngestLogPlan] = []
     taken: dict[str, SourceLog] = {}
@@ -134,7 +143,9 @@ def plan(config: IngestConfig) -> IngestPlan:
     plans = [replace(p, version=versions.get(p.observed.log)) for p in plans]
     unseen = finding_rows.unseen(config.lake, [*placed, *left_alone])
     of_paths = (*discovery.findings, *(path.finding for path in left_alone))
-    return IngestPlan(tuple(plans), tuple(unseen), cluster, _taken_back(held, plans), of_paths, left)
+    if remembered is not None:
+        keep_reads(config.lake, remembered)
+    return IngestPlan(tuple(plans), tuple(unseen), cluster, _taken_back(held, plans), of_paths, left, remembered)
 
 
 def apply(plan: IngestPlan, config: IngestConfig, executor: Executor | None) -> JobReport:
@@ -151,6 +162,9 @@ def apply(plan: IngestPlan, config: IngestConfig, executor: Executor | None) -> 
     placed = [*plan.findings, *(finding for log in done for finding in log.placed)]
     new = finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)
     _commit_segments(plan, done, config)
+    if plan.remembered is not None:
+        _keep_first_looks(plan.remembered, done)
+        keep_reads(config.lake, plan.remembered)
     archive.commit_logs(config.lake, [row for log in done for row in log.rows], config.run_id)
     added = [segment for log in done for segment in log.added]
     return JobReport(
@@ -182,6 +196,7 @@ def _left(plan: IngestPlan, done: Sequence[_Done]) -> tuple[str, ...]:
 def _copied(
     plan: IngestPlan, config: IngestConfig, executor: Executor | None, tasks: Sequence[CopyTask]
 ) -> Sequence[CopyResult]:
+    local_copies.clear(config.lake)
     sizes = [task.bytes_to_read for task in tasks]
     ahead = ahead_of(executor)
     if ahead is None:
@@ -189,17 +204,34 @@ def _copied(
     return ahead.run_ahead(copy_segment, tasks, sizes, ExpectedTasks(config, plan.logs).follow)
 
 
-def _discover(paths: Sequence[str]) -> Discovery:
+def _keep_first_looks(remembered: RememberedReads, done: Sequence[_Done]) -> None:
+    """Keep what the next plan looks at first: the header of each log's last batch, and the bytes after it."""
+    for log in done:
+        for read in next(filter(None, reversed(log.last_headers)), ()):
+            remembered.keep(read)
+        if log.added and log.plan.tasks:
+            task, end = log.plan.tasks[-1], log.added[-1].origin_position + log.added[-1].size
+            if task.etag and task.source == log.added[-1].origin_file and end < task.size:
+                with suppress(LogError):  # the next plan meets the error again
+                    HeaderReader(remembered).header_at(task.file, end)
+                    nothing_readable(replace(task, start=end, first_offset=log.row.next_offset), remembered)
+
+
+def _discover(paths: Sequence[str], remembered: RememberedReads | None) -> Discovery:
     # A source is identified by its absolute path: another spelling of the same directory is not a second source.
-    return discover([source_path(path) for path in paths])
+    try:
+        return discover([source_path(path) for path in paths], remembered)
+    except AddressError as error:
+        raise UsageError(str(error)) from error
 
 
-def _held(config: IngestConfig, cluster: str | None) -> LakeSnapshot:
+def _held(config: IngestConfig, cluster: str | None, remembered: RememberedReads | None) -> LakeSnapshot:
     segments: dict[str, list[Segment]] = {}
     for segment in archive.read_segments(config.lake, live=False):
         segments.setdefault(segment.log, []).append(segment)
     tails = archive.tails_of(segment for of_log in segments.values() for segment in of_log)
-    return LakeSnapshot(cluster, archive.read_logs(config.lake), segments, tails, late_segments.holes_of(config.lake))
+    holes = late_segments.holes_of(config.lake)
+    return LakeSnapshot(cluster, archive.read_logs(config.lake), segments, tails, holes, remembered)
 
 
 def _check_unmoved(lake: str, held: LakeSnapshot, logs: Sequence[str]) -> None:
@@ -229,9 +261,6 @@ def _check(config: IngestConfig) -> None:
         raise UsageError(f"mode {config.mode!r}: use copy or reference.")
     if config.high_watermark not in ("checkpoint", "log-end") and not config.high_watermark.isdecimal():
         raise UsageError(f"high watermark {config.high_watermark!r}: use checkpoint, log-end or an offset.")
-    remote = [source for source in (*config.sources, *config.fill_from) if "://" in source]
-    if remote:
-        raise UsageError(f"{remote[0]}: object stores are not built yet; give a local path.")
 
 
 def _is_chosen(config: IngestConfig, log: SourceLog) -> bool:
@@ -251,7 +280,7 @@ def _with_fills(
         if log.observed.stopped is None:  # a stopped log may not match its source any more
             own = late_segments.Copy(taken[log.observed.topic_partition], is_own=True)
             copies.setdefault(log.observed.log, []).append(own)
-    for found_log in _discover(config.fill_from).logs if config.fill_from else ():
+    for found_log in _discover(config.fill_from, held.remembered).logs if config.fill_from else ():
         for log in holed:
             row = log.observed
             is_it = str(found_log.topic_partition) == row.topic_partition and found_log.directory != row.source
@@ -265,6 +294,7 @@ def _with_fills(
             held.holes[log.observed.log],
             copies.get(log.observed.log, ()),
             in_place=config.mode == "reference",
+            remembered=held.remembered,
         )
         for log in holed
     }
@@ -292,6 +322,8 @@ class _Done:
     """Swaps that can be committed, each with its segments among those added."""
     rows: tuple[LogRow, ...] = ()
     placed: tuple[PlacedFinding, ...] = field(default=())
+    last_headers: tuple[tuple[RememberedRead, ...], ...] = ()
+    """Of the copies of growth, in their order."""
     is_stuck: bool = False
     """Whether something of the plan could not be copied."""
 
@@ -328,7 +360,9 @@ def _done(log: IngestLogPlan, results: Sequence[CopyResult]) -> _Done:
         said.append(beyond_log_end(row))
     rows = ([row] if log.is_news(row) else []) + ([log.earlier] if log.earlier is not None else [])
     is_stuck |= len(copied) < len(log.tasks)
-    return _Done(log, row, tuple(added), tuple(swaps), tuple(rows), tuple(of_log(row, f) for f in said), is_stuck)
+    placed = tuple(of_log(row, f) for f in said)
+    headers = tuple(result.last_header for result in results[: len(copied)])
+    return _Done(log, row, tuple(added), tuple(swaps), tuple(rows), placed, headers, is_stuck)
 
 
 def _commit_segments(plan: IngestPlan, done: Sequence[_Done], config: IngestConfig) -> None:

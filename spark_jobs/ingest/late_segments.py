@@ -19,6 +19,7 @@ from logcore.logs.growth.fillers import BatchIdentity, Filler, Hole, find_filler
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.storage.discovery import HeaderReader
+from logcore.storage.objects.remembered_reads import RememberedReads
 from spark_jobs.lake.delta.tables import read_rows
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
@@ -82,12 +83,14 @@ def plan_fill(
     copies: Sequence[Copy],
     *,
     in_place: bool,
+    remembered: RememberedReads | None = None,
 ) -> Swap | None:
     """Plan how to fill the gaps of a log; None where no copy has anything for them.
 
     Args:
         segments: All segments of the log, including retired ones.
         in_place: Register the bytes at their source instead of copying them.
+        remembered: Small reads of objects by earlier runs; None: none.
     """
     segments = sorted(segments, key=lambda s: s.base_offset)
     feeding = [s for s in segments if s.feeds]
@@ -98,7 +101,7 @@ def plan_fill(
             continue  # a cleaned segment covers these offsets too
         seen = {copy.log.directory: _seen(copy.log, feeding, start, end) for copy in copies}
         if any(_is_news(copy.log, seen[copy.log.directory], start, end) for copy in copies):
-            found_here = _fill(lake, start, end, state, feeding, copies, seen)
+            found_here = _fill(lake, start, end, state, feeding, copies, seen, HeaderReader(remembered))
             if found_here is not None:
                 filled.append(found_here)
     if not filled:
@@ -163,6 +166,7 @@ def _fill(
     feeding: Sequence[Segment],
     copies: Sequence[Copy],
     seen: Mapping[str, set[str]],
+    reader: HeaderReader,
 ) -> _Filled | None:
     batches = _batches_around(lake, feeding, start, end)
     lost = [b for b in batches if b["last_offset"] is None and start <= b["base_offset"] < end]
@@ -182,7 +186,7 @@ def _fill(
     for copy in copies:
         files = seen[copy.log.directory]
         begin_at = _begin_at(feeding, start) if copy.is_own else {}
-        fillers = find_fillers(hole, copy.log, HeaderReader(), is_own=copy.is_own, seen=files, begin_at=begin_at)
+        fillers = find_fillers(hole, copy.log, reader, is_own=copy.is_own, seen=files, begin_at=begin_at)
         if fillers:
             return _Filled(start, end, state, fillers, damage)
     return None
@@ -246,6 +250,7 @@ def _filler_part(lake: str, row: LogRow, filler: Filler, in_place: bool) -> Slic
             size=file.size,
             in_place=in_place,
             end=filler.end,
+            etag=file.etag,
         )
     )
 

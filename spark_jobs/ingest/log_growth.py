@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from logcore.logs.growth.growth import Growth, LogTail, Take
 from logcore.logs.model.findings import Finding, found
 from logcore.storage.discovery import SourceLog
+from logcore.storage.objects.remembered_reads import RememberedReads
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest.late_segments import Range, without_held
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
@@ -93,6 +94,8 @@ class LakeSnapshot:
     tails: Mapping[str, LogTail]
     holes: Mapping[str, Sequence[Range]]
     """Ranges of the ledger that are missing or corrupt."""
+    remembered: RememberedReads | None = None
+    """Small reads of objects by earlier runs; None if no source is on an object store."""
 
     def feeding(self, log: str) -> list[Segment]:
         """The segments that feed a log, by offset."""
@@ -112,17 +115,19 @@ def plan_growth(
     policy: TopicPolicy | None,
     *,
     is_first: bool,
+    remembered: RememberedReads | None = None,
 ) -> tuple[IngestLogPlan, list[PlacedFinding]]:
     """Plan the copies for a growth.
 
     Args:
         is_first: Nothing of the log is archived yet.
+        remembered: Small reads of objects by earlier runs; None: none.
     """
     placed = [of_log(observed, finding) for finding in growth.findings]
     tasks: list[CopyTask] = []
     for take in growth.takes:
         task = _task(config, source, observed, take)
-        idle = nothing_readable(task)
+        idle = nothing_readable(task, remembered)
         if idle is None:
             tasks.append(task)
         else:
@@ -241,6 +246,7 @@ def _task(config: IngestConfig, source: SourceLog, observed: LogRow, take: Take)
         modified_ms=file.modified_ms,
         size=file.size,
         in_place=config.mode == "reference",
+        etag=file.etag,
     )
 
 

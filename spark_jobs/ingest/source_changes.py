@@ -21,6 +21,7 @@ from logcore.logs.growth.divergence import Fork, HeldSegment, epochs_part_at, fi
 from logcore.logs.growth.growth import Growth, LogTail, Stop, decide_growth
 from logcore.logs.model.findings import found
 from logcore.storage.discovery import HeaderReader, SourceLog
+from logcore.storage.objects.remembered_reads import RememberedReads
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, epochs_of, observe, of_log, plan_growth
 from spark_jobs.lake.delta import commits
@@ -103,7 +104,7 @@ def _parted(
     finding = found(stop.rule, f"{known.topic_partition} stops: {message}", file=source.directory)
     growth = replace(growth, findings=(*growth.findings[:-1], finding), stop=stop)
     observed = observe(config, source, known, growth, known.log_id, held, held.tails[known.log])
-    return plan_growth(config, source, observed, growth, known, None, is_first=False)
+    return plan_growth(config, source, observed, growth, known, None, is_first=False, remembered=held.remembered)
 
 
 def _fork(
@@ -129,7 +130,7 @@ def _cut_back(
     live: Sequence[Segment],
     fork: Fork,
 ) -> tuple[IngestLogPlan, list[PlacedFinding]] | None:
-    growth = _decide(fork.tail, source, known)
+    growth = _decide(fork.tail, source, known, held.remembered)
     if growth.stop is not None and not growth.takes:
         return None
     retired, parts = list(live), []
@@ -150,7 +151,9 @@ def _cut_back(
     finding = found("tail-cut-back", message, file=source.directory, start_offset=fork.offset, end_offset=end)
     observed = observe(config, source, known, growth, known.log_id, held, fork.tail)
     observed = replace(observed, gaps=_gaps_below(observed, fork.offset))
-    plan, placed = plan_growth(config, source, observed, growth, known, None, is_first=False)
+    plan, placed = plan_growth(
+        config, source, observed, growth, known, None, is_first=False, remembered=held.remembered
+    )
     return replace(plan, cut=Swap(tuple(retired), archive.CUT_BACK, tuple(parts), (finding,))), placed
 
 
@@ -211,7 +214,7 @@ def _open(
     """Plan a new incarnation, from the tail at its fork, or from the source's first segment."""
     log = archive.log_key(log_id, known.partition)
     taken = held.tails.get(log)  # a run that was killed before it wrote the row has archived some of it
-    growth = _decide(taken or tail, source, None)
+    growth = _decide(taken or tail, source, None, held.remembered)
     if growth.stop is not None and not growth.takes:
         return None
     observed = observe(
@@ -225,15 +228,19 @@ def _open(
         incarnation=known.incarnation + 1,
         begins_at=begins_at,
     )
-    plan, placed = plan_growth(config, source, observed, growth, None, policy, is_first=taken is None)
+    plan, placed = plan_growth(
+        config, source, observed, growth, None, policy, is_first=taken is None, remembered=held.remembered
+    )
     return replace(plan, earlier=replace(known, stopped=None, stopped_because=None, stopped_file=None)), placed
 
 
-def _decide(tail: LogTail | None, source: SourceLog, known: LogRow | None) -> Growth:
+def _decide(
+    tail: LogTail | None, source: SourceLog, known: LogRow | None, remembered: RememberedReads | None
+) -> Growth:
     return decide_growth(
         tail,
         source,
-        HeaderReader(),
+        HeaderReader(remembered),
         known_topic_id=known.topic_id if known else None,
         known_high_watermark=known.high_watermark if known else None,
         known_log_start_offset=known.source_log_start_offset if known else None,
@@ -247,14 +254,28 @@ def plan_log(
     """Plan what to archive of one log, whatever happened to its source."""
     topic, partition = source.topic_partition.topic, source.topic_partition.partition
     log_id = known.log_id if known else archive.new_log_id(topic, source.topic_id, held.cluster)
-    tail = held.tails.get(archive.log_key(log_id, partition))
-    growth = _decide(tail, source, known)
+    log = archive.log_key(log_id, partition)
+    tail = held.tails.get(log)
+    growth = _refuse_replaced(_decide(tail, source, known, held.remembered), source, held.feeding(log))
     if known is not None:
         changed = plan_change(config, source, known, growth, held, policy)
         if changed is not None:
             return changed
     observed = observe(config, source, known, growth, log_id, held, tail)
-    return plan_growth(config, source, observed, growth, known, policy, is_first=tail is None)
+    return plan_growth(
+        config, source, observed, growth, known, policy, is_first=tail is None, remembered=held.remembered
+    )
+
+
+def _refuse_replaced(growth: Growth, source: SourceLog, segments: Sequence[Segment]) -> Growth:
+    """Stop where another object has the name of one that was registered at its source: its bytes cannot be read."""
+    registered = {segment.path: segment.etag for segment in segments if segment.etag and segment.retired_ms is None}
+    replaced = [file.path for file in source.segments if registered.get(file.path, file.etag) != file.etag]
+    if not replaced:
+        return growth
+    message = f"{replaced[0]} was registered at its source, and another object has taken its name"
+    finding = found("source-changed", f"{source.topic_partition} stops: {message}", file=replaced[0])
+    return Growth((), (finding,), Stop("source-changed", message))
 
 
 def plan_move(
@@ -262,11 +283,13 @@ def plan_move(
 ) -> tuple[IngestLogPlan | None, list[PlacedFinding]]:
     """Plan to read a log from another directory from now on; no plan, but findings, if that directory disagrees."""
     tail = held.tails.get(known.log)
-    growth = _decide(tail, source, known)
+    growth = _refuse_replaced(_decide(tail, source, known, held.remembered), source, held.feeding(known.log))
     if growth.stop is not None:
         return None, [of_log(known, finding) for finding in growth.findings]
     observed = observe(config, source, known, growth, known.log_id, held, tail)
-    plan, placed = plan_growth(config, source, observed, growth, known, None, is_first=tail is None)
+    plan, placed = plan_growth(
+        config, source, observed, growth, known, None, is_first=tail is None, remembered=held.remembered
+    )
     message = (
         f"{known.topic_partition} is taken from {source.directory} from now on, and no longer from {known.source}: "
         "that directory contains the archived bytes too."

@@ -310,6 +310,7 @@ _SPECS = (
                 "why: `retention`, `compaction`, `cut-back`, `filled`, `merged`; null while it is live",
             ),
             Column("deleted_ms", _INT64, "when its files were deleted; null while they are kept"),
+            Column("etag", _STRING, "ETag of the object at its source; null for other files, and in the archive"),
         ),
         statistics=("segment_id", "log", "base_offset", "retired_ms"),
         row_order=("log", "base_offset", "generation", "segment_id"),

@@ -19,6 +19,7 @@ from logcore.logs.checks.validation import SegmentVerdict
 from logcore.logs.model.log_selection import LogSelection
 from logcore.segments.filenames import PRODUCER_SNAPSHOT_SUFFIX, is_coordinator_topic
 from logcore.segments.scanning.scan import Stretch
+from logcore.storage.source_errors import SourceChanged
 from spark_jobs.lake.delta.tables import read_rows
 from spark_jobs.lake.segments.archive import GENERATION_INGESTED, Segment, stem_of
 from spark_jobs.lake.segments.log_directory import SIDE_SUFFIXES, side_file
@@ -104,16 +105,20 @@ def verify_segment(state: StateTables, segment: Segment, is_shared: bool = False
     result.counts.archive_bytes = segment.size
     if not segment.size:
         return result
-    with (
-        storage.mapped(path, segment.start, end, at_source=segment.lies_at_source) as mapped,
-        memoryview(mapped) as whole,
-        whole[segment.start : end] as content,
-    ):
-        digest = hashlib.sha256(content).hexdigest()
-        if digest != segment.digest:
-            result.findings.append(_changed(place, content))
-            return result
-        result.findings += _validation_findings(state, place, content)
+    try:
+        with (
+            storage.mapped(path, segment.start, end, at_source=segment.lies_at_source, etag=segment.etag) as mapped,
+            memoryview(mapped) as whole,
+            whole[segment.start : end] as content,
+        ):
+            digest = hashlib.sha256(content).hexdigest()
+            if digest != segment.digest:
+                result.findings.append(_changed(place, content))
+                return result
+            result.findings += _validation_findings(state, place, content)
+    except SourceChanged as error:
+        message = f"It was registered at its source, and has changed there: {error.message}. {_RESTORE}"
+        result.findings.append(place.finding("archive-file-changed", message))
     return result
 
 

@@ -128,7 +128,11 @@ class Archive:
         try:
             with (
                 storage.mapped(
-                    segment.local_path(self.lake), segment.start, end, at_source=segment.lies_at_source
+                    segment.local_path(self.lake),
+                    segment.start,
+                    end,
+                    at_source=segment.lies_at_source,
+                    etag=segment.etag,
                 ) as mapped,
                 memoryview(mapped) as whole,
                 whole[segment.start : end] as content,

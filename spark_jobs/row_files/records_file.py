@@ -43,6 +43,8 @@ class Piece:
     end: int
     first_offset: int
     end_offset: int
+    etag: str | None = None
+    """Of an object that is registered in place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,10 @@ def decoded(task: WriteTask) -> Iterator[pa.RecordBatch]:
     for piece in task.pieces:
         bounds = (piece.file_start + piece.start, piece.file_start + piece.end)
         at_source = not storage.lies_below(task.lake, piece.path)
-        with storage.mapped(piece.path, *bounds, at_source=at_source) as mapped, memoryview(mapped) as whole:
+        with (
+            storage.mapped(piece.path, *bounds, at_source=at_source, etag=piece.etag) as mapped,
+            memoryview(mapped) as whole,
+        ):
             content = whole[piece.file_start : piece.file_start + piece.end]
             if len(content) < piece.end:
                 message = f"the file ends {piece.end - len(content)} bytes before the end of the bytes to publish"

@@ -39,6 +39,8 @@ class SegmentPlace:
     next_offset: int
     path: str
     start: int
+    etag: str | None = None
+    """Of an object that is registered in place."""
 
 
 @dataclass(frozen=True, slots=True)

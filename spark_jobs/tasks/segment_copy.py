@@ -13,14 +13,19 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 
 from logcore.columns.engines import segment_extent
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding, found
+from logcore.records.batch import HEADER_SIZE
 from logcore.segments.scanning.scan import ScannedBatch, last_good_end, scan
-from logcore.storage.discovery import HeaderReader, SegmentFile, SourceChanged, copy_range, read_range
+from logcore.storage.discovery import HeaderReader, SegmentFile, SourceChanged, copy_range
+from logcore.storage.objects.object_copy import copy_object
+from logcore.storage.objects.object_reads import ObjectVersion
+from logcore.storage.objects.remembered_reads import RememberedRead, RememberedReads
+from logcore.storage.opened_source import open_source
 from logcore.storage.source_bytes import SourceBytes
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
@@ -29,6 +34,7 @@ from spark_jobs.tasks.executor import synced_late
 
 PROBE_BYTES = 1 << 20
 FIRST_PROBE_BYTES = 1 << 16
+_MOST_HEADER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +61,18 @@ class CopyTask:
     """Register the bytes at their source instead of copying them."""
     end: int | None = None
     """Position after the last byte; None: the end of the file when it is opened."""
+    etag: str | None = None
+    """Of a source on an object store: names the content that was listed. None for other files."""
+
+    @property
+    def file(self) -> SegmentFile:
+        """The source file when it was examined."""
+        return SegmentFile(self.file_base_offset, self.source, self.size, self.modified_ms, 0, etag=self.etag)
 
     @property
     def seen(self) -> str:
         """Identity of the source file when it was examined. A changed file has another text."""
-        return f"{self.source} {self.size} {self.modified_ms}"
+        return " ".join([self.source, str(self.size), str(self.modified_ms), *([self.etag] if self.etag else [])])
 
     @property
     def bytes_to_read(self) -> int:
@@ -76,10 +89,16 @@ class CopyResult:
     findings: tuple[Finding, ...] = ()
     failed: bool = False
     """Whether the copy failed; the last finding says why."""
+    last_header: tuple[RememberedRead, ...] = ()
+    """Of a source on an object store: the bytes of its last batch that the next plan compares, if they are few."""
 
 
-def nothing_readable(task: CopyTask) -> list[Finding] | None:
+def nothing_readable(task: CopyTask, remembered: RememberedReads | None = None) -> list[Finding] | None:
     """Check in the driver, from its first bytes, whether an unsealed segment has nothing to copy yet.
+
+    Args:
+        task: The copy.
+        remembered: Small reads of objects by earlier runs; None: none.
 
     Returns:
         None if there may be something to copy; otherwise the findings about the bytes that wait there.
@@ -87,15 +106,16 @@ def nothing_readable(task: CopyTask) -> list[Finding] | None:
     if task.sealed:
         return None
     try:
-        size = os.stat(task.source).st_size
-        if size <= task.start:
-            return []
-        if _begins_with_a_batch(task, read_range(task.source, task.start, min(size, task.start + FIRST_PROBE_BYTES))):
-            return None
-        waiting = read_range(task.source, task.start, min(size, task.start + PROBE_BYTES))
+        with closing(open_source(task.source, task.file, remembered)) as file:
+            size = file.size
+            if size <= task.start:
+                return []
+            if _begins_with_a_batch(task, file.read(FIRST_PROBE_BYTES, task.start)):
+                return None
+            waiting = file.read(PROBE_BYTES, task.start)
         if last_good_end(waiting, task.first_offset)[2] is not None:
             return None
-        if size - task.start > PROBE_BYTES and _has_header(task, size):
+        if size - task.start > PROBE_BYTES and _has_header(task, size, remembered):
             return None  # a first batch larger than the probe, or damage before other batches
     except (OSError, LogError):
         return None  # the worker meets the same error and reports it
@@ -107,10 +127,10 @@ def _begins_with_a_batch(task: CopyTask, content: bytes) -> bool:
     return isinstance(first, ScannedBatch)
 
 
-def _has_header(task: CopyTask, size: int) -> bool:
+def _has_header(task: CopyTask, size: int, remembered: RememberedReads | None) -> bool:
     """Whether the headers show a whole batch after ``start``."""
-    file = SegmentFile(task.file_base_offset, task.source, size, task.modified_ms, 0)
-    return any(header is not None for _, header in HeaderReader().headers(file, task.start))
+    headers = HeaderReader(remembered).headers(replace(task.file, size=size), task.start)
+    return any(header is not None for _, header in headers)
 
 
 @synced_late
@@ -119,10 +139,10 @@ def copy_segment(task: CopyTask) -> CopyResult:
     is_growth = task.end is None  # replacement bytes must be complete, or are not copied
     for attempt in (1, 2):
         try:
-            segment, findings = (
+            segment, findings, header = (
                 _register(task) if task.in_place else _copy(task, reads_around=attempt == 2 and is_growth)
             )
-            return CopyResult(segment, tuple(findings))
+            return CopyResult(segment, tuple(findings), last_header=header)
         except SourceChanged as error:
             if attempt == 2:
                 return _failed(found("source-changed", str(error), file=task.source))
@@ -136,11 +156,14 @@ def copy_segment(task: CopyTask) -> CopyResult:
     raise AssertionError("unreachable")
 
 
-def _copy(task: CopyTask, *, reads_around: bool) -> tuple[Segment | None, list[Finding]]:
+def _copy(task: CopyTask, *, reads_around: bool) -> _Described:
     with storage.staged(storage.join(task.lake, archive.log_folder(task.log))) as copy:
         gone: tuple[tuple[int, int], ...] = ()
         sha256: str | None = None
-        if storage.is_remote(task.source):
+        if task.etag is not None:
+            end = task.size if task.end is None else task.end
+            sha256 = copy_object(task.source, task.start, end, copy.path, ObjectVersion.of(task.file))
+        elif storage.is_remote(task.source):
             _fetch(task, copy.path)
         else:
             copied = copy_range(
@@ -154,24 +177,29 @@ def _copy(task: CopyTask, *, reads_around: bool) -> tuple[Segment | None, list[F
                 is_synced=False,  # the file is synced when it is placed
             )
             gone, sha256 = copied.unreadable, copied.sha256
-        segment, findings = _describe(task, copy.path, sha256=sha256)
+        segment, findings, header = _describe(task, copy.path, sha256=sha256)
         findings = [*(_unreadable(task, low, high, segment) for low, high in gone), *findings]
         if segment is None:
-            return None, findings
+            return None, findings, ()
         os.truncate(copy.path, segment.size)
+        is_whole = task.etag is not None and (task.start, segment.size) == (0, task.size)
+        same = (task.source, ObjectVersion.of(task.file)) if is_whole else None
         # Keep the mtime: retention uses it where timestamps are missing.
-        copy.place(storage.join(task.lake, segment.path), modified_ms=task.modified_ms)
-        return segment, findings
+        copy.place(storage.join(task.lake, segment.path), modified_ms=task.modified_ms, same=same)
+        return segment, findings, header
 
 
 def _fetch(task: CopyTask, destination: str) -> None:
-    """Download the bytes of a segment in an object store. Such an object never changes."""
+    """Download the bytes of an archived segment of a lake on an object store. Such an object never changes."""
     with (
         storage.mapped(task.source, task.start, task.end) as content,
         memoryview(content)[task.start : task.end] as wanted,
         open(destination, "xb") as file,
     ):
         file.write(wanted)
+
+
+_Described = tuple[Segment | None, list[Finding], tuple[RememberedRead, ...]]
 
 
 def _unreadable(task: CopyTask, low: int, high: int, segment: Segment | None) -> Finding:
@@ -185,15 +213,17 @@ def _unreadable(task: CopyTask, low: int, high: int, segment: Segment | None) ->
     return found("unreadable", message, file=task.source, position=low, nbytes=high - low)
 
 
-def _register(task: CopyTask) -> tuple[Segment | None, list[Finding]]:
-    return _describe(task, task.source, task.start, task.end)
+def _register(task: CopyTask) -> _Described:
+    # Of an object the listing has the size. Its bytes must be those of the listing.
+    is_whole_object = task.etag is not None and task.end is None
+    return _describe(task, task.source, task.start, task.size if is_whole_object else task.end)
 
 
 def _describe(
     task: CopyTask, path: str, start: int = 0, stop: int | None = None, sha256: str | None = None
-) -> tuple[Segment | None, list[Finding]]:
-    """Build the row of the bytes of ``path`` from ``start``, and findings about the bytes after the last
-    archived byte.
+) -> _Described:
+    """Build the row of the bytes of ``path`` from ``start``, findings about the bytes after the last archived byte, and
+    the header of the last batch, as the next plan reads it from an object.
 
     Args:
         task: The task.
@@ -202,8 +232,9 @@ def _describe(
         stop: The end of the bytes that count; None: the end of the file.
         sha256: Digest of all these bytes, if it is known; a part of them is digested again.
     """
-    if storage.stat(path).size <= start:
-        return None, []
+    is_listed = task.in_place and task.etag is not None
+    if (task.start + task.bytes_to_read if is_listed else storage.stat(path).size) <= start:
+        return None, [], ()
     with _opened(task, path, start, stop) as (content, fetched):
         # The CRC does not cover the base offset. Only the next segment shows that the last batch claims too many
         # offsets.
@@ -221,10 +252,11 @@ def _describe(
             is_zero = _is_zero(content[end:]) if fetched is None else fetched.is_zero_from(end)
             findings = _tail_findings(task, end, len(content) - end, is_zero)
             if last is None:
-                return None, findings
+                return None, findings, ()
         elif task.next_base_offset is not None:
             next_offset = task.next_base_offset
         digest = sha256 if sha256 is not None and end == len(content) else _sha256(content, end, fetched)
+        header = () if last is None else _last_header(task, content, fetched, last)
     identity = archive.segment_id(task.log, task.first_offset, digest)
     in_place = task.in_place
     return (
@@ -236,7 +268,7 @@ def _describe(
             partition=task.partition,
             base_offset=task.first_offset,
             next_offset=next_offset,
-            path=storage.absolute(path) if in_place else archive.segment_path(task.log, identity, task.first_offset),
+            path=_name_in_place(path) if in_place else archive.segment_path(task.log, identity, task.first_offset),
             start=start if in_place else 0,
             size=end,
             sealed=task.sealed,
@@ -254,8 +286,36 @@ def _describe(
             last_batch_end=task.start + last.end if last else None,
             retired_ms=None,
             replaced_by=None,
+            etag=(task.etag or None) if in_place else None,
         ),
         findings,
+        header,
+    )
+
+
+def _name_in_place(path: str) -> str:
+    return path if storage.is_remote(path) else storage.absolute(path)
+
+
+def _last_header(
+    task: CopyTask, content: memoryview, fetched: SourceBytes | None, last: ScannedBatch
+) -> tuple[RememberedRead, ...]:
+    """The bytes of the last batch that `HeaderReader` reads: its header, and a compressed message of format v0 or v1
+    whole.
+    """
+    if not task.etag or (last.header.is_wrapper and last.size > _MOST_HEADER_BYTES):
+        return ()
+    start = last.end - last.size
+    ends = [min(start + HEADER_SIZE, len(content)), *([last.end] if last.header.is_wrapper else [])]
+    return tuple(
+        RememberedRead(
+            task.source,
+            task.etag,
+            task.start + start,
+            task.start + end,
+            bytes(content[start:end]) if fetched is None else fetched.read(start, end),
+        )
+        for end in ends
     )
 
 
@@ -263,7 +323,10 @@ def _describe(
 def _opened(task: CopyTask, path: str, start: int, stop: int | None) -> Iterator[tuple[memoryview, SourceBytes | None]]:
     """Open the bytes of a file from start to stop. Our own copy is read piece by piece, without its holes."""
     if task.in_place:
-        with storage.mapped(path, start, stop, at_source=True) as mapped, memoryview(mapped)[start:stop] as content:
+        with (
+            storage.mapped(path, start, stop, at_source=True, etag=task.etag) as mapped,
+            memoryview(mapped)[start:stop] as content,
+        ):
             yield content, None
         return
     source = SourceBytes(path, sealed=True)

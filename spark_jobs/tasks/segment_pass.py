@@ -90,7 +90,9 @@ def _validated_or_why(
 def _validate(lake: str, segment: Segment, is_digested: bool, returns_rows: bool) -> ValidatedSegment:
     start, end = segment.start, segment.start + segment.size
     with (
-        storage.mapped(segment.local_path(lake), start, end, at_source=segment.lies_at_source) as mapped,
+        storage.mapped(
+            segment.local_path(lake), start, end, at_source=segment.lies_at_source, etag=segment.etag
+        ) as mapped,
         memoryview(mapped) as whole,
     ):
         content = whole[start:end]

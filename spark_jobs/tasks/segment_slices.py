@@ -54,6 +54,7 @@ def part_of(lake: str, parent: Segment, start: int, end: int, base_offset: int, 
         size=parent.size,
         in_place=parent.lies_at_source,
         end=parent.start + end,
+        etag=parent.etag,
     )
     return SliceCopy(task, parent)
 

@@ -29,6 +29,7 @@ from tests.bench import (
     growing_lakes,
     journey,
     maintaining,
+    objects,
     offset_maps,
     parts,
     processes,
@@ -45,6 +46,7 @@ from tests.bench.pages import DOCS, PageName, renew
 from tests.bench.results import Line, Verdict
 from tests.bench.totals import Differ
 from tests.kafka.distribution import Unavailable
+from tests.object_store.gateway import NoGateway
 
 
 def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line]]]:
@@ -76,6 +78,8 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
         small_transactions.lines, 20_000 if quick else 1_000_000, 1 if quick else 3
     )
     found[watching.LATENCY] = partial(watching.lines, 5 if quick else 60)
+    found[objects.RUN] = partial(objects.run_lines, arguments.publish_mib, arguments.publish_rounds)
+    found[objects.UNCHANGED] = partial(objects.unchanged_lines, 300 if quick else 10_000)
     found[compaction.HUGE] = partial(compaction.lines, arguments.publish_mib, arguments.publish_rounds)
     found[whole_runs.NOOP] = partial(whole_runs.noop_lines, 200 if quick else 10_000, 1 if quick else 5)
     found[whole_runs.SMALL] = partial(whole_runs.small_lines, 1 if quick else 3)
@@ -155,7 +159,7 @@ def _measured(chosen: dict[str, Callable[[], Iterator[Line]]]) -> tuple[list[Lin
                 sys.stdout.flush()
         except Exception as error:  # noqa: BLE001 - one void case must not hide the others
             # The page is read elsewhere: of an error nobody foresaw it tells the kind, and no path.
-            failures[name] = str(error) if isinstance(error, Differ | Unavailable) else type(error).__name__
+            failures[name] = str(error) if isinstance(error, Differ | NoGateway | Unavailable) else type(error).__name__
             sys.stderr.write(f"{name} is void:\n{traceback.format_exc(limit=-3, chain=False)}")
     return lines, failures
 

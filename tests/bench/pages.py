@@ -55,7 +55,10 @@ _PATTERNS: Mapping[PageName, Sequence[str]] = {
         "first-reading",
         "memory",
     ),
-    PageName.RUN: ("journey-*", "publish-*", "maintain-*", "increment-*", "partitions-*", "watch-*", "transactions-*"),
+    PageName.RUN: (
+        *("journey-*", "publish-*", "maintain-*", "increment-*", "partitions-*", "watch-*", "transactions-*"),
+        "objects-*",
+    ),
     PageName.MAINTENANCE: ("compact-*", "offset-map-*", "recover-*"),
 }
 

@@ -19,6 +19,8 @@ class Unit(StrEnum):
     BYTES = "B"
     ROWS = "rows"
     RECORDS_A_SECOND = "records/s"
+    TIMES_AS_LONG = "× as long"
+    REQUESTS = "requests"
 
     @property
     def more_is_better(self) -> bool:

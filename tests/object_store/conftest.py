@@ -10,8 +10,6 @@ import re
 import socket
 import subprocess
 import sys
-import time
-import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
@@ -20,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.object_store.gateway import Gateway, NoGateway, serving
+from tests.object_store.gateway import Gateway, NoGateway, serving, wait_for_answer
 
 _COLOUR = re.compile("\x1b\\[[0-9;]*m")
 
@@ -52,7 +50,7 @@ def server(server_log: Path) -> Iterator[str]:
         "AWS_ALLOW_HTTP": "true",
     }
     try:
-        _wait_for(address, process)
+        wait_for_answer(address, process)
         with _set(settings):
             yield address
     finally:
@@ -128,17 +126,3 @@ def requests_of(server: str, server_log: Path) -> Callable[[Callable[[], object]
         return [line.split('"')[1].removesuffix(" HTTP/1.1") for line in text.splitlines() if 'HTTP/1.1"' in line]
 
     return count
-
-
-def _wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            urllib.request.urlopen(address)
-            return
-        except urllib.error.HTTPError:
-            return
-        except OSError:
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)

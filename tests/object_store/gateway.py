@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import time
@@ -142,10 +141,10 @@ def serving(home: Path, folder: Path) -> Iterator[Gateway]:
     )
     address = f"http://127.0.0.1:{port}"
     try:
-        _wait_for(address, process)
+        wait_for_answer(address, process)
         yield Gateway(address, folder, log, process.pid)
     finally:
-        process.send_signal(signal.SIGTERM)
+        process.kill()  # asked to end, it waits ten seconds for open connections
         process.wait(30)
 
 
@@ -160,7 +159,12 @@ def _require_attributes(folder: Path) -> None:
         probe.unlink()
 
 
-def _wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
+def wait_for_answer(address: str, process: subprocess.Popen[bytes]) -> None:
+    """Wait until a server answers, with an error too.
+
+    Raises:
+        OSError: Its process ended, or it has not answered for a minute.
+    """
     deadline = time.monotonic() + 60
     while True:
         try:

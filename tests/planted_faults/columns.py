@@ -22,6 +22,27 @@ FAULTS = (
         ("tests/object_store/test_reading_faults.py", "-k", "half_way"),
     ),
     Fault(
+        "a replaced object of reference mode stops no log",
+        "spark_jobs/ingest/source_changes.py",
+        "if registered.get(file.path, file.etag) != file.etag]",
+        "if file.path in registered and not file.etag]",
+        ("tests/object_store/test_run.py", "-k", "registered_object_that_is_replaced"),
+    ),
+    Fault(
+        "a remembered read is used for another version of its object",
+        "logcore/storage/objects/remembered_reads.py",
+        "not version.etag or read.etag != version.etag or len",
+        "not version.etag or len",
+        ("tests/object_store/test_run.py", "-k", "remembered_of_another_object"),
+    ),
+    Fault(
+        "the store copies whatever has the name of an object",
+        "spark_jobs/lake/store/object_store.py",
+        "return version.is_of(now) and made.size == version.size",
+        "return True",
+        ("tests/object_store/test_run_faults.py", "-k", "copied_by_the_store"),
+    ),
+    Fault(
         "two runs write one partition directory",
         "logcore/storage/partition_output.py",
         "fcntl.LOCK_EX | fcntl.LOCK_NB",

@@ -93,8 +93,8 @@ FAULTS = (
     Fault(
         "take half a batch of a segment still being written",
         "spark_jobs/tasks/segment_copy.py",
-        "            if last is None:\n                return None, findings\n",
-        "            end = len(content)\n            if last is None:\n                return None, findings\n",
+        "            if last is None:\n                return None, findings, ()\n",
+        "            end = len(content)\n            if last is None:\n                return None, findings, ()\n",
         (SOURCE_CHANGES, "-k", "half_a_batch"),
     ),
     Fault(

@@ -9,19 +9,20 @@ from __future__ import annotations
 import os
 
 from logcore.storage.broker.broker_state import StateReader
+from logcore.storage.objects.addresses import is_object
 
 
 def is_moved_by_its_broker(before: str, now: str) -> bool:
     """Whether a log's directory is gone and another one has replaced it.
 
-    Both log directories must exist and name the same cluster and broker. A copy of a log directory has the same
-    directory id and does not count.
+    A broker moves logs between disks only, so none of them may be on an object store. Both log directories must exist
+    and name the same cluster and broker. A copy of a log directory has the same directory id and does not count.
 
     Args:
         before: Absolute path of the old partition directory.
         now: Absolute path of the new partition directory.
     """
-    if os.path.lexists(before):
+    if is_object(before) or is_object(now) or os.path.lexists(before):
         return False
     reader = StateReader()
     old, new = (reader.root(os.path.dirname(path)) for path in (before, now))

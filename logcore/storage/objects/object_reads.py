@@ -33,19 +33,23 @@ class ObjectVersion:
         size: In bytes.
         modified_ms: When it was put.
         etag: Empty if the store states none; then size and time must be the same.
+        is_part: The object may be longer; `size` counts only the bytes at its beginning that are wanted.
     """
 
     size: int
     modified_ms: int
     etag: str
+    is_part: bool = False
 
     @classmethod
-    def of(cls, seen: SegmentFile | StoredObject) -> ObjectVersion:
+    def of(cls, seen: SegmentFile | StoredObject | ObjectVersion) -> ObjectVersion:
         """The version that was listed."""
-        return cls(seen.size, seen.modified_ms, seen.etag or "")
+        return seen if isinstance(seen, ObjectVersion) else cls(seen.size, seen.modified_ms, seen.etag or "")
 
     def is_of(self, other: StoredObject) -> bool:
         """Whether an object is this one."""
+        if self.is_part:
+            return self.etag == other.etag and self.size <= other.size
         if self.etag and other.etag:
             return (self.etag, self.size) == (other.etag, other.size)
         return (self.size, self.modified_ms) == (other.size, other.modified_ms)

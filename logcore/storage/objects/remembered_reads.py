@@ -61,12 +61,13 @@ class RememberedReads:
             self._nbytes += end - start
         return read.content
 
-    def keep(self, url: str, start: int, end: int, version: ObjectVersion, content: bytes) -> None:
+    def keep(self, read: RememberedRead) -> None:
         """Keep a read, unless it is long or the object has no ETag."""
-        if version.etag and end - start <= MOST_BYTES and self._nbytes + end - start <= MOST_BYTES_IN_ALL:
-            self._nbytes += end - start
-            key = (url, start, end)
-            self._known[key] = self._used[key] = RememberedRead(url, version.etag, start, end, content)
+        nbytes = len(read.content)
+        if read.etag and nbytes <= MOST_BYTES and self._nbytes + nbytes <= MOST_BYTES_IN_ALL:
+            self._nbytes += nbytes
+            key = (read.url, read.start, read.end)
+            self._known[key] = self._used[key] = read
             self.is_changed = True
 
     def read(self, url: str, start: int, end: int, version: ObjectVersion) -> bytes:
@@ -79,7 +80,7 @@ class RememberedReads:
         content = self.known(url, start, end, version)
         if content is None:
             content = bytes(read_range(url, start, end, version))
-            self.keep(url, start, end, version, content)
+            self.keep(RememberedRead(url, version.etag, start, end, content))
         return content
 
     def whole(self, url: str, limit: int, version: ObjectVersion) -> bytes:
@@ -87,5 +88,5 @@ class RememberedReads:
         content = self.known(url, 0, version.size, version)
         if content is None:
             content = whole_object(url, limit, version)
-            self.keep(url, 0, version.size, version, content)
+            self.keep(RememberedRead(url, version.etag, 0, version.size, content))
         return content

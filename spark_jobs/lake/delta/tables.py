@@ -145,6 +145,7 @@ def latest_snapshot(lake: str, name: str) -> DeltaTable | None:
     The same object is returned while its last commit is the latest: opening a table costs 2 ms, and a round of all jobs
     looks at tables some 180 times. So the caller must not commit through it, nor keep it: a commit moves the object on,
     and a plan that holds it would no longer see that another commit came between. For that, use :func:`open_table`.
+    On an object store the look costs one listing of the table's log, instead of a request for each commit.
 
     Raises:
         TableUnreadable: The table's log is damaged.
@@ -156,9 +157,10 @@ def latest_snapshot(lake: str, name: str) -> DeltaTable | None:
         if known is not None and known.is_latest(uri):
             return known.table
     _opened.pop(uri, None)
-    checkpoint = _identity(_checkpoint_file(uri))  # before the table is opened: a later one may clean up its log
+    with reading(lake, name):
+        before = _log_before(uri)  # before the table is opened: a later checkpoint may clean up its log
     table = open_table(lake, name)
-    opened = None if table is None or storage.is_remote(uri) else _OpenedTable.of(table, uri, checkpoint)
+    opened = None if table is None else _OpenedTable.of(table, uri, before)
     if opened is not None:
         if len(_opened) >= _MOST_OPENED:
             _opened.clear()
@@ -185,33 +187,54 @@ _MOST_OPENED = 64
 """Tables that stay open: those of a few lakes."""
 
 
+_LogState = tuple[object, ...]
+"""What distinguishes the log of a table from the same log after a commit or a checkpoint."""
+
+
 @dataclass(frozen=True, slots=True)
 class _OpenedTable:
-    """A table, and the files of its last commit and of its last checkpoint when it was opened.
+    """A table, and the state of its log when it was opened.
 
     A table reads files of its log later too. A new checkpoint allows everyone to remove them.
     """
 
     table: DeltaTable
     version: int
-    last_commit: tuple[int, int, int]
-    """Inode, size and modification time in nanoseconds."""
-    last_checkpoint: tuple[int, int, int] | None
+    log: _LogState
 
     @classmethod
-    def of(cls, table: DeltaTable, uri: str, checkpoint: tuple[int, int, int] | None) -> _OpenedTable | None:
-        """The table as it is now; None if its last commit has no file of its own."""
+    def of(cls, table: DeltaTable, uri: str, before: _LogState) -> _OpenedTable | None:
+        """The table as it is now; None if its last commit has no file of its own, or the log changed meanwhile.
+
+        Args:
+            table: The table.
+            uri: Its location.
+            before: The state of the log before it was opened, as :func:`_log_before` returned it.
+        """
+        if storage.is_remote(uri):
+            return cls(table, table.version(), before)
         last_commit = _identity(commit_file(uri, table.version()))
-        return None if last_commit is None else cls(table, table.version(), last_commit, checkpoint)
+        return None if last_commit is None else cls(table, table.version(), (last_commit, *before))
 
     def is_latest(self, uri: str) -> bool:
         """Whether neither a commit nor a checkpoint followed, nor was the last one replaced, nor the object moved."""
+        if self.table.version() != self.version:
+            return False
+        if storage.is_remote(uri):
+            return _log_before(uri) == self.log
         return (
-            self.table.version() == self.version
-            and _identity(commit_file(uri, self.version)) == self.last_commit
-            and _identity(_checkpoint_file(uri)) == self.last_checkpoint
-            and not os.path.lexists(commit_file(uri, self.version + 1))
-        )
+            _identity(commit_file(uri, self.version)),
+            *_log_before(uri),
+        ) == self.log and not os.path.lexists(commit_file(uri, self.version + 1))
+
+
+def _log_before(uri: str) -> _LogState:
+    """The state of a table's log, as far as it is known before the table is opened: of a local log the checkpoint, of
+    one on an object store all of its files.
+    """
+    if not storage.is_remote(uri):
+        return (_identity(_checkpoint_file(uri)),)
+    return storage.objects_below(storage.join(uri, "_delta_log"))
 
 
 _opened: dict[str, _OpenedTable] = {}

@@ -63,6 +63,7 @@ class Segment:
     replaced_by: str | None
     retired_because: str | None = None
     deleted_ms: int | None = None
+    etag: str | None = None
 
     @property
     def feeds(self) -> bool:
@@ -197,6 +198,7 @@ def in_place_of(
         last_batch_crc=ending.last_batch_crc,
         last_batch_size=ending.last_batch_size,
         last_batch_end=ending.last_batch_end,
+        etag=None,
     )
 
 

@@ -37,14 +37,19 @@ class ArchiveReader:
             SourceUnreadable: The file is missing, or can't be read.
             SourceChanged: The segment was registered at the source, and the source has changed it.
         """
+        ours = self._segments[segment.path, segment.base_offset]
         if storage.is_remote(segment.path):
+            end = ours.start + ours.size if ours.lies_at_source else None
+            at_source = ours.lies_at_source
             with tempfile.TemporaryDirectory(prefix="loglake-") as scratch:
                 local = os.path.join(scratch, "segment")
-                with storage.mapped(segment.path, position) as content, open(local, "xb") as file:
+                with (
+                    storage.mapped(segment.path, position, end, at_source=at_source, etag=ours.etag) as content,
+                    open(local, "xb") as file,
+                ):
                     file.write(content)
                 yield from HeaderReader().headers(replace(segment, path=local), position)
             return
-        ours = self._segments[segment.path, segment.base_offset]
         if ours.lies_at_source and file_digest(segment.path, ours.start, ours.start + ours.size) != ours.digest:
             raise SourceChanged("it was registered in place, and was changed at the source", file=segment.path)
         yield from HeaderReader().headers(segment, position)

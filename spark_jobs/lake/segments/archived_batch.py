@@ -71,10 +71,10 @@ def read_batch(lake: str, segment: Segment, position: int, offset: int) -> Archi
     """
     at, end = segment.start + position, segment.start + segment.size
     path = segment.local_path(lake)
-    at_source = segment.lies_at_source
-    with storage.mapped(path, at, min(at + HEADER_SIZE, end), at_source=at_source) as content:
+    at_source, etag = segment.lies_at_source, segment.etag
+    with storage.mapped(path, at, min(at + HEADER_SIZE, end), at_source=at_source, etag=etag) as content:
         size = read_header(content, at, end, whole=False).size
-    with storage.mapped(path, at, min(at + size, end), at_source=at_source) as content:
+    with storage.mapped(path, at, min(at + size, end), at_source=at_source, etag=etag) as content:
         header = read_header(content, at, end)
         crc = computed_crc(content, at, header)
         holds = None

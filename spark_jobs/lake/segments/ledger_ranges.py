@@ -151,7 +151,8 @@ def offsets_in_batch(lake: str, log: str, batch: Mapping[str, Any]) -> list[int]
     segment = segments[batch["segment_id"]]
     position = segment.start + batch["position"]
     end = position + batch["size"]
-    with storage.mapped(segment.local_path(lake), position, end, at_source=segment.lies_at_source) as mapped:
+    path, at_source = segment.local_path(lake), segment.lies_at_source
+    with storage.mapped(path, position, end, at_source=at_source, etag=segment.etag) as mapped:
         header = read_header(mapped, position)
         return [record.offset for record in read_records(mapped, position, header)]
 

@@ -125,7 +125,7 @@ def slice_bytes(lake: str, segment: Segment) -> Iterator[memoryview]:
     end = segment.start + segment.size
     path = segment.local_path(lake)
     with (
-        storage.mapped(path, segment.start, end, at_source=segment.lies_at_source) as mapped,
+        storage.mapped(path, segment.start, end, at_source=segment.lies_at_source, etag=segment.etag) as mapped,
         memoryview(mapped) as whole,
     ):
         if len(whole) < end:

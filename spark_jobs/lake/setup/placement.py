@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
-from logcore.segments.filenames import parse_partition_directory
+from logcore.segments.filenames import parse_partition_directory, segment_base_offset
 from logcore.storage.discovery import shown
-from spark_jobs.lake.errors import JobError, UsageError
+from logcore.storage.objects.addresses import split
+from spark_jobs.lake.errors import JobError, StorageError, UsageError
 from spark_jobs.lake.setup import identity
 from spark_jobs.lake.store import storage
 
@@ -25,7 +26,7 @@ def check_place(lake: str, sources: Iterable[str]) -> None:
 
     Args:
         lake: Absolute: a directory or ``s3://bucket/prefix``.
-        sources: Absolute local paths.
+        sources: Absolute local paths, or names on object stores.
 
     Raises:
         UsageError: Lake and sources lie in one another, or the lake lies in another one.
@@ -33,6 +34,30 @@ def check_place(lake: str, sources: Iterable[str]) -> None:
     for path in sources:
         _check_apart(lake, path)
     _check_outside_other_lakes(lake)
+
+
+def check_outside_lakes(sources: Iterable[str]) -> None:
+    """Check that no source on an object store lies inside a lake; that takes a request for each part of its name.
+
+    Raises:
+        UsageError: A source lies inside a lake.
+    """
+    for source in filter(storage.is_remote, sources):
+        around = next(filter(_is_visible_lake, _remote_parents(source)), None)
+        if around is not None:
+            raise _inside_a_lake(source, around)
+
+
+def _is_visible_lake(directory: str) -> bool:
+    """Whether a directory of an object store is a lake, as far as the credentials allow a look.
+
+    They may allow only the source. A store that fails says why when the source is listed: the answer to a request for a
+    head has no reason.
+    """
+    try:
+        return storage.exists(f"{directory}/{identity.LAKE_FILE}")
+    except StorageError:
+        return False
 
 
 def check_writable(lake: str) -> None:
@@ -57,15 +82,15 @@ def check_writable(lake: str) -> None:
 
 def _check_apart(lake: str, source: str) -> None:
     """Raises UsageError where one lies in the other."""
+    if storage.is_remote(source):
+        _check_apart_remotely(lake, source)
+        return
     real = os.path.realpath(source)
     around = next(
         (folder for folder in _upwards(real) if os.path.lexists(os.path.join(folder, identity.LAKE_FILE))), None
     )
     if around is not None:
-        raise UsageError(
-            f"The source {shown(source)} lies inside the lake {shown(around)}. A lake is no source of logs: name the "
-            "directory that its logs came from."
-        )
+        raise _inside_a_lake(source, around)
     if storage.is_remote(lake):
         return
     place = os.path.realpath(lake)
@@ -79,6 +104,33 @@ def _check_apart(lake: str, source: str) -> None:
                 f"The lake {shown(lake)} lies inside the source {shown(root)}. Sources are only read, and a broker "
                 "expects only its own folders there: name a --lake outside of it."
             )
+
+
+def _inside_a_lake(source: str, lake: str) -> UsageError:
+    return UsageError(
+        f"The source {shown(source)} lies inside the lake {shown(lake)}. A lake is no source of logs: name the "
+        "directory that its logs came from."
+    )
+
+
+def _check_apart_remotely(lake: str, source: str) -> None:
+    """Compare the names: an object store has no links."""
+    is_file = segment_base_offset(source.rpartition("/")[2]) is not None
+    directory = source.rpartition("/")[0] if is_file else source
+    if lake in _remote_parents(source):
+        raise UsageError(f"The source {shown(source)} lies inside {shown(lake)}, the lake. Name another --lake.")
+    if storage.is_remote(lake) and directory in _remote_parents(lake):
+        raise UsageError(
+            f"The lake {shown(lake)} lies inside the source {shown(directory)}. Sources are only read: name a --lake "
+            "outside of it."
+        )
+
+
+def _remote_parents(url: str) -> list[str]:
+    """Return a name on an object store and all its parents, innermost first, down to the bucket."""
+    bucket, key = split(url)
+    parts = key.split("/") if key else []
+    return [f"s3://{'/'.join((bucket, *parts[:count]))}" for count in range(len(parts), -1, -1)]
 
 
 def _directories_of(source: str) -> Iterator[str]:

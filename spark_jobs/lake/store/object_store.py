@@ -29,6 +29,7 @@ from logcore.storage.objects import answers as store_answers
 from logcore.storage.objects.addresses import AddressError
 from logcore.storage.objects.answers import silence
 from logcore.storage.objects.listing import StoredObject, pages, stored_object
+from logcore.storage.objects.object_reads import ObjectVersion
 from logcore.storage.objects.settings import RETRIES, Environment, StoreLimits
 from spark_jobs.lake.errors import StorageError, UsageError
 
@@ -116,6 +117,25 @@ def upload(path: str, url: str) -> None:
     store, key = _at(url)
     with answers(url):
         obstore.put(store, key, Path(path), chunk_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE)
+
+
+def copy_within(source: str, version: ObjectVersion, url: str) -> bool:
+    """Let the store copy an object of the same bucket, unless it is another one than ``version`` before or after that.
+
+    Returns:
+        Whether the copy is there. If not, there may be an object with other bytes, which the caller replaces.
+    """
+    bucket, key = split(source)
+    if split(url)[0] != bucket or not version.etag:
+        return False
+    store, target = _at(url)
+    try:
+        with answers(url):
+            obstore.copy(store, key, target, overwrite=True)
+            now, made = (stored_object(obstore.head(store, name)) for name in (key, target))
+    except (FileNotFoundError, PreconditionError, StorageError):
+        return False  # a store may refuse copies, or may not allow them to this user
+    return version.is_of(now) and made.size == version.size
 
 
 def download(url: str, descriptor: int, start: int, end: int) -> None:

@@ -27,9 +27,10 @@ from pyarrow import fs
 
 from logcore.records.varint import Buffer
 from logcore.storage.discovery import SourceUnreadable, map_file
+from logcore.storage.objects.object_reads import ObjectVersion
 from logcore.storage.source_bytes import SourceBytes
 from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake.store import disk_sync, object_store
+from spark_jobs.lake.store import disk_sync, local_copies, object_store
 
 CLOCK_FILE = "lease-clock"
 """Rewritten to read an object store's clock."""
@@ -209,20 +210,30 @@ def create(path: str, content: bytes) -> bool:
 
 
 @contextmanager
-def mapped(path: str, start: int = 0, end: int | None = None, *, at_source: bool = False) -> Iterator[Buffer]:
+def mapped(
+    path: str, start: int = 0, end: int | None = None, *, at_source: bool = False, etag: str | None = None
+) -> Iterator[Buffer]:
     """Yield bytes [start, end) of a file, at their positions in the file; bytes around them must not be read.
 
     A local file is mapped. A file at its source is read into memory instead: others may truncate it, and access to a
-    missing mapped byte kills the process. Of an object only these bytes are fetched, into an unnamed temporary file of
-    the object's size that has holes elsewhere.
+    missing mapped byte kills the process. Of an object of the lake only these bytes are fetched, into an unnamed
+    temporary file of the object's size that has holes elsewhere; a local copy is mapped instead.
+
+    Args:
+        path: The file.
+        start: First byte.
+        end: Exclusive end; None: the end of the file.
+        at_source: It was registered at its source.
+        etag: Names the content of an object that was registered at its source; another object is refused.
 
     Raises:
         SourceUnreadable: It does not exist, or it is at its source and the disk fails to read some of it.
-        SourceChanged: It is at its source and was truncated while it was read.
+        SourceChanged: It is at its source and was truncated while it was read, or was replaced since its registration.
         StorageError: The object store failed.
     """
-    if at_source and not is_remote(path):
-        source = SourceBytes(path, sealed=False)
+    if at_source and (etag is not None or not is_remote(path)):
+        version = None if etag is None or end is None else ObjectVersion(end, 0, etag, is_part=True)
+        source = SourceBytes(path, sealed=False, seen=version)
         source.fetch(start, source.size if end is None else end)
         gone = source.unreadable(start, source.size if end is None else end)
         if gone:
@@ -231,8 +242,9 @@ def mapped(path: str, start: int = 0, end: int | None = None, *, at_source: bool
             raise SourceUnreadable(message, file=path, position=gone[0][0])
         yield source.content
         return
-    if not is_remote(path):
-        with map_file(path) as content:
+    local = local_copies.kept(path) if is_remote(path) else path
+    if local is not None:
+        with map_file(local) as content:
             yield content
         return
     fetched = _fetched(path, start, end)
@@ -250,17 +262,29 @@ class Staged:
 
     path: str
 
-    def place(self, final: str, *, modified_ms: int | None = None, is_synced: bool = True) -> None:
+    def place(
+        self,
+        final: str,
+        *,
+        modified_ms: int | None = None,
+        is_synced: bool = True,
+        same: tuple[str, ObjectVersion] | None = None,
+    ) -> None:
         """Put it in its place, complete and on disk; inside :func:`disk_sync.late_syncs` the caller syncs it.
 
         Args:
+            final: Its place.
+            modified_ms: Modification time to set; an object store sets its own.
             is_synced: False for a file that no later process needs: it need not be on disk.
+            same: An object with the same bytes, of which the store can make a copy by itself, and its version.
 
         Raises:
             OSError: It cannot be written. Then nothing is visible at its place.
         """
         if is_remote(final):
-            object_store.upload(self.path, final)
+            if same is None or not object_store.copy_within(*same, final):
+                object_store.upload(self.path, final)
+            local_copies.keep(self.path, final)
             return
         around = os.path.dirname(final)
         directories = [around]
@@ -333,6 +357,15 @@ def files_below(root: str) -> Iterator[StoredFile]:
             path = f"{directory}/{name}"
             with suppress(FileNotFoundError):
                 yield local_file(path, os.stat(path))
+
+
+def objects_below(root: str) -> tuple[object, ...]:
+    """Return all objects below a directory of an object store, each with what distinguishes it from a later one.
+
+    Raises:
+        StorageError: The object store failed.
+    """
+    return tuple(object_store.listed(root))
 
 
 def has_files(root: str) -> bool:

@@ -1,0 +1,81 @@
+"""Copies of uploaded segments: kept during a run, and only where nobody else can write."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.lake.store import local_copies
+
+LAKE = "s3://bucket/archive/lake"
+URL = f"{LAKE}/archive/topic.0/0/id/00000000000000000000.log"
+
+
+@pytest.fixture(autouse=True)
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def written(folder: Path, content: bytes = b"a segment") -> str:
+    path = folder / "staged"
+    path.write_bytes(content)
+    return str(path)
+
+
+def test_a_copy_lives_as_long_as_the_run(scratch: Path) -> None:
+    with local_copies.keeping(LAKE):
+        local_copies.keep(written(scratch), URL)
+        kept = local_copies.kept(URL)
+        assert kept is not None
+        assert Path(kept).read_bytes() == b"a segment"
+        assert local_copies.kept(f"{URL}2") is None
+        assert local_copies.kept(URL.replace("lake", "other")) is None
+    assert local_copies.kept(URL) is None
+    assert [path for path in scratch.rglob("*") if path.is_file()] == []
+
+
+def test_without_a_run_and_for_other_files_nothing_is_kept(scratch: Path) -> None:
+    staged = written(scratch)
+    local_copies.keep(staged, URL)
+    assert os.path.exists(staged)
+    with local_copies.keeping(LAKE):
+        local_copies.keep(staged, f"{LAKE}/tables/records/part-1.parquet")
+    assert os.path.exists(staged)
+    with local_copies.keeping(str(scratch / "lake")):
+        assert list(scratch.iterdir()) == [Path(staged)] or not (scratch / "lake").exists()
+
+
+def test_a_round_and_a_killed_run_leave_nothing_to_the_next(scratch: Path) -> None:
+    with local_copies.keeping(LAKE):
+        local_copies.keep(written(scratch), URL)
+        local_copies.clear(LAKE)
+        assert local_copies.kept(URL) is None
+        local_copies.keep(written(scratch), URL)
+        with local_copies.keeping(LAKE):  # the lease of the first one is lost
+            assert local_copies.kept(URL) is None
+
+
+def test_a_folder_in_which_others_can_write_is_not_used(scratch: Path) -> None:
+    with local_copies.keeping(LAKE):
+        local_copies.keep(written(scratch), URL)
+        kept = local_copies.kept(URL)
+        assert kept is not None
+        os.chmod(os.path.dirname(kept), 0o777)
+        assert local_copies.kept(URL) is None
+        staged = written(scratch)
+        local_copies.keep(staged, f"{URL}2")
+        assert os.path.exists(staged)
+        os.chmod(os.path.dirname(kept), 0o700)
+
+
+def test_room_is_bounded(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_copies, "MOST_BYTES", 12)
+    with local_copies.keeping(LAKE):
+        local_copies.keep(written(scratch), URL)
+        local_copies.keep(written(scratch), f"{URL}2")
+        assert local_copies.kept(URL) is not None
+        assert local_copies.kept(f"{URL}2") is None
