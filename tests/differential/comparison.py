@@ -18,7 +18,8 @@ Named, and counted:
                      batches are in a log twice, it forgets a transaction that its entry for the producer still has
                      open. Ours starts
     wrapper-opened   a start that Kafka 4.1 ends with what a decompressor throws: where a segment without an index
-                     follows a damaged wrapper, it opens the wrapper before it verifies it. 3.9, 4.4 and ours start
+                     follows a damaged wrapper, it opens the wrapper before it verifies it. 3.9, 4.4 and ours start.
+                     Also a round that Kafka 4.4 ends for that reason, where the wrapper is in the active segment
     half-entry       an offset index of an earlier segment that ends in half an entry: Kafka cuts it off if something
                      made it look into that index meanwhile, ours leaves it
 
@@ -50,7 +51,7 @@ _OFFSET_ENTRY = 8
 _KAFKA_ALONE_ENDS = {
     "index-full": "Attempt to append to a full (time )?index",
     "lost-transaction": "Attempted to complete transaction .* which was not started",
-    "wrapper-opened": r"DeepRecordsIterator.*FileRecords\.searchForOffsetFromPosition",
+    "wrapper-opened": r"DeepRecordsIterator.*(searchForOffsetFromPosition|LegacyFileChannelRecordBatch\.baseOffset)",
 }
 """Words of what Kafka throws where ours goes on."""
 

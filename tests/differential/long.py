@@ -35,7 +35,7 @@ _REASONS = {
     "damage-kept": "segments whose checksums are wrong: we leave them alone, Kafka's cleaner writes them again or ends",
     "damage-seen": "wrong checksums in the active segment; for us the log ends before them",
     "lost-transaction": "a start over batches that are there twice, which Kafka ends with an IllegalArgumentException",
-    "wrapper-opened": "starts that Kafka 4.1 ends because it opens a damaged wrapper before it verifies it; ours start",
+    "wrapper-opened": "starts (Kafka 4.1) and rounds (4.4) that end because it opens a damaged wrapper; ours go on",
     "half-entry": "offset indexes of earlier segments whose last entry is half; Kafka cuts those that it looked into",
     "index-full": "rounds that end Kafka's cleaner because a small index is full; ours go on",
     "nothing-cleanable": "no complete segment to clean; a broker does not start its cleaner then, ours reports it",
