@@ -13,6 +13,8 @@ import pytest
 from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, ReplaceConfig
+from spark_jobs.lake.view.alarms import damage_of
+from spark_jobs.lake.view.lake_state import read_state
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
 from tests.jobs.test_cut_back import archived, feeding_bytes, put_back
@@ -176,6 +178,7 @@ def test_a_lost_segment_that_comes_back_fills_the_gap_and_its_evidence_goes(sour
     lake.turn(source.path)
     assert lake.ledger("orders") == [(0, 10, "present"), (10, 20, "missing"), (20, 25, "present")]
     assert [row["gaps"] for row in lake.rows("logs")] == ['[[10, 20, "trimmed-before-ingest"]]']
+    assert [alarm.rule for alarm in damage_of(read_state(str(lake.path)))] == ["trimmed-before-ingest"]
 
     for path in lost:
         shutil.move(path, orders.path / path.name)
@@ -184,6 +187,7 @@ def test_a_lost_segment_that_comes_back_fills_the_gap_and_its_evidence_goes(sour
     assert lake.published("orders") == orders.rows
     assert states(lake.ledger("orders")) == {"present": 25}
     assert [row["gaps"] for row in lake.rows("logs")] == ["[]"]
+    assert damage_of(read_state(str(lake.path))) == (), "a finding about a gap that is filled counted for ever"
     assert archived(lake) == [(0, 10, None), (10, 20, None), (20, 25, None)]
     idle(lake, source.path)
 

@@ -191,7 +191,7 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         ),
         "trimmed-before-ingest": Rule(
             _ERROR,
-            _FOR_GOOD,
+            Persistence.WHILE_IN_LEDGER,
             "The source dropped offsets before they were read.",
             "Name a copy that still has them: `loglake run SRC --lake LAKE --fill-from COPY`. Run more often than "
             "retention removes segments.",

@@ -25,6 +25,9 @@ _ABOUT_ROWS = frozenset(
 )
 """Findings about published rows and about the ledger itself: other checks show them."""
 
+_OF_RANGES = frozenset({"corrupt-offsets", "missing-offsets"})
+"""Findings about a range of the ledger, whatever the reason. Findings with the reason replace them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
@@ -108,7 +111,7 @@ def _is_damage(placed: PlacedFinding, log: LogState) -> bool:
 
 
 def _is_about_a_range(placed: PlacedFinding) -> bool:
-    return persistence_of(placed.finding.rule) is Persistence.WHILE_IN_LEDGER
+    return placed.finding.rule in _OF_RANGES
 
 
 def _overlap(one: PlacedFinding, other: PlacedFinding) -> bool:

@@ -14,7 +14,7 @@ MEANINGS: Mapping[str, str] = {
     "trimmed": "below the log start when first taken in",
     "remote": "in the remote tier, which is not read",
     "unknown": "a transaction's outcome is lost",
-    "missing": "a gap that nothing explains",
+    "missing": "gone, and nothing explains it",
     "corrupt": "bytes that cannot be trusted",
 }
 """What each state means."""

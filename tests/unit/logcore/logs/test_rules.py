@@ -11,7 +11,7 @@ from logcore.logs.rules import RULES, Outcome, Persistence, Rule
 STOPPING = {"topic-recreated", "source-diverged", "source-behind"}
 """A log stops growing by these, and by those of UNREADABLE."""
 UNREADABLE = {"unreadable", "source-changed", "segments-not-named", "archive-not-written"}
-ABOUT_A_RANGE = {"corrupt-offsets", "missing-offsets"}
+ABOUT_A_RANGE = {"corrupt-offsets", "missing-offsets", "trimmed-before-ingest"}
 OF_FOREIGN_FILES = {"rows-differ-from-archive", "rows-out-of-order", "not-provable"}
 ABOUT_ROWS = {"expectation-failed", "rows-differ-from-ledger", "ledger-has-a-hole", *OF_FOREIGN_FILES}
 OF_ONE_RUN = {"second-source", "replacement-refused"}
