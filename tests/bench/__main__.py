@@ -104,13 +104,14 @@ def main() -> int:
     parser.add_argument("--page", type=PageName, choices=list(PageName), help="the cases of a page, and onto it")
     parser.add_argument("--mib", type=int, help="size of the segments, uncompressed (default 200)")
     parser.add_argument("--rounds", type=int, help="rounds of the decoding cases (default 11)")
+    parser.add_argument("--whole-rounds", type=int, help="rounds of the cases of whole commands (default 3)")
     parser.add_argument("-o", "--output", type=Path, help="write the figures onto this page")
     parser.add_argument("--list", action="store_true", help="names of the cases")
     arguments = parser.parse_args()
     arguments.command_mib = arguments.mib or (16 if arguments.quick else 250)
-    arguments.command_rounds = 1 if arguments.quick else 3
+    arguments.command_rounds = arguments.whole_rounds or (1 if arguments.quick else 3)
     arguments.publish_mib = arguments.mib or (16 if arguments.quick else 1024)
-    arguments.publish_rounds = 1 if arguments.quick else 3
+    arguments.publish_rounds = arguments.whole_rounds or (1 if arguments.quick else 3)
     arguments.mib = arguments.mib or (16 if arguments.quick else 200)
     arguments.rounds = arguments.rounds or (2 if arguments.quick else 11)
     every = cases(arguments)
