@@ -5,11 +5,10 @@ Prints the report as one line of JSON. Exit codes: 0 clean, 1 warnings, 2 damage
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
-from typing import NoReturn
 
+from logcore.cli.reading.command_parser import CommandParser
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity, exit_code
 from spark_jobs.contracts import CONFIGS, JobReport
@@ -18,15 +17,9 @@ from spark_jobs.launch import plan, run
 from spark_jobs.machine.engine import JobEngine
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(ExitCode.USAGE, f"{self.prog}: {message}\n")
-
-
 def main(argv: list[str] | None = None) -> int:
     """Run one job from its command line."""
-    parser = _Parser(prog="python -m spark_jobs", description="Run one job of a lake.")
+    parser = CommandParser(prog="python -m spark_jobs", description="Run one job of a lake.")
     parser.add_argument("job", choices=sorted(CONFIGS))
     parser.add_argument("--config", required=True, help="JSON file with the job's configuration")
     parser.add_argument("--engine", choices=list(JobEngine), help="the job engine, which runs the tasks; default: auto")

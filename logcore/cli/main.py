@@ -15,9 +15,10 @@ import sys
 import time
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from logcore import __version__
+from logcore.cli.reading.command_parser import CommandParser
 from logcore.errors import LogError
 from logcore.exit_codes import SUMMARY, ExitCode
 from logcore.storage.objects.addresses import AddressError
@@ -53,14 +54,6 @@ JOINED = {
 """Commands of other packages, for the overview and for the message if they are missing."""
 
 _MORE_COMMANDS = "Commands for lakes come with the extra `lake`; see docs/deploy.md."
-
-
-class _Parser(argparse.ArgumentParser):
-    """argparse, with Loglake's exit code for wrong usage."""
-
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(ExitCode.USAGE, f"{self.prog}: {message}\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -117,7 +110,7 @@ def _run(arguments: list[str]) -> int:
 def _build_parser(
     command: str | None, joined: dict[str, metadata.EntryPoint], hidden: list[str]
 ) -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = CommandParser(
         prog="loglake",
         description="Kafka's log directories, read without a broker.",
         epilog=f"{SUMMARY} {_MORE_COMMANDS}" if hidden else SUMMARY,

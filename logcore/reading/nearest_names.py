@@ -6,12 +6,14 @@ import difflib
 import re
 from collections.abc import Iterable
 
+from logcore.logs.model.log_selection import LogSelection
+
 MOST = 3
 """Most names in a message."""
 
 
 def nearest(pattern: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Return at most `MOST` names similar to the pattern, the most similar first.
+    """Return at most `MOST` names similar to the pattern, the most similar first; else names that begin with it.
 
     Args:
         pattern: A name or a glob. Its case and the special characters of a glob are ignored.
@@ -22,6 +24,8 @@ def nearest(pattern: str, names: Iterable[str]) -> tuple[str, ...]:
     for name in sorted(set(names)):
         by_lower.setdefault(name.lower(), []).append(name)
     close = difflib.get_close_matches(plain, by_lower, MOST)
+    if not close and plain:
+        close = [name for name in by_lower if name.startswith(plain)]
     return tuple(name for lower in close for name in by_lower[lower])[:MOST]
 
 
@@ -40,3 +44,14 @@ def no_such_topic(pattern: str, topics: Iterable[str]) -> str:
         return f"{pattern!r} matches no topic: there is none."
     more = f" and {len(known) - MOST} more" if len(known) > MOST else ""
     return f"{pattern!r} matches no topic; there are {', '.join(known[:MOST])}{more}."
+
+
+def unmatched(selection: LogSelection, topics: Iterable[str]) -> str:
+    """Return a sentence, after a space, for each `--topic` that matches no topic; else an empty text.
+
+    Args:
+        selection: The chosen logs.
+        topics: The existing topics.
+    """
+    known = sorted(set(topics))
+    return "".join(f" --topic {no_such_topic(pattern, known)}" for pattern in selection.unmatched_topics(known))

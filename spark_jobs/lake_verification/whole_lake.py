@@ -16,6 +16,7 @@ from itertools import islice
 
 from logcore.errors import LogError
 from logcore.logs.model.log_selection import LogSelection
+from logcore.reading.nearest_names import unmatched
 from spark_jobs.lake.errors import JobError, LakeRefused, StorageError
 from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake_verification.archive import archive_things, stray_files
@@ -134,7 +135,8 @@ class _WholeLake:
             self._take(stray_files(state))
         self._take(ThingResult(list(_undigested(self._outcome.result.undigested))))
         if not self._outcome.things and not self._outcome.result.findings:
-            raise NothingToVerify(f"Nothing of the lake {self._lake} was checked: this choice is empty.")
+            more = unmatched(self._selection, (segment.topic for segment in state.segments))
+            raise NothingToVerify(f"Nothing of the lake {self._lake} was checked: this choice is empty.{more}")
         return self._outcome
 
     def _log_things(self, state: StateTables) -> list[Thing]:

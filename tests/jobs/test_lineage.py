@@ -296,6 +296,7 @@ def test_a_version_that_removed_rows_says_how_many(capsys, own: Lake):
     ("arguments", "said"),
     [
         (["--offset", "nobody-0:1"], "nobody-0"),
+        (["--offset", "orderz-0:1"], "The nearest names are orders-0"),
         (["--version", "99"], "no version 99"),
     ],
 )

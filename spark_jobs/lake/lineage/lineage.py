@@ -16,6 +16,7 @@ from typing import Any
 from logcore.cli.output.record_lines import time_text
 from logcore.errors import LogError
 from logcore.logs.model.offset_ledger import BLOCKING, EVIDENCE_HIGH_WATERMARK, OffsetState
+from logcore.reading.nearest_names import nearest
 from spark_jobs.lake.delta import commits, delta_log
 from spark_jobs.lake.delta.delta_log import Commit
 from spark_jobs.lake.delta.table_scan import scan_file
@@ -105,9 +106,12 @@ def offset_lineage(lake: str, name: str, topic: str, partition: int, offset: int
     Raises:
         JobError: There is no lake, or it has no such topic partition or table.
     """
-    rows = [row for row in archive.read_logs(lake).values() if (row.topic, row.partition) == (topic, partition)]
+    known = list(archive.read_logs(lake).values())
+    rows = [row for row in known if (row.topic, row.partition) == (topic, partition)]
     if not rows:
-        raise not_there(lake, f"topic partition {topic}-{partition}")
+        names = nearest(f"{topic}-{partition}", (f"{row.topic}-{row.partition}" for row in known))
+        more = f"The nearest names are {', '.join(names)}." if names else ""
+        raise not_there(lake, f"topic partition {topic}-{partition}", more)
     found = _rows(lake, name, topic, partition, offset)
     ordered = sorted(rows, key=lambda row: row.incarnation)
     having = [row for row in ordered if offset < row.next_offset or any(p.log_id == row.log_id for p in found)]

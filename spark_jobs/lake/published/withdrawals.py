@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, OffsetState
+from logcore.reading.nearest_names import unmatched
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import TableVersions
 from spark_jobs.lake.delta.tables import WITHDRAWALS, open_table, read_rows, table_of
@@ -121,9 +122,12 @@ def plan(
         JobError: The table ``records`` does not exist, or too many ranges of one log are gone.
     """
     chosen = LogSelection() if selection is None else selection
-    rows = [row for row in archive.read_logs(lake).values() if chosen.matches(row.topic, row.partition)]
+    known = list(archive.read_logs(lake).values())
+    rows = [row for row in known if chosen.matches(row.topic, row.partition)]
     if not rows:
-        raise UsageError(f"The lake {lake} has no log of these topics and partitions.")
+        raise UsageError(
+            f"The lake {lake} has no log of these topics and partitions.{unmatched(chosen, (r.topic for r in known))}"
+        )
     expected = TableVersions.of(lake, "offset_ledger")
     table = open_table(lake, "records")
     if table is None:

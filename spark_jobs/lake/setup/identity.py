@@ -58,11 +58,16 @@ def read_identity(lake: str) -> LakeIdentity | None:
     return LakeIdentity(layout, cluster)
 
 
-def not_there(lake: str, what: str) -> JobError:
-    """Return the error for something that a lake does not have, or for a lake that does not exist."""
+def not_there(lake: str, what: str, more: str = "") -> JobError:
+    """Return the error for something that a lake does not have, or for a lake that does not exist.
+
+    Args:
+        what: The name of what is missing, after its kind: ``topic orders``.
+        more: Sentences about what the lake has.
+    """
     if read_identity(lake) is None:
         return JobError(f"There is no lake at {lake}: it has no {LAKE_FILE}.")
-    return JobError(f"The lake {lake} has no {what}.")
+    return JobError(f"The lake {lake} has no {what}.{more and ' '}{more}")
 
 
 def cluster_of(lake: str, stated: str | None) -> str | None:

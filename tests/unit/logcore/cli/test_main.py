@@ -47,8 +47,46 @@ def test_wrong_usage_is_64_and_says_what_is_wrong(arguments: list[str], capsys: 
     assert main.main(arguments) == 64
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.startswith("usage: loglake")
+    error, usage, *_ = captured.err.splitlines()
+    assert error.startswith("error: ")
+    assert usage.startswith("usage: loglake")
     assert "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["verfy", "x"], "unknown command 'verfy'; the nearest name is verify."),
+        (["trans", "x"], "unknown command 'trans'; the nearest name is transactions."),
+        (["withdrw", "x"], "unknown command 'withdrw'; the nearest name is withdraw."),
+        (["qqqq"], "unknown command 'qqqq'; `loglake --help` lists all."),
+        (["--verson"], "unknown option '--verson'; the nearest name is --version."),
+        (["verify", "--formt", "text", "x"], "unknown option '--formt'; the nearest name is --format."),
+        (["verify", "--formt=secret", "x"], "unknown option '--formt'; the nearest name is --format."),
+        (["recover", "x", "--salvag", "--oyt", "y"], "unknown option '--oyt'; the nearest name is --out."),
+        (["run", "x", "--laek", "y"], "unknown option '--laek'; the nearest name is --lake."),
+        (["withdraw", "x", "--aplly"], "unknown option '--aplly'; the nearest name is --apply."),
+        (["config", "chek", "x"], "unknown action 'chek'; the nearest names are check, schema."),
+        (
+            ["ls", "--format", "josnl", "x"],
+            "argument --format: 'josnl' is none of text, jsonl; the nearest name is jsonl.",
+        ),
+    ],
+)
+def test_an_unknown_command_or_option_is_reported_first_with_the_nearest_name(
+    arguments: list[str], expected: str, capsys: Captured
+) -> None:
+    assert main.main(arguments) == 64
+    error, usage, *_ = capsys.readouterr().err.splitlines()
+    assert error == f"error: {expected}"
+    assert usage.startswith("usage: loglake")
+
+
+def test_values_that_begin_with_a_dash_are_no_unknown_options(tmp_path: Path, capsys: Captured) -> None:
+    assert main.main(["ls", "--", "--nonsense"]) == 3
+    assert "--nonsense does not exist" in capsys.readouterr().err
+    assert main.main(["dump", "--limit", "-1", str(tmp_path)]) == 64
+    assert "argument --limit: '-1' is not a whole number" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["ls", "--help"], ["dump", "--help"]])

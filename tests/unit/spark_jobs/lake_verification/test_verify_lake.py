@@ -510,8 +510,9 @@ def test_a_newer_layout_is_refused(lake, verified):
 
 
 def test_a_choice_that_matches_nothing_is_exit_3(lake, verified):
-    done = verified(lake, "--topic", "nosuch")
+    done = verified(lake, "--topic", "ordrs")
     assert done.code == 3
+    assert "--topic 'ordrs' matches no topic; the nearest names are orders." in done.errors
 
 
 def test_a_topic_can_be_chosen(lake, verified):

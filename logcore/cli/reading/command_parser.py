@@ -1,0 +1,81 @@
+"""The parser of every command: an error comes before the usage, and an unknown name is reported with the nearest ones.
+
+Subparsers get the class of their parser, so commands of other packages have the same errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NoReturn
+
+from logcore.exit_codes import ExitCode
+from logcore.reading.nearest_names import nearest
+
+_NUMBER = re.compile(r"-[0-9.]+")
+
+
+class CommandParser(argparse.ArgumentParser):
+    """argparse with Loglake's errors and its exit code for wrong usage."""
+
+    _arguments: Sequence[str] = ()
+    """The arguments that are being parsed."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse arguments. All of them must be known: otherwise the process ends with wrong usage (64)."""
+        self._arguments = list(sys.argv[1:] if args is None else args)
+        parsed, unknown = super().parse_known_args(self._arguments, namespace)
+        if unknown:
+            self.error(f"unexpected arguments: {' '.join(unknown)}")
+        return parsed, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error, then the usage, and end the process.
+
+        Args:
+            message: The error. An unknown option is reported instead, because other errors may follow from it: without
+                its option, a value looks like one more path.
+        """
+        unknown = next(self._unknown_options(), None)
+        if unknown is not None:
+            message = self._unknown("option", unknown, self._option_string_actions, prefix="--")
+        sys.stderr.write(f"error: {message.rstrip('.')}.\n")
+        self.print_usage(sys.stderr)
+        self.exit(ExitCode.USAGE)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        if isinstance(action, argparse._SubParsersAction):
+            raise argparse.ArgumentError(None, self._unknown(str(action.metavar).lower(), value, action.choices))
+        choices = [str(choice) for choice in action.choices]
+        raise argparse.ArgumentError(action, f"{value!r} is none of {', '.join(choices)}{_hint(str(value), choices)}")
+
+    def _unknown_options(self) -> Iterator[str]:
+        """Yield the options among the arguments that this parser does not have."""
+        known = self._option_string_actions
+        for text in self._arguments:
+            if text == "--":
+                return
+            if not text.startswith("-") or text == "-" or " " in text or _NUMBER.fullmatch(text):
+                if self._subparsers is not None:
+                    return  # what follows is for the command
+                continue
+            name = text.partition("=")[0]
+            is_short = not text.startswith("--")
+            if not (text[:2] in known if is_short else any(option.startswith(name) for option in known)):
+                yield name
+
+    def _unknown(self, kind: str, name: str, known: Iterable[str], prefix: str = "") -> str:
+        names = [each.removeprefix(prefix) for each in known if each.startswith(prefix)]
+        near = _hint(name.removeprefix(prefix), names, prefix)
+        return f"unknown {kind} {name!r}{near or f'; `{self.prog} --help` lists all'}"
+
+
+def _hint(name: str, known: Sequence[str], prefix: str = "") -> str:
+    near = [f"{prefix}{each}" for each in nearest(name, known)]
+    if not near:
+        return ""
+    return f"; the nearest {'name is' if len(near) == 1 else 'names are'} {', '.join(near)}"
