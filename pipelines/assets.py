@@ -18,11 +18,11 @@ from itertools import pairwise
 
 import dagster as dg
 
-from logcore.errors import LogError
 from pipelines.catalog.names import asset_key, name_in_lake
 from pipelines.event_log.repeated_events import KeyEvent
 from pipelines.event_log.transactions import log_materializations
 from pipelines.events import as_metadata, asset_observation, check_result, check_spec, table_schema
+from pipelines.failures import failure_of, final_failure
 from pipelines.metadata import reporting
 from pipelines.metadata.values import Metadata, Observation
 from pipelines.partitions import chosen_keys, register, topic_partitions
@@ -35,13 +35,10 @@ from pipelines.run.step_result import StepResult
 from pipelines.run.steps import Run, Work
 from spark_jobs import launch
 from spark_jobs.contracts import LogChange
-from spark_jobs.lake.errors import JobError, LeaseHeld, UsageError
+from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.view.log_state import LogState
 from spark_jobs.lake.view.recorded_answers import record_answers
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
-
-LEASE_RETRIES, LEASE_WAIT_SECONDS = 60, 30
-"""How long a run waits for another run on its lake: half an hour."""
 
 MANY_KEYS = 500
 """If more keys changed, a summary comes first, and the events of the keys are brief and stored together."""
@@ -301,7 +298,7 @@ def _begin_op(name: str, of: RegisteredLake, sources: Sequence[str]) -> dg.OpDef
             try:
                 engine = launch.engine_and_reason(launcher.engine_for(run.lake))
             except UsageError as error:
-                raise dg.Failure(str(error), metadata={"lake": run.lake}, allow_retries=False) from error
+                raise final_failure(error, "begin", run.run_id, run.lake) from error
             context.instance.add_run_tags(context.run.run_id, {ENGINE_TAG: engine})
         context.log.info(f"Lake {run.lake}; {keys}; clock {run.as_of_ms} ms; job engine {engine}")
 
@@ -328,7 +325,7 @@ def _op(of: RegisteredLake, step: Step, pool: str | None) -> dg.OpDefinition:
         selected = context.op_execution_context.selected_output_names
         if selected - {"done"}:  # otherwise this step is only between selected ones
             run = _begin(of, context, lake, launcher, listener)
-            done = _attempt(step, run, context.instance)
+            done = _attempt(step, run, context)
             if done.state is not None:
                 register(context.instance, of, (log.topic_partition for log in done.state.logs))
             if step.product is not None and step.product.name in selected:
@@ -363,20 +360,24 @@ def _begin(
     )
 
 
-def _attempt(step: Step, run: Run, instance: dg.DagsterInstance) -> StepResult:
+def _attempt(step: Step, run: Run, context: dg.AssetExecutionContext) -> StepResult:
     try:
-        done = run.listener.result_of(step.name) or step.work(run)
-        if done.answers and instance.is_persistent:
-            answers = {answer.name: answer.recorded for answer in done.answers}
-            record_answers(run.lake, instance.root_directory, run.run_id, answers)
-        return done
-    except LeaseHeld as error:
-        # The run that holds the lease will end; until then this run's request must not be lost.
-        raise dg.RetryRequested(max_retries=LEASE_RETRIES, seconds_to_wait=LEASE_WAIT_SECONDS) from error
-    except (JobError, UsageError, LogError) as error:
+        done = run.listener.result_of(step.name)
+    except Exception as error:  # of a step that the command line has run: to record it again would change nothing
         run.listener.failed(error)
-        # Our own errors are written for users: the run page shows their text first.
-        raise dg.Failure(str(error), metadata={"lake": run.lake, "step": step.name}, allow_retries=False) from error
+        raise final_failure(error, step.name, run.run_id, run.lake) from error
+    try:
+        done = done or step.work(run)
+        if done.answers and context.instance.is_persistent:
+            answers = {answer.name: answer.recorded for answer in done.answers}
+            record_answers(run.lake, context.instance.root_directory, run.run_id, answers)
+        return done
+    except Exception as error:
+        attempts = context.op_execution_context.retry_number
+        failure = failure_of(error, step.name, run.run_id, run.lake, attempts, context.log)
+        if isinstance(failure, dg.Failure):
+            run.listener.failed(error)
+        raise failure from error
     except BaseException as error:
         run.listener.failed(error)
         raise

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from logcore.errors import LogError
 from logcore.exit_codes import ExitCode
 from pipelines.run.chains import Link
 from pipelines.run.listener import CollectingListener, RunFailure, RunListener, RunOutcome
+from pipelines.run.step_errors import is_written_for_users, sentence_of
 from pipelines.run.step_result import StepResult
 from pipelines.run.steps import Run
-from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.errors import UsageError
 
 
 @dataclass(slots=True)
@@ -78,9 +78,7 @@ def outcome_of(chain: Sequence[Link], run_id: str, listener: CollectingListener,
 
 def _failure(run_id: str, finished: FinishedSteps) -> RunFailure | None:
     for step, error in finished.errors.items():
-        if isinstance(error, JobError | UsageError | LogError):  # written for users
-            return RunFailure(str(error), ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.NOT_CHECKED)
-        message = f"The step {step} of run {run_id} failed: {type(error).__name__}: {error}"
-        message += " Dagster's page of the run has the details."
-        return RunFailure(message.replace("\n", " "), ExitCode.NOT_CHECKED)
+        code = ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.NOT_CHECKED
+        more = "" if is_written_for_users(error) else " Dagster's page of the run has the details."
+        return RunFailure(f"{sentence_of(error, step, run_id)}{more}", code)
     return None

@@ -1,0 +1,92 @@
+"""A failed step says our sentence first; only transient errors are retried, and not for ever."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from logcore.errors import UnsupportedFormatError
+from pipelines.command.dagster_history import DagsterHistory
+from pipelines.command.running import HistoryInBackground, Runner
+from pipelines.run.chains import INTAKE_JOB
+from spark_jobs.lake.errors import (
+    CommitUnanswered,
+    ConcurrentChange,
+    JobError,
+    LeaseHeld,
+    OutputMismatch,
+    StorageError,
+    UsageError,
+)
+from tests.dagster.conftest import Execute, materialized
+from tests.dagster.fake_jobs import FakeLauncher, World
+
+pytestmark = pytest.mark.dagster
+
+
+@pytest.fixture(autouse=True)
+def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.failures.TRANSIENT_WAIT_SECONDS", 0)
+    monkeypatch.setattr("pipelines.failures.LEASE_WAIT_SECONDS", 0)
+    monkeypatch.setattr("pipelines.failures.LEASE_RETRIES", 5)
+
+
+def failed_step(result: dg.ExecuteInProcessResult) -> dg.DagsterEvent:
+    (event,) = [event for event in result.all_events if event.is_step_failure]
+    return event
+
+
+@pytest.mark.parametrize(
+    ("error", "attempts", "sentence"),
+    [
+        (JobError("The rows of orders-0 are damaged."), 1, "The rows of orders-0 are damaged."),
+        (OutputMismatch("3 rows, not 4."), 1, "3 rows, not 4."),
+        (UsageError("There is no such policy."), 1, "There is no such policy."),
+        (UnsupportedFormatError("The format is not known."), 1, "The format is not known."),
+        (ZeroDivisionError("by\nnothing"), 1, "failed: ZeroDivisionError: by nothing."),
+        (StorageError("The store does not answer."), 4, "The store does not answer."),
+        (ConcurrentChange("Another commit was faster."), 4, "Another commit was faster."),
+        (CommitUnanswered("The commit has no answer."), 4, "The commit has no answer."),
+        (LeaseHeld("Another process works on the lake."), 6, "Another process works on the lake."),
+    ],
+)
+def test_the_sentence_comes_first_and_only_transient_errors_are_retried(
+    execute: Execute, world: World, home: Path, error: Exception, attempts: int, sentence: str
+) -> None:
+    world.ends, world.error = {"orders-0": 3}, {"validate": error}
+    result = execute(lake=str(home / "lakes" / "shop"))
+    assert not result.success
+    assert len(world.of("validate")) == attempts
+    assert world.of("publish") == []
+    data = failed_step(result).step_failure_data
+    assert data.user_failure_data is not None
+    assert str(data.user_failure_data.description).endswith(sentence)
+    assert data.error is not None
+    assert sentence in data.error.to_string().splitlines()[0]
+    assert data.error.cause is not None
+    assert type(error).__name__ in data.error.cause.message
+
+
+def test_a_transient_error_that_ends_is_none(execute: Execute, world: World, home: Path) -> None:
+    world.ends, world.error_once = {"orders-0": 3}, {"publish": StorageError("The store does not answer.")}
+    result = execute(lake=str(home / "lakes" / "shop"))
+    assert result.success
+    assert len(world.of("publish")) == 2
+    assert materialized(result, "records") == ["orders-0"]
+
+
+def test_a_failed_run_of_the_command_line_is_recorded_without_a_further_attempt(
+    instance: dg.DagsterInstance, world: World, source: Path, tmp_path: Path
+) -> None:
+    world.ends, world.error = {"orders-0": 3}, {"validate": StorageError("The store does not answer.")}
+    runner = Runner(
+        HistoryInBackground(lambda: DagsterHistory(instance)), 1_700_000_000_000, FakeLauncher(world=str(tmp_path))
+    )
+    outcome = runner.run(INTAKE_JOB, str(tmp_path / "lake"), sources=[str(source)])
+    assert outcome.failure is not None
+    assert outcome.failure.message == "The store does not answer."
+    assert len(world.of("validate")) == 1
+    retries = instance.all_logs(outcome.run_id, of_type=dg.DagsterEventType.STEP_UP_FOR_RETRY)
+    assert list(retries) == []
