@@ -37,6 +37,7 @@ COMMANDS = {
     "compact": "one cleaner round, as the broker would do it",
     "recover": "what a broker's unclean start would leave",
     "reindex": "index files as a broker's recovery writes them",
+    "doctor": "whether this installation, its folders, lakes and sources are in order",
 }
 """The commands of this package, each in a module of its name; only the requested one is imported."""
 

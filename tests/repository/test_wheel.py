@@ -32,6 +32,7 @@ PLAIN_COMMANDS = {
     "compact",
     "recover",
     "reindex",
+    "doctor",
 }
 LAKE_COMMANDS = {"run", "watch", "demo", "ui", "lineage", "repair", "upgrade", "withdraw", "config"}
 BROUGHT_BY_OTHERS = {"llvmlite": "numba", "py4j": "pyspark", "pydantic": "dagster", "starlette": "dagster-webserver"}
@@ -147,6 +148,15 @@ def test_a_plain_installation_lists_what_it_can_run(plain: Environment) -> None:
     assert commands_in(done.stdout) == PLAIN_COMMANDS
     assert "extra `lake`" in done.stdout
     assert plain.loglake("--version").stdout == "loglake 0.1.0\n"
+
+
+def test_doctor_of_a_plain_installation_says_what_the_extra_would_add(plain: Environment) -> None:
+    lines = plain.loglake("doctor").stdout.splitlines()
+    assert [line for line in lines if line.startswith(("failed", "warning"))] == []
+    assert any(line.startswith("info     extra lake   It is not installed") for line in lines)
+    done = plain.loglake("doctor", "--lake", "/nowhere")
+    assert done.returncode == 3
+    assert "failed   lake         Lakes cannot be checked" in done.stdout
 
 
 def test_with_the_extra_all_commands_are_listed(whole: Environment) -> None:

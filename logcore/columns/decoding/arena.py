@@ -36,6 +36,14 @@ _Z_STREAM_BYTES = 112
 """Its size on a platform whose pointers and `long` have 64 bits; zlib itself refuses another size."""
 _XERIAL_BYTES = len(XERIAL_HEADER)
 
+ISAL, LZ4, ZSTD, ZLIB = "isal.igzip_lib", "lz4.block._block", "zstandard._cffi", "zlib"
+"""Modules whose shared libraries have the functions below."""
+CRC32 = ("crc32_gzip_refl",)
+LZ4_DECODER, LZ4_ENCODER = ("LZ4_decompress_safe",), ("LZ4_compress_default",)
+ZSTD_DECODER = ("ZSTD_createDCtx", "ZSTD_decompressDCtx")
+ZSTD_ENCODER = ("ZSTD_createCCtx", "ZSTD_CCtx_setParameter", "ZSTD_compressStream2", "ZSTD_CCtx_reset")
+GZIP_ENCODER = ("deflateInit2_", "deflateReset", "deflate")
+
 
 class Arena:
     """A buffer that grows when one batch needs it."""
@@ -152,7 +160,7 @@ def _gzip_decoder() -> tuple[Any, Any, Any] | None:
 @cache
 def crc32_function() -> Address:
     """Address of isal's CRC-32, several times as fast as tables; 0 if it is missing or not the expected function."""
-    address = _function("isal.igzip_lib", "crc32_gzip_refl")
+    address = _function(ISAL, *CRC32)
     if not address:
         return NOWHERE
     kind = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint32, ctypes.c_char_p, ctypes.c_uint64)
@@ -162,22 +170,21 @@ def crc32_function() -> Address:
 
 def lz4_function() -> Address:
     """Address of LZ4_decompress_safe; 0 if it is not found."""
-    return _function("lz4.block._block", "LZ4_decompress_safe")
+    return _function(LZ4, *LZ4_DECODER)
 
 
 class ZstdState:
     """The context of ZSTD_decompressDCtx, and the function's address; both 0 if not found. For one thread at a time."""
 
     def __init__(self) -> None:
-        self.function = _function("zstandard._cffi", "ZSTD_decompressDCtx")
-        create = _function("zstandard._cffi", "ZSTD_createDCtx")
+        create, self.function = (_function(ZSTD, name) for name in ZSTD_DECODER)
         self.state = Address(ctypes.CFUNCTYPE(ctypes.c_void_p)(create)() or 0) if self.function and create else NOWHERE
         if not self.state:
             self.function = NOWHERE
 
     def close(self) -> None:
         """Free the context."""
-        free = _function("zstandard._cffi", "ZSTD_freeDCtx")
+        free = _function(ZSTD, "ZSTD_freeDCtx")
         if self.state and free:
             ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)(free)(self.state)
         self.state = self.function = NOWHERE
@@ -185,7 +192,7 @@ class ZstdState:
 
 def lz4_encoder() -> Address:
     """Address of LZ4_compress_default; 0 if it is not found."""
-    return _function("lz4.block._block", "LZ4_compress_default")
+    return _function(LZ4, *LZ4_ENCODER)
 
 
 class ZstdEncoder:
@@ -194,8 +201,7 @@ class ZstdEncoder:
     """
 
     def __init__(self) -> None:
-        names = ("ZSTD_createCCtx", "ZSTD_CCtx_setParameter", "ZSTD_compressStream2", "ZSTD_CCtx_reset")
-        create, set_parameter, self.function, self.reset = (_function("zstandard._cffi", name) for name in names)
+        create, set_parameter, self.function, self.reset = (_function(ZSTD, name) for name in ZSTD_ENCODER)
         self.state = NOWHERE
         if create and set_parameter and self.function and self.reset:
             self.state = Address(ctypes.CFUNCTYPE(ctypes.c_void_p)(create)() or 0)
@@ -208,7 +214,7 @@ class ZstdEncoder:
 
     def close(self) -> None:
         """Free the context."""
-        free = _function("zstandard._cffi", "ZSTD_freeCCtx")
+        free = _function(ZSTD, "ZSTD_freeCCtx")
         if self.state and free:
             ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)(free)(self.state)
         self.state = self.function = self.reset = NOWHERE
@@ -221,8 +227,7 @@ class GzipEncoder:
     """
 
     def __init__(self) -> None:
-        names = ("deflateInit2_", "deflateReset", "deflate")
-        begin, self.reset, self.function = (_function("zlib", name) for name in names)
+        begin, self.reset, self.function = (_function(ZLIB, name) for name in GZIP_ENCODER)
         self._stream = ctypes.create_string_buffer(_Z_STREAM_BYTES)
         self.state = NOWHERE
         if begin and self.reset and self.function:
@@ -236,10 +241,25 @@ class GzipEncoder:
 
     def close(self) -> None:
         """Free the stream."""
-        end = _function("zlib", "deflateEnd")
+        end = _function(ZLIB, "deflateEnd")
         if self.state and end:
             ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(end)(self.state)
         self.state = self.function = self.reset = NOWHERE
+
+
+def has_gzip_decoder() -> bool:
+    """Whether isal decodes gzip."""
+    return _gzip_decoder() is not None
+
+
+def has_snappy_decoder() -> bool:
+    """Whether snappy is decoded directly into the arena."""
+    return _snappy_decoder() is not None
+
+
+def finds(module: str, name: str) -> bool:
+    """Whether the shared library of a module shows a function."""
+    return bool(_function(module, name))
 
 
 @cache

@@ -1,0 +1,112 @@
+"""`loglake doctor`: one line for each thing that an installation needs, and what to do where it lacks something.
+
+Nothing is changed: folders are tested with files that have no name. The checks of this package need no lake. Other
+packages add theirs by entry points of the group `loglake.doctor`: functions from `CheckedPlaces` to checks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Iterator
+
+from logcore.cli.doctor.checks import (
+    CheckedPlaces,
+    CheckState,
+    InstallationCheck,
+    exit_code,
+    jsonl_line,
+    text_line,
+)
+from logcore.errors import LogError
+from logcore.storage.objects.addresses import AddressError
+
+Checks = Callable[[], Iterable[InstallationCheck]]
+
+
+def add_parser(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], parent: argparse.ArgumentParser
+) -> None:
+    """Add `doctor` to the command line."""
+    parser = subparsers.add_parser(
+        "doctor",
+        parents=[parent],
+        help="whether this installation, its folders, lakes and sources are in order",
+        description="Check this installation: one line for each check. Exit code 0: all fine, 1: warnings, "
+        "3: something cannot work.",
+    )
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="sources: log directories, s3://bucket/prefix")
+    parser.add_argument("--lake", metavar="LAKE", help="a lake; default: all that are registered in the home")
+    parser.add_argument("--format", choices=("text", "jsonl"), default="text")
+    parser.set_defaults(func=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command; returns its exit code."""
+    line = jsonl_line if arguments.format == "jsonl" else text_line
+    done = []
+    for check in checks_of(CheckedPlaces(arguments.lake, tuple(arguments.paths), arguments.now_ms)):
+        done.append(check)
+        sys.stdout.write(line(check))
+        sys.stdout.flush()  # a store that does not answer takes a minute
+    return exit_code(done)
+
+
+def checks_of(places: CheckedPlaces) -> Iterator[InstallationCheck]:
+    """Yield all checks. One that ends with an error is a failed check, and the others go on."""
+    for name, checks in (("packages", _installation), ("kernels", _decoding), ("tmpdir", _temporary_folder)):
+        yield from guarded(name, checks)
+    for path in places.sources:
+        yield from guarded("source", lambda path=path: _source(path))  # type: ignore[misc]
+    yield from guarded("extra lake", lambda: _of_other_packages(places))
+
+
+def guarded(name: str, checks: Checks) -> Iterator[InstallationCheck]:
+    """Yield checks, and a failed one named `name` if they end with an error."""
+    try:
+        yield from checks()
+    except ImportError as error:
+        text = f"{error.name or 'A package'} cannot be imported: the check could not be made."
+        yield InstallationCheck(name, CheckState.FAILED, text, "Install Loglake's wheel again, with its packages.")
+    except (LogError, AddressError, OSError) as error:
+        yield InstallationCheck(name, CheckState.FAILED, str(error))
+    except Exception as error:  # noqa: BLE001 - the other checks are still useful; the text may have anything in it
+        text = f"The check itself failed with {type(error).__name__}."
+        yield InstallationCheck(name, CheckState.FAILED, text, "Please report this line.")
+
+
+def _installation() -> Iterator[InstallationCheck]:
+    from logcore.cli.doctor.installation import package_checks, version_checks
+
+    yield from version_checks()
+    yield from package_checks()
+
+
+def _decoding() -> Iterator[InstallationCheck]:
+    from logcore.cli.doctor.decoding import decoding_checks
+
+    yield from decoding_checks()
+
+
+def _temporary_folder() -> Iterator[InstallationCheck]:
+    from logcore.cli.doctor.places import temporary_folder_check
+
+    yield temporary_folder_check()
+
+
+def _source(path: str) -> Iterator[InstallationCheck]:
+    from logcore.cli.doctor.places import source_check
+
+    yield source_check(path)
+
+
+def _of_other_packages(places: CheckedPlaces) -> Iterator[InstallationCheck]:
+    from logcore.cli import entry_points
+
+    points = entry_points.of_group(entry_points.DOCTOR)
+    usable = [point for _, point in sorted(points.items()) if not entry_points.missing_packages(point)]
+    if not usable and places.lake is not None:
+        text = "Lakes cannot be checked: the packages of the extra `lake` are missing."
+        yield InstallationCheck("lake", CheckState.FAILED, text, entry_points.ADVICE)
+    for point in usable:
+        yield from guarded(point.name, lambda point=point: entry_points.load(point, "A check")(places))  # type: ignore[misc]

@@ -1,0 +1,155 @@
+"""Checks of ``loglake doctor`` for lakes: the operator's home, Java, and each lake with its sources and its clock.
+
+Without ``--lake`` all registered lakes are checked, with the sources that they are registered with.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+from logcore.cli.doctor.checks import CheckedPlaces, CheckState, InstallationCheck
+from logcore.cli.doctor.places import folder_check, source_check
+from logcore.errors import LogError
+from logcore.storage.discovery import shown
+from spark_jobs.lake.delta.delta_log import newest_version, read_commit
+from spark_jobs.lake.delta.tables import TABLES
+from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
+from spark_jobs.lake.store import storage
+from spark_jobs.lake.view.open_transactions import duration
+from spark_jobs.lake.view.registered_lakes import home_folder, read_home, read_registered
+from spark_jobs.machine.engine import JobEngine, chosen_engine
+from spark_jobs.machine.java import find_java
+
+CLOCK_TOLERANCE_MS = 60_000
+"""Differences of clocks up to this are normal among machines."""
+_OTHER_HOME = "Name a folder of your own with LOGLAKE_HOME."
+_OTHER_LAKE = "Change its owner or permissions, or make room."
+
+
+def lake_checks(places: CheckedPlaces) -> Iterator[InstallationCheck]:
+    """Yield the checks of the home, of Java, of lakes and of their registered sources."""
+    yield from _guarded("home", _home)
+    yield from _guarded("java", lambda: iter([java_check()]))
+    if places.lake is not None:
+        yield from _guarded("lake", lambda: _named_lake(places))
+    elif not places.sources:
+        yield from _guarded("registered", lambda: _registered_lakes(places.now_ms))
+
+
+def java_check() -> InstallationCheck:
+    """Check Java. Only Spark needs it, so a machine without Spark may lack it."""
+    engine, why = chosen_engine()
+    try:
+        java = find_java()
+    except JobError as error:
+        if engine is JobEngine.SPARK:
+            return InstallationCheck("java", CheckState.FAILED, f"Jobs run on Spark, because {why}. {error}")
+        text = "none of version 17 or later was found; only Spark needs it, and jobs run in worker processes"
+        return InstallationCheck("java", CheckState.INFO, text)
+    text = f"version {java.version}, {java.executable} ({java.source}); jobs run on {engine}: {why}"
+    return InstallationCheck("java", CheckState.OK, text)
+
+
+def clock_check(lake: str, now_ms: int) -> InstallationCheck:
+    """Compare the clock with the newest commit of all tables of a lake.
+
+    Args:
+        lake: The lake.
+        now_ms: The clock, epoch milliseconds.
+    """
+    newest: tuple[int, str] | None = None
+    for name in TABLES:
+        version = newest_version(lake, name)
+        commit = None if version is None else read_commit(lake, name, version)
+        if commit is not None and commit.timestamp_ms is not None:
+            newest = max(newest or (0, ""), (commit.timestamp_ms, name))
+    if newest is None:
+        return InstallationCheck("clock", CheckState.INFO, f"{shown(lake)} has no commit to compare the clock with")
+    at, name = newest
+    if at > now_ms + CLOCK_TOLERANCE_MS:
+        text = (
+            f"This clock is {duration(at - now_ms)} earlier than the newest commit of {shown(lake)}, in its table "
+            f"{name}: it was set back, or the one of another machine is wrong."
+        )
+        advice = "Correct the clock. Ages, retention and time travel depend on it."
+        return InstallationCheck("clock", CheckState.WARNING, text, advice)
+    text = f"the newest commit of {shown(lake)} is {duration(max(now_ms - at, 0))} old, in its table {name}"
+    return InstallationCheck("clock", CheckState.OK, text)
+
+
+def place_clock_check(lake: str, now_ms: int) -> InstallationCheck:
+    """Write into a lake, and compare the clock with the time that its filesystem or store gives the file.
+
+    Args:
+        lake: The lake.
+        now_ms: The clock, epoch milliseconds.
+
+    Raises:
+        OSError: The lake cannot be written.
+    """
+    apart = storage.clock_ms(lake) - now_ms
+    if abs(apart) <= CLOCK_TOLERANCE_MS:
+        return InstallationCheck(
+            "lake-clock", CheckState.OK, f"the clock where {shown(lake)} lies agrees with this one"
+        )
+    text = f"The clock where {shown(lake)} lies is {duration(abs(apart))} {'ahead' if apart > 0 else 'late'}."
+    advice = "Correct the clocks. Stores refuse requests whose time differs by 15 minutes."
+    return InstallationCheck("lake-clock", CheckState.WARNING, text, advice)
+
+
+def lake_check(path: str) -> InstallationCheck:
+    """Check that there is a lake, of a layout that this version knows, and that its store answers.
+
+    Raises:
+        JobError: There is something else, or the store did not answer.
+    """
+    identity = read_identity(path)
+    if identity is None:
+        text = f"{shown(path)} is no lake: it has no {LAKE_FILE}."
+        advice = f"Name another --lake, or make it with `loglake run PATH... --lake {shown(path)}`."
+        return InstallationCheck("lake", CheckState.FAILED, text, advice)
+    cluster = "no cluster id" if identity.cluster is None else f"cluster {identity.cluster}"
+    return InstallationCheck("lake", CheckState.OK, f"{shown(path)} can be read, layout {identity.layout}, {cluster}")
+
+
+def _home() -> Iterator[InstallationCheck]:
+    folder = home_folder()
+    yield folder_check("home", folder, _OTHER_HOME)
+    for sentence in read_home(folder).broken if os.path.isdir(folder) else ():
+        yield InstallationCheck("registered", CheckState.FAILED, sentence)
+
+
+def _named_lake(places: CheckedPlaces) -> Iterator[InstallationCheck]:
+    lake = storage.absolute(places.lake or "")
+    sources = () if places.sources else read_registered(lake).intakes
+    yield from _lake(lake, [path for intake in sources for path in intake.paths], places.now_ms)
+
+
+def _registered_lakes(now_ms: int) -> Iterator[InstallationCheck]:
+    known = read_home(home_folder()).lakes
+    if not known:
+        yield InstallationCheck("registered", CheckState.INFO, "no lake is registered in this home")
+    for lake in known:
+        yield from _lake(lake.path, [path for intake in lake.intakes for path in intake.paths], now_ms)
+
+
+def _lake(lake: str, sources: list[str], now_ms: int) -> Iterator[InstallationCheck]:
+    found = next(_guarded("lake", lambda: iter([lake_check(lake)])))
+    yield found
+    if found.state is CheckState.OK:
+        if not storage.is_remote(lake):
+            yield folder_check("lake-disk", lake, _OTHER_LAKE)
+        yield from _guarded("lake-clock", lambda: iter([place_clock_check(lake, now_ms)]))
+        yield from _guarded("clock", lambda: iter([clock_check(lake, now_ms)]))
+    for path in dict.fromkeys(sources):
+        yield from _guarded("source", lambda path=path: iter([source_check(path)]))  # type: ignore[misc]
+
+
+def _guarded(name: str, checks: Callable[[], Iterator[InstallationCheck]]) -> Iterator[InstallationCheck]:
+    """Yield checks, and a failed one if they end with one of our errors."""
+    try:
+        yield from checks()
+    except (JobError, UsageError, LogError, OSError, ValueError) as error:
+        yield InstallationCheck(name, CheckState.FAILED, str(error))

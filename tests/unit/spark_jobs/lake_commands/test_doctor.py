@@ -1,0 +1,173 @@
+"""`loglake doctor --lake`: a lake, its clock, its registered sources, the home's Java, and Dagster's settings."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logcore.cli.main import main
+from spark_jobs.contracts import Intake
+from spark_jobs.lake.setup import registry
+from tests.broker_directory import LogDirectory
+from tests.in_process import without_spark
+from tests.spark.cycle import Lake
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake of ten records, and its source."""
+    folder = tmp_path_factory.mktemp("doctor")
+    source = LogDirectory(folder / "source")
+    source.partition("orders-0").append(10)
+    source.high_watermarks(orders_0=10)
+    with without_spark():
+        Lake(folder / "lake").turn(source.path)
+    return folder
+
+
+@pytest.fixture
+def lake(made_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
+    for name in ("DAGSTER_HOME", "LOGLAKE_SPARK_MASTER", "LOGLAKE_JOB_ENGINE", "LOGLAKE_ENGINE"):
+        monkeypatch.delenv(name, raising=False)
+    shutil.copytree(made_once / "source", tmp_path / "source")
+    return Path(shutil.copytree(made_once / "lake", tmp_path / "lake"))
+
+
+def doctor(capsys: Captured, *arguments: str) -> tuple[int, dict[str, list[dict[str, Any]]]]:
+    """Exit code, and checks by name."""
+    capsys.readouterr()
+    code = main(["doctor", "--format", "jsonl", *arguments])
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in capsys.readouterr().out.splitlines():
+        check = json.loads(line)
+        found.setdefault(check["check"], []).append(check)
+    return code, found
+
+
+def test_a_lake_in_order_is_clean(lake: Path, tmp_path: Path, capsys: Captured) -> None:
+    code, found = doctor(capsys, "--lake", str(lake), str(tmp_path / "source"))
+    assert code == 0
+    assert {found[name][0]["state"] for name in ("lake", "lake-disk", "lake-clock", "clock", "source")} == {"ok"}
+
+
+def test_it_changes_nothing_in_lake_and_home(lake: Path, tmp_path: Path, capsys: Captured) -> None:
+    before = sorted((path, path.stat().st_mtime_ns) for path in lake.rglob("*"))
+    doctor(capsys, "--lake", str(lake))
+    assert sorted((path, path.stat().st_mtime_ns) for path in lake.rglob("*")) == before
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_folder_that_is_no_lake_cannot_work(lake: Path, tmp_path: Path, capsys: Captured) -> None:
+    for path in (tmp_path / "source", tmp_path / "nothing"):
+        code, found = doctor(capsys, "--lake", str(path))
+        assert code == 3
+        assert "is no lake" in found["lake"][0]["text"]
+        assert "clock" not in found
+
+
+def test_a_lake_of_a_newer_layout_cannot_work(lake: Path, capsys: Captured) -> None:
+    (lake / "lake.json").write_text('{"layout": 99, "cluster": null}')
+    code, found = doctor(capsys, "--lake", str(lake))
+    assert code == 3
+    assert "layout 99" in found["lake"][0]["text"]
+
+
+def test_a_clock_that_was_set_back_is_a_warning(lake: Path, capsys: Captured) -> None:
+    """A commit of a table is three hours newer than now."""
+    commit = max((lake / "tables" / "records" / "_delta_log").glob("*.json"))
+    lines = [json.loads(line) for line in commit.read_text().splitlines()]
+    for line in lines:
+        if "commitInfo" in line:
+            line["commitInfo"]["timestamp"] += 3 * 3_600_000
+    commit.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    code, found = doctor(capsys, "--lake", str(lake))
+    assert code == 1
+    assert found["clock"][0]["state"] == "warning"
+    assert "earlier than the newest commit" in found["clock"][0]["text"]
+    assert "table records" in found["clock"][0]["text"]
+
+
+def test_a_lake_without_tables_has_no_clock_to_compare_with(lake: Path, capsys: Captured) -> None:
+    shutil.rmtree(lake / "tables")
+    code, found = doctor(capsys, "--lake", str(lake))
+    assert (code, found["clock"][0]["state"]) == (0, "info")
+
+
+def test_a_damaged_table_is_named(lake: Path, capsys: Captured) -> None:
+    for commit in (lake / "tables" / "records" / "_delta_log").glob("*.json"):
+        commit.write_bytes(b"\xff\xfe")
+    code, found = doctor(capsys, "--lake", str(lake))
+    assert code == 3
+    assert "records" in found["clock"][0]["text"]
+
+
+def test_registered_lakes_and_sources_that_are_gone_are_named(lake: Path, tmp_path: Path, capsys: Captured) -> None:
+    registry.remember(str(lake), Intake(paths=(str(tmp_path / "source"),)))
+    assert doctor(capsys)[0] == 0
+    shutil.rmtree(tmp_path / "source")
+    code, found = doctor(capsys)
+    assert (code, found["lake"][0]["state"], found["source"][0]["state"]) == (3, "ok", "failed")
+    shutil.rmtree(lake)
+    code, found = doctor(capsys)
+    assert (code, found["lake"][0]["state"]) == (3, "failed")
+    registration = next((tmp_path / "home" / "registered").glob("*.json"))
+    registration.write_text("{")
+    code, found = doctor(capsys)
+    assert code == 3
+    assert str(registration) in found["registered"][0]["text"]
+
+
+def test_java_is_needed_for_spark_only(
+    lake: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = tmp_path / "old" / "bin" / "java"
+    old.parent.mkdir(parents=True)
+    old.write_text("#!/bin/sh\necho '    java.specification.version = 1.8'\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr("spark_jobs.machine.java._packaged_java", lambda rejected: None)
+    code, found = doctor(capsys)
+    assert (code, found["java"][0]["state"]) == (0, "info")
+    monkeypatch.setenv("LOGLAKE_JOB_ENGINE", "spark")
+    code, found = doctor(capsys)
+    assert (code, found["java"][0]["state"]) == (3, "failed")
+    assert "is Java 8" in found["java"][0]["text"]
+
+
+def test_a_dagster_yaml_that_dagster_refuses_is_named_without_its_values(
+    lake: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    settings = tmp_path / "home" / "dagster" / "dagster.yaml"
+    settings.parent.mkdir(parents=True)
+    assert doctor(capsys)[1]["dagster.yaml"][0]["state"] == "info"
+    settings.write_text("telemetry: {enabled: false}\n")
+    code, found = doctor(capsys)
+    assert (code, found["dagster.yaml"][0]["state"]) == (0, "ok")
+    assert "run_retries" in found["dagster.yaml"][0]["text"]
+    for text, place in (
+        ("storage: {postgres: {postgres_db: {password: planted-secret, port: planted-secret}}}", "storage"),
+        ("run_retriez: {enabled: planted-secret}", "run_retriez"),
+        ("run_retries: {enabled: planted-secret}", "run_retries"),
+        ("a: [planted-secret", "line"),
+        ("- planted-secret", "no list of settings"),
+    ):
+        settings.write_text(text)
+        code, found = doctor(capsys)
+        assert (code, found["dagster.yaml"][0]["state"]) == (3, "failed"), text
+        assert place in found["dagster.yaml"][0]["text"]
+        assert "planted" not in json.dumps(found)
+
+
+def test_a_home_inside_a_lake_is_refused(lake: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGLAKE_HOME", str(lake / "home"))
+    code, found = doctor(capsys)
+    assert code == 3
+    assert "lies inside the lake" in found["home"][0]["text"]
