@@ -6,37 +6,37 @@
     job `maintenance`   records → retained_log → compacted_log → tidy_archive → rebuilt_indexes
                         records → optimized_tables
 
+The tables that users query beside `records` are assets too (:mod:`pipelines.catalog.tables`).
 The name of the lake is the first part of each key. Each job is one graph of ops, one op per step. So a step runs after
 the previous one even if that one found nothing. A run without partition keys checks every log, and records a
 materialization for each key that changed, many keys in one run. A run that finds nothing new records none. A run for
 chosen partition keys records one for each of them, so that a backfill finishes.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import dagster as dg
 
-from pipelines.catalog.names import asset_key, name_in_lake
+from pipelines.catalog.names import asset_key, documentation_of, name_in_lake, owners_of, tags_of_assets
+from pipelines.catalog.products import INTAKE, MAINTENANCE, SOURCES, Product, Step
+from pipelines.catalog.tables import materialized_tables, table_assets
+from pipelines.event_log.check_evaluations import evaluate
 from pipelines.event_log.repeated_events import KeyEvent
 from pipelines.event_log.transactions import log_materializations
-from pipelines.events import as_metadata, asset_observation, check_result, check_spec, table_schema
+from pipelines.events import as_metadata, asset_observation, check_spec, table_schema
 from pipelines.failures import failure_of, final_failure
 from pipelines.metadata import reporting
-from pipelines.metadata.values import Metadata, Observation
+from pipelines.metadata.values import Observation
 from pipelines.partitions import chosen_keys, register, topic_partitions
 from pipelines.resources import ENGINE_TAG, JobLauncher, LakeResource
-from pipelines.run import chains, check_definitions
-from pipelines.run.chains import Link
-from pipelines.run.check_definitions import CheckDefinition
+from pipelines.run import check_definitions
 from pipelines.run.listener import RunListener
 from pipelines.run.step_result import StepResult
-from pipelines.run.steps import Run, Work
+from pipelines.run.steps import Run
 from spark_jobs import launch
-from spark_jobs.contracts import LogChange
 from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake.view.log_state import LogState
 from spark_jobs.lake.view.recorded_answers import record_answers
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
 
@@ -45,153 +45,6 @@ MANY_KEYS = 500
 
 POOL = "spark"
 """Steps that may start Spark; deploy/dagster.yaml lets one of them run at a time."""
-
-SOURCES = "kafka_log_directories"
-"""The asset for what a lake reads."""
-
-
-@dataclass(frozen=True, slots=True)
-class Product:
-    """An asset and its presentation in the UI."""
-
-    name: str
-    description: str
-    table: str
-    """The table of the lake whose columns the UI shows."""
-    kinds: tuple[str, ...]
-    metadata: Callable[[LogState, LogChange | None, int], Metadata]
-    made_from: tuple[str, ...]
-    pictures: Callable[[LogState], Metadata] = lambda _: {}
-    """More metadata, left out where very many keys changed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """An op: what it does, the asset that it makes (if any), and its checks."""
-
-    link: Link
-    product: Product | None = None
-    checks: tuple[CheckDefinition, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """Name of the op."""
-        return self.link.name
-
-    @property
-    def work(self) -> Work:
-        """What the op does."""
-        return self.link.work
-
-
-INTAKE = (
-    Step(
-        chains.INTAKE[0],
-        Product(
-            "archived_segments",
-            "**The archive**: our copy of each log, immutable segment files and the table `segments` that says which "
-            "are live. It grows at its end, and does not lose offsets when the source loses them.",
-            "segments",
-            ("file", "deltalake"),
-            reporting.segment_metadata,
-            (SOURCES,),
-        ),
-        (check_definitions.SOURCES_AGREE,),
-    ),
-    Step(
-        chains.INTAKE[1],
-        Product(
-            "validated_segments",
-            "**Every byte validated**: batches, findings, quarantined bytes, transactions, and the ledger that gives "
-            "the state of every offset from 0 to the log's end.",
-            "offset_ledger",
-            ("spark", "deltalake"),
-            reporting.validation_metadata,
-            ("archived_segments",),
-            reporting.validation_pictures,
-        ),
-        (check_definitions.NO_DAMAGE, check_definitions.EVERY_OFFSET_ACCOUNTED_FOR, check_definitions.NOTHING_REMOTE),
-    ),
-    Step(
-        chains.INTAKE[2],
-        Product(
-            "records",
-            "**The table to query**: every record that a read-committed consumer sees, exactly once. Columns are those "
-            "of Spark's Kafka source, and where each record came from.",
-            "records",
-            ("spark", "deltalake"),
-            reporting.publish_metadata,
-            ("validated_segments",),
-        ),
-        (check_definitions.ROWS_EQUAL_LEDGER, check_definitions.NO_HANGING_TRANSACTION),
-    ),
-    Step(chains.INTAKE[3], None, (check_definitions.TABLES_UNHARMED,)),
-    Step(chains.INTAKE[4], None, (check_definitions.EXPECTATIONS_MET,)),
-)
-
-MAINTENANCE = (
-    Step(
-        chains.MAINTENANCE[0],
-        Product(
-            "retained_log",
-            "**The archive after retention** by `retention.ms` and `retention.bytes`, as a broker would do it. Only "
-            "topics with a policy; nothing unpublished is removed; only a plan unless the run has `apply`.",
-            "log_actions",
-            ("deltalake",),
-            reporting.maintenance_metadata,
-            ("records",),
-        ),
-    ),
-    Step(
-        chains.MAINTENANCE[1],
-        Product(
-            "compacted_log",
-            "**The archive after cleaning by key**. Only topics whose policy says `compact`; checked before it is "
-            "rewritten; only a plan unless the run has `apply`.",
-            "log_actions",
-            ("spark", "deltalake"),
-            reporting.maintenance_metadata,
-            ("retained_log",),
-        ),
-    ),
-    Step(
-        chains.MAINTENANCE[2],
-        Product(
-            "tidy_archive",
-            "**The archive without unneeded files**: files of segments that were retired long enough ago, and "
-            "copies that were never committed, are deleted; slices of one source segment are joined. What a live row, "
-            "a reader or an unpublished range needs is kept; only a plan unless the run has `apply`.",
-            "log_actions",
-            ("spark", "deltalake", "file"),
-            reporting.maintenance_metadata,
-            ("compacted_log",),
-        ),
-    ),
-    Step(
-        chains.MAINTENANCE[3],
-        Product(
-            "rebuilt_indexes",
-            "**Offset and time indexes** beside every live segment of the archive, as a broker's recovery writes them.",
-            "segments",
-            ("spark", "file"),
-            reporting.maintenance_metadata,
-            ("tidy_archive",),
-        ),
-    ),
-    Step(
-        chains.MAINTENANCE[4],
-        Product(
-            "optimized_tables",
-            "**The tables in files of the right size**: small ones are merged in their order, so that a look-up opens "
-            "one file. Files that no version within the retention period names are removed. Only a plan unless "
-            "the run has `apply`.",
-            "records",
-            ("spark", "deltalake"),
-            reporting.maintenance_metadata,
-            ("records",),
-        ),
-    ),
-)
 
 
 def build_assets(lake: RegisteredLake, pool: str | None = POOL) -> list[dg.AssetsDefinition | dg.AssetSpec]:
@@ -208,6 +61,8 @@ def build_assets(lake: RegisteredLake, pool: str | None = POOL) -> list[dg.Asset
             "Only read, never written.",
             group_name=group,
             kinds={"kafka"},
+            owners=owners_of(lake),
+            tags=tags_of_assets(lake),
         ),
         # An asset only for its check, so that materializing other assets does not wait for a proof.
         dg.AssetSpec(
@@ -217,7 +72,10 @@ def build_assets(lake: RegisteredLake, pool: str | None = POOL) -> list[dg.Asset
             deps=[asset_key(lake, check_definitions.RECORDS)],
             group_name=group,
             kinds={"deltalake"},
+            owners=owners_of(lake),
+            tags=tags_of_assets(lake),
         ),
+        *table_assets(lake, group),
         _assets(lake, group, INTAKE, pool),
         _assets(lake, name_in_lake(lake, "maintenance_steps"), MAINTENANCE, pool),
     ]
@@ -263,11 +121,31 @@ def _assets(lake: RegisteredLake, name: str, chain: tuple[Step, ...], pool: str 
         backfill_policy=dg.BackfillPolicy.single_run(),
         group_name=name,
         descriptions_by_output_name={p.name: p.description for p in products},
-        metadata_by_output_name={p.name: {"dagster/column_schema": table_schema(p.table)} for p in products},
-        tags_by_output_name={p.name: {f"dagster/kind/{kind}": "" for kind in p.kinds} for p in products},
+        metadata_by_output_name={p.name: _metadata(lake, p) for p in products},
+        tags_by_output_name={
+            p.name: {**tags_of_assets(lake), **{f"dagster/kind/{kind}": "" for kind in p.kinds}} for p in products
+        },
+        owners_by_output_name={p.name: owners_of(lake) for p in products},
+        code_versions_by_output_name={p.name: p.code_version for p in products},
         can_subset=True,
         check_specs=[check_spec(lake, definition) for step in chain for definition in step.checks],
     )
+
+
+def _metadata(lake: RegisteredLake, product: Product) -> dict[str, Any]:
+    """What the catalog shows of an asset beside its texts."""
+    metadata = {
+        "dagster/column_schema": table_schema(product.table),
+        "dagster/table_name": product.table,
+        **documentation_of(product.table),
+    }
+    if product.column_sources:
+        deps = {
+            column: [dg.TableColumnDep(asset_key(lake, asset), source)]
+            for column, (asset, source) in product.column_sources.items()
+        }
+        metadata["dagster/column_lineage"] = dg.TableColumnLineage(deps)
+    return metadata
 
 
 def _results(lake: RegisteredLake, step: Step) -> list[str]:
@@ -330,9 +208,12 @@ def _op(of: RegisteredLake, step: Step, pool: str | None) -> dg.OpDefinition:
                 register(context.instance, of, (log.topic_partition for log in done.state.logs))
             if step.product is not None and step.product.name in selected:
                 yield from _tell(of, context, step.product, run, done)
+            if done.state is not None:
+                for table in materialized_tables(of, context.instance, step.name, done.state):
+                    context.log_event(table)
             for answer in done.answers:
                 listener.answered(answer)
-                yield check_result(of, answer)
+                yield evaluate(of, context, answer, () if done.state is None else done.state.logs)
         if "done" in selected:
             yield dg.Output(None, "done")
 

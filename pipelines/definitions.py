@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 import dagster as dg
 
 from pipelines.alerts.sensor import alerts
-from pipelines.assets import INTAKE, MAINTENANCE, POOL, build_assets
+from pipelines.assets import POOL, build_assets
+from pipelines.catalog.products import INTAKE, MAINTENANCE
 from pipelines.jobs import build_job
 from pipelines.nightly_verification import build_verification
 from pipelines.resources import JobLauncher, LakeResource

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from typing import Any
 
 import dagster as dg
 
 from logcore.logs.model.findings import Severity
 from pipelines.catalog.names import asset_key
-from pipelines.metadata.values import JsonValue, MarkdownValue, Metadata, Observation, PathValue, TableValue, Value
+from pipelines.metadata.values import (
+    JsonValue,
+    LinkValue,
+    MarkdownValue,
+    Metadata,
+    Observation,
+    PathValue,
+    TableValue,
+    Value,
+)
+from pipelines.partitions import topic_partitions
 from pipelines.run.check_definitions import CheckAnswer, CheckDefinition
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
 from spark_jobs.lake.view.shown_tables import columns_of
@@ -25,13 +36,30 @@ def as_metadata(metadata: Metadata) -> dict[str, Any]:
 
 def check_spec(lake: RegisteredLake, definition: CheckDefinition) -> dg.AssetCheckSpec:
     """The check for Dagster. No check stops a run: problems of one log must not delay the others."""
-    return dg.AssetCheckSpec(
-        definition.name, asset=asset_key(lake, definition.asset), description=definition.description
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.PreviewWarning)  # checks with partitions are new in Dagster
+        return dg.AssetCheckSpec(
+            definition.name,
+            asset=asset_key(lake, definition.asset),
+            description=definition.description,
+            partitions_def=topic_partitions(lake),
+        )
 
 
 def check_result(lake: RegisteredLake, answer: CheckAnswer) -> dg.AssetCheckResult:
     """The answer to a check as Dagster's result."""
+    return dg.AssetCheckResult(
+        passed=answer.passed,
+        asset_key=asset_key(lake, answer.asset),
+        check_name=answer.name,
+        severity=severity_of(answer.severity),
+        description=answer.description,
+        metadata=check_metadata(answer),
+    )
+
+
+def check_metadata(answer: CheckAnswer) -> dict[str, Any]:
+    """The metadata of an answer, with what fails and what to do."""
     facts: dict[str, Any] = {}
     if answer.is_unanswered:
         facts[UNANSWERED] = True
@@ -40,15 +68,12 @@ def check_result(lake: RegisteredLake, answer: CheckAnswer) -> dg.AssetCheckResu
         facts[FAILING] = dg.MetadataValue.json([dataclasses.asdict(each) for each in answer.failures])
     if answer.notes:
         facts[NOTES] = dg.MetadataValue.json(list(answer.notes))
-    is_error = answer.severity is Severity.ERROR
-    return dg.AssetCheckResult(
-        passed=answer.passed,
-        asset_key=asset_key(lake, answer.asset),
-        check_name=answer.name,
-        severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
-        description=answer.description,
-        metadata={**as_metadata(answer.metadata), **facts},
-    )
+    return {**as_metadata(answer.metadata), **facts}
+
+
+def severity_of(severity: Severity) -> dg.AssetCheckSeverity:
+    """Our severity as Dagster's."""
+    return dg.AssetCheckSeverity.ERROR if severity is Severity.ERROR else dg.AssetCheckSeverity.WARN
 
 
 def asset_observation(lake: RegisteredLake, observation: Observation) -> dg.AssetObservation:
@@ -79,6 +104,8 @@ def _metadata_value(value: Value) -> Any:
     match value:
         case PathValue(path):
             return dg.MetadataValue.path(path)
+        case LinkValue(address):
+            return dg.MetadataValue.url(address)
         case MarkdownValue(text):
             return dg.MetadataValue.md(text)
         case JsonValue(content):

@@ -6,6 +6,8 @@ groups use the identifier of the lake, because Dagster allows only letters, digi
 
 from __future__ import annotations
 
+import re
+
 import dagster as dg
 
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
@@ -15,6 +17,9 @@ LOCATION, REPOSITORY = "loglake", "__repository__"
 
 LAKE_TAG = "loglake/lake"
 """Tag of runs and assets: the name of the lake."""
+
+_MAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,7}")
+_LONGEST_TAG = 63
 
 
 def asset_key(lake: RegisteredLake, asset: str) -> dg.AssetKey:
@@ -32,6 +37,17 @@ def tags_of(lake: RegisteredLake) -> dict[str, str]:
     return {LAKE_TAG: lake.name}
 
 
+def tags_of_assets(lake: RegisteredLake) -> dict[str, str]:
+    """Tags of its assets; values of these have at most 63 characters."""
+    return {LAKE_TAG: lake.name[:_LONGEST_TAG]}
+
+
 def owners_of(lake: RegisteredLake) -> list[str]:
     """The owners as Dagster writes them: e-mail addresses, or ``team:NAME``."""
-    return [owner if "@" in owner or owner.startswith("team:") else f"team:{owner}" for owner in lake.owners]
+    named = [owner for owner in lake.owners if owner.removeprefix("team:")]
+    return [owner if _MAIL.fullmatch(owner) or owner.startswith("team:") else f"team:{owner}" for owner in named]
+
+
+def documentation_of(table: str) -> dict[str, dg.MetadataValue[str]]:
+    """Metadata that names the section of the documentation on a table."""
+    return {"documentation": dg.MetadataValue.path(f"docs/tables.md#{table}")}

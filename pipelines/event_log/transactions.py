@@ -78,6 +78,13 @@ def few_transactions(storage: object) -> Iterator[WaitingMaterializations | None
             del storage._connect, storage.store_event  # the methods of the class again
 
 
+def store_waiting(storage: object) -> None:
+    """Store the materializations that wait inside :func:`few_transactions`, so that a query finds them."""
+    waiting = getattr(getattr(storage, "store_event", None), "__self__", None)
+    if isinstance(waiting, WaitingMaterializations) and waiting.is_for_this_thread():
+        waiting.flush()
+
+
 class WaitingMaterializations:
     """Materializations that wait, so that one statement stores many of them. All other events are stored at once.
 

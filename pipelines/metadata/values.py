@@ -19,6 +19,13 @@ class PathValue:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkValue:
+    """The address of a page: with a scheme, or a path on the webserver that shows it."""
+
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
 class MarkdownValue:
     """A text in Markdown."""
 
@@ -40,7 +47,7 @@ class TableValue:
     rows: tuple[tuple[Cell, ...], ...]
 
 
-Value: TypeAlias = str | int | float | bool | PathValue | MarkdownValue | JsonValue | TableValue | None
+Value: TypeAlias = str | int | float | bool | PathValue | LinkValue | MarkdownValue | JsonValue | TableValue | None
 Metadata: TypeAlias = Mapping[str, Value]
 
 

@@ -29,13 +29,19 @@ class Failure:
     offsets: str = ""
     """Offset range as ``4..9``, the end is exclusive."""
     severity: Severity = Severity.ERROR
+    file: str | None = None
+    """File concerned; None where there is none, or several."""
+    position: int | None = None
+    """Position in the file, bytes."""
 
     @property
     def text(self) -> str:
-        """The failure as text: log, offsets and reason."""
+        """The failure as text: log, offsets, file and reason."""
         place = [self.topic_partition] if self.topic_partition else []
         if self.offsets:
             place.append(f"offset{'s' if '..' in self.offsets else ''} {self.offsets}")
+        if self.file is not None:
+            place.append(f"file {self.file}" + ("" if self.position is None else f", position {self.position}"))
         return f"{', '.join(place)}: {self.what}" if place else self.what
 
 

@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.offset_ledger import OffsetState
+from pipelines.metadata.addresses import data_docs_address
 from pipelines.metadata.reporting import alarm_table, picture_metadata
-from pipelines.metadata.values import PathValue, table_value
+from pipelines.metadata.values import LinkValue, Metadata, PathValue, table_value
 from pipelines.run.check_definitions import (
     EVERY_OFFSET_ACCOUNTED_FOR,
     EXPECTATIONS_MET,
@@ -34,6 +35,7 @@ from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.ledger_comparison import LedgerComparison
 from spark_jobs.lake.view.log_state import LogState
 from spark_jobs.lake.view.open_transactions import duration
+from spark_jobs.lake.view.registered_lakes import read_registered
 
 
 def sources_agree(state: LakeState, stops: Sequence[Alarm], findings: Sequence[Finding]) -> CheckAnswer:
@@ -74,7 +76,17 @@ def no_damage(state: LakeState, alarms: Sequence[Alarm]) -> CheckAnswer:
         return NO_DAMAGE.unanswered(f"No segment of the lake {state.name} has been validated yet.")
     damaged = {a.log for a in alarms}
     shown = [log for log in state.logs if log.log in damaged]
-    failures = [Failure(f"{a.where}: {a.rule}", a.log) for a in alarms]
+    failures = [
+        Failure(
+            str(a.rule),
+            a.log,
+            f"{a.topic_partition} of lake {state.name}",
+            a.offsets,
+            file=a.file,
+            position=a.position,
+        )
+        for a in alarms
+    ]
     return NO_DAMAGE.answer(
         state.lake,
         failures,
@@ -271,9 +283,14 @@ def expectations_met(state: LakeState, results: Mapping[str, Results], data_docs
             "not met, by severity": table_value(["severity", "not met"], _by_severity(not_met)),
             **({"not met, and where": table_value(columns, listed)} if listed else {}),
             "by expectation": table_value(["expectation", "met", "not met"], _by_name(outcomes)),
-            **({"data docs": PathValue(data_docs)} if data_docs else {}),
+            **(_pages(state.lake, data_docs) if data_docs else {}),
         },
     )
+
+
+def _pages(lake: str, page: str) -> Metadata:
+    name = read_registered(lake).name
+    return {"data docs": LinkValue(data_docs_address(lake, name, page)), "data docs file": PathValue(page)}
 
 
 def _by_severity(not_met: Sequence[tuple[LogState, LogExpectation]]) -> list[list[str | int | None]]:

@@ -254,14 +254,15 @@ def check_tables(run: Run) -> StepResult:
         done.reports.append(run.start(CheckForeignRowsConfig(run.lake, run.run_id, run.as_of_ms)))
     seen.record(run.run_id, run.as_of_ms)
     harm = seen.harm()
-    done.answers.append(checks.tables_unharmed(run.state(), harm, seen.notes))
+    done.state = state = run.state()
+    done.answers.append(checks.tables_unharmed(state, harm, seen.notes))
     return done
 
 
 def expect(run: Run) -> StepResult:
     """Evaluate expectations on published ranges without a valid result."""
     done = StepResult()
-    state = run.state()
+    done.state = state = run.state()
     published = {log.log: log.published_to for log in state.logs if log.published_to}
     again = [log.log for log in state.logs if run.is_backfill and log.topic_partition in (run.keys or ())]
     due = due_expectations(run.lake, published, again)

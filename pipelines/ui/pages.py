@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Mount, Route
 
+from pipelines.metadata.addresses import DATA_DOCS, ROOT
 from spark_jobs.lake.view.expectation_results import read_page
 from spark_jobs.lake.view.registered_lakes import home_folder, read_home
 
@@ -28,7 +29,7 @@ def our_routes(path_prefix: str) -> list[Mount]:
     Args:
         path_prefix: What all addresses of the webserver begin with.
     """
-    return [Mount(f"{path_prefix}/loglake", routes=[Route("/lakes/{lake}/data_docs/{page:path}", _data_docs)])]
+    return [Mount(f"{path_prefix}{ROOT}", routes=[Route(DATA_DOCS, _data_docs)])]
 
 
 def _data_docs(request: Request) -> Response:

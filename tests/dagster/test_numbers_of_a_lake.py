@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
 from pipelines.events import check_result
@@ -64,7 +65,8 @@ def test_a_red_check_names_the_lake_and_the_page_that_it_is_about(two):
     assert not red.passed
     assert "of lake second" in str(red.description)
     assert first.lake not in f"{red.description} {red.metadata}"
-    assert red.metadata["data docs"].value == f"{second.lake}/data_docs/index.html"
+    assert red.metadata["data docs"] == dg.MetadataValue.url("/loglake/lakes/second/data_docs/index.html")
+    assert red.metadata["data docs file"].value == f"{second.lake}/data_docs/index.html"
     assert checks.expectations_met(first, answers(first), None).passed
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.planted_faults import columns, jobs, lake, logs, maintenance, rounds, scale
+from tests.planted_faults import columns, jobs, lake, logs, maintenance, pages, rounds, scale
 
 FAULTS = (
     *logs.FAULTS,
@@ -12,4 +12,5 @@ FAULTS = (
     *maintenance.FAULTS,
     *scale.FAULTS,
     *rounds.FAULTS,
+    *pages.FAULTS,
 )

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_jobs.lake.delta.delta_log import log_folder
-from spark_jobs.lake.delta.tables import TABLES, table_uri
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.lake.delta.delta_log import log_folder, newest_version
+from spark_jobs.lake.delta.tables import TABLES, latest_snapshot, reading, table_uri
 from spark_jobs.lake.store import storage
 
 
@@ -20,6 +23,58 @@ class ShownColumn:
     """Plain text, without Markdown."""
     is_partition: bool
     """Whether the table is partitioned by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableFigures:
+    """The latest version of a table in figures, from its log alone."""
+
+    version: int
+    rows: int | None
+    """Number of rows; None if the log does not count those of every file."""
+    size: int
+    """Bytes of its data files."""
+    files: int
+
+
+def description_of(table: str) -> str:
+    """Return what one row of a table is, as plain text.
+
+    Raises:
+        KeyError: There is no such table.
+    """
+    return TABLES[table].one_row.replace("`", "")
+
+
+def table_version(lake: str, table: str) -> int | None:
+    """Return the latest version of a table; None if it was never created.
+
+    Raises:
+        TableUnreadable: The table is damaged.
+    """
+    return newest_version(lake, table)
+
+
+def table_figures(lake: str, table: str) -> TableFigures | None:
+    """Return the latest version of a table in figures; None if it was never created.
+
+    Raises:
+        TableUnreadable: The table is damaged.
+    """
+    opened = latest_snapshot(lake, table)
+    if opened is None:
+        return None
+    with reading(lake, table):
+        files = pa.table(opened.get_add_actions())
+    rows = files["num_records"] if "num_records" in files.column_names else None
+    is_counted = files.num_rows == 0 or (rows is not None and rows.null_count == 0)
+    total = pc.sum(rows).as_py() if rows is not None else None
+    return TableFigures(
+        opened.version(),
+        (total or 0) if is_counted else None,
+        pc.sum(files["size_bytes"]).as_py() or 0,
+        files.num_rows,
+    )
 
 
 def columns_of(table: str) -> tuple[ShownColumn, ...]:

@@ -1,0 +1,46 @@
+"""Planted into what Dagster's pages show."""
+
+from __future__ import annotations
+
+from tests.planted_faults.fault import Fault
+
+OF_PARTITIONS = "tests/dagster/test_checks_of_partitions.py"
+EVALUATIONS = "pipelines/event_log/check_evaluations.py"
+
+FAULTS = (
+    Fault(
+        "a damaged topic partition is not red by itself",
+        EVALUATIONS,
+        "(answer.passed or failing):",
+        "answer.passed:",
+        (OF_PARTITIONS, "-k", "neighbours"),
+    ),
+    Fault(
+        "an evaluation of a topic partition counts for no materialization",
+        EVALUATIONS,
+        "target_materialization_data=target,",
+        "target_materialization_data=None,",
+        (OF_PARTITIONS, "-k", "neighbours"),
+    ),
+    Fault(
+        "a topic partition that is sound again hides what is damaged",
+        EVALUATIONS,
+        "for key in [*recovered, *worst_last]",
+        "for key in [*worst_last, *recovered]",
+        (OF_PARTITIONS, "-k", "does_not_hide"),
+    ),
+    Fault(
+        "a table is materialized in a run that did not change it",
+        "pipelines/catalog/tables.py",
+        "_version_of_last(lake, instance, table) == table_version(lake.path, table.name)",
+        "table_version(lake.path, table.name) is None",
+        ("tests/dagster/test_tables_as_assets.py", "-k", "changed_no_table"),
+    ),
+    Fault(
+        "the link of a check is an address in another form than the page",
+        "pipelines/metadata/addresses.py",
+        "/data_docs/{page_name(lake, page)}",
+        "/data_docs/{page}",
+        ("tests/dagster/test_data_docs_pages.py",),
+    ),
+)
