@@ -1,4 +1,4 @@
-"""Content of the UI: metadata, Markdown tables, and a picture of the state of every offset.
+"""Content of the UI: metadata, Markdown tables, and a picture of each log.
 
 Input is figures, names, places and messages, never keys or values of records. All of it is escaped.
 """
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from logcore.logs.model.findings import Severity
-from pipelines.metadata.picture import ledger_picture, most_telling
+from pipelines.metadata.picture import picture_of
 from pipelines.metadata.values import MAX_ROWS, MarkdownValue, Metadata, PathValue, TableValue, table_value
 from spark_jobs.contracts import LogChange
 from spark_jobs.lake.view.alarms import Alarm
@@ -191,15 +191,16 @@ def _file_and_position(alarm: Alarm) -> str:
 
 
 def picture_metadata(logs: Sequence[LogState]) -> MarkdownValue:
-    """The picture as Markdown, followed by the same figures as text for users who cannot see it."""
+    """The picture as Markdown, followed by figures as text for users who cannot see it."""
     states = states_seen(logs)
+    drawn = logs if len(logs) <= MAX_ROWS else sorted(logs, key=lambda log: not log.is_damaged)
     rows = [
         [log.topic_partition, *(offsets.get(state, 0) for state in states)]
-        for log in most_telling(logs)
+        for log in drawn
         if (offsets := log.offsets_by_state) is not None
     ]
-    image = base64.b64encode(ledger_picture(logs).encode()).decode()
+    image = base64.b64encode(picture_of(logs).encode()).decode()
     return MarkdownValue(
-        f"![Offsets of each topic partition by ledger state](data:image/svg+xml;base64,{image})\n\n"
+        f"![Ledger states of each topic partition by offset](data:image/svg+xml;base64,{image})\n\n"
         + markdown_table(["topic partition", *states], rows)
     )

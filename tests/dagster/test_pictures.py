@@ -5,19 +5,17 @@ from __future__ import annotations
 import base64
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import pytest
 
 from logcore.logs.model.offset_ledger import OffsetState
-from pipelines.metadata.picture import COLOURS, ledger_picture
+from pipelines.metadata.picture import picture_of, pictured
 from pipelines.metadata.reporting import escape, markdown_table, picture_metadata
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments.archive import LogRow
-from spark_jobs.lake.view.ledger_states import ALARMING, STATES
 from spark_jobs.lake.view.log_state import LogState
 from tests.dagster.fake_jobs import blank
-
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def log(topic: str, *ranges: tuple[OffsetState, int]) -> LogState:
@@ -30,59 +28,18 @@ def log(topic: str, *ranges: tuple[OffsetState, int]) -> LogState:
     return LogState("/lake", row, 1, 1, 1, 1, 1, 1, 0, (), (), tuple(ledger))
 
 
-def bars(svg: str, state: str) -> list[ET.Element]:
-    """The drawn pieces of a state, without the legend's square."""
-    pieces = [e for e in ET.fromstring(svg).iter(f"{SVG}rect") if e.get("fill") == COLOURS[state]]
-    return [e for e in pieces if e.find(f"{SVG}title") is not None]
+def test_the_picture_of_a_log_has_its_damage_frontier_and_high_watermark() -> None:
+    state = log("orders", (OffsetState.PRESENT, 7), (OffsetState.CORRUPT, 2), (OffsetState.PRESENT, 1))
+    first, *others = state.ledger
+    published = replace(
+        state, ledger=(replace(first, published=True), *others), row=replace(state.row, high_watermark=9)
+    )
 
+    picture = pictured(replace(published, segment_offsets=(0, 5)))
 
-def test_the_pieces_of_a_bar_are_as_wide_as_their_share_of_offsets() -> None:
-    svg = ledger_picture([log("orders", (OffsetState.PRESENT, 750), (OffsetState.ABORTED, 250))])
-
-    (present,), (aborted,) = bars(svg, "present"), bars(svg, "aborted")
-    assert float(present.get("width", 0)) == pytest.approx(3 * float(aborted.get("width", 0)))
-    assert float(aborted.get("x", 0)) == pytest.approx(float(present.get("x", 0)) + float(present.get("width", 0)))
-
-
-def test_one_corrupt_offset_in_a_million_can_be_seen() -> None:
-    svg = ledger_picture([log("orders", (OffsetState.PRESENT, 1_000_000), (OffsetState.CORRUPT, 1))])
-
-    (corrupt,) = bars(svg, "corrupt")
-    assert float(corrupt.get("width", 0)) >= 2.5
-
-
-def test_a_log_that_alarms_is_drawn_however_many_do_not() -> None:
-    many = [log(f"topic{number}", (OffsetState.PRESENT, 10)) for number in range(500)]
-    svg = ledger_picture([*many, log("hurt", (OffsetState.MISSING, 3))])
-
-    assert len(bars(svg, "missing")) == 1
-    assert len(bars(svg, "present")) == 39
-    assert "… and 461 more topic partitions" in svg
-    assert len(svg) < 60_000
-
-
-def test_a_log_without_offsets_is_a_bar_without_pieces() -> None:
-    svg = ledger_picture([log("empty")])
-
-    assert "no offsets" in svg
-    assert all(bars(svg, state) == [] for state in STATES)
-
-
-def test_a_topic_name_cannot_break_out_of_the_picture() -> None:
-    evil = "</text><script>alert(1)</script>&\"'"
-    svg = ledger_picture([log(evil, (OffsetState.CORRUPT, 1))])
-
-    root = ET.fromstring(svg)
-    assert [element for element in root.iter() if "script" in element.tag] == []
-    shown = [element.text or "" for element in root.iter(f"{SVG}text")]
-    assert any(text.endswith(f"{evil}-0"[-16:]) for text in shown)
-
-
-def test_only_alarming_states_have_a_strong_colour() -> None:
-    for state in STATES:
-        red, green, blue = (int(COLOURS[state][i : i + 2], 16) for i in (1, 3, 5))
-        saturation = (max(red, green, blue) - min(red, green, blue)) / max(red, green, blue)
-        assert (saturation > 0.7) == (state in ALARMING), state
+    assert (picture.name, picture.frontier, picture.high_watermark) == ("orders-0", 7, 9)
+    assert picture.segments == (0, 5)
+    assert "offsets 7..9 corrupt" in picture_of([published])
 
 
 def test_markdown_of_a_picture_holds_the_svg_and_its_figures() -> None:

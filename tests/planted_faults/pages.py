@@ -37,6 +37,20 @@ FAULTS = (
         ("tests/dagster/test_tables_as_assets.py", "-k", "changed_no_table"),
     ),
     Fault(
+        "damage that is narrower than a pixel is not drawn wider",
+        "logcore/logs/ledger/ledger_picture.py",
+        "width = max(self.x(each.end_offset) - left, _SMALLEST)",
+        "width = self.x(each.end_offset) - left",
+        ("tests/unit/logcore/logs/test_ledger_picture.py", "-k", "written_and_can_be_seen"),
+    ),
+    Fault(
+        "damaged ranges without room for a label are not listed",
+        "logcore/logs/ledger/ledger_picture.py",
+        "    if left:\n        listed,",
+        "    if left > 1:\n        listed,",
+        ("tests/unit/logcore/logs/test_ledger_picture.py", "-k", "close or adjacent"),
+    ),
+    Fault(
         "the link of a check is an address in another form than the page",
         "pipelines/metadata/addresses.py",
         "/data_docs/{page_name(lake, page)}",

@@ -6,7 +6,6 @@ Damage is reported on stderr and skipped.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from logcore.cli.reading.arguments import (
     natural,
     offset_range,
     read_options,
+    source_around,
     time_ms,
 )
 from logcore.columns.decoding.line_forms import LineForm, LineFormat
@@ -46,7 +46,6 @@ from logcore.records.batch import BatchHeader, read_header
 from logcore.segments.filenames import DirectoryKind
 from logcore.segments.scanning.scan import ScannedBatch, Stretch
 from logcore.storage.discovery import new_text, shown
-from logcore.storage.objects.addresses import is_object
 
 FORMATS = ("text", "jsonl", "csv", "arrow", "parquet")
 
@@ -142,13 +141,9 @@ def _refuse_nonsense(arguments: argparse.Namespace, side: bool) -> None:
     if arguments.format in ("arrow", "parquet") and arguments.output is None and sys.stdout.isatty():
         error(f"--format {arguments.format} is not for a terminal; use -o FILE")
     if arguments.output is not None:
-        target = os.path.realpath(arguments.output)
-        for path in arguments.paths:
-            if is_object(path):
-                continue
-            source = os.path.realpath(path)
-            if target == source or target.startswith(source.rstrip("/") + "/"):
-                error(f"{shown(arguments.output)} is inside {shown(path)}, which is only read")
+        source = source_around(arguments.output, arguments.paths)
+        if source is not None:
+            error(f"{shown(arguments.output)} is inside {shown(source)}, which is only read")
 
 
 @contextmanager

@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.record_lines import committed_word, json_line
-from logcore.cli.reading.arguments import add_choice, add_meaning, add_paths, read_options
+from logcore.cli.reading.arguments import add_choice, add_meaning, add_paths, read_options, source_around
 from logcore.errors import LogError
 from logcore.library.log_meaning import ledger_of
+from logcore.logs.ledger.ledger_picture import LogPicture, ledger_picture
 from logcore.logs.model.findings import found
-from logcore.logs.model.offset_ledger import LedgerRange
+from logcore.logs.model.offset_ledger import EVIDENCE_TRANSACTION, LedgerRange
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.chosen_logs import find_logs
 from logcore.reading.log_reading import read_log
@@ -21,6 +23,7 @@ from logcore.reading.read_options import ReadOptions
 from logcore.reading.visible_offsets import committed_end
 from logcore.segments.filenames import DirectoryKind
 from logcore.storage.discovery import shown
+from logcore.storage.files import new_text
 
 
 def add_parser(
@@ -39,22 +42,48 @@ def add_parser(
     add_choice(parser)
     add_meaning(parser)
     parser.add_argument("--format", choices=("text", "jsonl"), default="text")
+    parser.add_argument("--svg", metavar="FILE", help="also draw the ranges, as a new SVG file")
     parser.set_defaults(func=run, parser=parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
+    if arguments.svg is not None:
+        source = source_around(arguments.svg, arguments.paths)
+        if source is not None:
+            arguments.parser.error(f"{shown(arguments.svg)} is inside {shown(source)}, which is only read")
+    with nullcontext() if arguments.svg is None else new_text(arguments.svg) as drawing:
+        notes, pictures = _show(arguments)
+        if drawing is not None:
+            drawing.write(ledger_picture(pictures))
+    return notes.exit_code
+
+
+def _show(arguments: argparse.Namespace) -> tuple[CommandNotes, list[LogPicture]]:
+    """Write the ranges of each log; with ``--svg`` return what a picture shows of them."""
     notes, options = CommandNotes(), read_options(arguments)
+    pictures: list[LogPicture] = []
     quiet = () if options.rules.high_watermark == "checkpoint" else ("no-high-watermark",)
     write = _jsonl if arguments.format == "jsonl" else _text
     for log in find_logs(options, notes, quiet=quiet):
         if log.kind is DirectoryKind.LIVE:
+            drawn = []
             for each in _ranges(log, options, notes):
                 committed = None
                 if log.is_metadata:
                     committed = each.end_offset <= committed_end(log, options.rules.high_watermark)
                 sys.stdout.write(write(log, each, committed))
-    return notes.exit_code
+                if arguments.svg is not None:
+                    drawn.append(each)
+            if arguments.svg is not None:
+                pictures.append(_picture(log, drawn))
+    return notes, pictures
+
+
+def _picture(log: SourceLog, ranges: list[LedgerRange]) -> LogPicture:
+    waiting = [each.start_offset for each in ranges if each.evidence == EVIDENCE_TRANSACTION]
+    segments = tuple(segment.base_offset for segment in log.segments)
+    return LogPicture(str(log.topic_partition), ranges, segments, log.high_watermark, None, tuple(waiting[:1]))
 
 
 def _ranges(log: SourceLog, options: ReadOptions, notes: Notes) -> Iterator[LedgerRange]:

@@ -6,7 +6,9 @@ An invalid value raises `argparse.ArgumentTypeError`, which is reported as wrong
 from __future__ import annotations
 
 import argparse
+import os
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from logcore.logs.model.log_selection import LogSelection
@@ -129,6 +131,17 @@ def local_path(text: str) -> str:
     if is_object(text):
         raise argparse.ArgumentTypeError(f"{text} is on an object store; this command needs a copy on a local disk")
     return text
+
+
+def source_around(target: str, paths: Sequence[str]) -> str | None:
+    """Return the source that a new file would be in, or would replace; None if there is none. Sources are only read."""
+    real = os.path.realpath(target)
+    for path in paths:
+        if not is_object(path):
+            source = os.path.realpath(path)
+            if real == source or real.startswith(source.rstrip("/") + "/"):
+                return path
+    return None
 
 
 def add_paths(parser: argparse.ArgumentParser, also: str = "") -> None:

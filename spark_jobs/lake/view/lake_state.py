@@ -123,6 +123,7 @@ def _read_state(lake: str) -> LakeState:
                 findings=findings.get(log, ()),
                 open_transactions=tuple(undecided.get(log, ())),
                 ledger=tuple(ledger.get(log, ())),
+                segment_offsets=tuple(sorted(s.base_offset for s in live)),
             )
         )
     states.sort(key=lambda s: (*natural_order(s.topic_partition), s.row.incarnation, s.log))

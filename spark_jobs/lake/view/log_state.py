@@ -39,6 +39,8 @@ class LogState:
     open_transactions: tuple[OpenTransaction, ...]
     """Open transactions, oldest first; publishing waits at its beginning."""
     ledger: tuple[LedgerRow, ...]
+    segment_offsets: tuple[int, ...] = ()
+    """First offsets of the live segments, ascending."""
 
     @property
     def log(self) -> str:

@@ -211,3 +211,29 @@ def test_a_transactional_batch_without_a_producer_belongs_to_no_transaction(root
     orders(root, 5).write_bytes(strange)
     told_of = told(capsys, "--high-watermark", "6", str(root))
     assert told_of[-1] == (5, 6, "present", 1, 0, "batches")
+
+
+def test_the_picture_names_the_damaged_offsets_of_each_log(root: Path, tmp_path: Path, capsys: Captured) -> None:
+    segment = orders(root, 0)
+    content = bytearray(segment.read_bytes())
+    content[-20] ^= 1
+    segment.write_bytes(content)
+    drawing = tmp_path / "ledger.svg"
+
+    lines = told(capsys, str(root), "--svg", str(drawing), code=2)
+
+    assert [line[:2] for line in lines if line[2] == "corrupt"] == [(4, 5)]
+    assert "offset 4 corrupt" in drawing.read_text()
+    assert "orders-0" in drawing.read_text()
+
+
+def test_the_picture_is_no_file_of_a_source_and_replaces_no_file(root: Path, tmp_path: Path, capsys: Captured) -> None:
+    kept = tmp_path / "kept.svg"
+    kept.write_text("kept")
+    before = sorted(root.rglob("*"))
+
+    assert main(["ledger", str(root), "--svg", str(root / "orders-0" / "ledger.svg")]) == 64
+    assert "which is only read" in capsys.readouterr().err
+    assert main(["ledger", str(root), "--svg", str(kept)]) != 0
+    assert sorted(root.rglob("*")) == before
+    assert kept.read_text() == "kept"
