@@ -49,6 +49,7 @@ JOINED = {
     "lineage": "from a row of a table to its bytes; from a table's version to its segments",
     "repair": "repair frontiers, tables and archived files of a lake",
     "config": "check a policies file",
+    "metrics": "figures of lakes for Prometheus",
     "upgrade": "bring a lake of an earlier version to the latest layout",
     "withdraw": "leave out rows that were deleted from records on purpose",
 }

@@ -11,7 +11,7 @@ import pytest
 
 from spark_jobs.lake.errors import LeaseHeld
 from spark_jobs.lake.store import lease, storage
-from spark_jobs.lake.store.lease import hold
+from spark_jobs.lake.store.lease import hold, is_held
 
 pytestmark = pytest.mark.object_store
 
@@ -45,6 +45,15 @@ def test_a_holder_that_was_killed_is_in_the_way_until_its_lease_has_expired(lake
     time.sleep(2.1)  # the store tells times by whole seconds
     with hold(lake, "run"):
         assert _python(TRY, lake).returncode != 0
+
+
+def test_a_look_says_whether_the_lease_is_held_and_puts_nothing(lake):
+    assert not is_held(lake, time.time_ns() // 1_000_000)
+    with hold(lake, "run"):
+        assert is_held(lake, time.time_ns() // 1_000_000)
+        assert not is_held(lake, time.time_ns() // 1_000_000 + 125_000)
+        assert [file.path for file in storage.files_below(lake)] == [f"{lake}/lease.json"]
+    assert not is_held(lake, time.time_ns() // 1_000_000)
 
 
 def test_a_holder_that_lives_keeps_its_lease_young(lake, monkeypatch):

@@ -19,6 +19,7 @@ import json
 import os
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ from spark_jobs.lake.store import object_store, storage
 LEASE_FILE = "lease.json"
 RENEW_SECONDS, EXPIRES_SECONDS = 20, 120
 _TAKE_ATTEMPTS = 3
+_LOOK_SECONDS = 0.02
+"""Pause before the lock is tried again: a look at it (:func:`is_held`) takes some microseconds."""
 
 
 @dataclass(slots=True)
@@ -72,15 +75,49 @@ def hold(lake: str, purpose: str) -> Iterator[None]:
                 held.release()
 
 
+def is_held(lake: str, now_ms: int) -> bool:
+    """Return whether a process holds the lease of ``lake``. Nothing is written.
+
+    Args:
+        lake: The lake.
+        now_ms: The clock, epoch milliseconds. It decides whether a lease on an object store has expired.
+
+    Raises:
+        StorageError: The object store did not answer.
+        OSError: The lease of a local lake cannot be opened.
+    """
+    remote = storage.is_remote(lake)
+    path = storage.join(lake if remote else os.path.realpath(lake), LEASE_FILE)
+    try:
+        if remote:
+            content, about = object_store.read(path)
+            return not _is_free(content) and now_ms - about.modified_ms < EXPIRES_SECONDS * 1000
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def _take(path: str, purpose: str) -> Callable[[], None]:
     # The descriptor is close-on-exec, so a JVM that is started meanwhile does not keep the lock after its parent died.
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.pread(descriptor, 4096, 0)
-        os.close(descriptor)
-        raise LeaseHeld(_refusal(path, holder)) from None
+    for left in reversed(range(_TAKE_ATTEMPTS)):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if left:
+                time.sleep(_LOOK_SECONDS)
+                continue
+            holder = os.pread(descriptor, 4096, 0)
+            os.close(descriptor)
+            raise LeaseHeld(_refusal(path, holder)) from None
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, json.dumps(_holder(purpose)).encode(), 0)
     return lambda: os.close(descriptor)

@@ -117,6 +117,7 @@ def test_help_names_every_command_of_the_contract(capsys: Captured) -> None:
         "upgrade",
         "withdraw",
         "config",
+        "metrics",
     }
 
 

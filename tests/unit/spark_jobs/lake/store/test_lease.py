@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
 from spark_jobs.lake.errors import LeaseHeld
-from spark_jobs.lake.store.lease import hold
+from spark_jobs.lake.store.lease import hold, is_held
 
 pytestmark = pytest.mark.slow
 
@@ -35,6 +38,26 @@ def test_the_steps_of_one_process_share_the_lease_until_the_last_gives_it_back(t
             pass
         assert _other_process(tmp_path).returncode != 0
     assert _other_process(tmp_path).returncode == 0
+
+
+def test_a_look_says_whether_the_lease_is_held(tmp_path):
+    assert not is_held(str(tmp_path), 0)  # there is no lease file yet
+    with hold(str(tmp_path), "run"):
+        assert is_held(str(tmp_path), 0)
+    assert not is_held(str(tmp_path), 0)
+    assert not is_held(str(tmp_path / "none"), 0)
+
+
+def test_a_look_does_not_refuse_the_process_that_takes_the_lease(tmp_path):
+    with hold(str(tmp_path), "run"):
+        pass
+    descriptor = os.open(tmp_path / "lease.json", os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)  # as a look has it for a moment
+    look = threading.Thread(target=lambda: (time.sleep(0.01), os.close(descriptor)))
+    look.start()
+    with hold(str(tmp_path), "run"):
+        assert _other_process(tmp_path).returncode != 0
+    look.join()
 
 
 def test_a_lease_whose_holder_says_nothing_readable_is_still_held(tmp_path):

@@ -1,0 +1,105 @@
+"""``loglake metrics [LAKE...] [-o FILE]``: figures of lakes for Prometheus.
+
+    loglake metrics LAKE
+    loglake metrics -o /var/lib/node_exporter/loglake.prom
+
+Without LAKE all lakes that are registered in the home. The file gets its name when it is complete, so that a reader
+never sees a part of it. A lake that cannot be read has only the figure `loglake_lake_up 0`, and the others follow.
+
+Exit codes: 0 written; 3 a lake cannot be read, or the file cannot be written; 64 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from logcore.exit_codes import ExitCode
+from spark_jobs.lake_commands.outcome import guarded
+
+
+class MetricsCommand:
+    """``loglake metrics``."""
+
+    def add_parser(self, subparsers: Any) -> None:
+        """Declare the command and its options."""
+        parser = subparsers.add_parser(
+            "metrics",
+            help="figures of lakes for Prometheus",
+            description="Print figures of lakes in the text format of Prometheus: lag, records, bytes, findings, open "
+            "transactions, the last run and the lease.",
+        )
+        parser.add_argument("lakes", nargs="*", metavar="LAKE", help="default: all lakes that are registered")
+        parser.add_argument(
+            "-o", "--output", metavar="FILE", help="write FILE, such as loglake.prom; it is replaced in one step"
+        )
+        parser.set_defaults(func=lambda options: guarded(lambda: _write(options)))
+
+
+metrics_command = MetricsCommand()
+
+
+def _write(options: argparse.Namespace) -> int:
+    from spark_jobs.lake.errors import UsageError
+    from spark_jobs.lake.store import storage
+    from spark_jobs.lake_commands.metrics.lake_metrics import METRICS
+    from spark_jobs.lake_commands.metrics.text_format import as_text
+
+    if options.output is not None and storage.is_remote(options.output):
+        raise UsageError("FILE must be on a local disk.")
+    lakes, unusable = _named_lakes(options.lakes)
+    code, samples = _samples(lakes, options.now_ms)
+    if unusable:
+        code = ExitCode.NOT_CHECKED
+    text = as_text(METRICS, samples)
+    if options.output is None:
+        sys.stdout.write(text)
+    else:
+        storage.put(storage.absolute(options.output), text.encode())
+    return code
+
+
+def _samples(lakes: Sequence[tuple[str, str]], now_ms: int) -> tuple[ExitCode, list[Any]]:
+    """Return the figures of lakes, and the exit code."""
+    from spark_jobs.lake.errors import JobError, UsageError
+    from spark_jobs.lake_commands.metrics.lake_metrics import UP, lake_samples
+    from spark_jobs.lake_commands.metrics.text_format import MetricSample
+    from spark_jobs.lake_commands.outcome import lake_at
+
+    code, samples = ExitCode.CLEAN, []
+    for path, name in lakes:
+        try:
+            samples += list(lake_samples(lake_at(path), name, now_ms))
+        except (JobError, UsageError, OSError) as error:
+            sys.stderr.write(f"error: {error}\n")
+            samples.append(MetricSample(UP, (("lake", name),), 0))
+            code = ExitCode.NOT_CHECKED
+    return code, samples
+
+
+def _named_lakes(paths: Sequence[str]) -> tuple[list[tuple[str, str]], int]:
+    """Return path and unique name of each lake, and the number of registrations that cannot be used.
+
+    Raises:
+        UsageError: No lake is named, and none is registered.
+    """
+    from spark_jobs.lake.errors import UsageError
+    from spark_jobs.lake.store import storage
+    from spark_jobs.lake.view.registered_lakes import home_folder, read_home, read_registered
+
+    unusable = 0
+    if paths:
+        known = [read_registered(lake) for lake in dict.fromkeys(map(storage.absolute, paths))]
+    else:
+        home = read_home(home_folder())
+        for sentence in home.broken:
+            sys.stderr.write(f"error: {sentence}\n")
+        known, unusable = list(home.lakes), len(home.broken)
+        if not known and not unusable:
+            raise UsageError(f"no lake is named, and none is registered in {home_folder()}.")
+    # Lakes that are not registered have the name of their folder, which another one may have too.
+    names = Counter(lake.name for lake in known)
+    return [(lake.path, lake.name if names[lake.name] == 1 else lake.path) for lake in known], unusable
