@@ -1,7 +1,7 @@
 # One command each; `make help` lists them. Everything made on this machine goes to .venv/ and .loglake/.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup jars wheel demo quick coverage test test-long faults ui lint bench pages lock clean
+.PHONY: help setup jars wheel bundle demo quick coverage test test-long faults ui lint bench pages lock clean
 
 export LOGLAKE_HOME ?= $(CURDIR)/.loglake
 demo ui: export DAGSTER_HOME = $(LOGLAKE_HOME)/dagster
@@ -20,6 +20,9 @@ jars: setup
 
 wheel: setup ## dist/loglake-*.whl, for `pip install` without this folder; see docs/deploy.md
 	.venv/bin/python -m hatchling build -t wheel
+
+bundle: ## dist/bundle: all that an installation without a network needs; see docs/deploy.md
+	deploy/bundle.sh dist/bundle
 
 demo: setup jars ## the bundled samples become tables, through Dagster
 	@.venv/bin/loglake demo
@@ -72,7 +75,7 @@ pages: setup ## docs/findings.md, tables.md, policies.md and modules.md, made fr
 	.venv/bin/python -m deploy.reference_pages
 
 lock: setup ## renew requirements.lock from pyproject.toml
-	.venv/bin/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 --extra lake --extra jvm --group dev \
+	.venv/bin/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 --extra lake --extra postgres --extra jvm --group dev \
 		--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links -o requirements.lock
 
 clean: ## remove what can be made again; lakes and Dagster's history stay

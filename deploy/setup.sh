@@ -29,21 +29,7 @@ else
 fi
 
 # uv installs in half of pip's time, but reads none of pip's configuration: hand it over, where it is not told already.
-said_to_pip() {
-    $pip config list 2>/dev/null | sed -n "s/^[^.]*\.$1='\(.*\)'\$/\1/p" | sed 's/\\n/ /g' | tail -n 1
-}
-hand_over() {
-    value=$(eval "echo \"\${$1:-}\"")
-    [ -n "$value" ] || value=$(said_to_pip "$2")
-    [ -z "$value" ] || export "$1=$value"
-}
-hand_over UV_DEFAULT_INDEX index-url
-hand_over UV_INDEX extra-index-url
-hand_over UV_FIND_LINKS find-links
-hand_over UV_INSECURE_HOST trusted-host
-hand_over SSL_CERT_FILE cert
-[ -z "${UV_INDEX:-}" ] || export UV_INDEX_STRATEGY=unsafe-best-match # as pip sees several indexes; hashes decide
-[ -z "${PIP_NO_CACHE_DIR:-}" ] || export UV_NO_CACHE=1
+. deploy/uv_settings.sh
 
 install_with_uv() {
     awk '/^[a-z]/ { keep = /^uv==/ } keep' requirements.lock >.venv/uv.txt
