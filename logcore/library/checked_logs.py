@@ -48,9 +48,6 @@ class ProgressDisplay(Protocol):
             size: Of the file, in bytes.
         """
 
-    def close(self) -> None:
-        """Remove the display."""
-
 
 class CheckedLogs:
     """Validates the segments of several logs, in order.
@@ -71,7 +68,7 @@ class CheckedLogs:
         done: Callable[[SegmentVerdict], None],
         progress: ProgressDisplay | None = None,
     ) -> None:
-        self._notes, self._read, self._done = notes, read, done
+        self._notes, self._read, self._done, self._progress = notes, read, done, progress
         self._bulk = _Bulk(logs, progress) if is_chosen(Work.CHECK) else None
 
     def segments(self, log: SourceLog) -> Iterator[tuple[SegmentFile, Items]]:
@@ -170,6 +167,8 @@ class CheckedLogs:
             for item in validation:
                 if isinstance(item, BatchVerdict):
                     valid_end = item.position + item.size
+                    if self._progress is not None:
+                        self._progress.at(segment.path, valid_end, segment.size)
                 yield item
         except LogError as error:
             yield self._given_up(segment, error, validation, valid_end)
@@ -252,8 +251,6 @@ class _Bulk:
             if self._progress is not None:
                 self._progress.at(segment.path, head[1].position, segment.size)
             yield head[1]
-        if self._progress is not None:
-            self._progress.close()
 
 
 class _Peekable(Generic[_T]):

@@ -12,7 +12,7 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import BinaryIO
@@ -89,8 +89,12 @@ class PartitionOutput:
             )
         refuse_if_in_use(os.path.dirname(self._final))
 
-    def put(self, files: Proposal) -> None:
+    def put(self, files: Proposal, done: Callable[[str], None] | None = None) -> None:
         """Write every file of a proposal.
+
+        Args:
+            files: The files.
+            done: Called with the name of each file when it is written.
 
         Raises:
             SourceUnreadable: A file of the source cannot be read.
@@ -106,6 +110,8 @@ class PartitionOutput:
                 case Write(content, modified_ms):
                     with self.stream(name, modified_ms) as stream:
                         stream.write(content)
+            if done is not None:
+                done(name)
 
     @contextmanager
     def stream(self, name: str, modified_ms: int) -> Iterator[BinaryIO]:

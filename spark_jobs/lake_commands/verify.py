@@ -33,8 +33,11 @@ def _verify(arguments: argparse.Namespace) -> int:
     report = Report(arguments.format)
     sample = Sample(*arguments.sample) if arguments.sample else Sample()
     selection = selection_of(arguments)
-    with resumed(arguments.resume, lake) as progress:
-        outcome = verify_whole_lake(
-            lake, report.say, sample=sample, progress=progress, selection=selection, step=report.step
-        )
+    try:
+        with resumed(arguments.resume, lake) as progress:
+            outcome = verify_whole_lake(
+                lake, report.say, sample=sample, progress=progress, selection=selection, step=report.step
+            )
+    finally:
+        report.print_held()  # also after an interrupt
     return report.finish(outcome)

@@ -1,4 +1,7 @@
-"""The output of a verification: on stdout a line for each finding, then a summary; on stderr its progress."""
+"""The output of a verification: on stdout a line for each finding, then a summary; on stderr its progress.
+
+On a terminal the findings come at the end, below the name of their log. Until then the progress counts them.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,12 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from logcore.cli.output.progress import ProgressLine, bytes_text
+from logcore.cli.output.terminal import FILE, OF_SEVERITY, Style, Terminal, duration_text, size_text
 from logcore.logs.model.findings import Finding, Severity, exit_code
 from logcore.storage.discovery import shown
 from spark_jobs.lake_verification.verified_thing import LakeFinding
-from spark_jobs.lake_verification.whole_lake import LakeVerification
+from spark_jobs.lake_verification.whole_lake import LakeVerification, VerifiedSoFar
 
 
 @dataclass(slots=True)
@@ -21,52 +26,88 @@ class Report:
     form: str
     severities: Counter[Severity] = field(default_factory=Counter)
     _kinds: dict[tuple[str, Severity], Finding] = field(default_factory=dict)
-    _is_shown: bool = field(default_factory=lambda: sys.stderr.isatty())
+    _held: dict[str, list[LakeFinding]] = field(default_factory=dict)
+    """Findings that are not printed yet, by heading."""
+    _line: ProgressLine = field(default_factory=ProgressLine)
+    _terminal: Terminal = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._terminal = Terminal.of(sys.stdout) if self.form == "text" else FILE
 
     def say(self, found: LakeFinding) -> None:
-        """Print a finding as soon as it is known."""
+        """Print a finding as soon as it is known; on a terminal hold it."""
         said = found.finding
-        self._clear()
         self.severities[said.severity] += 1
         self._kinds.setdefault((said.rule, said.severity), said)
-        sys.stdout.write(_json(found) if self.form == "jsonl" else _text(found))
+        if self._terminal.is_terminal:
+            self._held.setdefault(_heading(found), []).append(found)
+            return
+        self._line.clear()
+        sys.stdout.write(_json(found) if self.form == "jsonl" else _text(found, FILE))
 
-    def step(self, done: int, total: int, name: str) -> None:
-        """Show the progress if stderr is a terminal."""
-        if self._is_shown:
-            sys.stderr.write(f"\r\x1b[K{done} of {total} verified, {shown(name)[:100]}")
-            sys.stderr.flush()
+    def step(self, far: VerifiedSoFar) -> None:
+        """Show the progress."""
+        count = sum(self.severities.values())
+        findings = f", {count:,} finding{'' if count == 1 else 's'}" if count else ""
+        self._line.show(
+            lambda seconds: (
+                f"{far.done:,} of {far.total:,} verified, "
+                f"{bytes_text(far.done_bytes, far.total_bytes, seconds)}{findings}, {shown(far.name)}"
+            )
+        )
+
+    def print_held(self) -> None:
+        """Print the findings that were held."""
+        self._line.clear()
+        for heading, findings in sorted(self._held.items()):
+            sys.stdout.write(f"{self._terminal.styled(heading, Style.BOLD)}\n")
+            for found in findings:
+                sys.stdout.write(f"  {_text(found, self._terminal)}")
+        self._held.clear()
 
     def finish(self, outcome: LakeVerification) -> int:
-        """Print the summary; return the exit code."""
-        self._clear()
+        """Print what is left and the summary; return the exit code."""
+        self.print_held()
         summary: dict[str, Any] = asdict(outcome.result.counts)
         summary["skipped"] = {"sample": outcome.skipped["sample"], "resume": outcome.skipped["resume"]}
         summary["findings"] = {str(severity): self.severities[severity] for severity in Severity}
-        sys.stdout.write(_line({"summary": summary}) if self.form == "jsonl" else self._summary(outcome))
+        sys.stdout.write(_json_line({"summary": summary}) if self.form == "jsonl" else self._summary(outcome))
         return exit_code(self._kinds.values())
 
     def _summary(self, outcome: LakeVerification) -> str:
         counts = outcome.result.counts
-        counted = ", ".join(f"{self.severities[severity]} {severity}" for severity in reversed(Severity))
+        counted = ", ".join(
+            self._terminal.styled(text, OF_SEVERITY[severity]) if self.severities[severity] else text
+            for severity in reversed(Severity)
+            for text in (f"{self.severities[severity]} {severity}",)
+        )
         left = " and ".join(f"{number} by --{name}" for name, number in sorted(outcome.skipped.items()))
+        archive, tables = (
+            size_text(nbytes) if self._terminal.is_terminal else f"{nbytes} bytes"
+            for nbytes in (counts.archive_bytes, counts.table_bytes)
+        )
+        duration = f"verified in {duration_text(self._line.seconds)}\n" if self._terminal.is_terminal else ""
         return (
-            f"{counts.archive_files} archived files, {counts.archive_bytes} bytes; {counts.table_files} table files, "
-            f"{counts.table_bytes} bytes; {counts.logs} logs, {counts.ledger_ranges} ranges of offsets\n"
+            f"{counts.archive_files} archived files, {archive}; {counts.table_files} table files, {tables}; "
+            f"{counts.logs} logs, {counts.ledger_ranges} ranges of offsets\n"
             f"{counts.rows} rows: {counts.rows_by_digest} verified by digest, {counts.rows_by_archive} by the archive, "
             f"{counts.rows_not_provable} not provable\n"
-            f"{f'not verified now: {left}' + chr(10) if left else ''}findings: {counted}\n"
+            f"{f'not verified now: {left}' + chr(10) if left else ''}{duration}findings: {counted}\n"
         )
 
-    def _clear(self) -> None:
-        if self._is_shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+
+def _heading(found: LakeFinding) -> str:
+    """The name of the log, else of the table."""
+    if found.topic is not None and found.partition is not None:
+        return f"{found.topic}-{found.partition}"
+    if found.log is not None:
+        return f"log {found.log}"
+    return "the lake" if found.table is None else f"table {found.table}"
 
 
 def _json(found: LakeFinding) -> str:
     said = found.finding
-    return _line(
+    return _json_line(
         {
             "rule": said.rule,
             "severity": str(said.severity),
@@ -82,13 +123,14 @@ def _json(found: LakeFinding) -> str:
     )
 
 
-def _text(found: LakeFinding) -> str:
+def _text(found: LakeFinding, terminal: Terminal) -> str:
     said = found.finding
     place = [] if said.file is None else [shown(said.file)]
     if said.position is not None:
         place.append(f"position {said.position}")
-    return f"{said.severity} {said.rule}: {said.message}{f' ({chr(44).join(place)})' if place else ''}\n"
+    severity = terminal.styled(str(said.severity), OF_SEVERITY[said.severity])
+    return f"{severity} {said.rule}: {said.message}{f' ({chr(44).join(place)})' if place else ''}\n"
 
 
-def _line(value: dict[str, Any]) -> str:
+def _json_line(value: dict[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False) + "\n"

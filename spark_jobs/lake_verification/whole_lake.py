@@ -57,6 +57,18 @@ class LakeVerification:
     """Things left out: ``sample``, not in this part; ``resume``, verified by an earlier run."""
 
 
+@dataclass(frozen=True, slots=True)
+class VerifiedSoFar:
+    """The progress of a verification: things, and the bytes that are read for them."""
+
+    done: int
+    total: int
+    done_bytes: int
+    total_bytes: int
+    name: str
+    """Of the last thing."""
+
+
 class NothingToVerify(JobError):
     """There is no lake, or nothing in it. A check of nothing has not passed."""
 
@@ -68,14 +80,14 @@ def verify_whole_lake(
     sample: Sample | None = None,
     progress: VerificationProgress | None = None,
     selection: LogSelection | None = None,
-    step: Callable[[int, int, str], None] | None = None,
+    step: Callable[[VerifiedSoFar], None] | None = None,
 ) -> LakeVerification:
     """Verify a lake.
 
     Args:
         say: Called with each finding as soon as it is known, in this thread.
         selection: Logs that are verified; None: all.
-        step: Called with the number of things done, the number of things to do, and the name of the last one.
+        step: Called with the progress after each thing.
 
     Raises:
         NothingToVerify: There is no lake, it is empty, or nothing of it was chosen.
@@ -106,12 +118,13 @@ class _WholeLake:
         sample: Sample,
         progress: VerificationProgress,
         selection: LogSelection,
-        step: Callable[[int, int, str], None] | None,
+        step: Callable[[VerifiedSoFar], None] | None,
     ) -> None:
         self._lake, self._report, self._sample, self._progress = lake, say, sample, progress
         self._selection, self._step = selection, step
         self._outcome = LakeVerification()
         self._done = self._total = 0
+        self._done_bytes = self._total_bytes = 0
 
     def run(self) -> LakeVerification:
         state = read_lake(self._lake)
@@ -128,6 +141,7 @@ class _WholeLake:
         things = self._chosen(state, things)
         of_logs = self._due(of_logs)
         self._total = self._done + len(things) + len(of_logs)
+        self._total_bytes = sum(thing.size for thing in (*things, *of_logs))
         with state.footers:
             self._verify(things)
             self._verify(of_logs)
@@ -208,9 +222,10 @@ class _WholeLake:
             self._progress.add(thing, result)
         self._outcome.things += 1
         self._done += 1
+        self._done_bytes += thing.size
         self._take(result)
         if self._step is not None:
-            self._step(self._done, self._total, thing.name)
+            self._step(VerifiedSoFar(self._done, self._total, self._done_bytes, self._total_bytes, thing.name))
 
     def _take(self, result: ThingResult) -> None:
         self._outcome.result.add(result)

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.record_lines import committed_word, json_line
+from logcore.cli.output.terminal import FILE, OF_STATE, Style, Terminal
 from logcore.cli.reading.arguments import add_choice, add_meaning, add_paths, read_options, source_around
 from logcore.errors import LogError
 from logcore.library.log_meaning import ledger_of
@@ -64,15 +65,22 @@ def _show(arguments: argparse.Namespace) -> tuple[CommandNotes, list[LogPicture]
     notes, options = CommandNotes(), read_options(arguments)
     pictures: list[LogPicture] = []
     quiet = () if options.rules.high_watermark == "checkpoint" else ("no-high-watermark",)
-    write = _jsonl if arguments.format == "jsonl" else _text
+    terminal = Terminal.of(sys.stdout) if arguments.format == "text" else FILE
     for log in find_logs(options, notes, quiet=quiet):
         if log.kind is DirectoryKind.LIVE:
             drawn = []
+            if terminal.is_terminal:
+                sys.stdout.write(f"{terminal.styled(str(log.topic_partition), Style.BOLD)}\n")
             for each in _ranges(log, options, notes):
                 committed = None
                 if log.is_metadata:
                     committed = each.end_offset <= committed_end(log, options.rules.high_watermark)
-                sys.stdout.write(write(log, each, committed))
+                if arguments.format == "jsonl":
+                    sys.stdout.write(_jsonl(log, each, committed))
+                elif terminal.is_terminal:
+                    sys.stdout.write(_below_heading(each, committed, terminal))
+                else:
+                    sys.stdout.write(_text(log, each, committed))
                 if arguments.svg is not None:
                     drawn.append(each)
             if arguments.svg is not None:
@@ -113,12 +121,24 @@ def _jsonl(log: SourceLog, each: LedgerRange, committed: bool | None) -> str:
 
 
 def _text(log: SourceLog, each: LedgerRange, committed: bool | None) -> str:
-    counts = f"  {each.records} records" if each.records or each.gaps else ""
+    span = f"[{each.start_offset}, {each.end_offset})"
+    return f"{log.topic_partition}  {span:<24}  {each.state:<9}  {each.shown_by}{_counts(each, committed)}\n"
+
+
+def _below_heading(each: LedgerRange, committed: bool | None, terminal: Terminal) -> str:
+    """A range for a person: indented below the name of its log."""
+    span = f"[{each.start_offset}, {each.end_offset})"
+    state = terminal.styled(f"{each.state:<9}", OF_STATE[each.state])
+    return f"  {span:<24}  {state}  {each.shown_by}{_counts(each, committed, ',')}\n"
+
+
+def _counts(each: LedgerRange, committed: bool | None, form: str = "") -> str:
+    """Records, markers and offsets of a range. `form`: the format of numbers."""
+    counts = f"  {each.records:{form}} records" if each.records or each.gaps else ""
     if each.markers:
-        counts += f", {each.markers} markers"
+        counts += f", {each.markers:{form}} markers"
     if each.compacted:
-        counts += f", {each.compacted} offsets compacted away"
+        counts += f", {each.compacted:{form}} offsets compacted away"
     if committed is not None:
         counts += f"  {committed_word(committed)}"
-    span = f"[{each.start_offset}, {each.end_offset})"
-    return f"{log.topic_partition}  {span:<24}  {each.state:<9}  {each.shown_by}{counts}\n"
+    return counts

@@ -10,6 +10,7 @@ import argparse
 from collections.abc import Sequence
 
 from logcore.cli.maintenance import maintenance, recovered_logs
+from logcore.cli.maintenance.copy_progress import CopyProgress
 from logcore.columns.engines import segment_recovery
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.gaps import GapRules
@@ -45,6 +46,7 @@ def add_parser(
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     config = maintenance.check_arguments(arguments)
+    progress = CopyProgress()
     stated = [name for name in _ROOT_OPTIONS if getattr(arguments, name) is not None]
 
     def plan_of(directory: PartitionDirectory, read: Sequence[Finding]) -> RecoveryPlan:
@@ -58,10 +60,10 @@ def run(arguments: argparse.Namespace) -> int:
             as_of_ms=maintenance.as_of_ms(arguments),
             salvage=arguments.salvage,
             gaps=_gap_rules(directory, config),
-            recover=segment_recovery(),
+            recover=progress.watched(segment_recovery()),
         )
 
-    return recovered_logs.run(arguments, plan_of, "" if arguments.salvage else _ADVICE)
+    return recovered_logs.run(arguments, plan_of, progress, "" if arguments.salvage else _ADVICE)
 
 
 def _gap_rules(directory: PartitionDirectory, config: TopicConfig) -> GapRules:

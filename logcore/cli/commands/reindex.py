@@ -11,6 +11,7 @@ import argparse
 from collections.abc import Sequence
 
 from logcore.cli.maintenance import maintenance, recovered_logs
+from logcore.cli.maintenance.copy_progress import CopyProgress
 from logcore.columns.engines import segment_recovery
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.partition_directory import PartitionDirectory
@@ -38,6 +39,7 @@ def add_parser(
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     config = maintenance.check_arguments(arguments)
+    progress = CopyProgress()
 
     def plan_of(directory: PartitionDirectory, _: Sequence[Finding]) -> RecoveryPlan:
         return plan_reindex(
@@ -45,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
             config,
             line=arguments.compat,
             as_of_ms=maintenance.as_of_ms(arguments),
-            recover=segment_recovery(),
+            recover=progress.watched(segment_recovery()),
         )
 
-    return recovered_logs.run(arguments, plan_of)
+    return recovered_logs.run(arguments, plan_of, progress)

@@ -17,9 +17,10 @@ from collections import Counter
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
-from logcore.cli.output.bulk import Progress
 from logcore.cli.output.command_notes import CommandNotes
+from logcore.cli.output.progress import ReadProgress
 from logcore.cli.output.record_lines import json_line
+from logcore.cli.output.terminal import FILE, OF_SEVERITY, Style, Terminal, duration_text, size_text
 from logcore.cli.reading.arguments import add_choice, add_paths, add_topic_settings, read_options
 from logcore.errors import LogError
 from logcore.library.validation import LogValidation, ValidationTotals
@@ -68,9 +69,15 @@ class Lines(CommandNotes):
     """Findings of the command. Each is a line on stdout as soon as it is known."""
 
     form: str = "text"
+    terminal: Terminal = FILE
+    """What stdout can show."""
+    log: str | None = None
+    """Directory of the log that is being validated, as it is shown."""
     severities: Counter[Severity] = field(default_factory=Counter)
     verdict: Verdict = Verdict.CLEAN
     """The verdict of the findings since it was last set."""
+    _heading: str | None = None
+    """The last printed one."""
     _places: dict[str, Verdict] = field(default_factory=dict)
     """The verdicts of files and directories, and of the directories that contain those files."""
 
@@ -89,7 +96,24 @@ class Lines(CommandNotes):
         if finding.rule not in {known.rule for known in self.findings}:
             self.findings.append(finding)
         self.severities[finding.severity] += 1
-        sys.stdout.write(_json(finding) if self.form == "jsonl" else _text(finding))
+        self.clear_progress()
+        if self.form == "jsonl":
+            sys.stdout.write(_json(finding))
+        elif self.terminal.is_terminal:
+            self._print_below_heading(finding)
+        else:
+            sys.stdout.write(_text(finding))
+
+    def _print_below_heading(self, finding: Finding) -> None:
+        """Print a finding for a person: indented below the directory of its log."""
+        directory, name = os.path.split(finding.file or "")
+        heading = directory if self.log is None else self.log
+        if heading != self._heading:
+            self._heading = heading
+            sys.stdout.write(f"{self.terminal.styled(heading or 'all logs', Style.BOLD)}\n")
+        if directory == heading:
+            finding = replace(finding, file=name or None)
+        sys.stdout.write(f"  {_text(finding, self.terminal)}")
 
 
 def add_parser(
@@ -132,21 +156,30 @@ def run(arguments: argparse.Namespace) -> int:
         return _verify_lake(arguments)
     if arguments.sample or arguments.resume:
         arguments.parser.error("--sample and --resume are for a lake; none of these paths is one")
+    is_text = arguments.format == "text"
     lines, options = Lines(form=arguments.format), read_options(arguments)
+    lines.terminal = Terminal.of(sys.stdout) if is_text else FILE
     logs = tuple(log for log in find_logs(options, lines, is_check=True) if log.kind is DirectoryKind.LIVE)
-    validation = LogValidation(logs, lines, Progress())
+    progress = ReadProgress(sum(segment.size for log in logs for segment in log.segments))
+    lines.progress = progress.line
+    validation = LogValidation(logs, lines, progress)
     verdicts: Counter[Verdict] = Counter()
     for log in logs:
-        lines.verdict = lines.verdict_at(shown(log.directory))
+        lines.log = shown(log.directory)
+        lines.verdict = lines.verdict_at(lines.log)
         validation.validate(log, gap_rules(log, is_compacted(log, options.is_compacted)))
         verdicts[lines.verdict] += 1
+    lines.log = None
     validation.validate_bootstrap_files(is_choice=not options.selection.is_everything)
+    progress.close()
     totals = validation.totals
     summary: dict[str, object] = {each.name: getattr(totals, each.name) for each in fields(totals)}
     summary["findings"] = {str(severity): lines.severities[severity] for severity in Severity}
     summary["logs"] = {str(verdict): verdicts[verdict] for verdict in Verdict}
-    if arguments.format == "jsonl":
+    if not is_text:
         sys.stdout.write(json_line({"summary": summary}))
+    elif lines.terminal.is_terminal:
+        sys.stdout.write(_summary_for_person(totals, lines, verdicts, progress.line.seconds))
     else:
         sys.stdout.write(_summary_text(totals, lines, verdicts))
     return lines.exit_code
@@ -193,16 +226,14 @@ def _json(finding: Finding) -> str:
     )
 
 
-def _text(finding: Finding) -> str:
+def _text(finding: Finding, terminal: Terminal = FILE) -> str:
     place = [] if finding.file is None else [finding.file]
     if finding.position is not None:
         place.append(f"position {finding.position}")
     if finding.start_offset is not None:
         place.append(f"offset {finding.start_offset}")
-    return (
-        ": ".join([f"{finding.severity} {finding.rule}", *([", ".join(place)] if place else []), finding.message])
-        + "\n"
-    )
+    kind = f"{terminal.styled(str(finding.severity), OF_SEVERITY[finding.severity])} {finding.rule}"
+    return ": ".join([kind, *([", ".join(place)] if place else []), finding.message]) + "\n"
 
 
 def _summary_text(totals: ValidationTotals, lines: Lines, verdicts: Counter[Verdict]) -> str:
@@ -213,3 +244,36 @@ def _summary_text(totals: ValidationTotals, lines: Lines, verdicts: Counter[Verd
         f"{totals.valid_bytes} valid, {totals.quarantined_bytes} quarantined, {totals.unreadable_bytes} unreadable, "
         f"{totals.tail_bytes} tail, {totals.padding_bytes} padding\nlogs: {logs or 'none'}\nfindings: {severities}\n"
     )
+
+
+def _summary_for_person(totals: ValidationTotals, lines: Lines, verdicts: Counter[Verdict], seconds: float) -> str:
+    """The summary with sizes and the duration for people; only kinds of bytes that there are."""
+    terminal = lines.terminal
+    kinds = ("valid", "quarantined", "unreadable", "tail", "padding")
+    sizes = {kind: int(getattr(totals, f"{kind}_bytes")) for kind in kinds}
+    of_bytes = ", ".join(f"{size_text(size)} {kind}" for kind, size in sizes.items() if size) or "0 B"
+    logs = ", ".join(
+        terminal.styled(f"{verdicts[verdict]:,} {verdict}", *_STYLE_OF[verdict])
+        for verdict in Verdict
+        if verdicts[verdict]
+    )
+    severities = ", ".join(
+        terminal.styled(text, OF_SEVERITY[severity]) if lines.severities[severity] else text
+        for severity in reversed(Severity)
+        for text in (f"{lines.severities[severity]:,} {severity}",)
+    )
+    speed = f", {totals.bytes / seconds / 1e6:,.0f} MB/s" if seconds >= 1 else ""
+    return (
+        f"{totals.files:,} files, {totals.batches:,} batches, {totals.records:,} records, {size_text(totals.bytes)} in "
+        f"{duration_text(seconds)}{speed}\nbytes: {of_bytes}\nlogs: {logs or 'none'}\nfindings: {severities}\n"
+    )
+
+
+_STYLE_OF: dict[Verdict, tuple[Style, ...]] = {
+    Verdict.CLEAN: (Style.GREEN,),
+    Verdict.TAIL_ONLY: (Style.GREEN,),
+    Verdict.WARNINGS: (Style.YELLOW,),
+    Verdict.DAMAGED: (Style.RED,),
+    Verdict.MISSING: (Style.RED,),
+    Verdict.NOT_CHECKED: (Style.RED,),
+}

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from logcore.cli.maintenance.copy_progress import CopyProgress
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.reading.arguments import add_choice, local_path, natural, time_ms
 from logcore.exit_codes import ExitCode
@@ -155,13 +156,16 @@ def say_source_findings(findings: Iterable[Finding], arguments: argparse.Namespa
             notes.say(finding)
 
 
-def run(arguments: argparse.Namespace, plan_of: Planner, notes: CommandNotes) -> int:
+def run(
+    arguments: argparse.Namespace, plan_of: Planner, notes: CommandNotes, progress: CopyProgress | None = None
+) -> int:
     """Run a command on one partition directory: read it, plan, report, write.
 
     Args:
         arguments: The options of `add_arguments`.
         plan_of: Makes the decision.
         notes: Collects the findings.
+        progress: Shows how far the new directory is written.
 
     Returns:
         The exit code: the worse one of the decision's and the findings'.
@@ -180,11 +184,13 @@ def run(arguments: argparse.Namespace, plan_of: Planner, notes: CommandNotes) ->
         if plan.refusal is not None:
             sys.stderr.write(f"error: {directory.topic_partition}: {plan.refusal}\n")
         elif not arguments.plan:
-            sys.stdout.write(_write(arguments, directory, plan).summary)
+            sys.stdout.write(_write(arguments, directory, plan, progress).summary)
     return max(plan.exit_code, notes.exit_code)
 
 
-def _write(arguments: argparse.Namespace, directory: PartitionDirectory, plan: DirectoryPlan) -> NewDirectory:
+def _write(
+    arguments: argparse.Namespace, directory: PartitionDirectory, plan: DirectoryPlan, progress: CopyProgress | None
+) -> NewDirectory:
     """Write the new directory, and `--checkpoints-out` if requested. All outputs are checked before the first write."""
     root = os.path.dirname(os.path.abspath(str(arguments.source)))
     if arguments.checkpoints_out is not None:
@@ -192,16 +198,23 @@ def _write(arguments: argparse.Namespace, directory: PartitionDirectory, plan: D
         check_root_files(root, arguments.checkpoints_out)
     with PartitionOutput(arguments.source, arguments.out) as output:
         made = plan.make(output)
-        put(output, directory, made.files)
+        put(output, directory, made.files, progress)
     if arguments.checkpoints_out is not None:
         write_root_files(root, arguments.checkpoints_out, directory.topic_partition, made.root)
     return made
 
 
-def put(new: PartitionOutput, directory: PartitionDirectory, files: Proposal) -> None:
+def put(
+    new: PartitionOutput, directory: PartitionDirectory, files: Proposal, progress: CopyProgress | None = None
+) -> None:
     """Write the files of a proposal, unless the source changed since the decision. Raises SourceChanged."""
     refuse_changes(directory)
-    new.put(files)
+    if progress is None:
+        new.put(files)
+    else:
+        sizes = progress.writes(files, directory)
+        new.put(files, lambda name: progress.wrote(sizes[name]))
+        progress.line.clear()
     refuse_changes(directory)
 
 

@@ -19,8 +19,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from logcore.cli.maintenance import maintenance
+from logcore.cli.maintenance.copy_progress import CopyProgress
 from logcore.cli.maintenance.maintenance import DirectoryPlan, NewDirectory
 from logcore.cli.output.command_notes import CommandNotes
+from logcore.cli.output.terminal import FILE, OF_SEVERITY, Style, Terminal, size_text
 from logcore.cli.reading.arguments import selection_of
 from logcore.errors import LogError
 from logcore.exit_codes import ExitCode
@@ -43,23 +45,24 @@ RecoveryPlanner = Callable[[PartitionDirectory, Sequence[Finding]], RecoveryPlan
 _OF_ONE_LOG = ("recovery_point", "log_start_offset", "high_watermark", "first_dirty_offset", "cleaner_upper_bound")
 
 
-def run(arguments: argparse.Namespace, plan_of: RecoveryPlanner, advice: str = "") -> int:
+def run(arguments: argparse.Namespace, plan_of: RecoveryPlanner, progress: CopyProgress, advice: str = "") -> int:
     """Run a command; returns its exit code, the worst of all its logs.
 
     Args:
         arguments: The command line.
         plan_of: Makes the plan of a log.
+        progress: Shows how far the logs are read and written.
         advice: Added after the reason why a broker would not start with a log.
     """
     sources: list[str] = arguments.sources
     if _is_one_partition(sources):
         arguments.source = sources[0]
-        return _run_one(arguments, plan_of, advice)
+        return _run_one(arguments, plan_of, progress, advice)
     for name in _OF_ONE_LOG:
         if getattr(arguments, name) is not None:
             option = f"--{name.replace('_', '-')}"
             arguments.parser.error(f"{option} is for one log: name only its partition directory")
-    return _run_several(arguments, plan_of, advice)
+    return _run_several(arguments, plan_of, progress, advice)
 
 
 def _is_one_partition(sources: Sequence[str]) -> bool:
@@ -74,22 +77,30 @@ def _is_one_partition(sources: Sequence[str]) -> bool:
 # --- one partition directory ------------------------------------------------------------------------------------------
 
 
-def _run_one(arguments: argparse.Namespace, plan_of: RecoveryPlanner, advice: str) -> int:
-    notes = CommandNotes()
+def _run_one(arguments: argparse.Namespace, plan_of: RecoveryPlanner, progress: CopyProgress, advice: str) -> int:
+    notes = CommandNotes(progress=progress.line)
+    terminal = Terminal.of(sys.stdout)
     if not _is_the_chosen_one(arguments, notes):
         return notes.exit_code
 
     def directory_plan(directory: PartitionDirectory, read: Sequence[Finding], notes: CommandNotes) -> DirectoryPlan:
+        progress.reads(directory)
         plan = plan_of(directory, read)
+        progress.line.clear()
         _say_read(read, plan, notes)
+
+        def make(_: PartitionOutput) -> NewDirectory:
+            text = summary(plan, directory.topic_partition, arguments.out, terminal)
+            return NewDirectory(plan.files, plan.root, text)
+
         return DirectoryPlan(
             plan.as_dict(),
-            lambda _: NewDirectory(plan.files, plan.root, summary(plan, directory.topic_partition, arguments.out)),
+            make,
             refusal=plan.refusal and f"{_sentence(plan.refusal)} Nothing was written.{advice}",
             exit_code=plan.exit_code,
         )
 
-    return maintenance.run(arguments, directory_plan, notes)
+    return maintenance.run(arguments, directory_plan, notes, progress)
 
 
 def _is_the_chosen_one(arguments: argparse.Namespace, notes: CommandNotes) -> bool:
@@ -113,16 +124,22 @@ def _sentence(refusal: str | None) -> str:
     return f"{(refusal or '').rstrip('.')}."
 
 
-def summary(plan: RecoveryPlan, log: TopicPartition, out: str) -> str:
-    """List what a log loses, one line each, and describe the new directory."""
-    lines = []
+def summary(plan: RecoveryPlan, log: TopicPartition, out: str, terminal: Terminal = FILE) -> str:
+    """List what a log loses, one line each, and describe the new directory.
+
+    On a terminal the lines are below the name of the log, and sizes have units.
+    """
+    lines = [f"{terminal.styled(str(log), Style.BOLD)}\n"] if terminal.is_terminal else []
+    indent, folder = ("  ", "") if terminal.is_terminal else ("", f"{log}/")
     for loss in plan.losses:
         place = "" if loss.position is None else f", position {loss.position}"
-        text = "; ".join(part for part in (loss.counted, loss.message) if part)
-        lines.append(f"{loss.severity} {loss.kind}: {log}/{loss.file}{place}: {text}\n")
+        counted = loss.counted_with(size_text) if terminal.is_terminal else loss.counted
+        text = "; ".join(part for part in (counted, loss.message) if part)
+        severity = terminal.styled(str(loss.severity), OF_SEVERITY[loss.severity])
+        lines.append(f"{indent}{severity} {loss.kind}: {folder}{loss.file}{place}: {text}\n")
     segments = sum(name.endswith(".log") for name in plan.files)
     end = f"log end offset {plan.log_end_offset}"
-    lines.append(f"{shown(os.path.normpath(out))}: segments: {segments}, files: {len(plan.files)}, {end}\n")
+    lines.append(f"{indent}{shown(os.path.normpath(out))}: segments: {segments}, files: {len(plan.files)}, {end}\n")
     return "".join(lines)
 
 
@@ -159,8 +176,8 @@ class _Copy:
         return "it ends at the same offset, and was named later"
 
 
-def _run_several(arguments: argparse.Namespace, plan_of: RecoveryPlanner, advice: str) -> int:
-    notes = CommandNotes()
+def _run_several(arguments: argparse.Namespace, plan_of: RecoveryPlanner, progress: CopyProgress, advice: str) -> int:
+    notes = CommandNotes(progress=progress.line)
     options = ReadOptions(paths=tuple(arguments.sources), selection=selection_of(arguments))
     logs = find_logs(options, notes, quiet=("no-high-watermark", "broken-root-file", "remote-tier"), is_check=True)
     by_name: dict[TopicPartition, list[SourceLog]] = {}
@@ -173,14 +190,17 @@ def _run_several(arguments: argparse.Namespace, plan_of: RecoveryPlanner, advice
         notes.refuse(f"{', '.join(map(shown, arguments.sources))}: no log was found there.")
     if not arguments.plan:
         _refuse_outputs(arguments, logs)
+    progress.logs = len(by_name)
     code = ExitCode.CLEAN
     states: dict[str, StateReader] = {}
     lines: dict[TopicPartition, RootLines] = {}
     try:
         for name, copies in by_name.items():
             if _are_of_one_topic(name, copies, notes):
-                code = max(code, _run_log(arguments, plan_of, advice, name, copies, notes, lines, states))
+                progress.next_log()
+                code = max(code, _run_log(arguments, plan_of, progress, advice, name, copies, notes, lines, states))
     finally:
+        progress.line.clear()
         if lines and arguments.checkpoints_out is not None:
             write_lines_of_logs(arguments.checkpoints_out, lines)
     return max(code, notes.exit_code)
@@ -213,6 +233,7 @@ def _are_of_one_topic(name: TopicPartition, copies: Sequence[SourceLog], notes: 
 def _run_log(
     arguments: argparse.Namespace,
     plan_of: RecoveryPlanner,
+    progress: CopyProgress,
     advice: str,
     name: TopicPartition,
     logs: Sequence[SourceLog],
@@ -222,7 +243,9 @@ def _run_log(
 ) -> ExitCode:
     """Write the best copy of one log, and add its lines of the root files to `lines`. Returns its exit code."""
     with ExitStack() as stack:
-        copies = list(_copies(stack, logs, plan_of, notes, states, reads_around=getattr(arguments, "salvage", False)))
+        around = getattr(arguments, "salvage", False)
+        copies = list(_copies(stack, logs, plan_of, progress, notes, states, reads_around=around))
+        progress.line.clear()
         if not copies:
             return ExitCode.CLEAN  # the notes have the reason
         taken = max(copies, key=lambda copy: copy.rank)  # the first of equal copies
@@ -244,7 +267,7 @@ def _run_log(
         out = os.path.join(arguments.out, str(name))
         try:
             with PartitionOutput(taken.log.directory, out) as new:
-                maintenance.put(new, taken.directory, plan.files)
+                maintenance.put(new, taken.directory, plan.files, progress)
         except LogError as error:
             notes.refuse(f"{name} ({source}): {error}")
             return plan.exit_code
@@ -253,7 +276,7 @@ def _run_log(
             sys.stdout.write(f"{name}: taken from {source}, which ends at offset {plan.log_end_offset}\n")
         for path, why in not_taken:
             sys.stdout.write(f"{name}: not taken from {path}: {why}\n")
-        sys.stdout.write(summary(plan, name, out))
+        sys.stdout.write(summary(plan, name, out, Terminal.of(sys.stdout)))
         return plan.exit_code
 
 
@@ -261,6 +284,7 @@ def _copies(
     stack: ExitStack,
     logs: Sequence[SourceLog],
     plan_of: RecoveryPlanner,
+    progress: CopyProgress,
     notes: CommandNotes,
     states: dict[str, StateReader],
     *,
@@ -272,6 +296,7 @@ def _copies(
         stack: Closes the directories.
         logs: The log in several directories.
         plan_of: Makes the plan of a copy.
+        progress: Shows how far a copy is read.
         notes: Collects the findings.
         states: By log directory, whose root files are read once.
         reads_around: As in `partition_directory`.
@@ -281,6 +306,7 @@ def _copies(
         state = states.setdefault(os.path.dirname(os.path.abspath(log.directory)), StateReader())
         try:
             directory = stack.enter_context(partition_directory(log.directory, read, state, reads_around=reads_around))
+            progress.reads(directory)
             plan = plan_of(directory, read)
             refuse_changes(directory)
         except LogError as error:

@@ -13,6 +13,8 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from logcore.cli.output.command_notes import CommandNotes
+from logcore.cli.output.progress import ReadProgress
 from logcore.cli.output.record_lines import line_of
 from logcore.errors import LogError
 from logcore.library.shown_segments import ShownSegment, place_of, rows_of
@@ -79,7 +81,9 @@ def write_lines(
         items.clear()
 
     works = (_LineWork(each, form, pool, waiting, write_items) for each in segments)
-    progress = Progress()
+    progress = None if sys.stdout.isatty() else ReadProgress()
+    if progress is not None and isinstance(notes, CommandNotes):
+        notes.progress = progress.line
     for job, result in in_order(chain.from_iterable(work.jobs() for work in works), processors()):
         work, shows = job.owner, job.owner.shows
         write_items(work, result.items)
@@ -97,8 +101,10 @@ def write_lines(
         except LogError as error:
             work.is_over = True
             cannot_read(shows.segment, error, notes)
-        progress.at(shows.segment.path, result.position, len(shows.content))
-    progress.close()
+        if progress is not None:
+            progress.at(shows.segment.path, result.position, len(shows.content))
+    if progress is not None:
+        progress.close()
 
 
 def write_first_lines(
@@ -221,21 +227,3 @@ def _lines_of(
         return [memoryview(text.encode("utf-8", "backslashreplace"))]
 
     return SegmentRows(lane, careful, lines, chunk.start, chunk.next_offset, part.stop, enough)
-
-
-class Progress:
-    """The progress in a file: on stderr, if that is a terminal and the output is not."""
-
-    def __init__(self) -> None:
-        self._is_shown = sys.stderr.isatty() and not sys.stdout.isatty()
-
-    def at(self, path: str, position: int, size: int) -> None:
-        """Report the position up to which a file is done."""
-        if self._is_shown and size:
-            sys.stderr.write(f"\r\x1b[K{shown(path)} {100 * position // size} %")
-            sys.stderr.flush()
-
-    def close(self) -> None:
-        """Remove the line of the progress."""
-        if self._is_shown:
-            sys.stderr.write("\r\x1b[K")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
+from logcore.cli.output.progress import ProgressLine
+from logcore.cli.output.terminal import OF_SEVERITY, Terminal
 from logcore.exit_codes import ExitCode
-from logcore.logs.model.findings import Finding, exit_code
+from logcore.logs.model.findings import Finding, Severity, exit_code
 from logcore.reading.notes import Notes
 
 
@@ -16,9 +18,11 @@ class CommandNotes(Notes):
 
     Attributes:
         is_refused: A request was not carried out.
+        progress: Its line is removed from a terminal before a finding is printed.
     """
 
     is_refused: bool = False
+    progress: ProgressLine | None = None
 
     def say(self, finding: Finding) -> None:
         """Add a finding, once, and report it.
@@ -28,7 +32,7 @@ class CommandNotes(Notes):
         """
         if self.is_new(finding):
             self.findings.append(finding)
-            sys.stderr.write(f"{finding.severity}: {finding.message}\n")
+            self._print(finding.severity, finding.message)
 
     def refuse(self, message: str) -> None:
         """Report that a request is not carried out, and continue.
@@ -37,7 +41,17 @@ class CommandNotes(Notes):
             message: The reason, as a sentence.
         """
         self.is_refused = True
-        sys.stderr.write(f"error: {message}\n")
+        self._print(Severity.ERROR, message)
+
+    def clear_progress(self) -> None:
+        """Remove the line of the progress from a terminal."""
+        if self.progress is not None:
+            self.progress.clear()
+
+    def _print(self, severity: Severity, message: str) -> None:
+        self.clear_progress()
+        severity_text = Terminal.of(sys.stderr).styled(str(severity), OF_SEVERITY[severity])
+        sys.stderr.write(f"{severity_text}: {message}\n")
 
     @property
     def exit_code(self) -> ExitCode:

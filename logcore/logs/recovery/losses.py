@@ -11,7 +11,7 @@ Belongs here: the value and the counting. `logcore.logs.recovery.plan` lists the
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from logcore.errors import CorruptRecordError
@@ -69,6 +69,10 @@ class Loss:
 
         As in other ranges, the second offset is not lost.
         """
+        return self.counted_with(lambda nbytes: _number(nbytes, "byte"))
+
+    def counted_with(self, size: Callable[[int], str]) -> str:
+        """Return the text of `counted`. `size` returns the text of a number of bytes."""
         parts = []
         if self.first_offset is not None:
             is_open = self.last_offset is None
@@ -80,7 +84,7 @@ class Loss:
         elif self.first_offset is not None and self.nbytes is not None:
             parts.append("records unknown")
         if self.nbytes is not None:
-            parts.append(_number(self.nbytes, "byte"))
+            parts.append(size(self.nbytes))
         kept = ""
         if self.sound_batches:
             kept = f"; {self.sound_batches} sound batch{'' if self.sound_batches == 1 else 'es'} kept by --salvage"

@@ -13,6 +13,11 @@ from spark_jobs.launch import TaskProgress
 GIB = 1 << 30
 
 
+@pytest.fixture(autouse=True)
+def a_terminal_that_can_renew_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
@@ -33,11 +38,19 @@ def after(done: int) -> TaskProgress:
 @pytest.mark.parametrize(
     ("progress", "seconds", "expected"),
     [
-        (TaskProgress("segments", 3, 20, 3 * GIB, 8 * GIB), 10.0, "3 of 20 segments, 3.0 of 8.0 GiB, 322 MB/s"),
+        (
+            TaskProgress("segments", 3, 20, 3 * GIB, 8 * GIB),
+            10.0,
+            "3 of 20 segments, 3.0 of 8.0 GiB, 322 MB/s, 17 s left",
+        ),
         (TaskProgress("logs", 1, 1000, None, None), 10.0, "1 of 1,000 logs"),
         (TaskProgress("pieces", 0, 2, 0, 900), 0.0, "0 of 2 pieces, 0.0 of 900.0 B"),
         (TaskProgress("pieces", 1, 2, 0, 0), 1.0, "1 of 2 pieces"),
-        (TaskProgress("segments", 1, 2, 1 << 52, 1 << 53), 1e9, "1 of 2 segments, 4096.0 of 8192.0 TiB, 5 MB/s"),
+        (
+            TaskProgress("segments", 1, 2, 1 << 52, 1 << 53),
+            1e9,
+            "1 of 2 segments, 4096.0 of 8192.0 TiB, 5 MB/s, 11574 days 1 h left",
+        ),
     ],
 )
 def test_a_line_says_tasks_and_bytes_of_all_and_the_speed(progress, seconds, expected):
@@ -79,8 +92,8 @@ def test_in_a_file_each_line_is_one_of_its_own():
         lines.progressed(after(done))
     lines.job_ended()
     assert out.getvalue().splitlines()[1:] == [
-        "ingest: 4 of 20 segments, 1.0 of 5.0 GiB, 107 MB/s",
-        "ingest: 8 of 20 segments, 2.0 of 5.0 GiB, 107 MB/s",
+        "ingest: 4 of 20 segments, 1.0 of 5.0 GiB, 107 MB/s, 40 s left",
+        "ingest: 8 of 20 segments, 2.0 of 5.0 GiB, 107 MB/s, 30 s left",
     ]
 
 
@@ -95,7 +108,7 @@ def test_on_a_terminal_one_line_is_written_again_and_removed_at_the_end():
     written = out.getvalue().removeprefix("job engine local: why\n")
     assert "\n" not in written
     assert written.split("\r\x1b[2K")[1:] == [
-        "validate: 4 of 20 segments, 1.0 of 5.0 GiB, 107 MB/s",
-        "validate: 8 of 20 segments, 2.0 of 5.0 GiB, 107 MB/s",
+        "validate: 4 of 20 segments, 1.0 of 5.0 GiB, 107 MB/s, 40 s left",
+        "validate: 8 of 20 segments, 2.0 of 5.0 GiB, 107 MB/s, 30 s left",
         "",
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from spark_jobs.lake_verification.files import verify_file
 from spark_jobs.lake_verification.footers import read_statistics
 from spark_jobs.lake_verification.state import read_lake
 from spark_jobs.lake_verification.verified_thing import DataUnreadable
+from tests.pseudo_terminal import on_terminal
 from tests.spark.cycle import Lake
 
 pytestmark = pytest.mark.slow
@@ -609,3 +611,20 @@ def test_a_table_with_a_feature_that_we_refuse_is_exit_3(lake, verified):
     done = verified(lake)
     assert (done.code, done.summary) == (3, {})
     assert "deletionVectors" in done.errors
+
+
+def test_on_a_terminal_findings_are_below_their_log_and_the_progress_counts_bytes(lake):
+    flip(segments_of(lake)[0], 5)
+    impatient = "import logcore.cli.output.progress as p; p.TERMINAL_SECONDS = 0"
+    shown = on_terminal("verify", lake.path, before=impatient)
+    assert shown.code == 2
+    progress, _, rest = shown.text.rpartition("\r\x1b[2K")
+    assert re.search(r"\d+ of \d+ verified, [\d.]+ of [\d.]+ KiB, \d+ MB/s, .*1 finding, ", progress)
+    heading, finding = rest.splitlines()[:2]
+    assert heading == "\x1b[1morders-0\x1b[0m"
+    assert finding.startswith("  \x1b[31merror\x1b[0m archive-file-changed: ")
+    assert " KiB; " in rest
+    assert "verified in " in rest
+    quiet = on_terminal("verify", lake.path, "--format", "jsonl", shows_errors=False)
+    assert "\x1b" not in quiet.text
+    assert [json.loads(line).get("rule") for line in quiet.text.splitlines()] == ["archive-file-changed", None]
