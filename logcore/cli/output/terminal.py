@@ -64,7 +64,7 @@ class Terminal:
 
     @classmethod
     def of(cls, stream: TextIO) -> Terminal:
-        """Find out what a stream can show, also from `TERM` and `NO_COLOR` (https://no-color.org)."""
+        """Find out what a stream can show, also from `TERM` and `NO_COLOR`."""
         if not stream.isatty():
             return cls()
         can_renew = os.environ.get("TERM", "") not in ("", "dumb")
