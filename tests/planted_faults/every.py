@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.planted_faults import columns, jobs, lake, logs, maintenance, pages, rounds, scale
+from tests.planted_faults import columns, jobs, lake, logs, maintenance, operation, pages, rounds, scale
 
 FAULTS = (
     *logs.FAULTS,
@@ -12,5 +12,6 @@ FAULTS = (
     *maintenance.FAULTS,
     *scale.FAULTS,
     *rounds.FAULTS,
+    *operation.FAULTS,
     *pages.FAULTS,
 )

@@ -17,6 +17,7 @@ from logcore.cli.doctor.checks import CheckState, InstallationCheck, exit_code, 
 from logcore.cli.doctor.installation import package_checks, python_check
 from logcore.cli.main import main
 from tests import handmade
+from tests.conftest import REPOSITORY
 
 Captured = pytest.CaptureFixture[str]
 
@@ -63,7 +64,9 @@ def doctor(capsys: Captured, *arguments: str) -> Answer:
 
 
 def in_a_process(*arguments: str, **variables: str) -> Answer:
+    """The command in a process of its own; modules in a given PYTHONPATH replace those of the repository."""
     command = [sys.executable, "-m", "logcore.cli.main", "doctor", "--format", "jsonl", *arguments]
+    variables["PYTHONPATH"] = os.pathsep.join([*filter(None, [variables.get("PYTHONPATH")]), str(REPOSITORY)])
     done = subprocess.run(
         command, env={**os.environ, **variables}, capture_output=True, text=True, timeout=120, check=False, cwd="/"
     )

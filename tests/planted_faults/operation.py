@@ -1,0 +1,68 @@
+"""Planted into the checks of an installation and into the figures for Prometheus."""
+
+from __future__ import annotations
+
+from tests.planted_faults.fault import Fault
+
+DOCTOR = "tests/unit/logcore/cli/test_doctor.py"
+DOCTOR_OF_LAKES = "tests/unit/spark_jobs/lake_commands/test_doctor.py"
+METRICS = "tests/unit/spark_jobs/lake_commands/metrics/test_metrics.py"
+
+FAULTS = (
+    Fault(
+        "a wheel that hides a function is on its fast path",
+        "logcore/columns/decoding/fast_paths.py",
+        "    return FastPath(codec, package, functions, hidden, is_complete, instead)",
+        "    return FastPath(codec, package, functions, (), True, instead)",
+        (DOCTOR, "-k", "hides_a_function"),
+    ),
+    Fault(
+        "a folder that cannot be written is in order",
+        "logcore/storage/machine/folder_room.py",
+        "        problem = error.strerror or type(error).__name__",
+        "        problem = None",
+        (DOCTOR, "-k", "cannot_be_written"),
+    ),
+    Fault(
+        "a failed check does not raise the exit code",
+        "logcore/cli/doctor/checks.py",
+        "    CheckState.FAILED: ExitCode.NOT_CHECKED,",
+        "    CheckState.FAILED: ExitCode.WARNING,",
+        (DOCTOR, "-k", "missing or worst"),
+    ),
+    Fault(
+        "a clock that was set back is in order",
+        "spark_jobs/lake_commands/doctor.py",
+        "    if at > now_ms + CLOCK_TOLERANCE_MS:",
+        "    if at + CLOCK_TOLERANCE_MS < 0:",
+        (DOCTOR_OF_LAKES, "-k", "set_back"),
+    ),
+    Fault(
+        "the message about dagster.yaml has its values",
+        "pipelines/ui/doctor.py",
+        'return f"{len(places)} mistakes, the first at {places[0]}" if places else',
+        'return f"{len(places)} mistakes: {error}" if places else',
+        (DOCTOR_OF_LAKES, "-k", "dagster"),
+    ),
+    Fault(
+        "a lake that cannot be read is up",
+        "spark_jobs/lake_commands/metrics/command.py",
+        'samples.append(MetricSample(UP, (("lake", name),), 0))',
+        'samples.append(MetricSample(UP, (("lake", name),), 1))',
+        (METRICS, "-k", "is_down"),
+    ),
+    Fault(
+        "the file for Prometheus is written in place",
+        "spark_jobs/lake_commands/metrics/command.py",
+        "        storage.put(storage.absolute(options.output), text.encode())",
+        '        open(options.output, "w").write(text)',
+        (METRICS, "-k", "replaced_whole"),
+    ),
+    Fault(
+        "a look at the lease refuses the process that takes it",
+        "spark_jobs/lake/store/lease.py",
+        "            if left:",
+        "            if left < 0:",
+        ("tests/unit/spark_jobs/lake/store/test_lease.py", "-k", "look"),
+    ),
+)
