@@ -36,8 +36,8 @@ def test_an_executor_killed_in_the_middle_of_a_rewrite_leaves_the_files_of_an_un
     assert undisturbed.code == 0, undisturbed.said
     marks = tmp_path / "marks"
     marks.mkdir()
-    # The file that a group becomes gets its place by a rename.
-    stopped = Happening("pause", named="00000000000000000000.log", once=True, signals=str(marks))
+    # The name of the file that a group becomes begins with its base offset.
+    stopped = Happening("pause", named=f"/{0:020d}.", once=True, signals=str(marks))
     with StandaloneCluster(tmp_path) as cluster:
         process = start(tmp_path, [Step(turns["killed"], Order(str(lakes["killed"]), stopped))], cluster.address, CONF)
         try:

@@ -71,7 +71,6 @@ def test_a_machine_without_llvm_is_reported_once_at_the_start(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["run", "s3://bucket/logs", "--lake", "L"], 3, "object stores are not built yet"),
         (["run", "P", "--lake", "gs://bucket/lake"], 64, "s3://bucket/prefix"),
         (["run", "P", "--lake", "L", "--replace", "2..1"], 64, "ends before it begins"),
         (["run", "P", "--lake", "L", "--replace", "5"], 64, "A..B"),
@@ -87,7 +86,7 @@ def test_a_machine_without_llvm_is_reported_once_at_the_start(tmp_path: Path) ->
         (["run", "P", "--lake", "L", "--policies", "not-there.yaml"], 64, "not-there.yaml"),
     ],
 )
-def test_what_is_not_built_or_not_understood_is_refused_before_anything_is_begun(
+def test_what_is_not_understood_is_refused_before_anything_is_begun(
     arguments: list[str], code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:
     from logcore.cli.main import main

@@ -96,7 +96,8 @@ def test_a_listing_that_stops_half_way_is_not_used(logs, proxy, capsys, monkeypa
         (404, "NoSuchBucket", "there is no bucket * Correct the name"),
     ],
 )
-def test_a_store_that_refuses_is_one_line_that_says_what_to_do(logs, proxy, capsys, status, code, words):
+def test_a_store_that_refuses_is_one_line_that_says_what_to_do(logs, proxy, capsys, monkeypatch, status, code, words):
+    monkeypatch.setenv("LOGLAKE_STORE_TIMEOUT", "60")  # all attempts end earlier, also on a busy machine
     proxy.rule = lambda request: Answer.error(status, code) if request.kind == "list" else None
     for command in ("ls", "dump", "ledger"):
         assert main([command, logs]) == 3

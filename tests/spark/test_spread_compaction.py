@@ -104,8 +104,9 @@ def test_the_command_line_leaves_the_same_segments_and_indexes(built, whole, tmp
     assert main(["compact", source, "--out", str(out), "--as-of", str(AS_OF_MS), *settings]) == 0
     ours = {}
     for row in live(Lake(built / "whole"), "customers")[:-1]:
-        for path in (built / "whole" / row["path"]).parent.iterdir():
-            ours[path.name] = path.read_bytes()
+        archived = built / "whole" / row["path"]
+        for path in archived.parent.glob(f"{archived.stem}.*"):
+            ours[f"{row['base_offset']:020d}{path.suffix}"] = path.read_bytes()
     theirs = {path.name: path.read_bytes() for path in out.iterdir() if path.name in ours}
     assert len([name for name in ours if name.endswith(".log")]) == len(list(out.glob("*.log"))) - 1
     assert ours == theirs

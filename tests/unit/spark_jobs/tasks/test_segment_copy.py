@@ -29,11 +29,11 @@ def _archived(task: CopyTask) -> list[Path]:
     return [path for path in Path(task.lake).rglob("*") if path.is_file()]
 
 
-def test_a_copy_is_the_sources_bytes_under_kafkas_name_with_its_time_of_change(task):
+def test_a_copy_is_the_sources_bytes_named_by_base_offset_and_id_with_its_time_of_change(task):
     segment = copy_segment(task).segment
     copy = Path(task.lake, segment.path)
     assert copy.read_bytes() == Path(task.source).read_bytes()
-    assert copy.name == "00000000000000000000.log"
+    assert copy.name == f"00000000000000000000.{segment.segment_id}.log"
     assert copy.stat().st_mtime_ns == 1_700_000_000_000 * 1_000_000
     assert (segment.base_offset, segment.next_offset, segment.max_timestamp) == (0, 15, 1010)
     assert _archived(task) == [copy]
