@@ -34,9 +34,10 @@ CLOSED_IN_A_SOUND_LAKE = {
     *("corrupt-offsets", "missing-offsets", "rows-differ-from-ledger", "ledger-has-a-hole"),
     *("rows-differ-from-archive", "rows-out-of-order", "not-provable"),
     *("output-mismatch", "remote-tier", "high-watermark-beyond-log-end", "second-source", "replacement-refused"),
+    "trimmed-before-ingest",
 }
 OPEN_WHATEVER_COMES = {
-    *("source-cleaned", "trimmed-before-ingest", "source-trimmed", "incarnation-opened", "compaction-refused"),
+    *("source-cleaned", "source-trimmed", "incarnation-opened", "compaction-refused"),
     *("transaction-outcome-lost", "changed-after-publishing", "table-file-damaged", "archive-changed"),
     *("corrupt-bytes", "zero-tail", "sequence-gap", "header-name-not-utf8"),
 }
