@@ -38,6 +38,8 @@ _EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequ
 _UNKNOWN_KEYS = frozenset({"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "XAdminUserNotFound"})
 _BUSY = frozenset({"SlowDown", "ServiceUnavailable", "Throttling", "RequestLimitExceeded"})
 _UNREACHABLE = ("kind: Connect", "error sending request")
+_REFUSED = "ConnectionRefused"
+"""Also after many slow attempts, a machine that refuses connections is there, and its store is not."""
 _NO_OBJECT = frozenset({None, "NoSuchKey", "NotFound"})
 """Codes of a missing object. The answer to a request for a head has no code."""
 
@@ -85,7 +87,7 @@ def answers(url: str, passing: tuple[type[BaseException], ...] = ()) -> Iterator
         waited = time.monotonic() - started
         if waited >= StoreLimits(patience()).request or silence.is_known:
             silence.begin(waited)
-            if _STATUS.search(str(error)):
+            if _STATUS.search(str(error)) or _REFUSED in str(error):  # an answer, although a late one
                 raise _failed(url, error) from error
             raise StoreFailed(f"{silence.sentence()} Its last error: {said(error)}", file=shown(url)) from error
         raise _failed(url, error) from error

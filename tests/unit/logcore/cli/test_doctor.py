@@ -240,15 +240,12 @@ def test_a_check_that_fails_by_itself_does_not_stop_the_others(
     assert answer.one("home")["state"] == "ok"
 
 
-def test_a_store_that_does_not_answer_is_one_line_without_secrets(
-    capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_does_not_answer_is_one_line_without_secrets() -> None:
+    """In a process of its own: a process remembers that a store was silent."""
     variables = {"ENDPOINT_URL": "http://127.0.0.1:9", "ALLOW_HTTP": "true", "ACCESS_KEY_ID": "planted-id"}
-    for name, value in {**variables, "SECRET_ACCESS_KEY": "planted-secret"}.items():
-        monkeypatch.setenv(f"AWS_{name}", value)
-    monkeypatch.setenv("LOGLAKE_STORE_TIMEOUT", "2")
-    answer = doctor(capsys, "s3://bucket/logs", "s3://")
+    settings = {f"AWS_{name}": value for name, value in {**variables, "SECRET_ACCESS_KEY": "planted-secret"}.items()}
+    answer = in_a_process("s3://bucket/logs", "s3://", LOGLAKE_STORE_TIMEOUT="2", **settings)
     assert answer.code == 3
-    assert "http://127.0.0.1:9 did not answer" in answer.of("source")[0]["text"]
     assert [each["state"] for each in answer.of("source")] == ["failed", "failed"]
+    assert "the object store at http://127.0.0.1:9" in answer.of("source")[0]["text"]
     assert "planted" not in json.dumps(answer.checks)

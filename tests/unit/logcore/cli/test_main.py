@@ -14,6 +14,7 @@ from logcore.cli import entry_points as installed
 from logcore.cli import main
 from logcore.cli.commands import ls
 from logcore.errors import LogError
+from logcore.storage.objects.answers import silence
 
 REPOSITORY = Path(__file__).parents[4]
 
@@ -121,9 +122,11 @@ def test_help_names_every_command_of_the_contract(capsys: Captured) -> None:
     }
 
 
+@pytest.mark.parametrize("patience", ["60", "1"], ids=["all attempts", "attempts that take too long"])
 def test_a_store_that_cannot_be_reached_is_said_and_the_rest_goes_on(
-    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, patience: str
 ) -> None:
+    monkeypatch.setenv("LOGLAKE_STORE_TIMEOUT", patience)
     for name, value in {"ENDPOINT_URL": "http://127.0.0.1:9", "ALLOW_HTTP": "true", "ACCESS_KEY_ID": "id"}.items():
         monkeypatch.setenv(f"AWS_{name}", value)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-secret")
@@ -131,6 +134,7 @@ def test_a_store_that_cannot_be_reached_is_said_and_the_rest_goes_on(
     (tmp_path / "orders-0" / "00000000000000000000.log").touch()
     (tmp_path / "replication-offset-checkpoint").write_text("0\n0\n")
     assert main.main(["ls", "s3://bucket/logs", str(tmp_path)]) == 3
+    silence.ended()  # for the next test of this process
     captured = capsys.readouterr()
     assert "the object store at http://127.0.0.1:9 cannot be reached" in captured.err
     assert "orders-0" in captured.out
