@@ -1,8 +1,8 @@
 #!/bin/sh
 # Collects what an installation needs, for machines without a network: bundle.sh FOLDER [ENVIRONMENT]
 #
-#   FOLDER/packages/         our wheel, and those packages of requirements.lock that it needs, for this platform
-#   FOLDER/requirements.txt  these packages, with the hashes of the lock
+#   FOLDER/packages/         wheels: ours, and those of the packages of requirements.lock that it needs on this platform
+#   FOLDER/requirements.txt  these packages, with the hashes of the lock, against which they were checked
 #   FOLDER/jars/             the jars of deploy/jars.lock
 #   FOLDER/install.sh        installs all of it without a network; see deploy/install.sh
 #   FOLDER/SHA256SUMS        the digests of all files
@@ -58,8 +58,8 @@ for extra in $(echo "$extras" | tr , ' '); do set -- "$@" --extra "$extra"; done
     --python "$tools" -c requirements.lock "$@" pyproject.toml) >"$scratch/resolved"
 sed 's/==.*//' "$scratch/resolved" >"$scratch/packages.names"
 locked "$scratch/packages.names" >"$folder/requirements.txt"
-$pip download --quiet --no-deps --only-binary :all: --require-hashes \
-    -d "$folder/packages" -r "$folder/requirements.txt"
+# some, such as pyspark, have no wheel in a registry: it is built here, from the source with the hash of the lock
+$pip wheel --quiet --no-deps --require-hashes -w "$folder/packages" -r "$folder/requirements.txt"
 cp "$here/install.sh" "$folder/install.sh"
 
 sums() {

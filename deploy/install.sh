@@ -17,8 +17,6 @@ if ! (cd "$folder" && sha256sum --check --quiet --strict SHA256SUMS >&2); then
     exit 2
 fi
 "$python" -m venv "$1"
-"$1/bin/python" -m pip --disable-pip-version-check install --quiet --no-index --no-deps --require-hashes \
-    --find-links "$folder/packages" -r "$folder/requirements.txt"
-"$1/bin/python" -m pip --disable-pip-version-check install --quiet --no-index --no-deps "$folder"/packages/loglake-*.whl
+"$1/bin/python" -m pip --disable-pip-version-check install --quiet --no-index --no-deps "$folder"/packages/*.whl
 "$1/bin/python" -m pip --disable-pip-version-check check >&2
 if [ -d "$folder/jars" ]; then echo "install: $1/bin/loglake is there; set LOGLAKE_JARS_DIR=$folder/jars" >&2; fi
