@@ -19,6 +19,7 @@ from logcore.columns.kernels.library import (
     expected_seconds,
     library,
 )
+from logcore.records.compression import Codec
 from logcore.records.snappy_encoder import jvm_encoder, use_library
 
 _REINSTALL = "Install the wheel of {} from PyPI again. Until then everything works, only more slowly."
@@ -86,11 +87,12 @@ def _crc32c_check() -> InstallationCheck:
 
 
 def _snappy_encoder_check() -> InstallationCheck:
+    codec = Codec.SNAPPY.kafka_name
     use_library(entry_points.load_snappy_java)
     if jvm_encoder():
-        return InstallationCheck("snappy", CheckState.OK, "snappy-java's library compresses to the bytes of a broker")
+        return InstallationCheck(codec, CheckState.OK, "snappy-java's library compresses to the bytes of a broker")
     text = "Snappy batches that compaction writes have other bytes than a broker's, and the same records."
-    return InstallationCheck("snappy", CheckState.INFO, text, "The extra `lake` brings snappy-java's library.")
+    return InstallationCheck(codec, CheckState.INFO, text, "The extra `lake` brings snappy-java's library.")
 
 
 def _fallback(reason: str) -> InstallationCheck:

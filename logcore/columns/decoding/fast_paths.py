@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from logcore.columns.decoding import arena
+from logcore.records.compression import Codec
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +40,19 @@ _DECODED, _ENCODED = _BY_BATCH.format("decompressed"), _BY_BATCH.format("compres
 
 def fast_paths() -> Iterator[FastPath]:
     """Find the fast functions of every codec."""
-    yield _path("crc32", "isal", arena.ISAL, arena.CRC32, _finds(arena.crc32_function), "checksums come from tables")
-    yield _path("lz4", "lz4", arena.LZ4, arena.LZ4_DECODER, _finds(arena.lz4_function), _DECODED)
-    yield _path("lz4", "lz4", arena.LZ4, arena.LZ4_ENCODER, _finds(arena.lz4_encoder), _ENCODED)
-    yield _path("zstd", "zstandard", arena.ZSTD, arena.ZSTD_DECODER, _opens(arena.ZstdState), _DECODED)
-    yield _path("zstd", "zstandard", arena.ZSTD, arena.ZSTD_ENCODER, _opens(arena.ZstdEncoder), _ENCODED)
-    yield _python_path("gzip", "isal", "IgzipDecompressor", arena.has_gzip_decoder(), "zlib decompresses instead")
-    yield _path("gzip", "zlib", arena.ZLIB, arena.GZIP_ENCODER, _opens(arena.GzipEncoder), _ENCODED)
-    yield _python_path("snappy", "cramjam", "decompress_raw_into", arena.has_snappy_decoder(), _DECODED)
+    gzip, snappy, lz4, zstd = (each.kafka_name for each in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD))
+    yield _path("crc32", arena.ISAL, arena.CRC32, _finds(arena.crc32_function), "checksums come from tables")
+    yield _path(lz4, arena.LZ4, arena.LZ4_DECODER, _finds(arena.lz4_function), _DECODED)
+    yield _path(lz4, arena.LZ4, arena.LZ4_ENCODER, _finds(arena.lz4_encoder), _ENCODED)
+    yield _path(zstd, arena.ZSTD, arena.ZSTD_DECODER, _opens(arena.ZstdState), _DECODED)
+    yield _path(zstd, arena.ZSTD, arena.ZSTD_ENCODER, _opens(arena.ZstdEncoder), _ENCODED)
+    yield _python_path(gzip, "isal", "IgzipDecompressor", arena.has_gzip_decoder(), "zlib decompresses instead")
+    yield _path(gzip, arena.ZLIB, arena.GZIP_ENCODER, _opens(arena.GzipEncoder), _ENCODED)
+    yield _python_path(snappy, "cramjam", "decompress_raw_into", arena.has_snappy_decoder(), _DECODED)
 
 
-def _path(
-    codec: str, package: str, module: str, functions: tuple[str, ...], is_complete: bool, instead: str
-) -> FastPath:
+def _path(codec: str, module: str, functions: tuple[str, ...], is_complete: bool, instead: str) -> FastPath:
+    package = module.partition(".")[0]
     hidden = tuple(name for name in functions if not arena.finds(module, name))
     return FastPath(codec, package, functions, hidden, is_complete, instead)
 
