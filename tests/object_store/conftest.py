@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from logcore.storage.objects import answers, settings
+from tests.object_store.faults import FaultyProxy
 from tests.object_store.gateway import Gateway, NoGateway, serving, wait_for_answer
 
 _COLOUR = re.compile("\x1b\\[[0-9;]*m")
@@ -126,3 +128,14 @@ def requests_of(server: str, server_log: Path) -> Callable[[Callable[[], object]
         return [line.split('"')[1].removesuffix(" HTTP/1.1") for line in text.splitlines() if 'HTTP/1.1"' in line]
 
     return count
+
+
+@pytest.fixture
+def proxy(server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyProxy]:
+    """Between this process and the store."""
+    with FaultyProxy(server) as between:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", between.address)
+        monkeypatch.setenv(settings.TIMEOUT_VARIABLE, "6")
+        answers.silence.ended()
+        yield between
+        answers.silence.ended()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import obstore
@@ -21,17 +20,6 @@ from tests.object_store.stalling import StallingProxy
 pytestmark = pytest.mark.object_store
 
 SEGMENT = "00000000000000000000.log"
-
-
-@pytest.fixture
-def proxy(server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyProxy]:
-    """Between this process and the store."""
-    with FaultyProxy(server) as between:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", between.address)
-        monkeypatch.setenv(settings.TIMEOUT_VARIABLE, "6")
-        answers.silence.ended()
-        yield between
-        answers.silence.ended()
 
 
 @pytest.fixture

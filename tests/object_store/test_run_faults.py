@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import obstore
 import pytest
 from obstore.store import S3Store
 
-from logcore.storage.objects import answers, listing, settings
+from logcore.storage.objects import listing
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, JobReport, PublishConfig, ValidateConfig
 from spark_jobs.lake.delta.tables import open_dataset, open_table
@@ -26,17 +25,6 @@ pytestmark = [pytest.mark.object_store, pytest.mark.usefixtures("tasks_in_proces
 
 SEGMENT = f"{0:020d}.log"
 NAMES = ("orders-0", "orders-1", "payments-0")
-
-
-@pytest.fixture
-def proxy(server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyProxy]:
-    """Between this process and the store."""
-    with FaultyProxy(server) as between:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", between.address)
-        monkeypatch.setenv(settings.TIMEOUT_VARIABLE, "6")
-        answers.silence.ended()
-        yield between
-        answers.silence.ended()
 
 
 class Source:

@@ -5,9 +5,7 @@ result address, an error address and the frame. The code depends on nothing in t
 later process can load it without Numba.
 """
 
-import gc
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import llvmlite.binding as llvm
@@ -17,6 +15,7 @@ from logcore.columns.kernels.call_frames import CallFrame
 from logcore.columns.kernels.machine.functions import OPTIONS
 from logcore.columns.kernels.machine.intrinsics import frame_type
 from logcore.columns.kernels.machine.processor import Processor
+from logcore.garbage_collection import collector_paused
 
 Source: TypeAlias = Callable[..., Any]
 
@@ -29,7 +28,7 @@ def object_code(processor: Processor, kernels: Mapping[str, tuple[Source, type[C
         cpu=processor.name, features=processor.features, opt=3, reloc="pic", codemodel="default"
     )
     whole: llvm.ModuleRef | None = None
-    with _no_collections():
+    with collector_paused():
         for name, (source, frame) in kernels.items():
             module = llvm.parse_assembly(_intermediate_code(name, source, frame))
             if whole is None:
@@ -44,17 +43,3 @@ def _intermediate_code(name: str, source: Source, frame: type[CallFrame]) -> str
     result = compiled.overloads[compiled.signatures[0]]
     code: str = result.library.get_llvm_str()
     return code.replace(result.fndesc.llvm_func_name, f"loglake_{name}")
-
-
-@contextmanager
-def _no_collections() -> Iterator[None]:
-    """Turn off garbage collection: the compiler creates millions of live objects, and the search for dead cycles in
-    them takes a tenth of its time.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
