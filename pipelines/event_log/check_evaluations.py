@@ -57,8 +57,9 @@ def evaluate(
     chosen = chosen_keys(context)
     if chosen is None:
         if not answer.is_unanswered and (answer.passed or failing):
-            recovered = sorted(_failed_before(context, whole) - failing.keys())[:MAX_KEYS]
-            worst_last = sorted(failing, key=lambda key: _is_error(failing[key]))[-(MAX_KEYS - len(recovered)) :]
+            # Damaged partitions come first: the last one stored carries the answer of the lake.
+            worst_last = sorted(failing, key=lambda key: _is_error(failing[key]))[-MAX_KEYS:]
+            recovered = sorted(_failed_before(context, whole) - failing.keys())[: MAX_KEYS - len(worst_last)]
             _log(lake, context, answer, {key: failing.get(key, ()) for key in [*recovered, *worst_last]})
         return whole
     if context.has_partition_key:  # Dagster gives this partition to the yielded result

@@ -214,6 +214,25 @@ def test_few_of_many_damaged_partitions_have_evaluations_and_the_lake_counts_all
     assert check_of(result, "no_damage").metadata["damaged topic partitions"].value == 7
 
 
+def test_many_recovered_partitions_neither_hide_damaged_ones_nor_raise_the_limit(
+    execute: Execute, world: World, instance: dg.DagsterInstance, shop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check_evaluations, "MAX_KEYS", 2)
+    world.ends = {f"orders-{number}": 9 for number in range(5)}
+    execute(lake=shop)
+    sound = {number: lose_an_outcome(shop, log_of(f"orders-{number}")) for number in range(2)}
+    execute(lake=shop)
+    for number, rows in sound.items():
+        commit_ledger(shop, rows, [log_of(f"orders-{number}")], "test")
+    for number in range(2, 5):
+        lose_an_outcome(shop, log_of(f"orders-{number}"))
+
+    checks = checks_of_partitions(execute(lake=shop), "no_damage")
+
+    assert len(checks) == 2
+    assert not latest(instance).passed
+
+
 def test_nothing_is_evaluated_for_a_partition_before_there_is_data(execute: Execute, world: World, shop: str) -> None:
     result = execute(lake=shop)
 
