@@ -124,7 +124,7 @@ FAULTS = (
         "logcore/columns/kernels/decoding/frames.py",
         "    if magic > 0 and nb.int64((xxh32",
         "    if magic > 2 and nb.int64((xxh32",
-        ("tests/unit/logcore/columns/test_engines.py", "-k", "old_clients"),
+        ("tests/unit/logcore/columns/test_foreign_streams.py", "-k", "old_clients"),
     ),
     Fault(
         "the kernel cuts snappy into other blocks",
@@ -138,7 +138,7 @@ FAULTS = (
         "logcore/columns/kernels/decoding/frames.py",
         "    if at != end:\n        return none, none, none",
         "    if at > end:\n        return none, none, none",
-        ("tests/unit/logcore/columns/test_engines.py", "-k", "byte_behind"),
+        ("tests/unit/logcore/columns/test_foreign_streams.py", "-k", "byte_behind"),
     ),
     Fault(
         "two characters of base64 change places",
