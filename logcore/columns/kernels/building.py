@@ -15,7 +15,6 @@ from logcore.columns.kernels.call_frames import CallFrame
 from logcore.columns.kernels.machine.functions import OPTIONS
 from logcore.columns.kernels.machine.intrinsics import frame_type
 from logcore.columns.kernels.machine.processor import Processor
-from logcore.garbage_collection import collector_paused
 
 Source: TypeAlias = Callable[..., Any]
 
@@ -28,14 +27,13 @@ def object_code(processor: Processor, kernels: Mapping[str, tuple[Source, type[C
         cpu=processor.name, features=processor.features, opt=3, reloc="pic", codemodel="default"
     )
     whole: llvm.ModuleRef | None = None
-    with collector_paused():
-        for name, (source, frame) in kernels.items():
-            module = llvm.parse_assembly(_intermediate_code(name, source, frame))
-            if whole is None:
-                whole = module
-            else:
-                whole.link_in(module)
-        return target.emit_object(whole)
+    for name, (source, frame) in kernels.items():
+        module = llvm.parse_assembly(_intermediate_code(name, source, frame))
+        if whole is None:
+            whole = module
+        else:
+            whole.link_in(module)
+    return target.emit_object(whole)
 
 
 def _intermediate_code(name: str, source: Source, frame: type[CallFrame]) -> str:

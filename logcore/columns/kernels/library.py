@@ -27,6 +27,7 @@ from logcore.columns.kernels import codec_numbers
 from logcore.columns.kernels.call_frames import Address, CallFrame
 from logcore.columns.kernels.families import FAMILIES, PACKAGE, Family, Work
 from logcore.columns.kernels.machine.tables import checksum_tables
+from logcore.garbage_collection import collector_paused
 from logcore.storage.machine.module_sources import ModuleSources, installed_version
 from logcore.storage.machine.object_code import cached_object_code, find_object_code
 
@@ -236,7 +237,8 @@ def _compiled(family: Family, processor: "Processor") -> bytes:
         raise KernelsUnavailable(f"Numba cannot be loaded: {error}") from error
     try:
         sources = import_module(f"{PACKAGE}.{family.module}").kernels(processor.has_crc32c)
-        return object_code(processor, {each.name: (sources[each.name], each.frame) for each in family.kernels})
+        with collector_paused():  # Numba makes many objects that stay
+            return object_code(processor, {each.name: (sources[each.name], each.frame) for each in family.kernels})
     except Exception as error:
         # A compiler of another version or on another system may raise anything; the reference engine needs none.
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]  # Numba's texts have many lines
