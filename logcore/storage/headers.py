@@ -85,6 +85,8 @@ class HeaderReader:
 class _Window:
     """Bytes of a file that were read at once. Without growth each read is as small as it is requested.
 
+    The first read is always as small as it is requested: only so few bytes may be remembered.
+
     Args:
         file: The file.
         is_growing: Read ahead, twice as much each time.
@@ -92,7 +94,7 @@ class _Window:
 
     def __init__(self, file: OpenedSource, *, is_growing: bool) -> None:
         self._file, self._is_growing = file, is_growing
-        self._next = FIRST_WINDOW
+        self._next = 0
         self._start, self._content = 0, b""
 
     def read(self, size: int, position: int) -> bytes:
@@ -102,7 +104,7 @@ class _Window:
         end = min(position + size, self._file.size)
         if position < self._start or end > self._start + len(self._content):
             self._start, self._content = position, self._file.read(max(size, self._next), position)
-            self._next = min(2 * self._next, MOST_WINDOW)
+            self._next = min(max(FIRST_WINDOW, 2 * self._next), MOST_WINDOW)
         at = position - self._start
         return self._content[at : at + size]
 

@@ -177,12 +177,12 @@ class Watch:
             return Round(error=f"waiting: {error}")
         except (JobError, UsageError, LogError, OSError) as error:
             return Round(error=f"error: {error}")
+        state = read_state(self.lake)
+        self._say_problems(state)
         if errors:  # a source is away; the others were read
             return Round(error=f"error: {errors[0].message}")
         logs = len({change.log for report in published for change in report.changed})
         is_full = any(report.left for report in listener.reports)
-        state = read_state(self.lake)
-        self._say_problems(state)
         return Round(records, logs, sum(log.lag for log in state.logs), time.monotonic() - begun, is_full=is_full)
 
     def _say_problems(self, state: LakeState) -> None:

@@ -51,7 +51,7 @@ def settings_check(folder: str) -> InstallationCheck:
     except OSError as error:
         text = f"{path} cannot be read: {error.strerror or type(error).__name__}."
         return InstallationCheck(NAME, CheckState.FAILED, text, "Make it readable for this user.")
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that does not exist
         mark = getattr(error, "problem_mark", None)
         place = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
         return InstallationCheck(NAME, CheckState.FAILED, f"{path} is no YAML{place}.", "Correct it.")

@@ -25,7 +25,7 @@ from logcore.segments.filenames import DirectoryKind
 from logcore.storage.broker.moved_logs import is_moved_by_its_broker
 from logcore.storage.discovery import Discovery, HeaderReader, SourceLog, discover, source_path
 from logcore.storage.objects.addresses import AddressError, is_object
-from logcore.storage.objects.remembered_reads import RememberedRead, RememberedReads
+from logcore.storage.objects.remembered_reads import MOST_HEADER_BYTES, RememberedRead, RememberedReads
 from spark_jobs.contracts import IngestConfig, JobReport, LogChange
 from spark_jobs.ingest import late_segments, source_changes
 from spark_jobs.ingest.expected_tasks import ExpectedTasks
@@ -205,7 +205,7 @@ def _copied(
 
 
 def _keep_first_looks(remembered: RememberedReads, done: Sequence[_Done]) -> None:
-    """Keep what the next plan looks at first: the header of each log's last batch, and the bytes after it."""
+    """Keep what the next plan looks at first: the header of each log's last batch, and the one after it."""
     for log in done:
         for read in next(filter(None, reversed(log.last_headers)), ()):
             remembered.keep(read)
@@ -214,7 +214,8 @@ def _keep_first_looks(remembered: RememberedReads, done: Sequence[_Done]) -> Non
             if task.etag and task.source == log.added[-1].origin_file and end < task.size:
                 with suppress(LogError):  # the next plan meets the error again
                     HeaderReader(remembered).header_at(task.file, end)
-                    nothing_readable(replace(task, start=end, first_offset=log.row.next_offset), remembered)
+                    if task.size - end <= MOST_HEADER_BYTES:  # a longer end has keys and values
+                        nothing_readable(replace(task, start=end, first_offset=log.row.next_offset), remembered)
 
 
 def _discover(paths: Sequence[str], remembered: RememberedReads | None) -> Discovery:

@@ -271,7 +271,7 @@ def _refuse_replaced(growth: Growth, source: SourceLog, segments: Sequence[Segme
     """Stop where another object has the name of one that was registered at its source: its bytes cannot be read."""
     registered = {segment.path: segment.etag for segment in segments if segment.etag and segment.retired_ms is None}
     replaced = [file.path for file in source.segments if registered.get(file.path, file.etag) != file.etag]
-    if not replaced:
+    if not replaced or (growth.stop is not None and growth.stop.rule == "topic-recreated"):
         return growth
     message = f"{replaced[0]} was registered at its source, and another object has taken its name"
     finding = found("source-changed", f"{source.topic_partition} stops: {message}", file=replaced[0])

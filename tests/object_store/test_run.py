@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from logcore.storage.objects import listing
@@ -18,7 +19,9 @@ from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, JobReport, PublishConfig, ValidateConfig
 from spark_jobs.lake.delta.tables import TABLES, open_dataset, open_table
 from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.setup.lake_names import key_of
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.view.registered_lakes import home_folder
 from tests.broker_directory import LogDirectory
 from tests.object_store.gateway import Gateway, upload
 from tests.spark.cycle import AS_OF_MS
@@ -141,6 +144,25 @@ def test_a_run_with_nothing_new_lists_the_source_and_reads_no_object(gateway: Ga
         before = gateway.requests(gateway_bucket.removeprefix("s3://"))
         turn(lake, source, f"run-{attempt}")
         assert gateway.requests(gateway_bucket.removeprefix("s3://")) - before == {"ListObjectsV2": 1}
+
+
+def test_no_value_of_a_record_is_kept_in_the_home(gateway_bucket, tmp_path):
+    """Of a batch that was being written, more than its header was kept once."""
+    logs = LogDirectory(tmp_path / "source")
+    orders = logs.partition("orders-0")
+    orders.append(5, tag=b"secret")
+    orders.write(orders.segments()[0].read_bytes()[:-3])
+    logs.high_watermarks(orders_0=5)
+    source, lake = f"{gateway_bucket}/logs", str(tmp_path / "lake")
+    upload(logs.path, source)
+    for number in (1, 2):
+        turn(lake, source, f"run-{number}")
+    (kept,) = (Path(home_folder()) / "source_reads").glob(f"{key_of(lake)}.arrow")
+    with pa.ipc.open_stream(kept.read_bytes()) as stream:
+        contents = stream.read_all()["content"].to_pylist()
+    assert contents
+    assert not any(b"secret" in content for content in contents)
+    assert kept.parent.stat().st_mode & 0o077 == 0
 
 
 def test_what_was_remembered_of_another_object_is_not_used(gateway_bucket, tmp_path):

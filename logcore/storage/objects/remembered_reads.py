@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from logcore.storage.objects.object_reads import ObjectVersion, read_range, whole_object
 
 MOST_BYTES = 1 << 20
-"""Longer reads are not kept: a checkpoint file has a line for each log."""
+"""Larger objects are not kept: a checkpoint file has a line for each log."""
+MOST_HEADER_BYTES = 61
+"""Longer reads within an object are not kept: they would have keys and values of records."""
 MOST_BYTES_IN_ALL = 64 << 20
 """More bytes are not kept."""
 
@@ -80,7 +82,8 @@ class RememberedReads:
         content = self.known(url, start, end, version)
         if content is None:
             content = bytes(read_range(url, start, end, version))
-            self.keep(RememberedRead(url, version.etag, start, end, content))
+            if end - start <= MOST_HEADER_BYTES:
+                self.keep(RememberedRead(url, version.etag, start, end, content))
         return content
 
     def whole(self, url: str, limit: int, version: ObjectVersion) -> bytes:

@@ -2,7 +2,7 @@
 
 ``<home>/source_reads/<lake>.arrow`` is a cache: a plan looks at the checkpoint files and at one batch header of each
 log, and an object with the same ETag has the same bytes. So a plan that finds nothing new reads no object. The next
-plan writes the file again if it is lost or damaged.
+plan writes the file again if it is lost or damaged. Only this user can read the folder.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ def keep_reads(lake: str, reads: RememberedReads) -> None:
     with pa.ipc.new_stream(sink, _SCHEMA, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
         stream.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA))
     with suppress(OSError):
+        os.makedirs(os.path.dirname(_file(lake)), mode=0o700, exist_ok=True)
         storage.put(_file(lake), sink.getvalue().to_pybytes())
 
 

@@ -4,8 +4,9 @@ A run validates and publishes the segments that it has just archived. Without co
 downloaded twice. A copy is the file that was uploaded, and the store has checked its digest. It is used under the
 object's own name, which contains a digest of the bytes, so it cannot be a copy of other bytes.
 
-The driver of a run makes the folder and removes it. Without a folder nothing is kept: on other machines of a cluster,
-and for a job that is started alone.
+The driver of a run makes the folder and removes it. Only this process and its worker processes use it, because its
+name has the driver's process id. So `verify` reads the store, a folder that a killed run left is not used, and nothing
+is kept on other machines of a cluster, or for a job that is started alone.
 """
 
 from __future__ import annotations
@@ -31,10 +32,12 @@ def keeping(lake: str) -> Iterator[None]:
     if "://" not in lake:
         yield
         return
-    folder = _folder(lake)
+    folder = _folder(lake, os.getpid())
     with contextlib.suppress(OSError):  # without a folder there are no copies
-        shutil.rmtree(folder, ignore_errors=True)  # of a killed run; this one holds the lease
         os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+        for name in _names(os.path.dirname(folder)):
+            if name.startswith(f"{_name(lake)}-"):  # of a killed run; this one holds the lease
+                shutil.rmtree(os.path.join(os.path.dirname(folder), name), ignore_errors=True)
         os.mkdir(folder, mode=0o700)
     try:
         yield
@@ -44,15 +47,16 @@ def keeping(lake: str) -> Iterator[None]:
 
 def clear(lake: str) -> None:
     """Remove the copies of an earlier round of the same run."""
-    for name in _names(_folder(lake)) if "://" in lake else ():
+    folder = _folder(lake, os.getpid())
+    for name in _names(folder) if "://" in lake else ():
         with contextlib.suppress(OSError):
-            os.unlink(os.path.join(_folder(lake), name))
+            os.unlink(os.path.join(folder, name))
 
 
 def keep(path: str, url: str) -> None:
     """Move an uploaded file into the folder, if there is one and enough room. Otherwise the file stays."""
     folder = _folder_of(url)
-    if folder is None or not _is_ours(folder):
+    if folder is None:
         return
     with contextlib.suppress(OSError):
         size = os.path.getsize(path)
@@ -67,16 +71,18 @@ def kept(url: str) -> str | None:
     if folder is None:
         return None
     path = os.path.join(folder, _name(url))
-    return path if os.path.lexists(path) and _is_ours(folder) else None
+    return path if os.path.lexists(path) else None
 
 
-def _folder(lake: str) -> str:
-    return os.path.join(tempfile.gettempdir(), f"loglake-copies-{os.geteuid()}", _name(lake))
+def _folder(lake: str, driver: int) -> str:
+    return os.path.join(tempfile.gettempdir(), f"loglake-copies-{os.geteuid()}", f"{_name(lake)}-{driver}")
 
 
 def _folder_of(url: str) -> str | None:
+    """The folder of this process, or of the driver that started it as a worker."""
     lake, separator, _ = url.rpartition(_ARCHIVE)
-    return _folder(lake) if separator else None
+    folders = [_folder(lake, process) for process in (os.getpid(), os.getppid())] if separator else []
+    return next(filter(_is_ours, folders), None)
 
 
 def _name(url: str) -> str:

@@ -20,7 +20,7 @@ import re
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 from pyarrow import fs
@@ -242,11 +242,19 @@ def mapped(
             raise SourceUnreadable(message, file=path, position=gone[0][0])
         yield source.content
         return
-    local = local_copies.kept(path) if is_remote(path) else path
-    if local is not None:
-        with map_file(local) as content:
+    if not is_remote(path):
+        with map_file(path) as content:
             yield content
         return
+    with ExitStack() as stack:
+        local = local_copies.kept(path)
+        copied = None
+        if local is not None:
+            with suppress(SourceUnreadable):  # the run has just removed its copies
+                copied = stack.enter_context(map_file(local))
+        if copied is not None:
+            yield copied
+            return
     fetched = _fetched(path, start, end)
     try:
         yield fetched

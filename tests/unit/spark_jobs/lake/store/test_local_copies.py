@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -45,8 +47,26 @@ def test_without_a_run_and_for_other_files_nothing_is_kept(scratch: Path) -> Non
     with local_copies.keeping(LAKE):
         local_copies.keep(staged, f"{LAKE}/tables/records/part-1.parquet")
     assert os.path.exists(staged)
+
+
+def test_nothing_is_kept_of_a_local_lake(scratch: Path) -> None:
+    before = sorted(scratch.rglob("*"))
     with local_copies.keeping(str(scratch / "lake")):
-        assert list(scratch.iterdir()) == [Path(staged)] or not (scratch / "lake").exists()
+        assert sorted(scratch.rglob("*")) == before
+
+
+def test_a_process_that_is_no_worker_of_the_run_uses_no_copy(scratch: Path) -> None:
+    look = f"from spark_jobs.lake.store import local_copies; print(local_copies.kept({URL!r}) is not None)"
+    with local_copies.keeping(LAKE):
+        local_copies.keep(written(scratch), URL)
+        worker = [sys.executable, "-c", look]
+        other = ["sh", "-c", '"$@" & wait', "sh", *worker]  # its parent is the shell
+        environment = os.environ | {"TMPDIR": str(scratch)}
+        seen = [
+            subprocess.run(each, capture_output=True, text=True, check=True, env=environment).stdout
+            for each in (worker, other)
+        ]
+    assert seen == ["True\n", "False\n"]
 
 
 def test_a_round_and_a_killed_run_leave_nothing_to_the_next(scratch: Path) -> None:
