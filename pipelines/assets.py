@@ -26,7 +26,7 @@ from pipelines.event_log.check_evaluations import evaluate
 from pipelines.event_log.repeated_events import KeyEvent
 from pipelines.event_log.transactions import log_materializations
 from pipelines.events import as_metadata, asset_observation, check_spec, table_schema
-from pipelines.failures import failure_of, final_failure
+from pipelines.failures import failure_of, final_failure, without_text
 from pipelines.metadata import reporting
 from pipelines.metadata.values import Observation
 from pipelines.partitions import chosen_keys, register, topic_partitions
@@ -244,21 +244,21 @@ def _begin(
 def _attempt(step: Step, run: Run, context: dg.AssetExecutionContext) -> StepResult:
     try:
         done = run.listener.result_of(step.name)
-    except Exception as error:  # of a step that the command line has run: to record it again would change nothing
+    except Exception as error:  # noqa: BLE001 - of a step of the command line: to record it again would change nothing
         run.listener.failed(error)
-        raise final_failure(error, step.name, run.run_id, run.lake) from error
+        raise final_failure(error, step.name, run.run_id, run.lake) from without_text(error)
     try:
         done = done or step.work(run)
         if done.answers and context.instance.is_persistent:
             answers = {answer.name: answer.recorded for answer in done.answers}
             record_answers(run.lake, context.instance.root_directory, run.run_id, answers)
         return done
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - it is raised again, without the text of unforeseen errors
         attempts = context.op_execution_context.retry_number
         failure = failure_of(error, step.name, run.run_id, run.lake, attempts, context.log)
         if isinstance(failure, dg.Failure):
             run.listener.failed(error)
-        raise failure from error
+        raise failure from without_text(error)
     except BaseException as error:
         run.listener.failed(error)
         raise

@@ -11,7 +11,7 @@ import dagster as dg
 from logcore.logs.model.findings import Severity
 from pipelines.catalog.names import asset_key, name_in_lake, tags_of
 from pipelines.events import check_result
-from pipelines.failures import failure_of
+from pipelines.failures import failure_of, without_text
 from pipelines.resources import JobLauncher, LakeResource
 from pipelines.run.check_definitions import LAKE_VERIFIED, CheckAnswer, Failure
 from spark_jobs.contracts import JobReport, VerifyConfig
@@ -39,9 +39,10 @@ def build_verification(of: RegisteredLake) -> tuple[dg.AssetChecksDefinition, An
         part = lake.verified_part or part_of(datetime.fromtimestamp(as_of_ms / 1000, UTC))
         try:
             report = launcher.run(VerifyConfig(of.path, context.run.run_id, as_of_ms, part, PARTS))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - it is raised again, without the text of unforeseen errors
             attempts = context.op_execution_context.retry_number
-            raise failure_of(error, LAKE_VERIFIED.name, context.run.run_id, of.path, attempts, context.log) from error
+            failure = failure_of(error, LAKE_VERIFIED.name, context.run.run_id, of.path, attempts, context.log)
+            raise failure from without_text(error)
         return check_result(of, answer(of.path, report))
 
     job = dg.define_asset_job(

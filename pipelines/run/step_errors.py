@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 from logcore.errors import LogError
+from logcore.storage.discovery import shown
 from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, JobError, StorageError, UsageError
 
 _WRITTEN_FOR_USERS = (JobError, UsageError, LogError)
+_REPORT = "This is a mistake in Loglake, or in what it runs on; please report this line."
 _TRANSIENT = (StorageError, ConcurrentChange, CommitUnanswered)
 
 
@@ -23,7 +27,7 @@ def is_transient(error: BaseException) -> bool:
 
 
 def sentence_of(error: BaseException, step: str, run_id: str) -> str:
-    """The error as one line.
+    """The error as one line. The text of an unforeseen error is left out: it may contain keys, values or secrets.
 
     Args:
         error: The error.
@@ -32,5 +36,35 @@ def sentence_of(error: BaseException, step: str, run_id: str) -> str:
     """
     if is_written_for_users(error):
         return str(error)
-    text = f"The step {step} of run {run_id} failed: {type(error).__name__}: {error}"
-    return f"{' '.join(text.split()).rstrip('.')}."
+    if isinstance(error, OSError) and error.errno is not None:
+        # The system's own text, for instance of a full disk.
+        where = f": {shown(os.fsdecode(error.filename))}" if isinstance(error.filename, str | bytes) else ""
+        return f"The step {step} of run {run_id} failed: {os.strerror(error.errno)}{where}."
+    return f"The step {step} of run {run_id} failed with {type(error).__name__}{_place(error)}. {_REPORT}"
+
+
+class UnforeseenError(Exception):
+    """An unforeseen error, by the name of its type; it has the trace of that error."""
+
+
+def without_text(error: BaseException) -> BaseException:
+    """Return an error that programs may store: itself if its text is for users, else its type and its trace alone.
+
+    The same for its causes.
+    """
+    named = error
+    if not is_written_for_users(error):
+        named = UnforeseenError(type(error).__name__).with_traceback(error.__traceback__)
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    named.__cause__ = None if cause is None else without_text(cause)
+    return named
+
+
+def _place(error: BaseException) -> str:
+    """The innermost line of the code in which an error was raised."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return ""
+    return f" at {os.path.basename(trace.tb_frame.f_code.co_filename)}, line {trace.tb_lineno}"

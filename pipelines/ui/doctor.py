@@ -6,12 +6,14 @@ settings are shown.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import yaml
 
-from logcore.cli.doctor.checks import CheckedPlaces, CheckState, InstallationCheck
+from logcore.cli.doctor.checks import CheckedPlaces, CheckState, InstallationCheck, guarded
 from logcore.cli.doctor.places import folder_check
 from logcore.storage.discovery import shown
 from pipelines.command.history import check_outside_lakes, settings_file
@@ -32,8 +34,44 @@ def dagster_checks(places: CheckedPlaces) -> Iterator[InstallationCheck]:
     except UsageError as error:
         yield InstallationCheck("dagster", CheckState.FAILED, str(error))
         return
-    yield folder_check("dagster", str(folder), "Name another folder with DAGSTER_HOME.")
-    yield settings_check(str(folder))
+    yield from guarded("dagster", lambda: home_checks(str(folder)))
+    yield from guarded(NAME, lambda: [settings_check(str(folder))])
+
+
+def home_checks(folder: str) -> Iterator[InstallationCheck]:
+    """Check that Dagster can write: to its home, or to the folders that a ``dagster.yaml`` names instead.
+
+    In a container the home is often read-only: the history is in a database, and files are on a volume.
+
+    Args:
+        folder: Dagster's home.
+    """
+    advice = "Name another folder with DAGSTER_HOME."
+    home = folder_check("dagster", folder, advice)
+    elsewhere = _folders_elsewhere(folder) if home.state is CheckState.FAILED else None
+    if elsewhere is None:
+        yield home
+        return
+    text = f"{shown(folder)} cannot be written, and nothing is kept there"
+    yield InstallationCheck("dagster", CheckState.INFO, text)
+    for place in elsewhere:
+        yield folder_check("dagster", place, f"Name another folder in {NAME}.")
+
+
+def _folders_elsewhere(folder: str) -> list[str] | None:
+    """Return the folders outside of Dagster's home that its settings name; None if anything is kept in the home."""
+    try:
+        settings = yaml.safe_load(Path(folder, NAME).read_bytes())
+        storage = settings["storage"]
+        config = [settings[name]["config"]["base_dir"] for name in ("compute_logs", "local_artifact_storage")]
+    except (OSError, yaml.YAMLError, ValueError, KeyError, TypeError):
+        return None
+    if not isinstance(storage, dict) or "sqlite" in storage:
+        return None
+    named = [os.environ.get(str(place["env"]), "") if isinstance(place, dict) else str(place) for place in config]
+    if not all(named) or any(Path(place).is_relative_to(folder) for place in named):
+        return None
+    return list(dict.fromkeys(named))
 
 
 def settings_check(folder: str) -> InstallationCheck:

@@ -272,6 +272,7 @@ def test_nothing_runs_as_root():
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["runAsUser"] == pod["securityContext"]["fsGroup"] == 10001
         assert pod["automountServiceAccountToken"] is False
+        assert pod["enableServiceLinks"] is False  # services must not set DAGSTER_... and LOGLAKE_... variables
         for container in pod["containers"]:
             assert container["securityContext"] == {
                 "allowPrivilegeEscalation": False,
@@ -309,6 +310,17 @@ def test_images_are_pinned_by_version_and_ours_has_that_of_the_project():
 def test_the_daemon_and_the_watch_run_once():
     for deployment in manifests.resources("Deployment"):
         assert (deployment["spec"]["replicas"], deployment["spec"]["strategy"]) == (1, {"type": "Recreate"})
+
+
+def test_the_port_of_the_database_is_stated_in_kubernetes():
+    (settings,) = manifests.resources("ConfigMap")
+    assert settings["data"]["DAGSTER_POSTGRES_PORT"] == "5432"
+
+
+def test_files_that_pyproject_names_in_deploy_exist():
+    named = manifests.names_in(REPOSITORY / "pyproject.toml", r"\b(deploy/[\w./-]*\w)")
+    assert len(named) > 3
+    assert [each for each in named if not (REPOSITORY / each).exists()] == []
 
 
 def test_claims_and_mounts_fit_each_other():

@@ -45,9 +45,14 @@ def test_a_setting_with_a_typing_error_is_seen(tmp_path: Path):
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_a_service_runs_as_its_own_user_and_cannot_write_to_the_source(unit: Path):
     lines = unit.read_text().splitlines()
-    assert {"User=loglake", "NoNewPrivileges=true", "ProtectSystem=strict", "ReadOnlyPaths=/var/kafka-logs"} < set(
-        lines
-    )
+    assert {
+        "User=loglake",
+        "NoNewPrivileges=true",
+        "ProtectSystem=strict",
+        "PrivateTmp=true",
+        "ReadOnlyPaths=/var/kafka-logs",
+        "EnvironmentFile=-/etc/loglake/environment",
+    } < set(lines)
     assert [line for line in lines if line.startswith("ReadWritePaths=")] == ["ReadWritePaths=/srv/loglake"]
 
 

@@ -228,6 +228,9 @@ def test_lake_and_source_must_lie_apart(gateway_bucket, tmp_path, sample):
             launch.check_run(lake, [source], [], None)
     with pytest.raises(UsageError, match="lies inside"):
         launch.check_run(f"{gateway_bucket}/lake", [f"{gateway_bucket}/lake/archive"], [], None)
+    partition = next(path.name for path in sorted(sample("timestamps-v2-4.4.0").logdir.iterdir()) if path.is_dir())
+    with pytest.raises(UsageError, match=f"lies inside the source {source}. "):
+        launch.check_run(f"{source}/lake", [f"{source}/{partition}"], [], None)
     turn(f"{gateway_bucket}/lake", source, "run-1")
     with pytest.raises(UsageError, match="lies inside the lake"):
         launch.check_run(str(tmp_path / "other"), [f"{gateway_bucket}/lake/archive"], [], None)

@@ -1,6 +1,7 @@
 """`loglake doctor`: one line for each thing that an installation needs, and what to do where it lacks something.
 
-Nothing is changed: folders are tested with files that have no name. The checks of this package need no lake. Other
+Folders are tested with files that have no name. A lake on an object store gets a small object, by which the store says
+its time; nothing else is changed. The checks of this package need no lake. Other
 packages add theirs by entry points of the group `loglake.doctor`: functions from `CheckedPlaces` to checks.
 """
 
@@ -8,20 +9,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 
 from logcore.cli.doctor.checks import (
     CheckedPlaces,
     CheckState,
     InstallationCheck,
     exit_code,
+    guarded,
     jsonl_line,
     text_line,
 )
-from logcore.errors import LogError
-from logcore.storage.objects.addresses import AddressError
-
-Checks = Callable[[], Iterable[InstallationCheck]]
 
 
 def add_parser(
@@ -59,20 +57,6 @@ def checks_of(places: CheckedPlaces) -> Iterator[InstallationCheck]:
     for path in places.sources:
         yield from guarded("source", lambda path=path: _source(path))  # type: ignore[misc]
     yield from guarded("extra lake", lambda: _of_other_packages(places))
-
-
-def guarded(name: str, checks: Checks) -> Iterator[InstallationCheck]:
-    """Yield checks, and a failed one named `name` if they end with an error."""
-    try:
-        yield from checks()
-    except ImportError as error:
-        text = f"{error.name or 'A package'} cannot be imported: the check could not be made."
-        yield InstallationCheck(name, CheckState.FAILED, text, "Install Loglake's wheel again, with its packages.")
-    except (LogError, AddressError, OSError) as error:
-        yield InstallationCheck(name, CheckState.FAILED, str(error))
-    except Exception as error:  # noqa: BLE001 - the other checks are still useful; the text may have anything in it
-        text = f"The check itself failed with {type(error).__name__}."
-        yield InstallationCheck(name, CheckState.FAILED, text, "Please report this line.")
 
 
 def _installation() -> Iterator[InstallationCheck]:

@@ -99,7 +99,15 @@ def add_parser(
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
-    notes, options = CommandNotes(), read_options(arguments)
+    notes = CommandNotes()
+    try:
+        return _run(arguments, notes)
+    finally:
+        notes.clear_progress()  # also before an error or an interrupt is reported
+
+
+def _run(arguments: argparse.Namespace, notes: CommandNotes) -> int:
+    options = read_options(arguments)
     side = arguments.batches or arguments.indexes or arguments.snapshots or arguments.checkpoints
     _refuse_nonsense(arguments, side)
     uses_checkpoint = not (side or arguments.all) and arguments.high_watermark == "checkpoint"

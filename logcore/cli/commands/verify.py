@@ -164,14 +164,16 @@ def run(arguments: argparse.Namespace) -> int:
     lines.progress = progress.line
     validation = LogValidation(logs, lines, progress)
     verdicts: Counter[Verdict] = Counter()
-    for log in logs:
-        lines.log = shown(log.directory)
-        lines.verdict = lines.verdict_at(lines.log)
-        validation.validate(log, gap_rules(log, is_compacted(log, options.is_compacted)))
-        verdicts[lines.verdict] += 1
-    lines.log = None
-    validation.validate_bootstrap_files(is_choice=not options.selection.is_everything)
-    progress.close()
+    try:
+        for log in logs:
+            lines.log = shown(log.directory)
+            lines.verdict = lines.verdict_at(lines.log)
+            validation.validate(log, gap_rules(log, is_compacted(log, options.is_compacted)))
+            verdicts[lines.verdict] += 1
+        lines.log = None
+        validation.validate_bootstrap_files(is_choice=not options.selection.is_everything)
+    finally:
+        progress.close()  # also before an error or an interrupt is reported
     totals = validation.totals
     summary: dict[str, object] = {each.name: getattr(totals, each.name) for each in fields(totals)}
     summary["findings"] = {str(severity): lines.severities[severity] for severity in Severity}

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from logcore.errors import LogError
 from logcore.exit_codes import ExitCode
+from logcore.storage.objects.addresses import AddressError
 
 
 class CheckState(StrEnum):
@@ -48,6 +51,9 @@ class InstallationCheck:
     advice: str | None = None
 
 
+Checks = Callable[[], Iterable[InstallationCheck]]
+
+
 @dataclass(frozen=True, slots=True)
 class CheckedPlaces:
     """What the command names, for the checks of other packages.
@@ -55,12 +61,36 @@ class CheckedPlaces:
     Attributes:
         lake: The lake, as the user wrote it; None if none is named.
         sources: Paths of logs.
-        now_ms: The clock, epoch milliseconds.
+        now_ms: The clock when the command began, epoch milliseconds.
+        clock: Reads a clock that only moves forward, seconds.
     """
 
     lake: str | None
     sources: tuple[str, ...]
     now_ms: int
+    clock: Callable[[], float] = time.monotonic
+    _begun: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_begun", self.clock())
+
+    def time_ms(self) -> int:
+        """Return the clock now, epoch milliseconds: checks before this one may have taken minutes."""
+        return self.now_ms + int((self.clock() - self._begun) * 1000)
+
+
+def guarded(name: str, checks: Checks) -> Iterator[InstallationCheck]:
+    """Yield checks, and a failed one named `name` if they end with an error."""
+    try:
+        yield from checks()
+    except ImportError as error:
+        text = f"{error.name or 'A package'} cannot be imported: the check could not be made."
+        yield InstallationCheck(name, CheckState.FAILED, text, "Install Loglake's wheel again, with its packages.")
+    except (LogError, AddressError, OSError) as error:
+        yield InstallationCheck(name, CheckState.FAILED, str(error))
+    except Exception as error:  # noqa: BLE001 - the other checks are still useful; the text may have anything in it
+        text = f"The check itself failed with {type(error).__name__}."
+        yield InstallationCheck(name, CheckState.FAILED, text, "Please report this line.")
 
 
 def exit_code(checks: Iterable[InstallationCheck]) -> ExitCode:

@@ -6,6 +6,7 @@ import os
 import tempfile
 
 from logcore.cli.doctor.checks import CheckState, InstallationCheck
+from logcore.cli.output.terminal import size_text
 from logcore.errors import LogError
 from logcore.logs.model.findings import Severity
 from logcore.storage.discovery import discover
@@ -37,9 +38,9 @@ def folder_check(name: str, folder: str, advice: str) -> InstallationCheck:
         return InstallationCheck(name, CheckState.FAILED, text, advice)
     free = room.free_bytes or 0
     if free < LOW_BYTES:
-        text = f"{there} has only {amount(free)} left."
+        text = f"{there} has only {size_text(free)} left."
         return InstallationCheck(name, CheckState.WARNING, text, f"Make room. {advice}")
-    return InstallationCheck(name, CheckState.OK, f"{there} can be written, {amount(free)} free")
+    return InstallationCheck(name, CheckState.OK, f"{there} can be written, {size_text(free)} free")
 
 
 def temporary_folder_check() -> InstallationCheck:
@@ -102,8 +103,3 @@ def _object_source(path: str, name: str) -> InstallationCheck:
         return InstallationCheck(name, CheckState.WARNING, text, "Check bucket and prefix.")
     head(url_of(split(url)[0], page[0].key))  # needs the permission to read
     return InstallationCheck(name, CheckState.OK, f"{shown(url)}: the store answers, objects can be listed and read")
-
-
-def amount(nbytes: int) -> str:
-    """Return a size for people: `512 MiB`, `12.3 GiB`."""
-    return f"{nbytes / (1 << 30):.1f} GiB" if nbytes >= 1 << 30 else f"{nbytes / (1 << 20):.0f} MiB"

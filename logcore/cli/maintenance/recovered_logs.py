@@ -100,7 +100,10 @@ def _run_one(arguments: argparse.Namespace, plan_of: RecoveryPlanner, progress: 
             exit_code=plan.exit_code,
         )
 
-    return maintenance.run(arguments, directory_plan, notes, progress)
+    try:
+        return maintenance.run(arguments, directory_plan, notes, progress)
+    finally:
+        progress.line.clear()  # also before an error or an interrupt is reported
 
 
 def _is_the_chosen_one(arguments: argparse.Namespace, notes: CommandNotes) -> bool:

@@ -26,6 +26,8 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse arguments. All of them must be known: otherwise the process ends with wrong usage (64)."""
         self._arguments = list(sys.argv[1:] if args is None else args)
+        if self._subparsers is not None and next(self._unknown_options(), None) is not None:
+            self.error("")  # before the command reports what it lacks itself
         parsed, unknown = super().parse_known_args(self._arguments, namespace)
         if unknown:
             self.error(f"unexpected arguments: {' '.join(unknown)}")

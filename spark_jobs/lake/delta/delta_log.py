@@ -301,7 +301,10 @@ def _back_from(lake: str, name: str, newest: int) -> Iterator[tuple[int, list[st
 
 def _lines(lake: str, name: str, version: int) -> list[str] | None:
     content = read_content(lake, name, version)
-    return None if content is None else [line for line in content.decode().split("\n") if line.strip()]
+    if content is None:
+        return None
+    with reading(lake, name, f"{LOG_DIRECTORY}/{version:020d}.json"):
+        return [line for line in content.decode().split("\n") if line.strip()]
 
 
 def _parsed(lake: str, name: str, version: int, lines: list[str]) -> Commit:

@@ -119,11 +119,31 @@ def _check_apart_remotely(lake: str, source: str) -> None:
     directory = source.rpartition("/")[0] if is_file else source
     if lake in _remote_parents(source):
         raise UsageError(f"The source {shown(source)} lies inside {shown(lake)}, the lake. Name another --lake.")
-    if storage.is_remote(lake) and directory in _remote_parents(lake):
-        raise UsageError(
-            f"The lake {shown(lake)} lies inside the source {shown(directory)}. Sources are only read: name a --lake "
-            "outside of it."
-        )
+    if not storage.is_remote(lake):
+        return
+    if not set(_remote_parents(directory)[:2]) & set(_remote_parents(lake)):
+        return  # without a request
+    for root in _remote_directories_of(directory):
+        if root in _remote_parents(lake):
+            raise UsageError(
+                f"The lake {shown(lake)} lies inside the source {shown(root)}. Sources are only read: name a --lake "
+                "outside of it."
+            )
+
+
+def _remote_directories_of(directory: str) -> Iterator[str]:
+    """Return the named directory, and the log directory of a partition directory. The second one needs requests, as far
+    as the credentials allow them.
+    """
+    yield directory
+    around, _, name = directory.rpartition("/")
+    if parse_partition_directory(name) is None or around.endswith("/"):
+        return
+    try:
+        if any(storage.exists(f"{around}/{each}") for each in _ROOT_FILES):
+            yield around
+    except StorageError:
+        return
 
 
 def _remote_parents(url: str) -> list[str]:

@@ -200,6 +200,16 @@ def unadopted_sources(lake: str) -> tuple[str, ...]:
     return tuple(path for intake in registry.hinted(lake) for path in intake.paths)
 
 
+def named_sources(lake: str) -> tuple[str, ...]:
+    """Return all local or remote paths that a lake is registered with, or that it names itself: none may be written.
+
+    Raises:
+        UsageError: Its registration cannot be used.
+    """
+    intakes = (*registry.recall(lake).intakes, *registry.hinted(lake))
+    return tuple(dict.fromkeys(path for intake in intakes for path in (*intake.paths, *intake.fill_from)))
+
+
 def hint_file(lake: str) -> str:
     """Return the file in which a lake names its sources, for the next operator."""
     return storage.join(lake, registry.HINT_FILE)

@@ -62,6 +62,8 @@ def test_wrong_usage_is_64_and_says_what_is_wrong(arguments: list[str], capsys: 
         (["withdrw", "x"], "unknown command 'withdrw'; the nearest name is withdraw."),
         (["qqqq"], "unknown command 'qqqq'; `loglake --help` lists all."),
         (["--verson"], "unknown option '--verson'; the nearest name is --version."),
+        (["--foo", "ls"], "unknown option '--foo'; `loglake --help` lists all."),
+        (["--verson", "verify"], "unknown option '--verson'; the nearest name is --version."),
         (["verify", "--formt", "text", "x"], "unknown option '--formt'; the nearest name is --format."),
         (["verify", "--formt=secret", "x"], "unknown option '--formt'; the nearest name is --format."),
         (["recover", "x", "--salvag", "--oyt", "y"], "unknown option '--oyt'; the nearest name is --out."),

@@ -104,6 +104,36 @@ def test_the_progress_on_a_terminal_is_one_line_that_is_removed(damaged: Path) -
     assert rest.startswith(BOLD)
 
 
+STOPPED = """
+def stopping(show):
+    def shown(self, text):
+        show(self, text)
+        raise {error}
+    return shown
+p.ProgressLine.show = stopping(p.ProgressLine.show)
+"""
+
+
+@pytest.mark.parametrize("error", ["KeyboardInterrupt", "RuntimeError"])
+@pytest.mark.parametrize("command", ["verify", "dump", "recover"])
+def test_the_progress_is_removed_before_an_error_or_an_interrupt_is_shown(
+    damaged: Path, tmp_path: Path, command: str, error: str
+) -> None:
+    arguments = {
+        "verify": ["verify", str(damaged)],
+        # On a terminal dump shows no progress, so its lines go to a file.
+        "dump": ["dump", "--all", "--format", "jsonl", str(damaged / "payments-0")],
+        "recover": ["recover", str(damaged / "payments-0"), "--out", str(tmp_path / "new")],
+    }[command]
+    before = IMPATIENT + STOPPED.format(error=error)
+    if command == "dump":
+        before += f"\nimport sys; sys.stdout = open({str(tmp_path / 'lines')!r}, 'w')"
+    shown = on_terminal(*arguments, before=before)
+    line, _, rest = shown.text.rpartition("\r\x1b[2K")
+    assert "MB/s" in line
+    assert rest.startswith("interrupted: " if error == "KeyboardInterrupt" else "error: ")
+
+
 def test_the_progress_in_a_file_is_a_line_for_each_step(
     damaged: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:

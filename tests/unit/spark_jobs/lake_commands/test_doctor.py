@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from logcore.cli.doctor.checks import CheckedPlaces, CheckState
 from logcore.cli.main import main
+from logcore.storage.machine import folder_room
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup import registry
+from spark_jobs.lake.store import storage
+from spark_jobs.lake_commands import doctor as lake_doctor
 from tests.broker_directory import LogDirectory
+from tests.conftest import REPOSITORY
 from tests.in_process import without_spark
 from tests.spark.cycle import Lake
 
@@ -171,3 +177,66 @@ def test_a_home_inside_a_lake_is_refused(lake: Path, capsys: Captured, monkeypat
     code, found = doctor(capsys)
     assert code == 3
     assert "lies inside the lake" in found["home"][0]["text"]
+
+
+def test_an_unforeseen_error_of_one_check_is_that_check_and_the_others_go_on(
+    lake: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Path(shutil.copytree(lake, tmp_path / "other"))
+    for each in (lake, other):
+        registry.remember(str(each), Intake(paths=(str(tmp_path / "source"),)))
+    check = lake_doctor.clock_check
+
+    def failing(path: str, now_ms: int) -> object:
+        if path == str(lake):
+            raise RuntimeError("planted-text")
+        return check(path, now_ms)
+
+    monkeypatch.setattr(lake_doctor, "clock_check", failing)
+    code, found = doctor(capsys)
+    assert code == 3
+    assert [each["state"] for each in found["clock"]] == ["failed", "ok"]
+    assert [each["state"] for each in found["lake"]] == ["ok", "ok"]
+    assert [each["state"] for each in found["source"]] == ["ok", "ok"]
+    assert "dagster.yaml" in found
+    assert "RuntimeError" in found["clock"][0]["text"]
+    assert "planted" not in json.dumps(found)
+
+
+def test_checks_that_take_long_are_no_difference_of_clocks(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock was read two hours before the lake is checked, and the lake's own answer takes two minutes."""
+    now_ms = 1_800_000_000_000
+    seconds = iter([0.0, 7200.0, 7320.0, 7320.0, 7320.0])
+    places = CheckedPlaces(str(lake), (), now_ms, lambda: next(seconds))
+    monkeypatch.setattr(storage, "clock_ms", lambda root: now_ms + 7_320_000)
+    assert lake_doctor.place_clock_check(str(lake), places.time_ms).state is CheckState.OK
+
+
+def test_a_read_only_home_of_dagster_that_keeps_nothing_is_in_order(
+    lake: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container: the history is in PostgreSQL, and files are on a volume."""
+    home, files = tmp_path / "dagster", tmp_path / "files"
+    home.mkdir()
+    files.mkdir()
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    monkeypatch.setenv("DAGSTER_FILES", str(files))
+    for name in ("HOST", "DB", "USER", "PASSWORD"):
+        monkeypatch.setenv(f"DAGSTER_POSTGRES_{name}", "x")
+    monkeypatch.setenv("DAGSTER_POSTGRES_PORT", "5432")
+    room = folder_room.folder_room
+    monkeypatch.setattr(
+        "logcore.cli.doctor.places.folder_room",
+        lambda folder: replace(room(folder), problem="Read-only file system") if folder == str(home) else room(folder),
+    )
+    code, found = doctor(capsys)
+    assert (code, found["dagster"][0]["state"]) == (3, "failed")
+    shutil.copy(REPOSITORY / "deploy" / "containers" / "dagster" / "dagster.yaml", home)
+    code, found = doctor(capsys)
+    assert [each["state"] for each in found["dagster"]] == ["info", "ok"]
+    assert str(files) in found["dagster"][1]["text"]
+    assert code == 0
+    files.rmdir()
+    monkeypatch.setenv("DAGSTER_FILES", "/proc/files")
+    code, found = doctor(capsys)
+    assert (code, [each["state"] for each in found["dagster"]]) == (3, ["info", "failed"])

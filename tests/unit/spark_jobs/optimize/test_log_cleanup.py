@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -80,10 +81,15 @@ def test_interrupted_anywhere_the_log_has_no_hole_and_the_next_cleanup_does_the_
     assert kept(lake)[0] == list(range(20, 31))
 
 
-def test_one_older_checkpoint_stays_in_each_hour_of_two_days_and_is_a_whole_version(lake):
-    now_ms = storage.clock_ms(lake)
-    # Now all three are of this hour: the latest of them stays beside the base.
+def test_one_older_checkpoint_stays_in_each_hour_of_two_days_and_is_a_whole_version(lake, monkeypatch):
+    # All in the middle of one hour, whatever the time is now.
+    now_ms = storage.clock_ms(lake) // CHECKPOINT_EVERY_MS * CHECKPOINT_EVERY_MS + CHECKPOINT_EVERY_MS // 2
+    listed = delta_log.log_files(lake, NAME)
+    at_once = {version: replace(file, placed_ms=now_ms) for version, file in listed.checkpoints.items()}
+    monkeypatch.setattr(delta_log, "log_files", lambda *_: replace(listed, checkpoints=at_once))
+    # All three are of this hour: the latest of them stays beside the base.
     drop_commits(lake, NAME, now_ms, kept=5)
+    monkeypatch.undo()
     assert kept(lake)[1] == [20, 30]
     # Placed in an earlier hour, one of two days ago: only the first of them tells something.
     checkpoints = delta_log.log_files(lake, NAME).checkpoints

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from logcore.cli.main import main
+from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.store import lease
+from spark_jobs.lake_commands.metrics import lake_metrics
 from spark_jobs.lake_commands.metrics.lake_metrics import METRICS, lake_samples
 from spark_jobs.lake_commands.metrics.text_format import Metric, MetricSample, as_text
 from tests import handmade
@@ -164,6 +166,72 @@ def test_a_lake_that_cannot_be_read_is_down_and_the_others_follow(lake: Path, tm
     up = {dict(labels)["lake"]: value for labels, value in found["loglake_lake_up"].samples.items()}
     assert up == {"broken": 0, "none": 0, "shop": 1}
     assert {dict(labels)["lake"] for labels in found["loglake_lag_offsets"].samples} == {"shop"}
+
+
+@pytest.mark.parametrize("harm", ["bytes", "time", "json"])
+def test_one_damaged_commit_stops_only_the_figures_of_its_lake(
+    lake: Path, tmp_path: Path, capsys: Captured, harm: str
+) -> None:
+    broken = Path(shutil.copytree(lake, tmp_path / "broken"))
+    commit = max((broken / "tables" / "findings" / "_delta_log").glob("*.json"))
+    lines = [json.loads(line) for line in commit.read_text().splitlines()]
+    if harm == "time":
+        for line in lines:
+            if "commitInfo" in line:
+                line["commitInfo"]["timestamp"] = "planted-text"
+        commit.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    else:
+        commit.write_bytes(commit.read_bytes() + (b"\xff\n" if harm == "bytes" else b"[]\n"))
+    code, found, errors = metrics(capsys, str(broken), str(lake))
+    assert code == 3
+    assert errors.count("\n") == 1
+    assert "broken" in errors
+    assert "planted" not in errors
+    up = {dict(labels)["lake"]: value for labels, value in found["loglake_lake_up"].samples.items()}
+    assert up == {"broken": 0, "shop": 1}
+
+
+def test_an_unforeseen_error_of_a_lake_is_named_by_its_type_alone(
+    lake: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Path(shutil.copytree(lake, tmp_path / "other"))
+    read = lake_metrics.read_state
+
+    def failing(path: str) -> object:
+        if path == str(other):
+            raise RuntimeError("planted-text")
+        return read(path)
+
+    monkeypatch.setattr(lake_metrics, "read_state", failing)
+    code, found, errors = metrics(capsys, str(other), str(lake))
+    assert code == 3
+    assert "RuntimeError" in errors
+    assert str(other) in errors
+    assert "planted" not in errors
+    assert {dict(labels)["lake"] for labels in found["loglake_lag_offsets"].samples} == {"shop"}
+
+
+@pytest.mark.parametrize("place", ["segment", "new-in-source", "lake", "archive", "linked"])
+def test_a_file_in_a_source_or_in_a_lake_is_refused_and_stays(
+    lake: Path, tmp_path: Path, capsys: Captured, place: str
+) -> None:
+    source = LogDirectory(tmp_path / "source")
+    source.partition("orders-0").append(3)
+    registry.remember(str(lake), Intake(paths=(str(source.path),)))
+    (segment,) = source.path.glob("orders-0/*.log")
+    (tmp_path / "link").symlink_to(source.path / "orders-0")
+    target = {
+        "segment": segment,
+        "new-in-source": source.path / "loglake.prom",
+        "lake": lake / "loglake.prom",
+        "archive": next(lake.glob("archive/**/*.log")),
+        "linked": tmp_path / "link" / segment.name,
+    }[place]
+    before = target.read_bytes() if target.exists() else None
+    for lakes in ([], [str(lake)]):
+        code, _, errors = metrics(capsys, *lakes, "-o", str(target))
+        assert (code, errors.count("\n")) == (64, 1)
+    assert (target.read_bytes() if target.exists() else None) == before
 
 
 def test_without_lakes_all_registered_ones_are_read(lake: Path, tmp_path: Path, capsys: Captured) -> None:
