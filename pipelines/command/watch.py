@@ -40,6 +40,8 @@ from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.open_findings import path_findings
 from spark_jobs.prestart import start_workers
 
+ROUND_ERRORS = (JobError, UsageError, LogError, OSError)
+"""Errors that end a round, and not the watch."""
 TIDY_ROUNDS = 50
 """Rounds with new rows after which small files are merged. So a table has at most some twice as many live files."""
 VACUUM_MS = 3_600_000
@@ -172,13 +174,13 @@ class Watch:
                 published = [report for report in listener.reports if report.job == "publish"]
                 records = sum(int(report.metrics.get("records") or 0) for report in published)
                 self._tidy(records)
+            state = read_state(self.lake)
+            self._say_problems(state)
             errors = [f for f in path_findings(listener.reports) if f.severity is Severity.ERROR]
         except LeaseHeld as error:
             return Round(error=f"waiting: {error}")
-        except (JobError, UsageError, LogError, OSError) as error:
+        except ROUND_ERRORS as error:
             return Round(error=f"error: {error}")
-        state = read_state(self.lake)
-        self._say_problems(state)
         if errors:  # a source is away; the others were read
             return Round(error=f"error: {errors[0].message}")
         logs = len({change.log for report in published for change in report.changed})
@@ -194,13 +196,18 @@ class Watch:
         self._problems = frozenset(problems)
 
     def _tidy(self, records: int) -> None:
-        """Merge small files after many rounds that published. Rounds that did not publish leave none."""
+        """Merge small files after many rounds that published. Rounds that did not publish leave none.
+
+        If slices cannot be joined, the small files of tables are merged all the same. The first error is raised then.
+        """
         self._rounds_since_tidy += bool(records)
         if self._rounds_since_tidy < TIDY_ROUNDS:
             return
         self._rounds_since_tidy = 0
         run_id, policies = str(uuid.uuid4()), self.settings.policy_file(self.lake)
-        self.launcher.run(
+        is_due = self._clock_ms - self._vacuumed_ms >= VACUUM_MS
+        errors: list[Exception] = []
+        for config in (
             TidyArchiveConfig(
                 self.lake,
                 run_id,
@@ -209,12 +216,15 @@ class Watch:
                 apply=True,
                 only_join=True,
                 small_bytes=SMALL_SLICE_BYTES,
-            )
-        )
-        is_due = self._clock_ms - self._vacuumed_ms >= VACUUM_MS
-        self.launcher.run(
-            OptimizeConfig(self.lake, run_id, self._clock_ms, apply=True, policies=policies, vacuum=is_due)
-        )
+            ),
+            OptimizeConfig(self.lake, run_id, self._clock_ms, apply=True, policies=policies, vacuum=is_due),
+        ):
+            try:
+                self.launcher.run(config)
+            except ROUND_ERRORS as error:
+                errors.append(error)
+        for first in errors:
+            raise first
         if is_due:
             self._vacuumed_ms = self._clock_ms
 

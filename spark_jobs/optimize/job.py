@@ -34,6 +34,7 @@ from spark_jobs.lake.setup.policies import Policies, read_policies
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.optimize import log_cleanup
+from spark_jobs.optimize.log_cleanup import LEAST_VACUUM_MS
 from spark_jobs.row_files.file_order import Order
 from spark_jobs.row_files.file_runs import RECORD_TABLES, Merge, Sizes, record_merges, state_merges
 from spark_jobs.row_files.merged_file import FileMergeTask, merge_files
@@ -42,9 +43,10 @@ from spark_jobs.row_files.table_columns import extra_columns
 from spark_jobs.tasks.executor import run_tasks
 
 if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
     from spark_jobs.tasks.executor import Executor
 
-LEAST_VACUUM_MS = 7 * 86_400_000
 MOST_TARGET_BYTES = 512 << 20
 LOG_KEPT_MS = 30 * 86_400_000
 """Delta's default retention of a table's commits; they date the removals of files."""
@@ -326,14 +328,24 @@ def _task(lake: str, merge: Merge, extra: str, policies: Policies) -> FileMergeT
 def _check_off(config: OptimizeConfig, floor_ms: int) -> int:
     """Write due checkpoints, and remove commits from a table's log that Delta no longer has to keep."""
     due = _due_checkpoints(config.lake)
-    for name in due:
-        table = open_table(config.lake, name)
+    now_ms = storage.clock_ms(config.lake)
+    for name in TABLES:
+        table = open_table(config.lake, name) if name in due else None
         if table is not None:
             table.create_checkpoint()
-            if floor_ms <= LOG_KEPT_MS:
-                table.cleanup_metadata()
-                log_cleanup.drop_commits(config.lake, name, storage.clock_ms(config.lake))
+            _clean_by_age(config, table, name, floor_ms, now_ms)
+        # Where the library has just written a checkpoint by itself, none is due, and there is as much to remove.
+        if config.vacuum_after_ms <= LEAST_VACUUM_MS:
+            log_cleanup.drop_commits(config.lake, name, now_ms)
     return len(due)
+
+
+def _clean_by_age(config: OptimizeConfig, table: DeltaTable, name: str, floor_ms: int, now_ms: int) -> None:
+    """Let Delta remove commits by age. Without ``vacuum`` the longest wait of a file is unknown, and they stay."""
+    if not config.vacuum or floor_ms > LOG_KEPT_MS:
+        return
+    if not log_cleanup.has_old_unseen(config.lake, name, now_ms):
+        table.cleanup_metadata()
 
 
 def _remove(lake: str, files: Sequence[Vacuumed]) -> Iterator[Vacuumed]:

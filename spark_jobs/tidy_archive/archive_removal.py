@@ -9,7 +9,8 @@ The files of a retired segment are kept in three cases:
 - A live row names its file.
 - Its offsets may still have to be read for the tables: they are not published, undecided, or were filled late.
 - A reader that began before it was retired may still read it. The version of ``segments`` that was current one longest
-  run ago says whether it was already retired then. Versions are dated by the clock of the lake's store.
+  run ago, or one `file.delete.delay.ms` ago, says whether it was already retired then. Versions are dated by the clock
+  of the lake's store. A watch keeps them for two days only. So a longer delay counts by this clock too.
 
 The row changes first: one commit sets `deleted_ms`. It is refused if a log was changed since the plan. Then the files
 are deleted. So no job relies on a file that is being deleted. A run that is killed in between leaves files without a
@@ -41,6 +42,8 @@ from spark_jobs.lake.store.storage import StoredFile
 
 ARCHIVE = "archive"
 NO_POLICY = TopicPolicy("*", ())
+PROVED_MS = delta_log.VERSIONS_KEPT_MS - 2 * 3_600_000
+"""The longest delay that an old version of ``segments`` has to prove: one is there for each hour of two days."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +119,9 @@ def plan_removal(
     """
     listed = _Files(lake, files)
     retired = [s for s in segments if s.retired_ms is not None and not s.lies_at_source and s.deleted_ms is None]
-    due = [s for s in retired if clocks.as_of_ms - (s.retired_ms or 0) > _delay(policies, s)]
+    due = [s for s in retired if _is_due(s, _delay(policies, s), clocks)]
     needs = _Needs(lake, segments, {s.log for s in due}, unrecorded)
-    longest = max([clocks.longest_run_ms, *(_delay(policies, s) for s in due)])
+    longest = max([clocks.longest_run_ms, *(min(_delay(policies, s), PROVED_MS) for s in due)])
     known = None if clocks.is_alone or not due else retired_by(lake, clocks.store_ms - longest)
     going: list[Segment] = []
     kept: list[Kept] = []
@@ -271,6 +274,13 @@ class _Needs:
 
 def _meets(segment: Segment, start: int, end: int) -> bool:
     return segment.base_offset < end and segment.next_offset > start
+
+
+def _is_due(segment: Segment, delay_ms: int, clocks: Clocks) -> bool:
+    now_ms = clocks.as_of_ms
+    if delay_ms > PROVED_MS and not clocks.is_alone:
+        now_ms = min(now_ms, clocks.store_ms)
+    return now_ms - (segment.retired_ms or 0) > delay_ms
 
 
 def _delay(policies: Policies, segment: Segment) -> int:

@@ -30,7 +30,7 @@ from spark_jobs.lake.segments import archive, maintenance_actions, removals
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.setup import identity
-from spark_jobs.lake.setup.policies import read_policies
+from spark_jobs.lake.setup.policies import Policies, read_policies
 from spark_jobs.lake.store import storage
 from spark_jobs.tasks.executor import run_tasks
 from spark_jobs.tasks.merged_segment import MergedSlices, NotMerged, SegmentMergeTask, merge_slices
@@ -117,9 +117,11 @@ def plan(config: TidyArchiveConfig) -> TidyArchivePlan:
     lake = config.lake
     policies = read_policies(config.policies)
     clocks = _clocks(config)
+    if config.only_join:
+        return _plan_to_join(config, policies, clocks)
     # Read the versions first: a later commit of another run then refuses this plan.
     table_versions = commits.table_versions(lake, "validations", "batches")
-    files = [] if config.only_join else archive_removal.archive_files(lake)
+    files = archive_removal.archive_files(lake)
     logs = sorted(archive.read_logs(lake))
     versions = archive.planned_versions(lake, logs)
     segments = archive.read_segments(lake, live=False)
@@ -133,9 +135,7 @@ def plan(config: TidyArchiveConfig) -> TidyArchivePlan:
     merges = tuple(mergeable(live, validations, policies, config.small_bytes))
     unfinished = removals.unfinished(lake)
     unrecorded = {each.replacement.segment_id for each in unfinished.actions if each.replacement is not None}
-    removal = archive_removal.NOTHING
-    if not config.only_join:
-        removal = archive_removal.plan_removal(lake, segments, files, policies, clocks, unrecorded)
+    removal = archive_removal.plan_removal(lake, segments, files, policies, clocks, unrecorded)
     return TidyArchivePlan(
         removal=replace(removal, orphans=tuple(f for f in removal.orphans if not _is_taken_up(f, merges))),
         merges=merges,
@@ -145,6 +145,29 @@ def plan(config: TidyArchiveConfig) -> TidyArchivePlan:
         versions=versions | {s.log: versions.get(s.log) for s in segments},
         table_versions=table_versions,
         validated={log: tuple(sorted(found_here)) for log, found_here in elsewhere.items()},
+        clocks=clocks,
+        applied=config.apply,
+    )
+
+
+def _plan_to_join(config: TidyArchiveConfig, policies: Policies, clocks: Clocks) -> TidyArchivePlan:
+    """Plan merges from live rows alone: a watch does this often, and a lake has many more retired ones."""
+    lake = config.lake
+    table_versions = commits.table_versions(lake, "validations", "batches")
+    versions = archive.planned_versions(lake, sorted(archive.read_logs(lake)))
+    live = archive.read_segments(lake)
+    small = [s.segment_id for s in live if config.small_bytes is None or s.size < config.small_bytes]
+    where: list[tuple[str, str, object]] = [("segment_id", "in", small)]
+    validations = {row["segment_id"]: row for row in read_rows(lake, "validations", where=where).to_pylist()}
+    return TidyArchivePlan(
+        removal=archive_removal.NOTHING,
+        merges=tuple(mergeable(live, validations, policies, config.small_bytes)),
+        unrecorded=(),
+        unmarked=(),
+        stale=(),
+        versions=versions | {s.log: versions.get(s.log) for s in live},
+        table_versions=table_versions,
+        validated={},
         clocks=clocks,
         applied=config.apply,
     )
@@ -170,11 +193,15 @@ def apply(plan: TidyArchivePlan, config: TidyArchiveConfig, executor: Executor |
     moved = {segment.log for segment in plan.removal.segments}
     versions = {log: (version or 0) + 1 if log in moved else version for log, version in plan.versions.items()}
     done, placed = _merge(plan, config, executor, versions)
-    segments = archive.read_segments(lake, live=False)
-    maintenance_actions.record(lake, run_id, maintenance_actions.unrecorded(lake, segments))
-    removals.mark_ledgers(lake, run_id, removals.unfinished(lake).ledgers)
-    validated = {row["segment_id"]: row for row in read_rows(lake, "validations", ["segment_id"]).to_pylist()}
-    _forget(config, list(_stale(lake, segments, validated)))
+    if config.only_join:
+        joined = archive.retired_at(lake, config.as_of_ms) if done else []
+        maintenance_actions.record(lake, run_id, maintenance_actions.unrecorded(lake, joined))
+    else:
+        segments = archive.read_segments(lake, live=False)
+        maintenance_actions.record(lake, run_id, maintenance_actions.unrecorded(lake, segments))
+        removals.mark_ledgers(lake, run_id, removals.unfinished(lake).ledgers)
+        validated = {row["segment_id"]: row for row in read_rows(lake, "validations", ["segment_id"]).to_pylist()}
+        _forget(config, list(_stale(lake, segments, validated)))
     placed += [_not_deleted(file, why) for file, why in failed]
     return replace(
         report,
@@ -287,9 +314,10 @@ def _validated(plan: TidyArchivePlan, config: TidyArchiveConfig, done: Sequence[
     ids = [merged.segment_id for _, merged, _ in new]
     files = [validated.files["batches"] for _, _, validated in new if "batches" in validated.files]
     where: list[tuple[str, str, object]] = [("segment_id", "in", ids)]
-    begun = set(read_rows(config.lake, "batches", ["segment_id"], where)["segment_id"].to_pylist()) if ids else set()
-    if begun:
-        commits.delete(config.lake, "batches", ("segment_id", sorted(begun)), config.run_id, expected)  # type: ignore[arg-type]
+    for name in ("validations", "batches") if ids else ():
+        begun = set(read_rows(config.lake, name, ["segment_id"], where)["segment_id"].to_pylist())
+        if begun:
+            commits.delete(config.lake, name, ("segment_id", sorted(begun)), config.run_id, expected)  # type: ignore[arg-type]
     commits.add_files(config.lake, "batches", files, config.run_id, expected=expected)
     rows = [_validation(slices, merged, validated) for slices, merged, validated in new]
     commits.append(

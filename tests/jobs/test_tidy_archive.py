@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from spark_jobs.contracts import (
     RetentionConfig,
     TidyArchiveConfig,
 )
-from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta import commits, delta_log
 from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.errors import ConcurrentChange, JobError, UsageError
 from spark_jobs.lake.lineage import lineage
@@ -350,6 +351,63 @@ def test_small_slices_are_joined_alone_where_that_is_asked(lake):
     report = keep_tidy(lake, only_join=True, small_bytes=max(sizes) + 1)
     assert (report.metrics["merged_segments"], report.metrics["deleted_files"]) == (3, 0)
     assert before.items() <= files(lake.path / "archive").items()
+
+
+def test_to_join_slices_no_row_of_a_retired_segment_is_planned_with(lake, monkeypatch):
+    """A watch joins every fifty rounds, and keeps a row of each slice."""
+    retain(lake)
+    read = archive.read_segments
+    asked: list[bool] = []
+
+    def reading(*args: object, live: bool = True) -> list[archive.Segment]:
+        asked.append(live)
+        return read(*args, live=live)
+
+    monkeypatch.setattr(archive, "read_segments", reading)
+    report = keep_tidy(lake, only_join=True)
+    assert report.metrics["merged_segments"] == 3
+    assert asked == [True]
+    merges = [row for row in lake.rows("log_actions") if row["action"] == "merge"]
+    assert sorted(row["segment_id"] for row in merges) == sorted(
+        row["segment_id"] for row in lake.rows("segments") if row["retired_because"] == "merged"
+    )
+
+
+def test_slices_that_were_validated_as_one_and_not_swapped_in_are_joined_with_one_row_each(lake, monkeypatch):
+    def fails(*_: object) -> None:
+        raise OSError(errno.EIO, "no commit")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(archive, "swap_segments", fails)
+        with pytest.raises(JobError, match="no commit"):
+            keep_tidy(lake, only_join=True)
+    keep_tidy(lake, only_join=True)
+    [_, joined] = live(lake, "orders")
+    for name in ("validations", "batches"):
+        rows = [row for row in lake.rows(name) if row["segment_id"] == joined["segment_id"]]
+        assert len(rows) == (1 if name == "validations" else 3)
+
+
+def test_files_with_a_delay_of_three_days_go_from_a_lake_that_keeps_two_days_of_versions(lake, monkeypatch):
+    (lake.path.parent / "policies.yaml").write_text(POLICY.replace("1000", str(3 * DAY)))
+    retain(lake)
+    segments, root = lake.path / "tables" / "segments", str(lake.path)
+    DeltaTable(str(segments)).create_checkpoint()
+    real, clock = delta_log.log_files, storage.clock_ms(root)
+
+    def of_two_days(*args: Any) -> delta_log.LogFiles:
+        """The checkpoint is of two days ago, and the commits are gone."""
+        files = real(*args)
+        placed = clock + 3 * DAY - delta_log.VERSIONS_KEPT_MS + 1000
+        return replace(
+            files, commits={}, checkpoints={v: replace(f, placed_ms=placed) for v, f in files.checkpoints.items()}
+        )
+
+    monkeypatch.setattr(delta_log, "log_files", of_two_days)
+    monkeypatch.setattr(storage, "clock_ms", lambda root: clock + 3 * DAY + 3 * 3_600_000)
+    settings = {"force": False, "orphan_after_ms": 7 * DAY}
+    for as_of_ms, deleted in ((RETIRED_AT + 3 * DAY, 0), (RETIRED_AT + 3 * DAY + 1, 1)):
+        assert keep_tidy(lake, as_of_ms=as_of_ms, **settings).metrics["deleted_segments"] == deleted
 
 
 def test_young_orphans_may_be_copies_under_way_and_stay(lake):

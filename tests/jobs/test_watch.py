@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,7 +20,7 @@ from pipelines.run.look import outcome_without_work
 from pipelines.run.settings import RunSettings
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
-from spark_jobs.lake.errors import JobError
+from spark_jobs.lake.errors import JobError, StorageError
 from spark_jobs.optimize import log_cleanup
 from tests.broker_directory import LogDirectory
 from tests.crash import visible
@@ -158,6 +157,40 @@ def test_a_job_that_fails_is_tried_again(watch, source, lines, monkeypatch):
     assert [lines.complained, lines.said] == [["error: The worker of orders-0 was ended by SIGKILL."], ["going on"]]
 
 
+def test_a_store_that_fails_after_the_steps_is_one_line_and_the_next_round_goes_on(watch, source, lines, monkeypatch):
+    read, failures = watching.read_state, iter([StorageError("The store answered 503.")])
+
+    def failing(lake: str) -> Any:
+        for error in failures:
+            raise error
+        return read(lake)
+
+    monkeypatch.setattr(watching, "read_state", failing)
+    assert "503" in watch.look().error
+    assert watch.look().error is None
+    assert [lines.complained, lines.said] == [["error: The store answered 503."], ["going on"]]
+    assert published(watch) == 10
+
+
+def test_small_files_are_merged_when_slices_cannot_be_joined(watch, source, lines, monkeypatch):
+    monkeypatch.setattr(watching, "TIDY_ROUNDS", 4)
+    run = launch.run
+
+    def failing(job: str, *arguments: Any, **named: Any) -> Any:
+        if job == "tidy_archive":
+            raise JobError("The slices are away.")
+        return run(job, *arguments, **named)
+
+    monkeypatch.setattr(launch, "run", failing)
+    for _ in range(4):
+        watch.look()
+        grow(source, "orders", 1)
+    assert lines.complained == ["error: The slices are away."]
+    assert live_files(watch)["records"] == 1
+    assert watch.look().error is None
+    assert published(watch) == 14
+
+
 def test_a_clock_that_steps_back_is_ignored_until_it_is_ahead_again(watch, source):
     clock = iter([NOW_MS, NOW_MS - 3_600_000, NOW_MS + 1])
     watch.now_ms = lambda: next(clock)
@@ -192,8 +225,7 @@ def seconds_of_a_look_for_work(watch: Watch) -> float:
     times = []
     for _ in range(5):
         begun = time.perf_counter()
-        settings = replace(watch.settings, lake=watch.lake)
-        assert outcome_without_work(watch.lake, settings, watch.now_ms()) is not None
+        assert outcome_without_work(watch.lake, watch.settings, watch.now_ms()) is not None
         times.append(time.perf_counter() - begun)
     return median(times)
 

@@ -99,6 +99,12 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "Another program has committed to a table since the last run.",
             "Nothing, if it was intended. Changed rows have rules of their own.",
         ),
+        "commits-not-kept": Rule(
+            _WARNING,
+            _ONE_RUN,
+            "Commits since the last run are gone from a table's log. Any program may have made them.",
+            "`loglake verify LAKE` compares the rows with the archive.",
+        ),
         "table-file-missing": Rule(_ERROR, _ONE_RUN, "A file that a table names is gone.", _OF_A_TABLE),
         "table-file-size": Rule(
             _ERROR, _ONE_RUN, "A file of a table has another size than in its commit.", _OF_A_TABLE

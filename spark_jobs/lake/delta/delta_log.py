@@ -33,6 +33,12 @@ Action = dict[str, Any]
 """One line of a commit: its kind and its fields."""
 
 
+VERSIONS_KEPT_MS = 2 * 86_400_000
+"""For so long `optimize` keeps whole versions of a table, in an older checkpoint for each hour, however many commits
+follow.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class LogFiles:
     """The files of a table's log."""
@@ -87,6 +93,8 @@ class Commit:
     """The program that wrote it, as recorded in the commit."""
     contents: Mapping[str, str] = field(default_factory=dict)
     """Digests of the bytes of the added files, by path; empty for a commit that is not ours."""
+    longest_wait_ms: int = 0
+    """The longest time from the writing of an added file to this commit."""
 
     @property
     def is_ours(self) -> bool:
@@ -200,15 +208,19 @@ def read_history(lake: str, name: str) -> History:
     for version, file in files.commits.items():
         with reading(lake, name, f"{LOG_DIRECTORY}/{version:020d}.json"):
             actions = actions_in(storage.read(file.path))
-        infos = [action["commitInfo"] for action in actions if "commitInfo" in action]
-        # Files that a RESTORE adds are old because they were live before, not because they waited.
-        committed = max((info.get("timestamp", 0) for info in infos if info.get("operation") != "RESTORE"), default=0)
         for action in actions:
             if "remove" in action:
                 _note_removal(removed, action["remove"])
-            elif "add" in action and committed:
-                longest = max(longest, committed - action["add"].get("modificationTime", committed))
+        longest = max(longest, _longest_wait(actions))
     return History(removed, longest, max(files.commits, default=-1))
+
+
+def _longest_wait(actions: list[Action]) -> int:
+    infos = [action["commitInfo"] for action in actions if "commitInfo" in action]
+    # Files that a RESTORE adds are old because they were live before, not because they waited.
+    committed = max((info.get("timestamp") or 0 for info in infos if info.get("operation") != "RESTORE"), default=0)
+    written = [action["add"].get("modificationTime", committed) for action in actions if "add" in action]
+    return max([0, *(committed - at for at in written)]) if committed else 0
 
 
 def _note_removal(removed: dict[str, int], remove: Action) -> None:
@@ -343,6 +355,7 @@ def commit_of(version: int, actions: list[Action]) -> Commit:
         unproven=tuple(path for path in (unquote(each["path"]) for each in adds) if is_unproven(path)),
         engine=info.get("engineInfo") or info.get("clientVersion"),
         contents=ours.get("contents", {}),
+        longest_wait_ms=_longest_wait(actions),
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -163,7 +164,7 @@ def unchecked_files(lake: str, name: str) -> list[LiveFile]:
     """
     state = read_state(lake)
     answers = state.foreign.get(name, {})
-    commits = list(_commits_since(lake, name, state.since(name)))
+    commits = _commits_since(lake, name, state.since(name)).kept
     table = open_table(lake, name) if commits else None
     if table is None:
         return []
@@ -182,17 +183,33 @@ def foreign_commits(lake: str, name: str, since_version: int) -> list[Commit]:
         TableUnreadable: A commit is damaged.
         StorageError: The object store failed.
     """
-    return [commit for commit in _commits_since(lake, name, since_version) if not commit.is_ours][::-1]
+    return _commits_since(lake, name, since_version).foreign
 
 
-def _commits_since(lake: str, name: str, since_version: int) -> Iterator[Commit]:
-    """Yield commits after a version, the latest first."""
+@dataclass(frozen=True, slots=True)
+class _CommitsSince:
+    """The commits after a version of a table."""
+
+    kept: tuple[Commit, ...]
+    """Those that the table's log keeps, the latest first."""
+    missing_to: int | None
+    """The latest version whose commit the log does not keep; None: it keeps all."""
+
+    @property
+    def foreign(self) -> list[Commit]:
+        """Commits of other programs, oldest first."""
+        return [commit for commit in self.kept if not commit.is_ours][::-1]
+
+
+def _commits_since(lake: str, name: str, since_version: int) -> _CommitsSince:
     newest = delta_log.newest_version(lake, name)
+    kept: list[Commit] = []
     for version in range(newest if newest is not None else -1, since_version, -1):
         commit = delta_log.read_commit(lake, name, version)
         if commit is None:
-            break  # cleaned up, and all before it
-        yield commit
+            return _CommitsSince(tuple(kept), version)
+        kept.append(commit)
+    return _CommitsSince(tuple(kept), None)
 
 
 def cheap_check(lake: str) -> tuple[Finding, ...]:
@@ -299,7 +316,15 @@ def _compared(lake: str, name: str, before: TableState, now: TableState) -> Iter
 
 
 def _foreign(lake: str, name: str, since: int) -> Iterator[Finding]:
-    commits = foreign_commits(lake, name, since)
+    since_then = _commits_since(lake, name, since)
+    commits = since_then.foreign
+    if since >= 0 and since_then.missing_to is not None:
+        yield found(
+            "commits-not-kept",
+            f"table {name}: the commits of versions {since + 1} to {since_then.missing_to} are gone from its log. "
+            "No run has seen them, so another program may have changed rows.",
+            file=table_uri(lake, name),
+        )
     for commit in commits[:FINDINGS_A_TABLE]:
         what = "rows may have changed" if commit.data_change else "no rows changed"
         yield found(
@@ -315,9 +340,23 @@ def _foreign(lake: str, name: str, since: int) -> Iterator[Finding]:
         )
 
 
+def _sizes(root: str, files: Sequence[LiveFile]) -> dict[str, int]:
+    """Return the present sizes of files by path, without those that are gone.
+
+    On a local disk each file is looked up: a watched table has many more files that no version names any more.
+    """
+    if storage.is_remote(root):
+        return {storage.relative(file.path, root): file.size for file in storage.files_below(root)}
+    sizes: dict[str, int] = {}
+    for file in files:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            sizes[file.path] = storage.stat(storage.join(root, file.path)).size
+    return sizes
+
+
 def _files_on_disk(lake: str, name: str, files: Sequence[LiveFile]) -> Iterator[Finding]:
     root = table_uri(lake, name)
-    listed = {storage.relative(file.path, root): file.size for file in storage.files_below(root)}
+    listed = _sizes(root, files)
     harmed: list[tuple[str, LiveFile, str]] = []
     for file in files:
         if file.path not in listed:

@@ -244,6 +244,12 @@ def read_segments(lake: str, logs: Sequence[str] | None = None, *, live: bool = 
     return sorted((Segment(**row) for row in rows), key=lambda s: (s.log, s.base_offset, s.generation))
 
 
+def retired_at(lake: str, as_of_ms: int) -> list[Segment]:
+    """Return the segments that were retired at this time by the clock of a run, by (log, base offset, generation)."""
+    rows = read_rows(lake, "segments", where=[("retired_ms", "==", as_of_ms)]).to_pylist()
+    return sorted((Segment(**row) for row in rows), key=lambda s: (s.log, s.base_offset, s.generation))
+
+
 def ingested_segments(lake: str, logs: Sequence[str] | None = None) -> list[Segment]:
     """Return the segments that feed transactions, ledger and rows, by (log, base offset).
 

@@ -30,7 +30,7 @@ def unrecorded(lake: str, segments: Iterable[Segment]) -> list[dict[str, object]
     done += [(DELETE, s) for s in segments if s.deleted_ms is not None]
     if not done:
         return []
-    known = _known(lake)
+    known = _known(lake, {s.segment_id for _, s in done})
     left = [(action, s) for action, s in done if (s.segment_id, action) not in known]
     merged = sorted({s.segment_id for action, s in left if action == MERGE})
     where: list[tuple[str, str, object]] = [("segment_id", "in", merged)]
@@ -50,7 +50,7 @@ def orphans(lake: str, files: Iterable[tuple[str, int]], as_of_ms: int) -> list[
     by_stem: dict[str, list[int]] = {}
     for path, size in files:
         by_stem.setdefault(stem_of(path), []).append(size)
-    known = _known(lake) if by_stem else set()
+    known = _known(lake, {id_of(stem) or stem for stem in by_stem}) if by_stem else set()
     rows: list[dict[str, object]] = []
     for stem, sizes in sorted(by_stem.items()):
         names = stem.split("/")[1:]
@@ -78,8 +78,9 @@ def orphans(lake: str, files: Iterable[tuple[str, int]], as_of_ms: int) -> list[
     return rows
 
 
-def _known(lake: str) -> set[tuple[str, str]]:
+def _known(lake: str, ids: Iterable[str]) -> set[tuple[str, str]]:
     where: list[tuple[str, str, object]] = [("action", "in", [MERGE, DELETE, DELETE_ORPHAN])]
+    where.append(("segment_id", "in", sorted(ids)))
     rows = read_rows(lake, "log_actions", ["segment_id", "action"], where).to_pylist()
     return {(row["segment_id"], row["action"]) for row in rows}
 

@@ -76,6 +76,20 @@ def delete_below(root: str, path: str, *, placed_before_ms: int) -> bool:
     return True
 
 
+def delete_files(paths: Sequence[str]) -> None:
+    """Delete files by their full paths, in this order; they may be missing. A store gets one request for many.
+
+    Raises:
+        OSError: One can't be deleted.
+    """
+    if paths and storage.is_remote(paths[0]):
+        for at in range(0, len(paths), _DELETED_AT_ONCE):
+            object_store.delete_many(paths[at : at + _DELETED_AT_ONCE])
+        return
+    for path in paths:
+        storage.delete(path)
+
+
 @dataclass(frozen=True, slots=True)
 class Deleted:
     """The outcome of a deletion of many files."""

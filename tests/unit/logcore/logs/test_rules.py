@@ -23,7 +23,8 @@ NEVER_CHECKED = {
 """Something could not be checked, and no log stops for it: the next run tries again."""
 
 ABOUT_THE_WHOLE_LAKE = {
-    *("table-went-back", "table-missing", "foreign-commit", "table-file-missing", "table-file-size"),
+    *("table-went-back", "table-missing", "foreign-commit", "commits-not-kept", "table-file-missing"),
+    "table-file-size",
     *("archive-file-missing", "archive-file-changed", "row-digest-differs", "page-checksum-differs"),
     *("frontier-missing", "withdrawn-rows", "commit-file-damaged", "lake-identity-differs", "stray-archive-file"),
     *("archive-not-deleted", "table-file-rebuilt"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from spark_jobs.lake.delta import commits, delta_log
+from spark_jobs.contracts import OptimizeConfig
+from spark_jobs.lake.delta import commits, delta_log, table_state
 from spark_jobs.lake.delta.tables import FINDINGS, table_uri
-from spark_jobs.lake.store import storage
-from spark_jobs.optimize import log_cleanup
+from spark_jobs.lake.store import deletion, object_store, storage
+from spark_jobs.optimize import job, log_cleanup
 from spark_jobs.optimize.log_cleanup import CHECKPOINT_EVERY_MS, CHECKPOINTS_MS, drop_commits
 
 NAME = "findings"
@@ -100,3 +102,101 @@ def test_one_older_checkpoint_stays_in_each_hour_of_two_days_and_is_a_whole_vers
     for version in range(20, 30):  # what is left of version 20 is its checkpoint alone
         os.unlink(delta_log.commit_file(lake, NAME, version))
     assert rows_at(lake, 20) == 20
+
+
+def record_at(lake: str, version: int) -> None:
+    """As if a run had last looked at the table at this version."""
+    path = Path(lake, table_state.STATE_FILE)
+    table_state.record_state(lake, "run", 1)
+    content = json.loads(path.read_bytes())
+    content["tables"][NAME]["version"] = version
+    path.write_text(json.dumps(content))
+
+
+def change_info(lake: str, version: int, **changes: object) -> None:
+    """Change fields of the actions `commitInfo` and `add` of a commit."""
+    path = Path(delta_log.commit_file(lake, NAME, version))
+    actions = [json.loads(line) for line in path.read_text().splitlines()]
+    for action in actions:
+        for kind in action.keys() & {"commitInfo", "add"}:
+            action[kind] |= {name: value for name, value in changes.items() if name in action[kind]}
+    path.write_text("\n".join(map(json.dumps, actions)))
+
+
+@pytest.mark.parametrize(("foreign", "first_kept"), [(5, 0), (12, 10), (25, 20)])
+def test_a_commit_of_another_program_stays_where_no_run_is_recorded(lake, foreign, first_kept):
+    change_info(lake, foreign, userMetadata="")
+    drop_commits(lake, NAME, storage.clock_ms(lake), kept=5)
+    assert kept(lake)[0] == list(range(first_kept, 31))
+    assert [commit.version for commit in table_state.foreign_commits(lake, NAME, -1)] == [foreign]
+
+
+def test_commits_that_no_run_has_seen_stay(lake):
+    record_at(lake, 14)
+    change_info(lake, 15, userMetadata="")
+    drop_commits(lake, NAME, storage.clock_ms(lake), kept=5)
+    assert kept(lake)[0] == list(range(10, 31))
+    assert [commit.version for commit in table_state.foreign_commits(lake, NAME, 14)] == [15]
+    record_at(lake, 30)
+    drop_commits(lake, NAME, storage.clock_ms(lake), kept=5)
+    assert kept(lake)[0] == list(range(20, 31))
+
+
+def test_a_commit_of_a_file_that_waited_for_days_stays_as_it_dates_the_removal_of_others(lake):
+    commit = delta_log.read_commit(lake, NAME, 12)
+    change_info(lake, 12, modificationTime=commit.timestamp_ms - 4 * 86_400_000)
+    drop_commits(lake, NAME, storage.clock_ms(lake), kept=5)
+    assert kept(lake)[0] == list(range(10, 31))
+    assert delta_log.read_history(lake, NAME).longest_wait_ms >= 4 * 86_400_000
+
+
+def test_a_damaged_commit_stays(lake):
+    Path(delta_log.commit_file(lake, NAME, 12)).write_text("{")
+    drop_commits(lake, NAME, storage.clock_ms(lake), kept=5)
+    assert kept(lake)[0] == list(range(10, 31))
+
+
+@pytest.mark.parametrize(("vacuum", "after_days", "goes"), [(False, 7, True), (True, 7, True), (True, 14, False)])
+def test_files_that_are_kept_longer_than_checkpoints_date_their_removal_keep_the_commits(
+    lake, monkeypatch, vacuum, after_days, goes
+):
+    monkeypatch.setattr(log_cleanup, "KEPT_COMMITS", 5)
+    monkeypatch.setattr(job, "CHECKPOINT_COMMITS", 0)
+    config = OptimizeConfig(
+        lake, "run", storage.clock_ms(lake), apply=True, vacuum=vacuum, vacuum_after_ms=after_days * 86_400_000
+    )
+    job.apply(job.plan(config), config, None)
+    assert (0 not in kept(lake)[0]) == goes
+
+
+def test_commits_go_where_the_library_has_just_written_a_checkpoint_by_itself(lake, monkeypatch):
+    monkeypatch.setattr(log_cleanup, "KEPT_COMMITS", 5)
+    config = OptimizeConfig(lake, "run", storage.clock_ms(lake), apply=True)
+    plan = job.plan(config)
+    assert NAME not in plan.checkpoints
+    job.apply(plan, config, None)
+    assert kept(lake)[0][0] == 20
+
+
+@pytest.mark.parametrize(("vacuum", "age_days", "cleans"), [(True, 0, True), (True, 2, False), (False, 0, False)])
+def test_delta_cleans_by_age_only_after_a_run_has_seen_the_commits_and_the_longest_wait_is_known(
+    lake, monkeypatch, vacuum, age_days, cleans
+):
+    cleaned = []
+    monkeypatch.setattr(job, "CHECKPOINT_COMMITS", 0)
+    monkeypatch.setattr(job.log_cleanup, "drop_commits", lambda *_: 0)
+    monkeypatch.setattr(DeltaTable, "cleanup_metadata", lambda table: cleaned.append(table))
+    clock = storage.clock_ms(lake)
+    monkeypatch.setattr(storage, "clock_ms", lambda root: clock + age_days * 86_400_000)
+    config = OptimizeConfig(lake, "run", clock, apply=True, vacuum=vacuum)
+    job.apply(job.plan(config), config, None)
+    assert bool(cleaned) == cleans
+
+
+def test_an_object_store_deletes_many_commits_with_one_request(monkeypatch):
+    requests: list[list[str]] = []
+    monkeypatch.setattr(object_store, "delete_many", requests.append)
+    paths = [f"s3://bucket/lake/{number}.json" for number in range(2500)]
+    deletion.delete_files(paths)
+    assert [len(each) for each in requests] == [1000, 1000, 500]
+    assert [path for each in requests for path in each] == paths

@@ -176,6 +176,20 @@ def test_commits_of_others_are_counted_where_they_are_many(lake):
     assert "2 more commits" in findings[-1].message
 
 
+def test_commits_that_are_gone_before_a_run_saw_them_are_reported(lake):
+    record_state(lake, "run", 1)
+    before = newest_version(lake, "records")
+    _append(lake)
+    _publish(lake, 9)
+    DeltaTable(table_uri(lake, "records")).create_checkpoint()
+    _commit_file(lake, before + 1).unlink()
+    (finding,) = cheap_check(lake)
+    assert finding.rule == "commits-not-kept"
+    assert f"versions {before + 1} to {before + 1}" in finding.message
+    record_state(lake, "next", 2)
+    assert cheap_check(lake) == ()
+
+
 def _commit_file(lake: str, version: int) -> Path:
     return Path(table_uri(lake, "records"), "_delta_log", f"{version:020d}.json")
 
