@@ -13,7 +13,8 @@ materialization for each key that changed, many keys in one run. A run that find
 chosen partition keys records one for each of them, so that a backfill finishes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -203,17 +204,8 @@ def _op(of: RegisteredLake, step: Step, pool: str | None) -> dg.OpDefinition:
         selected = context.op_execution_context.selected_output_names
         if selected - {"done"}:  # otherwise this step is only between selected ones
             run = _begin(of, context, lake, launcher, listener)
-            done = _attempt(step, run, context)
-            if done.state is not None:
-                register(context.instance, of, (log.topic_partition for log in done.state.logs))
-            if step.product is not None and step.product.name in selected:
-                yield from _tell(of, context, step.product, run, done)
-            if done.state is not None:
-                for table in materialized_tables(of, context.instance, step.name, done.state):
-                    context.log_event(table)
-            for answer in done.answers:
-                listener.answered(answer)
-                yield evaluate(of, context, answer, () if done.state is None else done.state.logs)
+            with _clear_failures(step, run, context):
+                yield from _record(of, context, step, run, _result(step, run, context), selected)
         if "done" in selected:
             yield dg.Output(None, "done")
 
@@ -241,27 +233,59 @@ def _begin(
     )
 
 
-def _attempt(step: Step, run: Run, context: dg.AssetExecutionContext) -> StepResult:
+@contextmanager
+def _clear_failures(step: Step, run: Run, context: dg.AssetExecutionContext) -> Iterator[None]:
+    """Turn each error of a step, and of recording it, into one sentence or the request for a further attempt."""
     try:
-        done = run.listener.result_of(step.name)
-    except Exception as error:  # noqa: BLE001 - of a step of the command line: to record it again would change nothing
-        run.listener.failed(error)
-        raise final_failure(error, step.name, run.run_id, run.lake) from without_text(error)
-    try:
-        done = done or step.work(run)
-        if done.answers and context.instance.is_persistent:
-            answers = {answer.name: answer.recorded for answer in done.answers}
-            record_answers(run.lake, context.instance.root_directory, run.run_id, answers)
-        return done
+        yield
+    except (dg.Failure, dg.RetryRequested, GeneratorExit):
+        raise
     except Exception as error:  # noqa: BLE001 - it is raised again, without the text of unforeseen errors
         attempts = context.op_execution_context.retry_number
-        failure = failure_of(error, step.name, run.run_id, run.lake, attempts, context.log)
+        failure = (
+            final_failure(error, step.name, run.run_id, run.lake)
+            if run.listener.is_record
+            else failure_of(error, step.name, run.run_id, run.lake, attempts, context.log)
+        )
         if isinstance(failure, dg.Failure):
             run.listener.failed(error)
         raise failure from without_text(error)
     except BaseException as error:
         run.listener.failed(error)
         raise
+
+
+def _result(step: Step, run: Run, context: dg.AssetExecutionContext) -> StepResult:
+    done = run.listener.result_of(run.run_id, step.name)
+    if done is None:
+        done = step.work(run)
+        run.listener.step_done(run.run_id, step.name, done)
+    if done.answers and context.instance.is_persistent:
+        answers = {answer.name: answer.recorded for answer in done.answers}
+        record_answers(run.lake, context.instance.root_directory, run.run_id, answers)
+    return done
+
+
+def _record(
+    lake: RegisteredLake,
+    context: dg.AssetExecutionContext,
+    step: Step,
+    run: Run,
+    done: StepResult,
+    selected: Collection[str],
+) -> Iterator[dg.Output[None] | dg.AssetCheckResult]:
+    """Events and evaluations of a step that has run."""
+    if done.state is not None:
+        register(context.instance, lake, (log.topic_partition for log in done.state.logs))
+    if step.product is not None and step.product.name in selected:
+        yield from _tell(lake, context, step.product, run, done)
+    if done.state is not None:
+        for table in materialized_tables(lake, context.instance, step.name, done.state):
+            context.log_event(table)
+    for answer in done.answers:
+        run.listener.answered(answer)
+        yield evaluate(lake, context, answer, () if done.state is None else done.state.logs)
+    run.listener.step_recorded(run.run_id, step.name)
 
 
 def _tell(

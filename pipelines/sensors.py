@@ -7,7 +7,8 @@ growth inside an active segment                             a run after the long
 what such runs left for later (small growth)                one more run after the same delay
 
 A change counts as handled when its run has succeeded. A run that failed is requested again, later each time. While a
-run of a lake waits or runs, no other is requested for it. A lake whose policies state another `ingest` is skipped.
+run of a lake waits or runs, no other is requested for it. A lake whose policies state another `ingest` is skipped. A
+tick is skipped too if an object store fails: what lies there is not known, and the next tick looks again.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 import dagster as dg
 
+from logcore.errors import LogError
 from pipelines.catalog.names import name_in_lake
 from pipelines.jobs import run_config
 from pipelines.run.chains import INTAKE_JOB
@@ -108,10 +110,11 @@ def evaluate(path: str, cursor: str | None, now_ms: int, status: RunStatus) -> d
         if not sources:
             return _skipped(f"This lake has no source. `loglake run PATH... --lake {path}` registers one.", cursor)
         delay_ms = lake.longest_delay_ms
-    except (JobError, UsageError, OSError) as error:
+        state = source_state(sources)
+    except (JobError, UsageError, LogError, OSError) as error:  # an error of a store says nothing about its logs
         return _skipped(f"The lake {path} is not examined: {error}", cursor)
     before = _read_cursor(cursor)
-    after = _next(lake.key, _settled(before, status, now_ms, delay_ms), source_state(sources), now_ms, delay_ms)
+    after = _next(lake.key, _settled(before, status, now_ms, delay_ms), state, now_ms, delay_ms)
     text = json.dumps(asdict(after))
     asked = after.requested
     if asked is None or asked == before.requested:

@@ -23,7 +23,12 @@ class FinishedSteps(RunListener):
     errors: dict[str, BaseException] = field(default_factory=dict)
     """The error of the failed step, by its name; no later step has run."""
 
-    def result_of(self, step: str) -> StepResult | None:
+    @property
+    def is_record(self) -> bool:
+        """Yes: the steps have run."""
+        return True
+
+    def result_of(self, run_id: str, step: str) -> StepResult | None:
         """The result of a step.
 
         Raises:

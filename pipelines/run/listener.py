@@ -48,7 +48,18 @@ class RunListener:
     def failed(self, error: BaseException) -> None:
         """A step ends with this error."""
 
-    def result_of(self, step: str) -> StepResult | None:
+    @property
+    def is_record(self) -> bool:
+        """Whether the steps have already run, and Dagster only records them: no attempt would change anything."""
+        return False
+
+    def step_done(self, run_id: str, step: str, done: StepResult) -> None:
+        """A step has run; its events and evaluations follow."""
+
+    def step_recorded(self, run_id: str, step: str) -> None:
+        """Dagster has the events and evaluations of a step."""
+
+    def result_of(self, run_id: str, step: str) -> StepResult | None:
         """The result of a step that has already run, or its error; None: run it now."""
         return None
 
@@ -93,10 +104,15 @@ class RunOutcome:
 
 
 class ReportKeeper(RunListener):
-    """Keeps the reports of jobs, so that a step can report what earlier rounds of its run did."""
+    """Keeps the reports of jobs, so that a step can report what earlier rounds of its run did.
+
+    It also keeps the result of a step until Dagster has its events. If recording them fails, the next attempt records
+    this result: the step itself would find nothing new.
+    """
 
     def __init__(self) -> None:
         self.reports: list[JobReport] = []
+        self._not_recorded: dict[tuple[str, str], StepResult] = {}
 
     def job_reported(self, report: JobReport) -> None:
         """Keep the report."""
@@ -105,6 +121,18 @@ class ReportKeeper(RunListener):
     def reports_of(self, run_id: str, job: str) -> Sequence[JobReport]:
         """Reports of a job in a run, so far."""
         return [report for report in self.reports if report.run_id == run_id and report.job == job]
+
+    def step_done(self, run_id: str, step: str, done: StepResult) -> None:
+        """Keep the result."""
+        self._not_recorded[run_id, step] = done
+
+    def step_recorded(self, run_id: str, step: str) -> None:
+        """Forget the result."""
+        self._not_recorded.pop((run_id, step), None)
+
+    def result_of(self, run_id: str, step: str) -> StepResult | None:
+        """The result of an attempt whose events Dagster does not have."""
+        return self._not_recorded.get((run_id, step))
 
 
 class CollectingListener(ReportKeeper):

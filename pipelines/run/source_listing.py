@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from logcore.errors import LogError
@@ -21,6 +22,7 @@ from logcore.segments.filenames import (
 from logcore.segments.side_files.checkpoints import parse_offset_checkpoint
 from logcore.storage.broker.broker_state import MAX_SMALL_FILE
 from logcore.storage.objects.addresses import AddressError, absolute, directory_of, is_object, split, url_of
+from logcore.storage.objects.answers import StoreFailed
 from logcore.storage.objects.listing import whole_listing
 from logcore.storage.source_reads import read_file
 
@@ -34,9 +36,16 @@ def listing_digest(paths: Sequence[str]) -> str:
         paths: Log directories, partition directories or files.
     """
     digest = hashlib.sha256()
-    for line in sorted(line for path in paths for line in _lines(path, levels=2)):
+    for line in sorted(line for path in paths for line in _lines_or_failure(path)):
         digest.update(line.encode(errors="surrogateescape"))
     return digest.hexdigest()
+
+
+def _lines_or_failure(path: str) -> Iterator[str]:
+    try:
+        yield from _lines(path, levels=2)
+    except StoreFailed:
+        yield _not_listed(path)
 
 
 def _lines(path: str, levels: int) -> Iterator[str]:
@@ -48,7 +57,8 @@ def _lines(path: str, levels: int) -> Iterator[str]:
             for entry in entries:
                 if entry.is_dir() and levels > 1:
                     yield from _lines(entry.path, levels - 1)
-                else:
+                    continue
+                with suppress(FileNotFoundError):  # the broker deleted the file since the directory was opened
                     yield _line(entry.path, entry.stat(follow_symlinks=False))
     except NotADirectoryError:
         yield _of_file(path)
@@ -61,11 +71,17 @@ def _object_lines(url: str) -> Iterator[str]:
     try:
         bucket, _ = split(url)
         stored = whole_listing(directory_of(url) if is_segment else absolute(url))
-    except (LogError, AddressError):
-        yield f"{url}\0not listed\n"  # the same for each error: only the return of the store is a change
+    except StoreFailed:
+        raise
+    except (LogError, AddressError):  # another attempt would find the same
+        yield _not_listed(url)
         return
     for each in stored:
         yield f"{url_of(bucket, each.key)}\0{each.etag}\0{each.size}\0{each.modified_ms}\n"
+
+
+def _not_listed(url: str) -> str:
+    return f"{url}\0not listed\n"  # the same for each error: only the return of the store is a change
 
 
 def _of_file(path: str) -> str:
@@ -96,6 +112,9 @@ def source_state(paths: Sequence[str]) -> SourceState:
 
     Args:
         paths: Log directories, partition directories or files.
+
+    Raises:
+        StoreFailed: An object store failed. The state of the sources is not known: it may be as it was.
     """
     lines = sorted(line for path in paths for line in _lines(path, levels=2))
     everything, closed = hashlib.sha256(), hashlib.sha256()
@@ -123,5 +142,7 @@ def source_state(paths: Sequence[str]) -> SourceState:
 def _high_watermarks(directory: str) -> Mapping[TopicPartition, int]:
     try:
         return parse_offset_checkpoint(read_file(os.path.join(directory, HIGH_WATERMARK_FILE), MAX_SMALL_FILE))
+    except StoreFailed:
+        raise
     except (LogError, AddressError):
         return {}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
 
+import pipelines.assets
 from logcore.errors import UnsupportedFormatError
 from pipelines.command.dagster_history import DagsterHistory
 from pipelines.command.running import HistoryInBackground, Runner
@@ -76,6 +79,63 @@ def test_a_transient_error_that_ends_is_none(execute: Execute, world: World, hom
     assert result.success
     assert len(world.of("publish")) == 2
     assert materialized(result, "records") == ["orders-0"]
+
+
+RECORDED_WITH = ("register", "materialized_tables", "evaluate")
+
+
+def fails_at_first(monkeypatch: pytest.MonkeyPatch, name: str, error: Exception, *, times: int) -> None:
+    """Let what the steps call to record their results raise an error the first times."""
+    original, left = getattr(pipelines.assets, name), [error] * times
+
+    def call(*arguments: Any) -> Any:
+        if left:
+            raise left.pop()
+        return original(*arguments)
+
+    monkeypatch.setattr(pipelines.assets, name, call)
+
+
+@pytest.mark.parametrize("name", RECORDED_WITH)
+def test_a_transient_error_while_a_step_is_recorded_is_retried_and_loses_no_materialization(
+    execute: Execute, world: World, home: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    world.ends = {"orders-0": 3}
+    fails_at_first(monkeypatch, name, StorageError("The store does not answer."), times=2)
+    result = execute(lake=str(home / "lakes" / "shop"))
+    assert result.success
+    assert [len(world.of(job)) for job in ("ingest", "validate", "publish")] == [1, 1, 1]
+    for asset in ("archived_segments", "validated_segments", "records"):
+        assert set(materialized(result, asset)) == {"orders-0"}
+    assert {check.check_name for check in result.get_asset_check_evaluations()} >= {"sources_agree", "expectations_met"}
+
+
+@pytest.mark.parametrize("name", RECORDED_WITH)
+def test_an_error_while_a_step_is_recorded_says_one_sentence_first(
+    execute: Execute, world: World, home: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    world.ends = {"orders-0": 3}
+    fails_at_first(monkeypatch, name, OSError(errno.ENOSPC, ""), times=9)
+    result = execute(lake=str(home / "lakes" / "shop"))
+    assert not result.success
+    data = failed_step(result).step_failure_data
+    assert data.user_failure_data is not None
+    assert str(data.user_failure_data.description).endswith("failed: No space left on device.")
+
+
+def test_a_run_of_the_command_line_that_cannot_be_recorded_ends_without_a_wait(
+    instance: dg.DagsterInstance, world: World, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.ends = {"orders-0": 3}
+    fails_at_first(monkeypatch, "evaluate", StorageError("The store does not answer."), times=1)
+    runner = Runner(
+        HistoryInBackground(lambda: DagsterHistory(instance)), 1_700_000_000_000, FakeLauncher(world=str(tmp_path))
+    )
+    outcome = runner.run(INTAKE_JOB, str(tmp_path / "lake"), sources=[str(source)])
+    assert outcome.failure is not None
+    assert "could not record it: " in outcome.failure.message
+    assert outcome.failure.message.endswith("The store does not answer.")
+    assert list(instance.all_logs(outcome.run_id, of_type=dg.DagsterEventType.STEP_UP_FOR_RETRY)) == []
 
 
 def test_a_failed_run_of_the_command_line_is_recorded_without_a_further_attempt(

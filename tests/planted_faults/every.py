@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.planted_faults import columns, jobs, lake, logs, maintenance, operation, pages, rounds, scale
+from tests.planted_faults import columns, jobs, lake, logs, maintenance, operation, orchestration, pages, rounds, scale
 
 FAULTS = (
     *logs.FAULTS,
@@ -13,5 +13,6 @@ FAULTS = (
     *scale.FAULTS,
     *rounds.FAULTS,
     *operation.FAULTS,
+    *orchestration.FAULTS,
     *pages.FAULTS,
 )
