@@ -20,8 +20,9 @@ from typing import Any
 
 import dagster as dg
 
-from pipelines.catalog.names import asset_key, documentation_of, name_in_lake, owners_of, tags_of_assets
+from pipelines.catalog.names import asset_key, documentation_of, graph_name, name_in_lake, owners_of, tags_of_assets
 from pipelines.catalog.products import INTAKE, MAINTENANCE, SOURCES, Product, Step
+from pipelines.catalog.run_configuration import BEGIN, LakeRunConfig, configured
 from pipelines.catalog.tables import materialized_tables, table_assets
 from pipelines.event_log.check_evaluations import evaluate
 from pipelines.event_log.repeated_events import KeyEvent
@@ -31,13 +32,15 @@ from pipelines.failures import failure_of, final_failure, without_text
 from pipelines.metadata import reporting
 from pipelines.metadata.values import Observation
 from pipelines.partitions import chosen_keys, register, topic_partitions
-from pipelines.resources import ENGINE_TAG, JobLauncher, LakeResource
+from pipelines.resources import ENGINE_TAG, EngineOfRun, JobLauncher
 from pipelines.run import check_definitions
+from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
 from pipelines.run.listener import RunListener
 from pipelines.run.step_result import StepResult
 from pipelines.run.steps import Run
 from spark_jobs import launch
 from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.recorded_answers import record_answers
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
 
@@ -77,26 +80,23 @@ def build_assets(lake: RegisteredLake, pool: str | None = POOL) -> list[dg.Asset
             tags=tags_of_assets(lake),
         ),
         *table_assets(lake, group),
-        _assets(lake, group, INTAKE, pool),
-        _assets(lake, name_in_lake(lake, "maintenance_steps"), MAINTENANCE, pool),
+        _assets(lake, INTAKE_JOB, INTAKE, pool),
+        _assets(lake, MAINTENANCE_JOB, MAINTENANCE, pool),
     ]
 
 
-def _assets(lake: RegisteredLake, name: str, chain: tuple[Step, ...], pool: str | None) -> dg.AssetsDefinition:
-    """The chain of steps as one graph whose outputs are the assets and the check results.
-
-    Args:
-        name: Name of the graph, and of the group of its assets.
-    """
+def _assets(lake: RegisteredLake, job: str, chain: tuple[Step, ...], pool: str | None) -> dg.AssetsDefinition:
+    """The chain of steps of a job as one graph whose outputs are the assets and the check results."""
+    name = graph_name(lake, job)
     products = [step.product for step in chain if step.product is not None]
     made = {product.name for product in products}
     outside = sorted({source for product in products for source in product.made_from} - made)
     # Assets of other graphs enter through an op of their own: Dagster cannot look up the versions of a partitioned
     # input for a run that has no partition.
-    begin = _begin_op(f"{name}__begin", lake, outside)
-    ops = [begin, *(_op(lake, step, pool) for step in chain)]
+    begin = _begin_op(f"{name}__begin", lake, job, outside)
+    ops = [begin, *(_op(lake, job, step, pool) for step in chain)]
     nodes = [
-        dg.NodeInvocation(op.name, alias) for op, alias in zip(ops, ["begin", *(s.name for s in chain)], strict=True)
+        dg.NodeInvocation(op.name, alias) for op, alias in zip(ops, [BEGIN, *(s.name for s in chain)], strict=True)
     ]
     graph = dg.GraphDefinition(
         name=name,
@@ -104,7 +104,7 @@ def _assets(lake: RegisteredLake, name: str, chain: tuple[Step, ...], pool: str 
         dependencies={nodes[0]: {}}
         | {after: {"after": dg.DependencyDefinition(str(before.alias), "done")} for before, after in pairwise(nodes)},
         input_mappings=[
-            dg.InputMapping(graph_input_name=source, mapped_node_name="begin", mapped_node_input_name=source)
+            dg.InputMapping(graph_input_name=source, mapped_node_name=BEGIN, mapped_node_input_name=source)
             for source in outside
         ],
         output_mappings=[
@@ -155,7 +155,7 @@ def _results(lake: RegisteredLake, step: Step) -> list[str]:
     return assets + [check_spec(lake, definition).get_python_identifier() for definition in step.checks]
 
 
-def _begin_op(name: str, of: RegisteredLake, sources: Sequence[str]) -> dg.OpDefinition:
+def _begin_op(name: str, of: RegisteredLake, job: str, sources: Sequence[str]) -> dg.OpDefinition:
     ins = {source: dg.In(dg.Nothing) for source in sources}
 
     @dg.op(
@@ -166,25 +166,29 @@ def _begin_op(name: str, of: RegisteredLake, sources: Sequence[str]) -> dg.OpDef
     )
     def begin(
         context: dg.AssetExecutionContext,
-        lake: LakeResource,
-        launcher: JobLauncher,
-        listener: dg.ResourceParam[RunListener],
+        config: LakeRunConfig,
+        loglake_launcher: JobLauncher,
+        loglake_listener: dg.ResourceParam[RunListener],
     ) -> None:
-        run = _begin(of, context, lake, launcher, listener)
+        run = _begin(of, job, context, loglake_launcher, loglake_listener)
+        try:
+            check_request(run, context)
+        except UsageError as error:
+            raise final_failure(error, BEGIN, run.run_id, run.lake) from error
         keys = "every topic partition" if run.keys is None else ", ".join(run.keys)
         engine = context.run.tags.get(ENGINE_TAG)
         if engine is None:  # a run that is recorded has it
             try:
-                engine = launch.engine_and_reason(launcher.engine_for(run.lake))
+                engine = launch.engine_and_reason(loglake_launcher.engine_for(run.lake, config.engine.value))
             except UsageError as error:
-                raise final_failure(error, "begin", run.run_id, run.lake) from error
+                raise final_failure(error, BEGIN, run.run_id, run.lake) from error
             context.instance.add_run_tags(context.run.run_id, {ENGINE_TAG: engine})
         context.log.info(f"Lake {run.lake}; {keys}; clock {run.as_of_ms} ms; job engine {engine}")
 
     return begin
 
 
-def _op(of: RegisteredLake, step: Step, pool: str | None) -> dg.OpDefinition:
+def _op(of: RegisteredLake, job: str, step: Step, pool: str | None) -> dg.OpDefinition:
     # The next step waits for `done`; the asset's own output is left out if the asset did not change.
     outs = {"done": dg.Out(dg.Nothing), **{name: dg.Out(dg.Nothing, is_required=False) for name in _results(of, step)}}
 
@@ -197,13 +201,12 @@ def _op(of: RegisteredLake, step: Step, pool: str | None) -> dg.OpDefinition:
     )
     def compute(
         context: dg.AssetExecutionContext,
-        lake: LakeResource,
-        launcher: JobLauncher,
-        listener: dg.ResourceParam[RunListener],
+        loglake_launcher: JobLauncher,
+        loglake_listener: dg.ResourceParam[RunListener],
     ) -> Iterator[dg.Output[None] | dg.AssetCheckResult]:
         selected = context.op_execution_context.selected_output_names
         if selected - {"done"}:  # otherwise this step is only between selected ones
-            run = _begin(of, context, lake, launcher, listener)
+            run = _begin(of, job, context, loglake_launcher, loglake_listener)
             with _clear_failures(step, run, context):
                 yield from _record(of, context, step, run, _result(step, run, context), selected)
         if "done" in selected:
@@ -214,12 +217,16 @@ def _op(of: RegisteredLake, step: Step, pool: str | None) -> dg.OpDefinition:
 
 def _begin(
     lake: RegisteredLake,
+    job: str,
     context: dg.AssetExecutionContext,
-    resource: LakeResource,
     launcher: JobLauncher,
     listener: RunListener,
 ) -> Run:
-    settings = resource.settings()
+    config = configured(context.run, lake, job)
+    try:
+        settings = config.settings()
+    except UsageError as error:
+        raise final_failure(error, BEGIN, context.run.run_id, lake.path) from error
     backfilled = chosen_keys(context)
     keys = backfilled or tuple(settings.logs) or None
     record = context.instance.get_run_record_by_id(context.run.run_id)
@@ -228,9 +235,24 @@ def _begin(
     as_of_ms = int(record.create_timestamp.timestamp() * 1000) if settings.as_of_ms < 0 else settings.as_of_ms
     is_backfill = backfilled is not None
     publishes = asset_key(lake, check_definitions.RECORDS) in context.selected_asset_keys
+    jobs = EngineOfRun(launcher, config.engine.value)
     return Run(
-        context.run.run_id, lake.path, as_of_ms, keys, is_backfill, settings, launcher, listener, publishes=publishes
+        context.run.run_id, lake.path, as_of_ms, keys, is_backfill, settings, jobs, listener, publishes=publishes
     )
+
+
+def check_request(run: Run, context: dg.AssetExecutionContext) -> None:
+    """Refuse a request that the run cannot carry out, before it does anything.
+
+    Raises:
+        UsageError: The request, and what to change.
+    """
+    is_replacing = run.settings.replacement() is not None
+    if is_replacing and not run.publishes:
+        raise UsageError("replace publishes records again, and this run does not make them. Choose records too.")
+    if run.is_backfill and run.settings.logs and set(run.settings.logs) != set(run.keys or ()):
+        chosen = ", ".join(run.keys or ())
+        raise UsageError(f"logs: this run is for the partitions {chosen}. Leave out logs, or choose no partitions.")
 
 
 @contextmanager
@@ -276,6 +298,7 @@ def _record(
 ) -> Iterator[dg.Output[None] | dg.AssetCheckResult]:
     """Events and evaluations of a step that has run."""
     if done.state is not None:
+        _refuse_unknown(run, done.state)
         register(context.instance, lake, (log.topic_partition for log in done.state.logs))
     if step.product is not None and step.product.name in selected:
         yield from _tell(lake, context, step.product, run, done)
@@ -288,6 +311,15 @@ def _record(
     run.listener.step_recorded(run.run_id, step.name)
 
 
+def _refuse_unknown(run: Run, state: LakeState) -> None:
+    """Refuse a run for topic partitions that the lake does not have, after its sources were read."""
+    missing = sorted(set(run.keys or ()) - {log.topic_partition for log in state.logs})
+    if missing and not run.listener.is_record:
+        raise dg.Failure(
+            f"Neither the lake {state.name} nor its sources have {', '.join(missing)}.", allow_retries=False
+        )
+
+
 def _tell(
     lake: RegisteredLake, context: dg.AssetExecutionContext, product: Product, run: Run, done: StepResult
 ) -> Iterator[dg.Output[None]]:
@@ -298,11 +330,9 @@ def _tell(
     changes = done.changes
     for observation in done.observations:
         context.log_event(asset_observation(lake, observation))
-    if context.has_partition_key or context.has_partition_key_range:
-        missing = sorted(set(context.partition_keys) - by_key.keys())
-        if missing:
-            raise dg.Failure(f"Neither the lake {state.name} nor its sources have {', '.join(missing)}.")
-        for key in context.partition_keys:
+    if run.is_backfill:
+        _refuse_unknown(run, state)
+        for key in run.keys or ():
             log = by_key[key]
             metadata = {**product.metadata(log, changes.get(log.log), run.as_of_ms), **product.pictures(log)}
             context.add_asset_metadata(as_metadata(metadata), key_of_asset, key)

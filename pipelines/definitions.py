@@ -12,15 +12,9 @@ from collections.abc import Mapping, Sequence
 import dagster as dg
 
 from pipelines.alerts.sensor import alerts
-from pipelines.assets import POOL, build_assets
-from pipelines.catalog.products import INTAKE, MAINTENANCE
-from pipelines.jobs import build_job
-from pipelines.nightly_verification import build_verification
-from pipelines.resources import JobLauncher, LakeResource
-from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
-from pipelines.run.listener import ReportKeeper
-from pipelines.schedules import build_schedules
-from pipelines.sensors import build_sensor
+from pipelines.assets import POOL
+from pipelines.lake_definitions import loglake_assets
+from pipelines.resources import JobLauncher
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, home_folder, read_home
 
 
@@ -35,36 +29,14 @@ def build_definitions(
     Args:
         pool: Dagster's pool in which each step takes a slot; None: steps do not wait.
     """
-    parts = [_build_lake(lake, pool) for lake in lakes]
     return dg.Definitions.merge(
-        *parts,
+        *(loglake_assets(lake, launcher=launcher, pool=pool) for lake in lakes),
         dg.Definitions(
             sensors=[alerts],
-            resources={
-                "launcher": launcher or JobLauncher(),
-                "lake": LakeResource.configure_at_launch(),
-                "listener": ReportKeeper(),
-            },
             # The steps of a run share one process, and so one Spark session.
             executor=dg.in_process_executor,
             loggers=dict(loggers) if loggers else None,
         ),
-    )
-
-
-def _build_lake(lake: RegisteredLake, pool: str | None) -> dg.Definitions:
-    verified, verification = build_verification(lake)
-    chains = {INTAKE_JOB: INTAKE, MAINTENANCE_JOB: MAINTENANCE}
-    jobs = [
-        build_job(lake, job, [step.product.name for step in chain if step.product is not None])
-        for job, chain in chains.items()
-    ]
-    return dg.Definitions(
-        assets=build_assets(lake, pool),
-        asset_checks=[verified],
-        jobs=[*jobs, verification],
-        schedules=build_schedules(lake),
-        sensors=[build_sensor(lake)],
     )
 
 

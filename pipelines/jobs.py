@@ -1,4 +1,4 @@
-"""The jobs of a lake, ingestion and maintenance, and the configuration of their runs."""
+"""The jobs of a lake: ingestion and maintenance."""
 
 from __future__ import annotations
 
@@ -33,9 +33,3 @@ def build_job(lake: RegisteredLake, job: str, assets: Collection[str]) -> Any:
         executor_def=dg.in_process_executor,
         run_tags=tags_of(lake),
     )
-
-
-def run_config(**settings: Any) -> dict[str, Any]:
-    """Build run configuration with settings of :class:`pipelines.resources.LakeResource`."""
-    said = {name: value for name, value in settings.items() if value not in (None, "", [], ())}
-    return {"resources": {"lake": {"config": said}}}

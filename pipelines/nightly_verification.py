@@ -7,12 +7,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
+from pydantic import Field
 
 from logcore.logs.model.findings import Severity
 from pipelines.catalog.names import asset_key, name_in_lake, tags_of
+from pipelines.catalog.run_configuration import AS_OF, parsed_time
 from pipelines.events import check_result
 from pipelines.failures import failure_of, without_text
-from pipelines.resources import JobLauncher, LakeResource
+from pipelines.resources import JobLauncher
 from pipelines.run.check_definitions import LAKE_VERIFIED, CheckAnswer, Failure
 from spark_jobs.contracts import JobReport, VerifyConfig
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, lake_name
@@ -22,6 +24,19 @@ PARTS = 7
 """One part per night of a week."""
 
 
+class VerificationConfig(dg.Config):
+    """What a run of the verification looks at."""
+
+    part: int = Field(default=0, ge=0, le=PARTS, description="Which seventh of the lake to verify; 0: today's")
+    as_of: str = Field(default="", description=AS_OF)
+
+
+def verification_config(lake: RegisteredLake, part: int) -> dict[str, Any]:
+    """Build the configuration of a run that verifies this part."""
+    op = f"{asset_key(lake, LAKE_VERIFIED.asset).to_python_identifier()}_{LAKE_VERIFIED.name}"
+    return {"ops": {op: {"config": {"part": part}}}}
+
+
 def build_verification(of: RegisteredLake) -> tuple[dg.AssetChecksDefinition, Any]:
     """The check of a lake and the job that runs it."""
 
@@ -29,16 +44,17 @@ def build_verification(of: RegisteredLake) -> tuple[dg.AssetChecksDefinition, An
         asset=asset_key(of, LAKE_VERIFIED.asset), name=LAKE_VERIFIED.name, description=LAKE_VERIFIED.description
     )
     def lake_verified(
-        context: dg.AssetCheckExecutionContext, lake: LakeResource, launcher: JobLauncher
+        context: dg.AssetCheckExecutionContext, config: VerificationConfig, loglake_launcher: JobLauncher
     ) -> dg.AssetCheckResult:
         """Verify one part of the lake."""
         record = context.instance.get_run_record_by_id(context.run.run_id)
-        as_of_ms = (
-            lake.as_of_ms if record is None or lake.as_of_ms >= 0 else int(record.create_timestamp.timestamp() * 1000)
-        )
-        part = lake.verified_part or part_of(datetime.fromtimestamp(as_of_ms / 1000, UTC))
+        if record is None:
+            raise dg.Failure(f"The run {context.run.run_id} is not known to its own instance.")
         try:
-            report = launcher.run(VerifyConfig(of.path, context.run.run_id, as_of_ms, part, PARTS))
+            stated_ms = parsed_time(config.as_of, "as_of")
+            as_of_ms = int(record.create_timestamp.timestamp() * 1000) if stated_ms is None else stated_ms
+            part = config.part or part_of(datetime.fromtimestamp(as_of_ms / 1000, UTC))
+            report = loglake_launcher.run(VerifyConfig(of.path, context.run.run_id, as_of_ms, part, PARTS))
         except Exception as error:  # noqa: BLE001 - it is raised again, without the text of unforeseen errors
             attempts = context.op_execution_context.retry_number
             failure = failure_of(error, LAKE_VERIFIED.name, context.run.run_id, of.path, attempts, context.log)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import dagster as dg
 
 from spark_jobs.lake.view.log_state import natural_order
-from spark_jobs.lake.view.registered_lakes import RegisteredLake
+from spark_jobs.lake.view.registered_lakes import RegisteredLake, held_logs
 
 
 def topic_partitions(lake: RegisteredLake) -> dg.DynamicPartitionsDefinition:
@@ -20,11 +20,22 @@ def topic_partitions(lake: RegisteredLake) -> dg.DynamicPartitionsDefinition:
 
 
 def register(instance: dg.DagsterInstance, lake: RegisteredLake, keys: Iterable[str]) -> None:
-    """Add keys of a lake to the instance, in natural order (``orders-2`` before ``orders-10``). Known keys stay."""
+    """Give the instance the keys of a lake: add new ones, and remove those of logs that are gone.
+
+    New keys come in natural order (``orders-2`` before ``orders-10``). Events of a removed key stay.
+
+    Args:
+        keys: The topic partitions of the lake.
+    """
     name = str(topic_partitions(lake).name)
-    new = set(keys) - set(instance.get_dynamic_partitions(name))
-    if new:
-        instance.add_dynamic_partitions(name, sorted(new, key=natural_order))
+    known, wanted = set(instance.get_dynamic_partitions(name)), set(keys)
+    if wanted - known:
+        instance.add_dynamic_partitions(name, sorted(wanted - known, key=natural_order))
+    if known - wanted:
+        # A run that is recorded late may have seen fewer logs than the lake has now.
+        held = {str(log) for log in held_logs(lake.path).values()}
+        for key in known - wanted - held:
+            instance.delete_dynamic_partition(name, key)
 
 
 def chosen_keys(context: dg.OpExecutionContext | dg.AssetExecutionContext) -> tuple[str, ...] | None:

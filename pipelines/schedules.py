@@ -12,8 +12,8 @@ from typing import Any
 import dagster as dg
 
 from pipelines.catalog.names import name_in_lake
-from pipelines.jobs import run_config
-from pipelines.nightly_verification import VERIFICATION_JOB, part_of
+from pipelines.catalog.run_configuration import run_config
+from pipelines.nightly_verification import VERIFICATION_JOB, part_of, verification_config
 from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, read_registered
@@ -41,7 +41,7 @@ def build_schedules(lake: RegisteredLake) -> list[dg.ScheduleDefinition]:
             if now.policy.nightly == "off":
                 return dg.SkipReason("The policies of the lake say `nightly: off`.")
             day = context.scheduled_execution_time.strftime("%Y-%m-%d")
-            return _request(now, day, apply=now.policy.nightly == "apply")
+            return _request(now, day, run_config(now, MAINTENANCE_JOB, apply=now.policy.nightly == "apply"))
 
         return _if_usable(lake, request)
 
@@ -60,7 +60,7 @@ def build_schedules(lake: RegisteredLake) -> list[dg.ScheduleDefinition]:
             if now.policy.verify == "off":
                 return dg.SkipReason("The policies of the lake say `verify: off`.")
             night = context.scheduled_execution_time
-            return _request(now, f"verification {night:%Y-%m-%d}", verified_part=part_of(night))
+            return _request(now, f"verification {night:%Y-%m-%d}", verification_config(now, part_of(night)))
 
         return _if_usable(lake, request)
 
@@ -80,7 +80,7 @@ def build_schedules(lake: RegisteredLake) -> list[dg.ScheduleDefinition]:
         def request(now: RegisteredLake) -> Tick:
             interval_ms = now.policy.ingest
             if isinstance(interval_ms, int) and _is_due(interval_ms, minute_ms):
-                return _request(now, f"intake {minute_ms // _MINUTE_MS}", at_once=False)
+                return _request(now, f"intake {minute_ms // _MINUTE_MS}", run_config(now, INTAKE_JOB, at_once=False))
             return dg.SkipReason("The lake is not due: its policies state an interval with `ingest: every ...`.")
 
         return _if_usable(lake, request)
@@ -93,8 +93,8 @@ def _is_due(interval_ms: int, minute_ms: int) -> bool:
     return minute_ms // interval_ms != (minute_ms - _MINUTE_MS) // interval_ms
 
 
-def _request(lake: RegisteredLake, what: str, **settings: Any) -> dg.RunRequest:
-    return dg.RunRequest(run_key=f"{lake.key} {what}", run_config=run_config(**settings))
+def _request(lake: RegisteredLake, what: str, config: dict[str, Any]) -> dg.RunRequest:
+    return dg.RunRequest(run_key=f"{lake.key} {what}", run_config=config)
 
 
 def _if_usable(lake: RegisteredLake, request: Callable[[RegisteredLake], Tick]) -> Tick:

@@ -23,7 +23,7 @@ import dagster as dg
 
 from logcore.errors import LogError
 from pipelines.catalog.names import name_in_lake
-from pipelines.jobs import run_config
+from pipelines.catalog.run_configuration import run_config
 from pipelines.run.chains import INTAKE_JOB
 from pipelines.run.source_listing import SourceState, source_state
 from spark_jobs.lake.errors import JobError, UsageError
@@ -119,7 +119,8 @@ def evaluate(path: str, cursor: str | None, now_ms: int, status: RunStatus) -> d
     asked = after.requested
     if asked is None or asked == before.requested:
         return _skipped("Nothing new.", text)
-    return dg.SensorResult(run_requests=[dg.RunRequest(asked.key, run_config=run_config(at_once=False))], cursor=text)
+    config = run_config(lake, INTAKE_JOB, at_once=False)
+    return dg.SensorResult(run_requests=[dg.RunRequest(asked.key, run_config=config)], cursor=text)
 
 
 def _skipped(reason: str, cursor: str | None) -> dg.SensorResult:

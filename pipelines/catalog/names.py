@@ -10,6 +10,7 @@ import re
 
 import dagster as dg
 
+from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
 
 LOCATION, REPOSITORY = "loglake", "__repository__"
@@ -30,6 +31,15 @@ def asset_key(lake: RegisteredLake, asset: str) -> dg.AssetKey:
 def name_in_lake(lake: RegisteredLake, name: str) -> str:
     """The name of something that each lake has one of, such as a job or a schedule."""
     return f"{lake.identifier}__{name}"
+
+
+def graph_name(lake: RegisteredLake, job: str) -> str:
+    """The name of the graph of a job's steps, and of the group of their assets.
+
+    Args:
+        job: ``intake`` or ``maintenance``.
+    """
+    return {INTAKE_JOB: lake.identifier, MAINTENANCE_JOB: name_in_lake(lake, "maintenance_steps")}[job]
 
 
 def tags_of(lake: RegisteredLake) -> dict[str, str]:

@@ -11,11 +11,11 @@ import dagster as dg
 
 from logcore.exit_codes import ExitCode
 from pipelines.catalog.names import name_in_lake
+from pipelines.catalog.run_configuration import run_config
 from pipelines.command.instance import end_dead_runs, open_instance, process_tags, runs_of_location
 from pipelines.definitions import build_definitions
 from pipelines.event_log.transactions import few_transactions
-from pipelines.jobs import run_config
-from pipelines.resources import ENGINE_TAG
+from pipelines.resources import ENGINE_TAG, LISTENER
 from pipelines.run.direct import FinishedSteps
 from pipelines.run.listener import RunFailure
 from spark_jobs import launch
@@ -77,22 +77,23 @@ class DagsterHistory:
             run_id: Identity of the run, in the lake and in Dagster.
             lake: Path or address of the lake.
             as_of_ms: The clock of the run.
-            settings: Fields of :class:`pipelines.resources.LakeResource`.
+            settings: Fields of :class:`pipelines.run.settings.RunSettings`.
             engine: What ran the tasks, as the command line names it.
             finished: The results of the steps.
 
         Returns:
             Why the record is not complete; None: it is, or a step had failed.
         """
-        config = run_config(**{**settings, "as_of_ms": as_of_ms})
-        job_of_lake = self.prepare(lake).resolve_job_def(name_in_lake(read_registered(lake_path(lake)), job))
+        registered = read_registered(lake_path(lake))
+        config = run_config(registered, job, **{**settings, "as_of_ms": as_of_ms})
+        job_of_lake = self.prepare(lake).resolve_job_def(name_in_lake(registered, job))
         with few_transactions(self.instance.event_log_storage), runs_of_location(self.instance):
             result = job_of_lake.execute_in_process(
                 instance=self.instance,
                 # Set explicitly, because otherwise Dagster adds a console logger of its own.
                 run_config={**config, "loggers": {"console": {}}},
                 tags={ENGINE_TAG: launch.engine_and_reason(engine), **process_tags()},
-                resources={"listener": finished},
+                resources={LISTENER: finished},
                 run_id=run_id,
                 raise_on_error=False,
             )

@@ -1,4 +1,4 @@
-"""What a run works on, and how: the settings that :class:`pipelines.resources.LakeResource` has as Dagster's fields."""
+"""What a run works on, and how: :class:`pipelines.catalog.run_configuration.LakeRunConfig` has these fields for Dagster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Launcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """The settings of a run; :class:`pipelines.resources.LakeResource` describes each field.
+    """The settings of a run; :class:`pipelines.catalog.run_configuration.LakeRunConfig` describes each field.
 
     A run without ``sources`` reads the sources that are registered for its lake in the operator's home, never those
     that only the lake itself names.
@@ -51,7 +51,6 @@ class RunSettings:
     replace_until_ms: int | None = None
     replace_withdrawn: bool = False
     as_of_ms: int = -1
-    verified_part: int = 0
     apply: bool = False
     max_bytes_per_round: int = MAX_BYTES_PER_ROUND
     max_tasks_per_round: int = MAX_TASKS_PER_ROUND
@@ -91,7 +90,7 @@ class RunSettings:
         """
         if not self.replace:
             if self.replace_since_ms is not None or self.replace_until_ms is not None:
-                raise UsageError('replace_since_ms and replace_until_ms bound what is replaced; add replace: ".."')
+                raise UsageError('replace_since and replace_until bound what is replaced; add replace: ".."')
             return None
         try:
             return offset_range(self.replace)

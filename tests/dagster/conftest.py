@@ -15,9 +15,9 @@ import pytest
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 
 from pipelines.catalog.names import name_in_lake
+from pipelines.catalog.run_configuration import run_config
 from pipelines.command.history import settings_file
 from pipelines.definitions import build_definitions
-from pipelines.jobs import run_config
 from spark_jobs.lake.setup.registry import register
 from spark_jobs.lake.view.registered_lakes import read_home, read_registered
 from tests.dagster.fake_jobs import WORLDS, FakeLauncher, World
@@ -102,7 +102,7 @@ def execute(define: Define, instance: dg.DagsterInstance, source: Path, home: Pa
             .resolve_job_def(name_in_lake(of, job))
             .execute_in_process(
                 instance=instance,
-                run_config=run_config(**settings),
+                run_config=run_config(of, job, **settings),
                 partition_key=partition_key,
                 tags=tags,
                 raise_on_error=False,

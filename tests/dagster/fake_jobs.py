@@ -58,6 +58,8 @@ class World:
     error_once: dict[str, Exception] = field(default_factory=dict)
     """What a job raises the first time."""
     asked: list[JobConfig] = field(default_factory=list)
+    engines: list[str] = field(default_factory=list)
+    """The engine that each job was run with."""
 
     def of(self, job: str) -> list[JobConfig]:
         """The configurations that a job was run with."""
@@ -72,8 +74,9 @@ class FakeLauncher(JobLauncher):
 
     world: str
 
-    def run(self, config: JobConfig) -> JobReport:
+    def run(self, config: JobConfig, engine: str = "auto") -> JobReport:
         world = WORLDS[self.world]
+        world.engines.append(engine)
         world.asked.append(config)
         if config.JOB in world.error_once:
             raise world.error_once.pop(config.JOB)

@@ -105,9 +105,9 @@ def test_every_night_another_seventh_of_each_lake_is_proved_and_red_where_someth
     world.proof = world.proof[1:]
     green = launch(define, instance, "store__verification", requests[1])
 
-    assert sorted(
-        (request.run_key.partition("-")[0], config["verified_part"]) for request, config in _configs(requests)
-    ) == [(lake, part) for lake in ("shop", "store") for part in range(1, 8)]
+    assert sorted((request.run_key.partition("-")[0], config["part"]) for request, config in _configs(requests)) == [
+        (lake, part) for lake in ("shop", "store") for part in range(1, 8)
+    ]
     assert [(config.lake, config.part, config.parts) for config in world.of("verify")] == [
         (lake, NIGHT.weekday() + 1, 7) for lake in two_lakes
     ]
@@ -134,7 +134,7 @@ def test_policies_decide_what_a_night_does_with_each_lake(
     (verification,) = nightly(define, instance, "nightly_verification")
 
     assert maintenance.run_key.startswith("shop-")
-    assert maintenance.run_config["resources"]["lake"]["config"]["apply"] is True
+    assert _configs([maintenance])[0][1]["apply"] is True
     assert verification.run_key.startswith("store-")
 
 
@@ -188,7 +188,12 @@ def test_a_lake_with_an_interval_is_read_once_in_each_and_another_never(
 
 
 def _configs(requests: list[dg.RunRequest]) -> list[tuple[dg.RunRequest, dict]]:
-    return [(request, request.run_config["resources"]["lake"]["config"]) for request in requests]
+    """Each request, and the only configuration in it."""
+    found = []
+    for request in requests:
+        (op,) = request.run_config["ops"].values()
+        found.append((request, op["config"] if "config" in op else op["ops"]["begin"]["config"]))
+    return found
 
 
 def test_the_schedule_is_in_utc_and_the_sensor_is_off_until_switched_on(define: Define, shop: str) -> None:

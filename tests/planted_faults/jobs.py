@@ -366,8 +366,8 @@ FAULTS = (
     Fault(
         "the engine of a lake's policies counts for no run of Dagster",
         "pipelines/resources.py",
-        'return self.engine if self.engine != "auto" else read_registered(lake).policy.engine',
-        "return self.engine",
+        'return engine if engine != "auto" else read_registered(lake).policy.engine',
+        "return engine",
         ("tests/dagster/test_schedule_and_sensor.py", "-k", "has_the_engine_of_the_policies"),
     ),
     Fault(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from tests.planted_faults.fault import Fault
 
+CONFIGURATION = "tests/dagster/test_run_configuration.py"
+PROJECT = "tests/dagster/test_strangers_project.py"
+VIEWS = "tests/dagster/test_partition_views.py"
 FAILED_STEPS = "tests/dagster/test_failed_steps.py"
 
 FAULTS = (
@@ -27,5 +30,47 @@ FAULTS = (
         "    except StoreFailed:\n        raise\n    except (LogError, AddressError):  #",
         "    except (LogError, AddressError):  #",
         ("tests/object_store/test_sensor.py", "-k", "skips_the_tick and list"),
+    ),
+    Fault(
+        "two lakes of one code location have launchers of their own",
+        "pipelines/lake_definitions.py",
+        "@cache\ndef _launcher()",
+        "def _launcher()",
+        (PROJECT, "-k", "two_lakes"),
+    ),
+    Fault(
+        "keys of logs that are gone stay",
+        "pipelines/partitions.py",
+        "        for key in known - wanted - held:",
+        "        for key in held - known:",
+        (VIEWS, "-k", "gone"),
+    ),
+    Fault(
+        "a run that is recorded late removes new keys",
+        "pipelines/partitions.py",
+        "        for key in known - wanted - held:",
+        "        for key in known - wanted:",
+        (VIEWS, "-k", "fewer_logs"),
+    ),
+    Fault(
+        "the engine of a run is not used",
+        "pipelines/resources.py",
+        "        return self.launcher.run(config, self.engine)",
+        "        return self.launcher.run(config)",
+        (CONFIGURATION, "-k", "engine"),
+    ),
+    Fault(
+        "a time of the run configuration reaches no job",
+        "pipelines/catalog/run_configuration.py",
+        "values[each.name] = each.default if stated is None else stated",
+        "values[each.name] = each.default",
+        (CONFIGURATION, "-k", "range_of_time"),
+    ),
+    Fault(
+        "a run for other logs than its partitions is not refused",
+        "pipelines/assets.py",
+        "    if run.is_backfill and run.settings.logs and",
+        "    if not run.is_backfill and run.settings.logs and",
+        (CONFIGURATION, "-k", "cannot_be_carried_out"),
     ),
 )

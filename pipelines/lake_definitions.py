@@ -1,0 +1,88 @@
+"""Everything that Dagster needs for one lake, for any code location: assets, checks, jobs, schedules and a sensor.
+
+:mod:`pipelines.definitions` uses it for the lakes of the operator's home. docs/dagster.md shows it in another code
+location.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import dagster as dg
+
+from pipelines.assets import POOL, build_assets
+from pipelines.catalog.products import INTAKE, MAINTENANCE
+from pipelines.jobs import build_job
+from pipelines.nightly_verification import build_verification
+from pipelines.resources import LAUNCHER, LISTENER, JobLauncher
+from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
+from pipelines.run.listener import ReportKeeper
+from pipelines.schedules import build_schedules
+from pipelines.sensors import build_sensor
+from spark_jobs import launch
+from spark_jobs.contracts import Intake
+from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.view.registered_lakes import RegisteredLake, lake_path, read_registered
+
+
+def loglake_assets(
+    lake: str | RegisteredLake,
+    policies: str | None = None,
+    *,
+    sources: Sequence[str] = (),
+    launcher: JobLauncher | None = None,
+    pool: str | None = POOL,
+) -> dg.Definitions:
+    """Build the definitions of a lake. Merge them with your own: ``dg.Definitions.merge(loglake_assets(...), mine)``.
+
+    The keys of the assets are ``[NAME, "records"]`` and so on, with the name of the lake in the operator's home.
+    A lake that is not registered there is registered now, as ``loglake run`` does it. Nothing runs.
+
+    Args:
+        lake: Path or address of the lake; it may not exist yet. Or a registered lake.
+        policies: Path of its ``policies.yaml``; only together with ``sources``, which have it.
+        sources: Log directories to read, as ``loglake run`` names them. Without them those that are registered.
+        launcher: Starts the jobs. All lakes of a code location must have the same; None: the usual one.
+        pool: Dagster's pool in which each step takes a slot; None: steps do not wait.
+
+    Raises:
+        UsageError: The lake, its registration or the arguments cannot be used.
+    """
+    if isinstance(lake, str):
+        lake = _registered(lake, policies, tuple(sources))
+    elif policies or sources:
+        raise UsageError("policies and sources belong to a registered lake already. Name the lake by its path.")
+    verified, verification = build_verification(lake)
+    chains = {INTAKE_JOB: INTAKE, MAINTENANCE_JOB: MAINTENANCE}
+    jobs = [
+        build_job(lake, job, [step.product.name for step in chain if step.product is not None])
+        for job, chain in chains.items()
+    ]
+    return dg.Definitions(
+        assets=build_assets(lake, pool),
+        asset_checks=[verified],
+        jobs=[*jobs, verification],
+        schedules=build_schedules(lake),
+        sensors=[build_sensor(lake)],
+        resources={LAUNCHER: launcher or _launcher(), LISTENER: _listener()},
+    )
+
+
+def _registered(lake: str, policies: str | None, sources: tuple[str, ...]) -> RegisteredLake:
+    path = lake_path(lake)
+    if policies and not sources:
+        raise UsageError(f"policies of the lake {path}: name its sources too. Policies are registered with sources.")
+    launch.register(path, Intake(tuple(map(lake_path, sources)), policies=policies) if sources else None)
+    return read_registered(path)
+
+
+# Dagster merges definitions only if equal keys have the same object.
+@cache
+def _launcher() -> JobLauncher:
+    return JobLauncher()
+
+
+@cache
+def _listener() -> ReportKeeper:
+    return ReportKeeper()
