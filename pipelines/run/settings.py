@@ -1,4 +1,4 @@
-"""What a run works on, and how: :class:`pipelines.catalog.run_configuration.LakeRunConfig` has these fields for Dagster."""
+"""The settings of a run: what it works on, and how. The class ``LakeRunConfig`` has these as Dagster's fields."""
 
 from __future__ import annotations
 
