@@ -248,15 +248,18 @@ def _strip(log: LogPicture, damage: Sequence[LedgerRange], scale: _Scale, top: i
 
 def _pieces(ranges: Sequence[LedgerRange], scale: _Scale, columns: int) -> Iterator[tuple[int, int, str]]:
     """Columns [first, last) of one state each: the state of most of the offsets of a column. Damage comes later."""
-    per_column = max(scale.end - scale.start, 1) / columns
+    # Exact for every offset: all lengths are in parts of an offset, so that a column has `span` of them. Offsets count
+    # from the start of the log, and no float is involved.
+    span = max(scale.end - scale.start, 1)
     ends = [each.end_offset for each in ranges]
     begun, state = 0, ""
     for column in range(columns):
-        low, high = scale.start + column * per_column, scale.start + (column + 1) * per_column
+        low, high = column * span, (column + 1) * span
         counts = Counter[str]()
-        at = bisect_left(ends, math.floor(low) + 1)
-        while at < len(ranges) and ranges[at].start_offset < high:
-            counts[str(ranges[at].state)] += min(ranges[at].end_offset, high) - max(ranges[at].start_offset, low)  # type: ignore[assignment]
+        at = bisect_left(ends, scale.start + low // columns + 1)
+        while at < len(ranges) and (begins := (ranges[at].start_offset - scale.start) * columns) < high:
+            stops = (ranges[at].end_offset - scale.start) * columns
+            counts[str(ranges[at].state)] += min(stops, high) - max(begins, low)
             at += 1
         now = counts.most_common(1)[0][0] if counts else ""
         if now != state:

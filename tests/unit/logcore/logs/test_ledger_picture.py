@@ -52,6 +52,22 @@ def test_pieces_lie_where_their_offsets_are() -> None:
     assert len(spans(svg, "present")) == 2
 
 
+@pytest.mark.parametrize("first", [0, 2**31, 2**53, 2**60, 2**63 - 1 - 1_000])
+def test_pieces_lie_where_their_offsets_are_however_large_the_offsets_are(first: int) -> None:
+    ledger = [
+        LedgerRange(first, first + 500, OffsetState.PRESENT),
+        LedgerRange(first + 500, first + 750, OffsetState.ABORTED),
+        LedgerRange(first + 750, first + 1_000, OffsetState.PRESENT),
+    ]
+
+    svg = ledger_picture([LogPicture("orders-0", ledger)])
+
+    width = STRIP[1] - STRIP[0]
+    (aborted,) = spans(svg, "aborted")
+    assert aborted == pytest.approx((STRIP[0] + width / 2, STRIP[0] + width * 3 / 4), abs=1.5)
+    assert sum(right - left for left, right in spans(svg, "present")) == pytest.approx(width * 3 / 4, abs=2)
+
+
 @pytest.mark.parametrize(
     ("before", "damaged", "label"),
     [
