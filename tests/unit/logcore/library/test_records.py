@@ -288,6 +288,7 @@ def test_a_rule_that_is_none_is_the_callers_mistake(orders: Partition, rules: di
         logcore.open_partition(orders.path, **rules)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
     """A segment of 192 MiB is read with less than 100 MiB more than a small one."""
     record = handmade.record(0, b"k", bytes(range(256)) * 2048)

@@ -118,7 +118,7 @@ def test_of_many_damaged_ranges_the_first_and_the_last_are_named_and_all_are_cou
 
 
 @pytest.mark.parametrize("states", [("present", "corrupt"), ("present", "aborted"), tuple(COLOURS)])
-@pytest.mark.parametrize("logs", [1, 4, 60])
+@pytest.mark.parametrize("logs", [1, 4, pytest.param(60, marks=pytest.mark.slow)])
 def test_ten_thousand_ranges_of_each_log_take_at_most_200_kilobytes(states: tuple[str, ...], logs: int) -> None:
     chosen = random.Random(logs)
     ranges = [(states[at % len(states)], chosen.randint(1, 1_000)) for at in range(10_000)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,11 @@ from spark_jobs.compaction.spread.range_rows import HashRange, range_writer
 from tests import handmade
 from tests.in_process import InProcessExecutor
 from tests.unit.spark_jobs.compaction.test_spread_cleaning import BEFORE, NOW, Log, archived, marker, row
+
+
+def slow(value: int | None) -> Any:
+    """A value that `make quick` leaves out: the same claim at one more size."""
+    return pytest.param(value, marks=pytest.mark.slow)
 
 
 def a_log(seed: int, *, step: int = 1) -> Log:
@@ -94,9 +100,9 @@ def by_maps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return times
 
 
-@pytest.mark.parametrize("rows", [4_000_000, 100, 7])
-@pytest.mark.parametrize("first_dirty", [None, 40, 83])
-@pytest.mark.parametrize("step", [1, 1000])
+@pytest.mark.parametrize("rows", [slow(4_000_000), 100, slow(7)])
+@pytest.mark.parametrize("first_dirty", [slow(None), 40, slow(83)])
+@pytest.mark.parametrize("step", [1, slow(1000)])
 def test_bits_leave_the_files_of_the_plain_cleaner(tmp_path, monkeypatch, only_plain, rows, first_dirty, step):
     for seed in range(3):
         log = a_log(seed, step=step)
@@ -114,8 +120,8 @@ def test_bits_leave_the_files_of_the_plain_cleaner(tmp_path, monkeypatch, only_p
         assert [each.counts for each in done.replaced] == [each.counts for each in expected.replaced]
 
 
-@pytest.mark.parametrize("rows", [4_000_000, 7])
-@pytest.mark.parametrize("first_dirty", [None, 40, 83])
+@pytest.mark.parametrize("rows", [slow(4_000_000), 7])
+@pytest.mark.parametrize("first_dirty", [slow(None), 40, slow(83)])
 def test_a_full_map_ends_the_round_of_many_tasks_where_it_ends_that_of_the_plain_cleaner(
     tmp_path, monkeypatch, only_plain, rows, first_dirty
 ):
