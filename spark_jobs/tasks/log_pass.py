@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from logcore.columns.checking.fact_runs import fact_runs
+from logcore.columns.checking.committed_runs import SCHEMA, settled_runs
 from logcore.errors import LogError
 from logcore.garbage_collection import collector_paused
 from logcore.logs.ledger.ledger_builder import ledger_ranges
@@ -29,7 +29,6 @@ from spark_jobs.lake.store import storage
 from spark_jobs.tasks.batch_rows import BatchRows
 from spark_jobs.tasks.batch_stream import BatchFile, SegmentPlace, stream_batches
 
-TRANSACTION_FIELDS = tuple(field.name for field in fields(Transaction))
 LEDGER_FIELDS = tuple(field.name for field in fields(LedgerRange) if field.name != "published")
 
 
@@ -92,8 +91,8 @@ Columns = dict[str, list[Any]]
 class ValidatedLog:
     """What the pass over a log found."""
 
-    transactions: Columns
-    """Of :class:`Transaction`."""
+    transactions: pa.Table
+    """Columns of :class:`Transaction`, by first offset. A log may have a transaction for each record."""
     ledger: Columns
     """Columns of :class:`LedgerRange`. The ranges tile [resume offset, log end)."""
     findings: tuple[Finding, ...]
@@ -138,7 +137,8 @@ def _validate(facts: LogFacts, chunks: Iterable[pa.RecordBatch], segments: Mappi
     cuts = sorted({facts.resume_offset, facts.log_start_offset, facts.high_watermark, *facts.cuts})
     rows = itertools.chain([first] if first is not None else [], chunks)
     # A log may have millions of batches, so keep only the values that differ between them.
-    folded = tuple(fold(walk.over(_runs(rows, cuts, walk)), cuts))
+    settled: list[pa.RecordBatch] = []
+    folded = tuple(fold(walk.over(_runs(rows, cuts, walk, settled)), cuts))
     view = walk.view()
     ledger = tuple(
         ledger_ranges(
@@ -155,15 +155,23 @@ def _validate(facts: LogFacts, chunks: Iterable[pa.RecordBatch], segments: Mappi
     )
     check_tiling(ledger, facts.resume_offset, facts.log_end_offset)
     return ValidatedLog(
-        transactions={name: [getattr(each, name) for each in view.transactions] for name in TRANSACTION_FIELDS},
+        transactions=_transactions(view.transactions, settled),
         ledger={name: [getattr(each, name) for each in ledger] for name in LEDGER_FIELDS},
         findings=(*view.findings, *ledger_findings(ledger)),
     )
 
 
-def _runs(chunks: Iterable[pa.RecordBatch], cuts: Sequence[int], walk: TransactionWalk) -> Iterator[BatchFact]:
+def _runs(
+    chunks: Iterable[pa.RecordBatch], cuts: Sequence[int], walk: TransactionWalk, settled: list[pa.RecordBatch]
+) -> Iterator[BatchFact]:
     for chunk in chunks:
-        yield from fact_runs(chunk, cuts, lambda: walk.open_producers)
+        yield from settled_runs(chunk, cuts, walk, settled)
+
+
+def _transactions(walked: Sequence[Transaction], settled: Sequence[pa.RecordBatch]) -> pa.Table:
+    columns = {name: [getattr(each, name) for each in walked] for name in SCHEMA.names}
+    table = pa.concat_tables([pa.table(columns, schema=SCHEMA), pa.Table.from_batches(settled, schema=SCHEMA)])
+    return table.sort_by("first_offset") if settled else table
 
 
 def _records_from(fact: BatchFact, cut: int, segments: Mapping[str, SegmentPlace]) -> int:

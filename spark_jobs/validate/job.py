@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -316,7 +316,7 @@ def _commit_transactions(
     rows, moved = [], []
     for log in plan.logs:
         known = before[log.row.log]
-        made = pa.table(_of_log_columns(log.row, passes[log.row.log].transactions), schema=TRANSACTIONS)
+        made = _of_log(log.row, passes[log.row.log].transactions)
         now = pa.concat_tables([known.before(log.resume_offset), made])
         order = [("first_offset", "ascending"), ("producer_id", "ascending")]
         if not now.sort_by(order).equals(known.rows.sort_by(order)):  # type: ignore[arg-type]
@@ -383,10 +383,12 @@ def _begin_again(
         begin_again(config.lake, changed, config.run_id)
 
 
-def _of_log_columns(row: LogRow, columns: Mapping[str, Sequence[Any]]) -> dict[str, object]:
-    """Columns of a log's rows, with the columns that identify the log."""
-    count = len(next(iter(columns.values())))
-    return {name: [getattr(row, name)] * count for name in LOG_FIELDS} | dict(columns)
+def _of_log(row: LogRow, transactions: pa.Table) -> pa.Table:
+    """Rows of ``transactions``."""
+    columns = {name: transactions.column(name) for name in transactions.column_names}
+    for name in LOG_FIELDS:
+        columns[name] = pa.repeat(pa.scalar(getattr(row, name), TRANSACTIONS.field(name).type), transactions.num_rows)
+    return pa.table(columns, schema=TRANSACTIONS)
 
 
 def _commit_validations(validated: Sequence[Validated], config: ValidateConfig, expected: TableVersions) -> None:

@@ -268,6 +268,27 @@ FAULTS = (
         ("tests/property/logs/test_fact_runs.py",),
     ),
     Fault(
+        "a transaction that began before a run of transactions is settled within it",
+        "logcore/columns/checking/committed_runs.py",
+        "+ np.count_nonzero(before)",
+        "+ 0",
+        ("tests/property/logs/test_committed_runs.py",),
+    ),
+    Fault(
+        "a settled transaction has the epoch of its first data",
+        "logcore/columns/checking/committed_runs.py",
+        "run.epoch[latest],",
+        "run.epoch[begins],",
+        ("tests/property/logs/test_committed_runs.py",),
+    ),
+    Fault(
+        "markers of settled transactions that are not visible yet are gaps",
+        "logcore/logs/ledger/ledger_builder.py",
+        "records, markers = records + markers, 0",
+        "records, markers = records, 0",
+        ("tests/property/logs/test_committed_runs.py",),
+    ),
+    Fault(
         "a run of batches goes over a cut",
         "logcore/columns/checking/fact_runs.py",
         "        & ~np.isin(base[1:], borders)\n",

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from logcore.logs.model.batch_facts import VERDICT_OK, BatchFact
 
-FACT_COLUMNS = tuple(field.name for field in fields(BatchFact))
+FACT_COLUMNS = tuple(field.name for field in fields(BatchFact) if field.name != "markers")
 """Columns that the functions here need in a chunk."""
 
 _OF_A_STRETCH: dict[str, Any] = {
@@ -76,10 +76,10 @@ def fact_runs(
     """
     if chunk.num_rows == 0:
         return
-    base, last, count = (_numbers(chunk, name) for name in ("base_offset", "last_offset", "record_count"))
-    producer, epoch = _numbers(chunk, "producer_id"), _numbers(chunk, "producer_epoch")
-    transactional = _flags(chunk, "is_transactional")
-    foldable = _trusted(chunk) & ~_flags(chunk, "is_control") & (last >= base) & (count > 0)
+    base, last, count = (numbers_of(chunk, name) for name in ("base_offset", "last_offset", "record_count"))
+    producer, epoch = numbers_of(chunk, "producer_id"), numbers_of(chunk, "producer_epoch")
+    transactional = flags_of(chunk, "is_transactional")
+    foldable = trusted_rows(chunk) & ~flags_of(chunk, "is_control") & (last >= base) & (count > 0)
     borders = np.asarray(cuts, dtype=np.int64)
     # A cut inside of a batch with gaps needs the batch itself; a cut at its base begins a run.
     foldable &= np.searchsorted(borders, base, side="right") == np.searchsorted(borders, last, side="right")
@@ -110,20 +110,23 @@ def _any_of(producers: npt.NDArray[np.int64], wanted: Collection[int]) -> bool:
     return bool(wanted) and bool(np.isin(producers, list(wanted)).any())
 
 
-def _trusted(chunk: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+def trusted_rows(chunk: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """Whether each row is a batch that can be trusted."""
     verdict = chunk.column("verdict")
     if pa.types.is_dictionary(verdict.type):
         verdict = verdict.cast(pa.string())
     return _plain_flags(pc.and_(pc.equal(verdict, pa.scalar(VERDICT_OK)), pc.is_valid(chunk.column("last_offset"))))
 
 
-def _numbers(chunk: pa.RecordBatch, name: str) -> npt.NDArray[np.int64]:
+def numbers_of(chunk: pa.RecordBatch, name: str) -> npt.NDArray[np.int64]:
+    """A column of numbers, with -1 for null."""
     filled = chunk.column(name).fill_null(-1)
     numbers: npt.NDArray[np.int64] = filled.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     return numbers
 
 
-def _flags(chunk: pa.RecordBatch, name: str) -> npt.NDArray[np.bool_]:
+def flags_of(chunk: pa.RecordBatch, name: str) -> npt.NDArray[np.bool_]:
+    """A column of flags, with False for null."""
     return _plain_flags(chunk.column(name))
 
 

@@ -256,16 +256,28 @@ class _Builder:
             self._add(start, end, OffsetState.TRIMMED, EVIDENCE_LOG_START)
             return
         state, evidence = self._state_of(batch, start)
+        if batch.markers:
+            self._add_committed(batch, start, end, state, evidence)
+            return
         records = self._count_from(batch, start) - self._count_from(batch, end)
         if batch.is_control and state is OffsetState.PRESENT:
             self._add(start, end, state, evidence, 0, end - start, records)
         else:
             self._add(start, end, state, evidence, records, end - start - records)
 
+    def _add_committed(self, batch: BatchFact, start: int, end: int, state: OffsetState, evidence: str | None) -> None:
+        """Add whole committed transactions. As single batches, markers count as records where they are not visible."""
+        if (start, end) != (batch.base_offset, batch.next_offset):
+            raise ValueError(f"a run of transactions is cut at offset {start} or {end}")
+        records, markers = batch.record_count, batch.markers
+        if state is not OffsetState.PRESENT:
+            records, markers = records + markers, 0
+        self._add(start, end, state, evidence, records, end - start - records, markers)
+
     def _state_of(self, batch: BatchFact, offset: int) -> tuple[OffsetState, str | None]:
         if offset >= self._publish_end:
             return OffsetState.OPEN, self._why_open(offset)
-        if batch.record_count == 0:
+        if batch.record_count == 0 and not batch.markers:
             return OffsetState.EMPTY, None
         if batch.is_control:
             return OffsetState.PRESENT if batch.is_commit else OffsetState.CONTROL, None

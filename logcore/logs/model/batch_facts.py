@@ -29,6 +29,8 @@ class BatchFact:
         last_offset: Inclusive; None for a stretch.
         control_type: None for data, and for a control batch whose record cleaning removed.
         verdict: For a stretch the reason. All other fields of a stretch but its place have no meaning.
+        markers: Of a run of whole committed transactions: the COMMIT markers among its batches, which `record_count`
+            leaves out. Such a run has no producer and does not count as transactional.
     """
 
     base_offset: int
@@ -44,6 +46,7 @@ class BatchFact:
     position: int
     size: int
     leader_epoch: int
+    markers: int = 0
 
     @property
     def is_commit(self) -> bool:
@@ -94,23 +97,26 @@ def fold(facts: Iterable[BatchFact], cuts: Sequence[int] = ()) -> Iterator[Batch
     """
     ordered = sorted(cuts)
     held: BatchFact | None = None
-    count, end = 0, 0
+    count, markers, end = 0, 0, 0
     for fact in facts:
         if held is not None and fact.base_offset == end and _alike(held, fact):
             whole = held.base_offset + count == end and fact.record_count == fact.next_offset - end
             if whole or bisect_right(ordered, held.base_offset) == bisect_left(ordered, fact.next_offset):
                 count += fact.record_count
+                markers += fact.markers
                 end = fact.next_offset
                 continue
         if held is not None:
-            yield _run(held, count, end)
-        held, count, end = fact, fact.record_count, fact.next_offset
+            yield _run(held, count, markers, end)
+        held, count, markers, end = fact, fact.record_count, fact.markers, fact.next_offset
     if held is not None:
-        yield _run(held, count, end)
+        yield _run(held, count, markers, end)
 
 
 def _alike(first: BatchFact, second: BatchFact) -> bool:
     if first.verdict != VERDICT_OK or second.verdict != VERDICT_OK:
+        return False
+    if (first.markers == 0) != (second.markers == 0):
         return False
     if first.is_control != second.is_control or (first.record_count == 0) != (second.record_count == 0):
         return False
@@ -122,7 +128,7 @@ def _alike(first: BatchFact, second: BatchFact) -> bool:
     )
 
 
-def _run(first: BatchFact, count: int, end: int) -> BatchFact:
+def _run(first: BatchFact, count: int, markers: int, end: int) -> BatchFact:
     if first.last_offset is None or first.last_offset + 1 == end:
         return first
-    return replace(first, last_offset=end - 1, record_count=count)
+    return replace(first, last_offset=end - 1, record_count=count, markers=markers)

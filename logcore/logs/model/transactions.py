@@ -184,8 +184,8 @@ class TransactionWalk:
         ongoing: Iterable[Ongoing] = (),
         start_offset: int | None = None,
     ) -> None:
-        self._high_watermark = high_watermark
-        self._log_start = log_start_offset
+        self.high_watermark = high_watermark
+        self.log_start_offset = log_start_offset
         self._rules = rules
         self._expected = start_offset
         self._in_progress = {
@@ -200,6 +200,11 @@ class TransactionWalk:
     def open_producers(self) -> Collection[int]:
         """Producer ids with a transaction in progress after the batches until now."""
         return self._in_progress.keys()
+
+    @property
+    def unsettled_producers(self) -> Collection[int]:
+        """Producer ids whose next batch may end or change a transaction that began before it."""
+        return self._in_progress.keys() | self._lost.keys()
 
     def over(self, batches: Iterable[BatchFact]) -> Iterator[BatchFact]:
         """Process the batches one at a time and yield each.
@@ -228,7 +233,7 @@ class TransactionWalk:
             else:
                 damaged = False
                 self._expected = batch.last_offset + 1
-                if batch.producer_id >= 0 and batch.last_offset >= self._log_start:
+                if batch.producer_id >= 0 and batch.last_offset >= self.log_start_offset:
                     self._take(batch, batch.last_offset)
             yield batch
 
@@ -250,10 +255,10 @@ class TransactionWalk:
                     )
                 )
             return
-        if batch.producer_id in self._lost and batch.base_offset < self._high_watermark:
+        if batch.producer_id in self._lost and batch.base_offset < self.high_watermark:
             self._give_up(batch.producer_id, before_epoch=batch.producer_epoch)
         if current is None:
-            first_offset = max(batch.base_offset, self._log_start)
+            first_offset = max(batch.base_offset, self.log_start_offset)
             self._in_progress[batch.producer_id] = _InProgress(batch.producer_epoch, first_offset, last_offset)
         else:
             current.last_offset = last_offset
@@ -266,7 +271,7 @@ class TransactionWalk:
             outcome = TransactionState.ABORTED
         else:
             return
-        decides = batch.base_offset < self._high_watermark
+        decides = batch.base_offset < self.high_watermark
         if decides and batch.producer_id in self._lost:
             self._give_up(batch.producer_id)
         current = self._in_progress.pop(batch.producer_id, None)
@@ -333,7 +338,7 @@ class TransactionWalk:
         self._settled.sort(key=lambda transaction: transaction.first_offset)
         undecided = (t.first_offset for t in self._settled if t.state is TransactionState.OPEN)
         stable = readable_end.last_stable_offset(
-            next(undecided, None), high_watermark=self._high_watermark, log_start_offset=self._log_start
+            next(undecided, None), high_watermark=self.high_watermark, log_start_offset=self.log_start_offset
         )
         self._findings.sort(key=lambda finding: finding.start_offset or 0)
         return TransactionView(tuple(self._settled), stable, tuple(self._findings))

@@ -103,7 +103,7 @@ def test_a_transaction_that_began_below_where_the_log_is_looked_at_again_keeps_i
     rows = [data(10, 11, 2, transactional=True), data(12, 12, 1, transactional=True), marker(13, 1, "ABORT")]
     result = judged(*rows, end=14, resume=10, ongoing=((1, 0, 5, 6),))
     assert states(result) == [(10, 14, "open", 4)]
-    transactions = result.transactions
+    transactions = result.transactions.to_pydict()
     assert list(zip(transactions["first_offset"], transactions["last_offset"], transactions["state"], strict=True)) == [
         (5, 12, "aborted"),
         (10, 11, "open"),
