@@ -31,6 +31,7 @@ from tests.bench import (
     maintaining,
     objects,
     offset_maps,
+    operating,
     parts,
     processes,
     publishing,
@@ -78,6 +79,8 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
         small_transactions.lines, 20_000 if quick else 1_000_000, 1 if quick else 3
     )
     found[watching.LATENCY] = partial(watching.lines, 5 if quick else 60)
+    found[operating.TICK] = partial(operating.tick_lines, 100 if quick else 5_000, 1 if quick else 5)
+    found[operating.NIGHT] = partial(operating.night_lines, 100 if quick else 5_000)
     found[objects.RUN] = partial(objects.run_lines, arguments.publish_mib, arguments.publish_rounds)
     found[objects.UNCHANGED] = partial(objects.unchanged_lines, 300 if quick else 10_000)
     found[compaction.HUGE] = partial(compaction.lines, arguments.publish_mib, arguments.publish_rounds)

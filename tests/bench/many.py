@@ -68,6 +68,21 @@ def partitions(folder: Path, count: int, segments_each: int = 3, records_each: i
     return count * segments_each * records_each
 
 
+def add_segments(folder: Path, count: int, every: int, segments_each: int = 3, records_each: int = 10) -> int:
+    """Add a segment of one batch to one in `every` partitions that `partitions` made; returns the number of records."""
+    batch = handmade.simple_batch(0, [_ROW] * records_each, base_timestamp=1_700_000_000_000, leader_epoch=0)
+    base, watermarks, grown = segments_each * records_each, {}, 0
+    for number in range(count):
+        topic, at = divmod(number, PARTITIONS_A_TOPIC)
+        watermarks[f"topic{topic}_{at}"] = base
+        if number % every == 0:
+            (folder / f"topic{topic}-{at}" / f"{base:020d}.log").write_bytes(_at(batch, base))
+            watermarks[f"topic{topic}_{at}"] += records_each
+            grown += records_each
+    LogDirectory(folder).high_watermarks(**watermarks)
+    return grown
+
+
 def spread(folder: Path, mib: int, count: int) -> int:
     """About so many MiB in so many partitions of one segment each; returns the number of records."""
     directory = LogDirectory(folder)

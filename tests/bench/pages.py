@@ -57,7 +57,7 @@ _PATTERNS: Mapping[PageName, Sequence[str]] = {
     ),
     PageName.RUN: (
         *("journey-*", "publish-*", "maintain-*", "increment-*", "partitions-*", "watch-*", "transactions-*"),
-        "objects-*",
+        *("objects-*", "operate-*"),
     ),
     PageName.MAINTENANCE: ("compact-*", "offset-map-*", "recover-*"),
 }

@@ -27,3 +27,12 @@ def test_every_tiny_batch_has_an_offset_of_its_own_and_a_right_checksum(tmp_path
     assert all(isinstance(item, ScannedBatch) for item in items)
     assert [item.header.base_offset for item in items] == list(range(30))
     assert {item.header.record_count for item in items} == {1}
+
+
+def test_one_partition_in_so_many_gets_a_segment(tmp_path: Path):
+    assert many.partitions(tmp_path, 25, 3, 10) == 750
+    assert many.add_segments(tmp_path, 25, 10) == 30
+    grown = sorted(path.parent.name for path in tmp_path.glob(f"*/{30:020d}.log"))
+    assert grown == ["topic0-0", "topic0-10", "topic0-20"]
+    entries = (tmp_path / "replication-offset-checkpoint").read_text().splitlines()
+    assert {"topic0 0 40", "topic0 1 30", "topic0 20 40"} < set(entries)
