@@ -57,8 +57,6 @@ class IngestPlan:
     findings: tuple[PlacedFinding, ...]
     """Findings that no earlier run recorded."""
     cluster: str | None
-    taken_back: frozenset[str] = frozenset()
-    """Ids of segments that were cut back, filled or merged: the same bytes may be archived again."""
     of_paths: tuple[Finding, ...] = ()
     """All current findings about the source paths, new or not, including copies that are ignored."""
     left: Left = NOTHING_LEFT
@@ -145,7 +143,7 @@ def plan(config: IngestConfig) -> IngestPlan:
     of_paths = (*discovery.findings, *(path.finding for path in left_alone))
     if remembered is not None:
         keep_reads(config.lake, remembered)
-    return IngestPlan(tuple(plans), tuple(unseen), cluster, _taken_back(held, plans), of_paths, left, remembered)
+    return IngestPlan(tuple(plans), tuple(unseen), cluster, of_paths, left, remembered)
 
 
 def apply(plan: IngestPlan, config: IngestConfig, executor: Executor | None) -> JobReport:
@@ -228,7 +226,7 @@ def _discover(paths: Sequence[str], remembered: RememberedReads | None) -> Disco
 
 def _held(config: IngestConfig, cluster: str | None, remembered: RememberedReads | None) -> LakeSnapshot:
     segments: dict[str, list[Segment]] = {}
-    for segment in archive.read_segments(config.lake, live=False):
+    for segment in archive.read_segments(config.lake, live=False, joined=False):
         segments.setdefault(segment.log, []).append(segment)
     tails = archive.tails_of(segment for of_log in segments.values() for segment in of_log)
     holes = late_segments.holes_of(config.lake)
@@ -244,7 +242,7 @@ def _check_unmoved(lake: str, held: LakeSnapshot, logs: Sequence[str]) -> None:
     if not logs:
         return
     now: dict[str, list[Segment]] = {}
-    for segment in archive.read_segments(lake, logs, live=False):
+    for segment in archive.read_segments(lake, logs, live=False, joined=False):
         now.setdefault(segment.log, []).append(segment)
     for log in logs:
         if sorted(map(repr, now.get(log, ()))) != sorted(map(repr, held.segments.get(log, ()))):
@@ -300,16 +298,6 @@ def _with_fills(
         for log in holed
     }
     return [replace(log, fill=fills.get(log.observed.log)) for log in plans]
-
-
-def _taken_back(held: LakeSnapshot, plans: Sequence[IngestLogPlan]) -> frozenset[str]:
-    return frozenset(
-        segment.segment_id
-        for log in plans
-        if log.moves_segments
-        for segment in held.segments.get(log.observed.log, ())
-        if segment.retired_because in (archive.CUT_BACK, archive.FILLED, archive.MERGED)
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,8 +359,9 @@ def _commit_segments(plan: IngestPlan, done: Sequence[_Done], config: IngestConf
     versions = {log.observed.log: log.version for log in plan.logs}
     grown: list[Segment] = []
     swapped: list[_Done] = []
+    taken_back = archive.taken_back(config.lake, [s.segment_id for log in done for s in log.added])
     for log in done:
-        if log.swaps or any(s.segment_id in plan.taken_back for s in log.added):
+        if log.swaps or any(s.segment_id in taken_back for s in log.added):
             swapped.append(log)
         else:
             grown += log.added

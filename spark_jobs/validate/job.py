@@ -126,10 +126,12 @@ def plan(config: ValidateConfig) -> ValidatePlan:
     # Read the versions first: a later commit of another run then refuses this plan.
     versions = commits.table_versions(config.lake, *WRITTEN)
     rows = archive.read_logs(config.lake, config.logs)
-    done = set(read_rows(config.lake, "validations", ["segment_id"])["segment_id"].to_pylist())
+    segments = archive.read_segments(config.lake, config.logs, live=False, joined=False)
+    where: list[tuple[str, str, object]] = [("segment_id", "in", [segment.segment_id for segment in segments])]
+    done = set(read_rows(config.lake, "validations", ["segment_id"], where)["segment_id"].to_pylist())
     feeding: dict[str, list[Segment]] = {}
     taken_back: dict[str, list[Segment]] = {}
-    for segment in archive.read_segments(config.lake, config.logs, live=False):
+    for segment in segments:
         if segment.feeds:
             feeding.setdefault(segment.log, []).append(segment)
         elif segment.retired_because == archive.CUT_BACK and segment.segment_id in done:

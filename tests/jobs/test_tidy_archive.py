@@ -25,6 +25,7 @@ from spark_jobs.contracts import (
 )
 from spark_jobs.lake.delta import commits, delta_log
 from spark_jobs.lake.delta.commits import Guard
+from spark_jobs.lake.delta.table_state import cheap_check
 from spark_jobs.lake.errors import ConcurrentChange, JobError, UsageError
 from spark_jobs.lake.lineage import lineage
 from spark_jobs.lake.segments import archive
@@ -371,6 +372,23 @@ def test_to_join_slices_no_row_of_a_retired_segment_is_planned_with(lake, monkey
     assert sorted(row["segment_id"] for row in merges) == sorted(
         row["segment_id"] for row in lake.rows("segments") if row["retired_because"] == "merged"
     )
+
+
+def test_plans_and_looks_pass_over_slices_that_were_joined(lake):
+    joined = [row["segment_id"] for row in live(lake, "orders")[1:]]
+    keep_tidy(lake, only_join=True)
+    root = str(lake.path)
+    everything = archive.read_segments(root, live=False)
+    assert {s.segment_id for s in everything if s.retired_because == archive.MERGED} == set(joined)
+    assert archive.read_segments(root, live=False, joined=False) == [
+        s for s in everything if s.segment_id not in joined
+    ]
+    assert archive.taken_back(root, [s.segment_id for s in everything]) == set(joined)
+    assert not [f for f in cheap_check(root) if f.rule.startswith("archive")]
+    (lake.path / next(s.path for s in everything if s.segment_id in joined)).write_bytes(b"")
+    assert not [f for f in cheap_check(root) if f.rule.startswith("archive")]
+    (lake.path / live(lake, "orders")[1]["path"]).write_bytes(b"")
+    assert [f.rule for f in cheap_check(root)] == ["archive-file-changed"]
 
 
 def test_slices_that_were_validated_as_one_and_not_swapped_in_are_joined_with_one_row_each(lake, monkeypatch):

@@ -30,6 +30,9 @@ VERSION = 1
 FINDINGS_A_TABLE = 20
 """At most this many files or commits of a table, or files of the archive, are named; the rest is counted."""
 
+_JOINED = "merged"
+"""Why a slice was retired that was joined. Nothing needs its file, and a watch leaves very many."""
+
 COMMITS_KEPT = 1000
 """Number of commits of a table whose digest is recorded."""
 
@@ -340,23 +343,24 @@ def _foreign(lake: str, name: str, since: int) -> Iterator[Finding]:
         )
 
 
-def _sizes(root: str, files: Sequence[LiveFile]) -> dict[str, int]:
-    """Return the present sizes of files by path, without those that are gone.
+def _present(root: str, paths: Iterable[str], listed: str) -> dict[str, storage.StoredFile]:
+    """Return those files that are there, by path relative to ``root``.
 
-    On a local disk each file is looked up: a watched table has many more files that no version names any more.
+    On a local disk each is looked up: in a watched lake many more files are there that no row names any more. Of an
+    object store the directory ``listed`` is listed.
     """
     if storage.is_remote(root):
-        return {storage.relative(file.path, root): file.size for file in storage.files_below(root)}
-    sizes: dict[str, int] = {}
-    for file in files:
+        return {storage.relative(file.path, root): file for file in storage.files_below(listed)}
+    present: dict[str, storage.StoredFile] = {}
+    for path in paths:
         with suppress(FileNotFoundError, NotADirectoryError):
-            sizes[file.path] = storage.stat(storage.join(root, file.path)).size
-    return sizes
+            present[path] = storage.stat(storage.join(root, path))
+    return present
 
 
 def _files_on_disk(lake: str, name: str, files: Sequence[LiveFile]) -> Iterator[Finding]:
     root = table_uri(lake, name)
-    listed = _sizes(root, files)
+    listed = {path: file.size for path, file in _present(root, [file.path for file in files], root).items()}
     harmed: list[tuple[str, LiveFile, str]] = []
     for file in files:
         if file.path not in listed:
@@ -403,8 +407,9 @@ def _check_archive(lake: str, state: TablesFile) -> Iterator[Finding]:
     """Compare the archive's files with ``segments``, except those that are registered at their source."""
     columns = ["segment_id", "topic", "partition", "base_offset", "next_offset", "path", "start", "size"]
     columns += ["modified_ms", "retired_ms", "deleted_ms"]
+    where: list[tuple[str, str, object]] = [("deleted_ms", "is_null", True), ("retired_because", "not in", [_JOINED])]
     try:
-        segments = read_rows(lake, "segments", columns, [("deleted_ms", "is_null", True)]).to_pylist()
+        segments = read_rows(lake, "segments", columns, where).to_pylist()
     except TableUnreadable:
         return  # the table's own finding
     kept = [segment for segment in segments if not storage.is_absolute(segment["path"])]
@@ -412,7 +417,7 @@ def _check_archive(lake: str, state: TablesFile) -> Iterator[Finding]:
     if not kept:
         return
     root = storage.join(lake, "archive")
-    listed = {storage.relative(file.path, lake): file for file in storage.files_below(root)}
+    listed = _present(lake, [segment["path"] for segment in kept], root)
     harmed = list(_harmed(lake, kept, listed, state))
     for rule, segment, what in harmed[:FINDINGS_A_TABLE]:
         yield found(

@@ -365,11 +365,12 @@ def read_rows(
     if table is None:
         return schema.empty_table()
     condition = None
-    for column, operator, value in where or ():
-        term = _term(spec, column, operator, value)
-        condition = term if condition is None else condition & term
     with reading(lake, name):
         dataset = open_dataset(lake, name, table)
+        for column, operator, value in where or ():
+            is_there = column in dataset.schema.names
+            term = _term(spec, column, operator, value) if is_there else ds.scalar(_null_meets(operator, value))
+            condition = term if condition is None else condition & term
         there = [column for column in schema.names if column in dataset.schema.names]
         taken = pa.schema([dataset.schema.field(column) for column in there])
         rows = pa.Table.from_batches(scan(dataset, there, condition), taken)
@@ -388,10 +389,17 @@ def table_of(rows: Sequence[object], schema: pa.Schema) -> pa.Table:
     )
 
 
+def _null_meets(operator: str, value: Any) -> bool:
+    """Whether rows of a version without a column meet a condition on it."""
+    return operator == "not in" or (operator == "is_null" and bool(value))
+
+
 def _term(spec: TableSpec, column: str, operator: str, value: Any) -> ds.Expression:
     field = ds.field(column)
     if operator == "in":  # typed, because an empty list has no type of its own
         return field.isin(pa.array(value, spec.schema.field(column).type))
+    if operator == "not in":  # null is in no list
+        return ~field.isin(pa.array(value, spec.schema.field(column).type))
     if operator == "is_null":
         return field.is_null() if value else field.is_valid()  # type: ignore[return-value]
     comparison: ds.Expression = {"==": field.__eq__, ">=": field.__ge__, "<": field.__lt__}[operator](value)

@@ -235,13 +235,33 @@ def read_logs(lake: str, logs: Sequence[str] | None = None) -> dict[str, LogRow]
     return {row["log"]: LogRow(**row) for row in read_rows(lake, "logs", where=where).to_pylist()}
 
 
-def read_segments(lake: str, logs: Sequence[str] | None = None, *, live: bool = True) -> list[Segment]:
-    """Return segments by (log, base offset, generation); only live ones unless ``live`` is False."""
+def read_segments(
+    lake: str, logs: Sequence[str] | None = None, *, live: bool = True, joined: bool = True
+) -> list[Segment]:
+    """Return segments by (log, base offset, generation).
+
+    Args:
+        logs: Only those of these logs.
+        live: Only live ones.
+        joined: With the slices that were joined. Their bytes are in another segment, and a watched lake has very many.
+    """
     where: list[tuple[str, str, object]] = [("retired_ms", "is_null", True)] if live else []
+    if not joined:
+        where.append(("retired_because", "not in", [MERGED]))
     if logs is not None:
         where.append(("log", "in", sorted(logs)))
     rows = read_rows(lake, "segments", where=where).to_pylist()
     return sorted((Segment(**row) for row in rows), key=lambda s: (s.log, s.base_offset, s.generation))
+
+
+def taken_back(lake: str, ids: Sequence[str]) -> set[str]:
+    """Return those of these ids that a segment has that no longer feeds its log: new bytes may get its id again."""
+    where: list[tuple[str, str, object]] = [
+        ("segment_id", "in", sorted(ids)),
+        ("retired_because", "in", [CUT_BACK, FILLED, MERGED]),
+    ]
+    rows = read_rows(lake, "segments", ["segment_id"], where).to_pylist() if ids else []
+    return {row["segment_id"] for row in rows}
 
 
 def retired_at(lake: str, as_of_ms: int) -> list[Segment]:
@@ -256,7 +276,7 @@ def ingested_segments(lake: str, logs: Sequence[str] | None = None) -> list[Segm
     These are all ingested segments, with those that retention or compaction retired, but without those that were cut
     back or filled.
     """
-    return [s for s in read_segments(lake, logs, live=False) if s.feeds]
+    return [s for s in read_segments(lake, logs, live=False, joined=False) if s.feeds]
 
 
 def tails_of(segments: Iterable[Segment]) -> dict[str, LogTail]:

@@ -95,12 +95,13 @@ def _kept_state(lake: str, versions: tuple[str, ...]) -> LakeState:
 
 def _read_state(lake: str) -> LakeState:
     rows = read_logs(lake)
-    archived = read_segments(lake, live=False)
+    archived = read_segments(lake, live=False, joined=False)
     segments: dict[str, list[Segment]] = {log: [] for log in rows}
     for segment in archived:
         segments.setdefault(segment.log, []).append(segment)
     columns = ["segment_id", "batches", "records", "quarantined_bytes"]
-    validations = {v["segment_id"]: v for v in read_rows(lake, "validations", columns).to_pylist()}
+    where: list[tuple[str, str, object]] = [("segment_id", "in", [s.segment_id for s in archived])]
+    validations = {v["segment_id"]: v for v in read_rows(lake, "validations", columns, where).to_pylist()}
     ledger = read_ledger(lake)
     findings = read_open_findings(lake, rows, archived, ledger)
     undecided = read_open_transactions(lake)
