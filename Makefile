@@ -1,7 +1,7 @@
 # One command each; `make help` lists them. Everything made on this machine goes to .venv/ and .loglake/.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup jars wheel bundle demo quick coverage test test-long faults ui lint bench pages lock clean
+.PHONY: help setup jars wheel bundle demo quick coverage test test-long faults ui lint bench pages browser-setup screenshots lock clean
 
 export LOGLAKE_HOME ?= $(CURDIR)/.loglake
 demo ui: export DAGSTER_HOME = $(LOGLAKE_HOME)/dagster
@@ -73,6 +73,12 @@ bench: setup jars ## speed against others; writes the three pages of figures in 
 
 pages: setup ## docs/findings.md, tables.md, policies.md and modules.md, made from the code
 	.venv/bin/python -m deploy.reference_pages
+
+browser-setup: ## Debian's Chromium, for tests/browser and the pictures; as root
+	apt-get install --yes --no-install-recommends chromium
+
+screenshots: setup jars ## docs/pictures/*.png: the demo's pages in Chromium; look at each
+	.venv/bin/python -m tests.browser.screenshots
 
 lock: setup ## renew requirements.lock from pyproject.toml
 	.venv/bin/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 --extra lake --extra postgres --extra jvm --group dev \

@@ -15,7 +15,7 @@ _DESCRIPTIONS = {
     INTAKE_JOB: "Archives what is new of every source, validates and publishes it. Without configuration: all that the "
     "registration of the lake names. A run that finds nothing new changes nothing.",
     MAINTENANCE_JOB: "Retention, compaction, deletion, merging and indexes of the archive, by the lake's policies; "
-    "then optimization of the tables. Only a plan unless `apply`.",
+    "then optimization of the tables. Only a plan unless the run has apply.",
 }
 
 

@@ -31,7 +31,7 @@ def build_schedules(lake: RegisteredLake) -> list[dg.ScheduleDefinition]:
         job_name=name_in_lake(lake, MAINTENANCE_JOB),
         cron_schedule="0 3 * * *",
         execution_timezone="UTC",
-        description="Every night at 03:00 UTC. A dry run, unless the policies of the lake say `nightly: apply`; and "
+        description="Every night at 03:00 UTC. A dry run, unless the policies of the lake say nightly: apply; and "
         "even then only topics with a policy are changed. No file inside a lake can change this.",
     )
     def nightly_maintenance(context: dg.ScheduleEvaluationContext) -> Tick:
@@ -39,7 +39,7 @@ def build_schedules(lake: RegisteredLake) -> list[dg.ScheduleDefinition]:
 
         def request(now: RegisteredLake) -> Tick:
             if now.policy.nightly == "off":
-                return dg.SkipReason("The policies of the lake say `nightly: off`.")
+                return dg.SkipReason("The policies of the lake say nightly: off.")
             day = context.scheduled_execution_time.strftime("%Y-%m-%d")
             return _request(now, day, run_config(now, MAINTENANCE_JOB, apply=now.policy.nightly == "apply"))
 
@@ -51,14 +51,14 @@ def build_schedules(lake: RegisteredLake) -> list[dg.ScheduleDefinition]:
         cron_schedule="0 4 * * *",
         execution_timezone="UTC",
         description="Every night at 04:00 UTC a seventh of the lake is verified from its own bytes, so that it is "
-        "verified once a week. Only reads. `verify: off` in the policies of the lake turns it off.",
+        "verified once a week. Only reads. The setting verify: off in the policies of the lake turns it off.",
     )
     def nightly_verification(context: dg.ScheduleEvaluationContext) -> Tick:
         """One run request, unless the policies say `verify: off`."""
 
         def request(now: RegisteredLake) -> Tick:
             if now.policy.verify == "off":
-                return dg.SkipReason("The policies of the lake say `verify: off`.")
+                return dg.SkipReason("The policies of the lake say verify: off.")
             night = context.scheduled_execution_time
             return _request(now, f"verification {night:%Y-%m-%d}", verification_config(now, part_of(night)))
 
@@ -71,7 +71,7 @@ def build_schedules(lake: RegisteredLake) -> list[dg.ScheduleDefinition]:
         execution_timezone="UTC",
         default_status=dg.DefaultScheduleStatus.RUNNING,
         description="Reads the sources of the lake if its policies state an interval, for instance "
-        "`ingest: every 5 min`. It is on: without such a policy it starts nothing.",
+        "ingest: every 5 min. It is on: without such a policy it starts nothing.",
     )
     def timed_intake(context: dg.ScheduleEvaluationContext) -> Tick:
         """One run request if the interval ends at this minute."""
@@ -81,7 +81,7 @@ def build_schedules(lake: RegisteredLake) -> list[dg.ScheduleDefinition]:
             interval_ms = now.policy.ingest
             if isinstance(interval_ms, int) and _is_due(interval_ms, minute_ms):
                 return _request(now, f"intake {minute_ms // _MINUTE_MS}", run_config(now, INTAKE_JOB, at_once=False))
-            return dg.SkipReason("The lake is not due: its policies state an interval with `ingest: every ...`.")
+            return dg.SkipReason("The lake is not due: its policies state an interval with ingest: every ...")
 
         return _if_usable(lake, request)
 

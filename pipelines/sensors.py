@@ -105,10 +105,10 @@ def evaluate(path: str, cursor: str | None, now_ms: int, status: RunStatus) -> d
         if not lake.is_there:
             return _skipped(f"The lake {path} is not examined: there is no such directory.", cursor)
         if not lake.is_watched_by_sensor:
-            return _skipped("The policies of this lake state another `ingest`.", cursor)
+            return _skipped("The policies of this lake state another value of ingest.", cursor)
         sources = [source for intake in lake.intakes for source in intake.paths]
         if not sources:
-            return _skipped(f"This lake has no source. `loglake run PATH... --lake {path}` registers one.", cursor)
+            return _skipped(f"This lake has no source. This registers one: loglake run PATH... --lake {path}", cursor)
         delay_ms = lake.longest_delay_ms
         state = source_state(sources)
     except (JobError, UsageError, LogError, OSError) as error:  # an error of a store says nothing about its logs

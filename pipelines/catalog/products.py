@@ -17,7 +17,7 @@ from pipelines.run.steps import Work
 from spark_jobs.contracts import LogChange
 from spark_jobs.lake.view.log_state import LogState
 
-SOURCES = "kafka_log_directories"
+SOURCES = "log_directories"
 """The asset for what a lake reads."""
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from logcore.logs.model.findings import Severity
-from pipelines.metadata.picture import picture_of
+from pipelines.metadata.picture import picture_of, pictured
 from pipelines.metadata.values import MAX_ROWS, MarkdownValue, Metadata, PathValue, TableValue, table_value
 from spark_jobs.contracts import LogChange
 from spark_jobs.lake.view.alarms import Alarm
@@ -20,6 +20,9 @@ from spark_jobs.lake.view.ledger_states import MEANINGS
 from spark_jobs.lake.view.log_state import LogState, states_seen
 from spark_jobs.lake.view.registered_lakes import lake_name
 from spark_jobs.lake.view.shown_tables import table_address
+
+_NAMED_RANGES = 10
+"""Damaged ranges that the metadata of a topic partition names at most."""
 
 SUMMED = ("segments", "bytes", "batches", "records", "files")
 """Figures of changes that can be added."""
@@ -45,6 +48,7 @@ def validation_metadata(log: LogState, change: LogChange | None, as_of_ms: int) 
     """Metadata of a topic partition of ``validated_segments``."""
     return {
         "this run": _this_run(change, ("segments", "batches")),
+        "damaged offsets": _damaged_offsets(log),
         "findings": findings_text(log.findings_by_severity),
         "quarantined bytes": log.quarantined_bytes,
         "batches": log.batches,
@@ -52,6 +56,16 @@ def validation_metadata(log: LogState, change: LogChange | None, as_of_ms: int) 
         "dagster/partition_row_count": len(log.ledger),
         **_place(log, "offset_ledger"),
     }
+
+
+def _damaged_offsets(log: LogState) -> str:
+    """``none``, or the damaged ranges with their states; ends are exclusive, as in the picture."""
+    if not log.is_damaged:
+        return "none"
+    damage = pictured(log).damage
+    shown = [f"{each.start_offset}..{each.end_offset} {each.state}" for each in damage[:_NAMED_RANGES]]
+    more = len(damage) - len(shown)
+    return ", ".join(shown) + (f", and {more:,} more ranges" if more else "")
 
 
 def validation_pictures(log: LogState) -> Metadata:

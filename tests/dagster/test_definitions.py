@@ -77,7 +77,7 @@ def test_the_commands_are_declared_without_dagster() -> None:
 
 def test_each_asset_comes_from_the_one_before_it(defs: dg.Definitions) -> None:
     graph = defs.resolve_asset_graph()
-    chain = ["kafka_log_directories", "archived_segments", "validated_segments", "records", "retained_log",
+    chain = ["log_directories", "archived_segments", "validated_segments", "records", "retained_log",
              "compacted_log", "tidy_archive", "rebuilt_indexes"]  # fmt: skip
     keys = {name: dg.AssetKey(["shop", name]) for name in (*chain, "optimized_tables")}
     assert graph.get(keys["optimized_tables"]).parent_keys == {keys["records"]}
@@ -94,6 +94,17 @@ def test_every_asset_says_what_it_is_and_shows_described_columns(defs: dg.Defini
         assert node.kinds
         schema = node.metadata["dagster/column_schema"]
         assert all(column.description for column in schema.columns)
+
+
+def test_dagster_shows_descriptions_as_they_are_so_they_have_no_marks(defs: dg.Definitions) -> None:
+    graph, repository = defs.resolve_asset_graph(), defs.get_repository_def()
+    texts = {str(key): graph.get(key).description for key in [*graph.get_all_asset_keys(), *graph.asset_check_keys]}
+    shown = (*repository.get_all_jobs(), *repository.schedule_defs, *repository.sensor_defs)
+    texts |= {each.name: each.description for each in shown if not each.name.startswith("__")}
+
+    assert len(texts) > 20
+    assert [name for name, text in texts.items() if not text] == []
+    assert [name for name, text in texts.items() if text and set(text) & set("`*")] == []
 
 
 def test_no_check_stops_a_run(defs: dg.Definitions) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from logcore.logs.model.offset_ledger import OffsetState
 from pipelines.metadata.picture import picture_of, pictured
-from pipelines.metadata.reporting import escape, markdown_table, picture_metadata
+from pipelines.metadata.reporting import escape, markdown_table, picture_metadata, validation_metadata
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.view.log_state import LogState
@@ -49,6 +49,18 @@ def test_markdown_of_a_picture_holds_the_svg_and_its_figures() -> None:
     assert match is not None
     ET.fromstring(base64.b64decode(match[1]))
     assert "| orders-0 | 1,234 | 1 |" in text
+
+
+def test_damaged_offsets_are_named_in_words_too() -> None:
+    sound = log("orders", (OffsetState.PRESENT, 7), (OffsetState.OPEN, 1))
+    hurt = log("orders", (OffsetState.PRESENT, 7), (OffsetState.CORRUPT, 2), (OffsetState.MISSING, 1))
+    torn = log("orders", *[pair for _ in range(13) for pair in ((OffsetState.PRESENT, 1), (OffsetState.CORRUPT, 1))])
+
+    assert validation_metadata(sound, None, 0)["damaged offsets"] == "none"
+    assert validation_metadata(hurt, None, 0)["damaged offsets"] == "7..9 corrupt, 9..10 missing"
+    words = validation_metadata(torn, None, 0)["damaged offsets"]
+    assert str(words).startswith("1..2 corrupt, 3..4 corrupt, ")
+    assert str(words).endswith("19..20 corrupt, and 3 more ranges")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.planted_faults.fault import Fault
 
 OF_PARTITIONS = "tests/dagster/test_checks_of_partitions.py"
+BROWSER = "tests/browser/test_pages_in_browser.py"
 EVALUATIONS = "pipelines/event_log/check_evaluations.py"
 
 FAULTS = (
@@ -56,5 +57,40 @@ FAULTS = (
         "/data_docs/{page_name(lake, page)}",
         "/data_docs/{page}",
         ("tests/dagster/test_data_docs_pages.py",),
+    ),
+    Fault(
+        "the columns of a strip are floats",
+        "logcore/logs/ledger/ledger_picture.py",
+        "bisect_left(ends, scale.start + low // columns + 1)",
+        "bisect_left(ends, int(float(scale.start) + low / columns) + 1)",
+        ("tests/unit/logcore/logs/test_ledger_picture.py", "-k", "however_large"),
+    ),
+    Fault(
+        "the metadata of a damaged topic partition names no offsets",
+        "pipelines/metadata/reporting.py",
+        "    if not log.is_damaged:\n        return",
+        "    if log.is_damaged:\n        return",
+        ("tests/dagster/test_pictures.py", "-k", "in_words"),
+    ),
+    Fault(
+        "the webserver has no Data Docs",
+        "pipelines/ui/webserver.py",
+        "app.router.routes[:0] = our_routes(path_prefix)",
+        "app.router.routes[len(app.router.routes) :] = our_routes(path_prefix)",
+        (BROWSER, "-k", "data_docs"),
+    ),
+    Fault(
+        "a tick that starts nothing has no reason",
+        "pipelines/schedules.py",
+        'dg.SkipReason("The lake is not due: its policies state an interval with ingest: every ...")',
+        "dg.SkipReason()",
+        (BROWSER, "-k", "daemon"),
+    ),
+    Fault(
+        "the catalog shows Markdown",
+        "pipelines/catalog/products.py",
+        '"The table to query: every record',
+        '"The table to query: **every** record',
+        (BROWSER, "-k", "plain_sentences"),
     ),
 )
