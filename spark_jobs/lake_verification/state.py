@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -140,8 +141,9 @@ class StateTables:
         return bool(said and (said["quarantined_bytes"] or said["tail_bytes"]))
 
     def known_logs(self) -> set[str]:
-        """Logs that any state table names."""
-        return {*self.logs, *self.ledger, *(segment.log for segment in self.segments)}
+        """Logs that any state table names. The name of a log ends with its partition; a damaged name has none."""
+        named = {*self.logs, *self.ledger, *(segment.log for segment in self.segments)}
+        return {log for log in named if re.fullmatch("[0-9]+", log.rpartition("/")[2])}
 
 
 def read_lake(lake: str) -> StateTables:
