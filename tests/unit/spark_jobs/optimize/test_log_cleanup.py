@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,10 +22,10 @@ from spark_jobs.optimize.log_cleanup import CHECKPOINT_EVERY_MS, CHECKPOINTS_MS,
 NAME = "findings"
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> str:
-    """A table with versions 0 to 30, and a checkpoint at 10, 20 and 30."""
-    lake = str(tmp_path)
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The lake that each test gets a copy of."""
+    lake = str(tmp_path_factory.mktemp("made-once"))
     for number in range(1, 31):
         row = dict.fromkeys(FINDINGS.names) | {"finding_id": str(number), "rule": "r", "severity": "info"}
         commits.append(lake, NAME, pa.Table.from_pylist([row], schema=FINDINGS), "run")
@@ -32,6 +33,12 @@ def lake(tmp_path: Path) -> str:
             DeltaTable(table_uri(lake, NAME)).create_checkpoint()
     assert DeltaTable(table_uri(lake, NAME)).version() == 30
     return lake
+
+
+@pytest.fixture
+def lake(made_once: str, tmp_path: Path) -> str:
+    """A table with versions 0 to 30, and a checkpoint at 10, 20 and 30."""
+    return shutil.copytree(made_once, str(tmp_path), dirs_exist_ok=True)
 
 
 def kept(lake: str) -> tuple[list[int], list[int]]:
