@@ -28,7 +28,7 @@ from pipelines.event_log.check_evaluations import evaluate
 from pipelines.event_log.repeated_events import KeyEvent
 from pipelines.event_log.transactions import log_materializations
 from pipelines.events import as_metadata, asset_observation, check_spec, table_schema
-from pipelines.failures import failure_of, final_failure, without_text
+from pipelines.failures import failure_of, final_failure
 from pipelines.metadata import reporting
 from pipelines.metadata.values import Observation
 from pipelines.partitions import chosen_keys, register, topic_partitions
@@ -36,6 +36,7 @@ from pipelines.resources import ENGINE_TAG, EngineOfRun, JobLauncher
 from pipelines.run import check_definitions
 from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
 from pipelines.run.listener import RunListener
+from pipelines.run.step_errors import without_text
 from pipelines.run.step_result import StepResult
 from pipelines.run.steps import Run
 from spark_jobs import launch

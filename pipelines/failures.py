@@ -16,9 +16,7 @@ import logging
 
 import dagster as dg
 
-from pipelines.run.step_errors import is_transient, sentence_of, without_text
-
-__all__ = ["failure_of", "final_failure", "without_text"]
+from pipelines.run.step_errors import is_transient, sentence_of
 from spark_jobs.lake.errors import LeaseHeld
 
 LEASE_RETRIES, LEASE_WAIT_SECONDS = 60, 30

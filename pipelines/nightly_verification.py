@@ -13,9 +13,10 @@ from logcore.logs.model.findings import Severity
 from pipelines.catalog.names import asset_key, name_in_lake, tags_of
 from pipelines.catalog.run_configuration import AS_OF, parsed_time
 from pipelines.events import check_result
-from pipelines.failures import failure_of, without_text
+from pipelines.failures import failure_of
 from pipelines.resources import JobLauncher
 from pipelines.run.check_definitions import LAKE_VERIFIED, CheckAnswer, Failure
+from pipelines.run.step_errors import without_text
 from spark_jobs.contracts import JobReport, VerifyConfig
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, lake_name
 

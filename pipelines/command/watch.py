@@ -223,8 +223,8 @@ class Watch:
                 self.launcher.run(config)
             except ROUND_ERRORS as error:
                 errors.append(error)
-        for first in errors:
-            raise first
+        if errors:
+            raise errors[0]
         if is_due:
             self._vacuumed_ms = self._clock_ms
 

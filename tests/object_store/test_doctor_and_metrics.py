@@ -12,9 +12,9 @@ import pytest
 from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, JobConfig, PublishConfig, ValidateConfig
-from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.lease import hold
 from tests.broker_directory import LogDirectory
+from tests.object_store.gateway import upload
 
 pytestmark = pytest.mark.object_store
 
@@ -30,9 +30,7 @@ def lake(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     source = LogDirectory(tmp_path / "source")
     source.partition("orders-0").append(10)
     source.high_watermarks(orders_0=10)
-    for file in source.path.rglob("*"):
-        if file.is_file():
-            storage.put(f"{bucket}/logs/{file.relative_to(source.path)}", file.read_bytes())
+    upload(source.path, f"{bucket}/logs")
     lake = f"{bucket}/lake"
     configs: list[JobConfig] = [
         IngestConfig(lake, (str(source.path),), "run-1", AS_OF_MS),

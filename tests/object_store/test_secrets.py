@@ -13,6 +13,7 @@ from logcore.storage.objects.listing import pages
 from spark_jobs.lake.store import storage
 from tests.broker_directory import LogDirectory
 from tests.conftest import REPOSITORY
+from tests.object_store.gateway import upload
 
 pytestmark = [pytest.mark.object_store, pytest.mark.dagster]
 
@@ -23,9 +24,7 @@ def test_the_secret_key_of_a_store_is_in_no_output_and_is_stored_nowhere(server:
     source = LogDirectory(tmp_path / "source")
     source.partition("orders-0").append(10)
     source.high_watermarks(orders_0=10)
-    for file in source.path.rglob("*"):
-        if file.is_file():
-            storage.put(f"{bucket}/logs/{file.relative_to(source.path)}", file.read_bytes())
+    upload(source.path, f"{bucket}/logs")
     home = tmp_path / "home"
     environment = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"}
     environment |= {"LOGLAKE_HOME": str(home), "AWS_SECRET_ACCESS_KEY": SECRET, "LOGLAKE_STORE_TIMEOUT": "6"}

@@ -1,8 +1,8 @@
 """`loglake doctor`: one line for each thing that an installation needs, and what to do where it lacks something.
 
 Folders are tested with files that have no name. A lake on an object store gets a small object, by which the store says
-its time; nothing else is changed. The checks of this package need no lake. Other
-packages add theirs by entry points of the group `loglake.doctor`: functions from `CheckedPlaces` to checks.
+its time; nothing else is changed. The checks of this package need no lake. Other packages add theirs by entry points of
+the group `loglake.doctor`: functions from `CheckedPlaces` to checks.
 """
 
 from __future__ import annotations

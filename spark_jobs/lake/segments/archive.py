@@ -250,8 +250,7 @@ def read_segments(
         where.append(("retired_because", "not in", [MERGED]))
     if logs is not None:
         where.append(("log", "in", sorted(logs)))
-    rows = read_rows(lake, "segments", where=where).to_pylist()
-    return sorted((Segment(**row) for row in rows), key=lambda s: (s.log, s.base_offset, s.generation))
+    return _segments(lake, where)
 
 
 def taken_back(lake: str, ids: Sequence[str]) -> set[str]:
@@ -266,7 +265,11 @@ def taken_back(lake: str, ids: Sequence[str]) -> set[str]:
 
 def retired_at(lake: str, as_of_ms: int) -> list[Segment]:
     """Return the segments that were retired at this time by the clock of a run, by (log, base offset, generation)."""
-    rows = read_rows(lake, "segments", where=[("retired_ms", "==", as_of_ms)]).to_pylist()
+    return _segments(lake, [("retired_ms", "==", as_of_ms)])
+
+
+def _segments(lake: str, where: Sequence[tuple[str, str, object]]) -> list[Segment]:
+    rows = read_rows(lake, "segments", where=where).to_pylist()
     return sorted((Segment(**row) for row in rows), key=lambda s: (s.log, s.base_offset, s.generation))
 
 

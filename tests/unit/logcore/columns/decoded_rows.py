@@ -21,8 +21,8 @@ every_engine = pytest.mark.parametrize("engine", available())
 every_fast_engine = pytest.mark.parametrize("engine", [each for each in available() if each is not Engine.REFERENCE])
 
 
-def decoded(data: bytes, engine: Engine, **how: Any) -> tuple[pa.Table, list[Stretch], int]:
-    """(rows, stretches, batches and stretches that were judged slowly)"""
+def decoded(data: bytes, engine: Engine = Engine.KERNELS, **how: Any) -> tuple[pa.Table, list[Stretch], int]:
+    """Decode a segment. Returns rows, stretches, and the number of steps that the reference took for the engine."""
     how = {"place": PLACE, "base_offset": 0, "sealed": True} | how
     walk = decode_segment(data, engine=engine, **how)
     items = list(walk)

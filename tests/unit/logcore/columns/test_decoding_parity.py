@@ -8,28 +8,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from logcore.columns.engines import Engine, decode_segment
+from logcore.columns.engines import Engine
 from logcore.columns.wanted import EVERYTHING, Place, Wanted
 from logcore.records.model import Limits
 from logcore.segments.scanning.scan import Stretch
 from tests import handmade
 from tests.conftest import Sample
+from tests.unit.logcore.columns.decoded_rows import decoded
 
 pytestmark = pytest.mark.slow
-
-PLACE = Place("orders", 3, "abc.0", "seg", position_base=4096)
-
-
-def decoded(data: bytes, engine: Engine = Engine.KERNELS, **how: Any) -> tuple[pa.Table, list[Stretch], int]:
-    """(rows, stretches, how often the slow reader was asked)"""
-    how = {"place": PLACE, "base_offset": 0, "sealed": True} | how
-    walk = decode_segment(data, engine=engine, **how)
-    items = list(walk)
-    rows = [item for item in items if isinstance(item, pa.RecordBatch)]
-    assert all(each.num_rows for each in rows)
-    table = pa.Table.from_batches(rows, schema=how.get("wanted", EVERYTHING).schema)
-    table.validate(full=True)
-    return table, [item for item in items if isinstance(item, Stretch)], walk.careful_steps
 
 
 def agreed(data: bytes, **how: Any) -> tuple[pa.Table, list[Stretch], int]:
@@ -125,7 +112,7 @@ def test_damaged_brokers_segments_are_judged_as_by_the_reference(sample: Callabl
 
 
 def test_everything_that_v2_has_is_taken() -> None:
-    rows, stretches, asked = agreed(varied_segment())
+    rows, stretches, asked = agreed(varied_segment(), place=Place("orders", 3, "abc.0", "seg", position_base=4096))
     assert (stretches, asked) == ([], 0)
     assert rows["offset"].to_pylist() == [0, 1, 70, 9000, 9002, 9003, 9011, 9012, 9013, 9020, 9021]
     assert rows["timestamp_ms"].to_pylist()[:6] == [999, 1063, 1064, 10_001_000, -1, -1]
