@@ -1,4 +1,8 @@
-"""One browser, and one set of Dagster's pages with real jobs, for all tests of this folder."""
+"""One browser, and one set of Dagster's pages with real jobs, for all tests of a module.
+
+They end with the module: while a browser of Playwright is open, its event loop runs in the thread of the tests, and
+tests of other folders in the same process could start no loop of their own.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,7 @@ class Place:
     busy: Path
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """Two sound logs and one with damage in the offsets 5..10; and a second source with very many small logs."""
     folder = tmp_path_factory.mktemp("browser")
@@ -58,14 +62,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return place
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def pages(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
     """`loglake ui`: webserver, daemon and code server."""
     with open_pages(place.home, tmp_path_factory.mktemp("pages")) as pages:
         yield pages
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """Headless Chromium."""
     if shutil.which(CHROMIUM) is None:
