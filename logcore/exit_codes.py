@@ -22,7 +22,7 @@ class ExitCode(IntEnum):
     USAGE = 64
     """Wrong usage: `EX_USAGE` of sysexits.h."""
     INTERRUPTED = 130
-    """Ended by an interrupt from the terminal: 128 + SIGINT, as shells report it."""
+    """Ended by Ctrl-C or SIGTERM: 128 + SIGINT, as shells report it."""
 
 
 SUMMARY = "Exit codes: 0 clean, 1 warnings, 2 damage found, 3 could not check, 64 wrong usage, 130 interrupted."

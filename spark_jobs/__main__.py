@@ -1,6 +1,7 @@
 """``python -m spark_jobs <job> --config file.json``: one job, alone.
 
-Prints the report as one line of JSON. Exit codes: 0 clean, 1 warnings, 2 damage found, 3 could not do it, 64 usage.
+Prints the report as one line of JSON. Exit codes: 0 clean, 1 warnings, 2 damage found, 3 could not do it, 64 usage,
+130 interrupted.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 
 from logcore.cli.reading.command_parser import CommandParser
+from logcore.cli.termination import terminated_as_interrupted
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity, exit_code
 from spark_jobs.contracts import CONFIGS, JobReport
@@ -36,13 +38,17 @@ def main(argv: list[str] | None = None) -> int:
 
             print(json.dumps(plan(config).as_dict()))
             return ExitCode.CLEAN
-        report = run(options.job, config, engine=options.engine)
+        with terminated_as_interrupted():
+            report = run(options.job, config, engine=options.engine)
     except UsageError as error:
         print(error, file=sys.stderr)
         return ExitCode.USAGE
     except (JobError, OSError) as error:
         print(error, file=sys.stderr)
         return ExitCode.NOT_CHECKED
+    except KeyboardInterrupt:
+        print("interrupted: what was committed stays. Run the same job again to continue.", file=sys.stderr)
+        return ExitCode.INTERRUPTED
     print(report.to_json())
     return _exit_code(report)
 

@@ -41,6 +41,9 @@ from spark_jobs.tasks.progress import TaskProgress as TaskProgress
 PLAN_ATTEMPTS = 3
 """How often a job looks again after another commit overtook its plan."""
 
+TERMINATION_SECONDS = 10
+"""How long a job in a process of its own may take to end after SIGTERM. Then it is killed."""
+
 WITHOUT_LEASE = frozenset({"verify"})
 """Jobs that only read, and so long that other runs must not wait for them."""
 REWRITES_RECORDS = ("replace", "optimize")
@@ -312,12 +315,31 @@ def _run_subprocess(config: JobConfig, engine: str | None) -> JobReport:
         path.write_text(config.to_json(), encoding="utf-8")
         command = [sys.executable, "-m", "spark_jobs", config.JOB, "--config", str(path)]
         command += [] if engine is None else ["--engine", engine]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        code, output, errors = _ended(command)
     # A report is printed whatever it found; without one the job did not run to its end.
-    lines = done.stdout.strip().splitlines()
+    lines = output.strip().splitlines()
     if not lines:
-        raise JobError(f"The job {config.JOB} ended with code {done.returncode}: {done.stderr.strip()[-2000:]}")
+        raise JobError(f"The job {config.JOB} ended with code {code}: {errors.strip()[-2000:]}")
     return JobReport.from_json(lines[-1])
+
+
+def _ended(command: Sequence[str]) -> tuple[int, str, str]:
+    """Run a command to its end; return exit code, standard output and standard error.
+
+    If this process is interrupted, the command gets time to release the lease of its lake.
+    """
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            output, errors = process.communicate()
+        except BaseException:
+            process.terminate()
+            try:
+                process.communicate(timeout=TERMINATION_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            raise
+    return process.returncode, output, errors
 
 
 def _job(name: str) -> Any:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from logcore import __version__
 from logcore.cli.reading.command_parser import CommandParser
+from logcore.cli.termination import terminated_as_interrupted
 from logcore.errors import LogError
 from logcore.exit_codes import SUMMARY, ExitCode
 from logcore.storage.objects.addresses import AddressError
@@ -62,7 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line (default: the process's own) and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        code = _run(arguments)
+        with terminated_as_interrupted():
+            code = _run(arguments)
         sys.stdout.flush()
         return code
     except SystemExit as stop:  # argparse: help was shown, or the usage was wrong

@@ -42,7 +42,8 @@ def lost_interrupts_repeated() -> Iterator[None]:
     repeats: list[threading.Timer] = []
 
     def repeat() -> None:
-        again = threading.Timer(DELAY_S, os.kill, (os.getpid(), signal.SIGINT))
+        ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as in background processes of a shell
+        again = threading.Timer(DELAY_S, os.kill, (os.getpid(), signal.SIGTERM if ignored else signal.SIGINT))
         repeats.append(again)
         again.start()
 

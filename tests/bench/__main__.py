@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.bench import (
+    cancelling,
     cleaning,
     commands,
     compaction,
@@ -81,6 +82,7 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
     found[watching.LATENCY] = partial(watching.lines, 5 if quick else 60)
     found[operating.TICK] = partial(operating.tick_lines, 100 if quick else 5_000, 1 if quick else 5)
     found[operating.NIGHT] = partial(operating.night_lines, 100 if quick else 5_000)
+    found[cancelling.CANCEL] = partial(cancelling.lines, 64 if quick else 1024)
     found[objects.RUN] = partial(objects.run_lines, arguments.publish_mib, arguments.publish_rounds)
     found[objects.UNCHANGED] = partial(objects.unchanged_lines, 300 if quick else 10_000)
     found[compaction.HUGE] = partial(compaction.lines, arguments.publish_mib, arguments.publish_rounds)

@@ -39,7 +39,7 @@ def run_lines(mib: int, rounds: int) -> Iterator[Line]:
     """
     made = segment(named("small-none-16k"), mib // PARTITIONS)
     records = made.totals.records * PARTITIONS
-    with _served() as (gateway, scratch):
+    with served() as (gateway, scratch):
         logs, lake = scratch / "logs", scratch / "lake"
         directory = LogDirectory(logs)
         for number in range(PARTITIONS):
@@ -52,8 +52,8 @@ def run_lines(mib: int, rounds: int) -> Iterator[Line]:
             for folder in (lake, scratch / "dagster", gateway.folder / "bench" / "lake"):
                 shutil.rmtree(folder, ignore_errors=True)
             os.sync()
-            taken = _run(source, target, scratch, *options)
-            _same_rows(target, records)
+            taken = run(source, target, scratch, *options)
+            same_rows(target, records)
             return taken.seconds
 
         ways = {
@@ -87,7 +87,7 @@ def unchanged_lines(count: int) -> Iterator[Line]:
 
     :raises Differ: a run had something to do. :raises NoGateway: versitygw cannot be had here.
     """
-    with _served() as (gateway, scratch):
+    with served() as (gateway, scratch):
         bucket = gateway.bucket("bench")
         folder = gateway.folder / "bench" / "logs"
         records = many.partitions(folder, count // 3 - 1, 1)
@@ -97,11 +97,11 @@ def unchanged_lines(count: int) -> Iterator[Line]:
             ("the lake in the same bucket", f"{bucket}/lake", 12, 11),
         ):
             source = f"{bucket}/logs"
-            _run(source, lake, scratch)
-            _same_rows(lake, records)
+            run(source, lake, scratch)
+            same_rows(lake, records)
             before, of_lake = gateway.requests("/bench/logs"), gateway.requests("lake/")
             before += gateway.requests("prefix=logs/")
-            again = _run(source, lake, scratch)
+            again = run(source, lake, scratch)
             if again.stdout.splitlines()[-1] != "nothing new":
                 raise Differ("a run with nothing new had something to do")
             counted = gateway.requests("/bench/logs") + gateway.requests("prefix=logs/") - before
@@ -121,7 +121,7 @@ def unchanged_lines(count: int) -> Iterator[Line]:
 
 
 @contextmanager
-def _served() -> Iterator[tuple[Gateway, Path]]:
+def served() -> Iterator[tuple[Gateway, Path]]:
     with tempfile.TemporaryDirectory(prefix="objects-", dir=home()) as scratch:
         folder = Path(scratch, "objects")
         folder.mkdir()
@@ -129,7 +129,7 @@ def _served() -> Iterator[tuple[Gateway, Path]]:
             yield gateway, Path(scratch)
 
 
-def _run(source: str, lake: str, scratch: Path, *options: str) -> Watched:
+def run(source: str, lake: str, scratch: Path, *options: str) -> Watched:
     """`loglake run` in a process of its own, with a home of this case."""
     command = [str(Path(sys.executable).with_name("loglake")), "run", source, "--lake", lake, "--engine", "local"]
     variables = environment() | {"DAGSTER_HOME": str(scratch / "dagster")}
@@ -145,7 +145,7 @@ def _give_etags(folder: Path) -> int:
     return len(files)
 
 
-def _same_rows(lake: str, records: int) -> None:
+def same_rows(lake: str, records: int) -> None:
     found = DeltaTable(f"{lake}/tables/records").count()
     if found != records:
         raise Differ(f"the table holds {found} records, expected are {records}")

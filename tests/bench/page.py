@@ -141,6 +141,20 @@ _EXPLAINED: tuple[tuple[tuple[str, ...], str], ...] = (
 """,
     ),
     (
+        ("objects-", "operate-cancel"),
+        """\
+- **objects-…, a bucket.** The store is versitygw over a directory of the same disk, on loopback and on the same
+  processors.
+""",
+    ),
+    (
+        ("operate-cancel",),
+        """\
+- **operate-cancel.** The time from the signal until another process can take the lease. A run is cancelled while it
+  copies, validates and publishes; the slowest counts. The next run must publish all records.
+""",
+    ),
+    (
         ("journey-", "maintain-", "partitions-", "publish-memory", "memory"),
         """\
 - **Memory** is anonymous memory (RssAnon) of all processes, read every 20 ms.

@@ -16,7 +16,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from spark_jobs import launch
-from spark_jobs.contracts import IngestConfig, PublishConfig, ValidateConfig
+from spark_jobs.contracts import IngestConfig, JobConfig, PublishConfig, ValidateConfig
 from tests.conformance.conftest import Corpus
 from tests.conformance.oracles import Consumed
 from tests.conformance.snapshots import Snapshot
@@ -24,6 +24,8 @@ from tests.conformance.snapshots import Snapshot
 AS_OF_MS = 1_900_000_000_000
 TABLE_OF = {"read_committed": "records", "read_uncommitted": "records_uncommitted"}
 TIMESTAMP_TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
+EVERYTHING: dict[str, Any] = {"include_internal": True, "isolation_level": "read_uncommitted"}
+"""Fields of `PublishConfig`, with which all topics are published at both isolation levels."""
 COMPACTED = ("compact-", "compaction-", "internal-topics-")
 """Cases whose topics are compacted: their brokers' cleaner made the gaps. Kafka's own topics are in every case."""
 
@@ -54,10 +56,7 @@ class CorpusLake:
 
     def consumed(self, isolation_level: str) -> dict[str, list[Consumed]]:
         """What `deltalake` reads, as a consumer says it, by topic partition and in offset order."""
-        logs: dict[str, list[Consumed]] = {}
-        for row in self.rows(TABLE_OF[isolation_level]):
-            logs.setdefault(f"{row['topic']}-{row['partition']}", []).append(as_consumed(row))
-        return {name: sorted(records, key=lambda record: record.offset) for name, records in logs.items()}
+        return by_log(self.rows(TABLE_OF[isolation_level]))
 
     def _table(self, name: str) -> str:
         return str(self.path / "tables" / name)
@@ -80,21 +79,45 @@ class Lakes:
 
     def _make(self, snapshot: Snapshot, salvage: str) -> CorpusLake:
         path = self.folder / salvage / snapshot.case / snapshot.name
-        policies = self.folder / f"{salvage}-{snapshot.case}.yaml"
-        cleanup = "cleanup.policy: compact, " if snapshot.case.startswith(COMPACTED) else ""
-        policies.write_text(
-            "topics:\n"
-            f'  "*": {{{cleanup}salvage: {salvage}}}\n'
-            f'  "__*": {{cleanup.policy: compact, salvage: {salvage}}}\n'
-        )
-        lake, said = str(path), str(policies)
-        launch.run("ingest", IngestConfig(lake, (str(self.corpus.directory(snapshot)),), "run", AS_OF_MS))
-        launch.run("validate", ValidateConfig(lake, "run", AS_OF_MS, policies=said))
-        publish = PublishConfig(
-            lake, "run", AS_OF_MS, include_internal=True, policies=said, isolation_level="read_uncommitted"
-        )
-        launch.run("publish", publish)
+        for config in journey(snapshot, str(self.corpus.directory(snapshot)), str(path), self.folder, salvage):
+            launch.run(config.JOB, config)
         return CorpusLake(path)
+
+
+def journey(snapshot: Snapshot, source: str, lake: str, folder: Path, salvage: str = "strict") -> list[JobConfig]:
+    """The jobs that publish all topics of a snapshot at both isolation levels.
+
+    Args:
+        snapshot: What the source is.
+        source: Where it lies, on a disk or an object store.
+        lake: Where the lake lies.
+        folder: Where the policies are written.
+        salvage: As a policy has it.
+    """
+    policies = write_policies(snapshot, folder, salvage)
+    return [
+        IngestConfig(lake, (source,), "run", AS_OF_MS),
+        ValidateConfig(lake, "run", AS_OF_MS, policies=policies),
+        PublishConfig(lake, "run", AS_OF_MS, policies=policies, **EVERYTHING),
+    ]
+
+
+def write_policies(snapshot: Snapshot, folder: Path, salvage: str = "strict") -> str:
+    """Write the policies for a snapshot into a folder; returns the path."""
+    policies = folder / f"{salvage}-{snapshot.case}.yaml"
+    cleanup = "cleanup.policy: compact, " if snapshot.case.startswith(COMPACTED) else ""
+    policies.write_text(
+        f'topics:\n  "*": {{{cleanup}salvage: {salvage}}}\n  "__*": {{cleanup.policy: compact, salvage: {salvage}}}\n'
+    )
+    return str(policies)
+
+
+def by_log(rows: Rows) -> dict[str, list[Consumed]]:
+    """Rows of `records` as a consumer says them, by topic partition and in offset order."""
+    logs: dict[str, list[Consumed]] = {}
+    for row in rows:
+        logs.setdefault(f"{row['topic']}-{row['partition']}", []).append(as_consumed(row))
+    return {name: sorted(records, key=lambda record: record.offset) for name, records in logs.items()}
 
 
 def as_consumed(row: dict[str, Any]) -> Consumed:

@@ -56,14 +56,7 @@ def lakes(spark: object, corpus: Corpus, tmp_path_factory: pytest.TempPathFactor
 def test_the_table_has_what_the_real_consumer_received(
     lakes: Lakes, corpus: Corpus, snapshot: Snapshot, isolation_level: str
 ):
-    expected = corpus.consumed(snapshot, isolation_level)
-    found = lakes.of(snapshot).consumed(isolation_level)
-    for name in sorted(expected.keys() | found.keys()):
-        if name not in expected and (is_internal_topic(name) or name in NOT_ASKED.get(str(snapshot), ())):
-            continue  # no consumer was sent there
-        if (str(snapshot), name) in PIECEWISE:
-            continue
-        same_records(found.get(name, []), expected.get(name, []), name)
+    same_as_consumed(corpus, snapshot, isolation_level, lakes.of(snapshot).consumed(isolation_level))
 
 
 @pytest.mark.parametrize("entry", [entry for entry in SNAPSHOTS if entry.consumed], ids=str)
@@ -172,6 +165,19 @@ def test_a_log_that_no_consumer_was_sent_to_has_no_measure(place: str, name: str
 def test_every_log_that_consumers_failed_on_is_among_the_damaged():
     failed = {(at, log) for (at, log), (_, why) in APART.items() if why is CONSUMER_FAILED}
     assert failed <= set(LOST)
+
+
+def same_as_consumed(
+    corpus: Corpus, snapshot: Snapshot, isolation_level: str, found: dict[str, list[Consumed]]
+) -> None:
+    """Every log that a consumer is a measure of holds what it received."""
+    expected = corpus.consumed(snapshot, isolation_level)
+    for name in sorted(expected.keys() | found.keys()):
+        if name not in expected and (is_internal_topic(name) or name in NOT_ASKED.get(str(snapshot), ())):
+            continue  # no consumer was sent there
+        if (str(snapshot), name) in PIECEWISE:
+            continue
+        same_records(found.get(name, []), expected.get(name, []), name)
 
 
 def same_records(found: list[Consumed], expected: list[Consumed], name: str) -> None:

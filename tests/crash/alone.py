@@ -34,8 +34,14 @@ class Step:
     """A file that another process makes, and a second, are waited for before."""
 
 
-def environment(scratch: Path, master: str, conf: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What a process that starts Spark is given, so that its workers can be given orders."""
+def environment(
+    scratch: Path, master: str, conf: Mapping[str, str] | None = None, variables: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """What a process that starts Spark is given, so that its workers can be given orders.
+
+    Args:
+        variables: Environment variables for its jobs, which the tests' own settings would replace.
+    """
     planted = {"PYTHONPATH": os.pathsep.join((str(PLANTED), str(REPOSITORY)))}
     return (
         os.environ
@@ -45,21 +51,26 @@ def environment(scratch: Path, master: str, conf: Mapping[str, str] | None = Non
             "LOGLAKE_SPARK_MASTER": master,
             "LOGLAKE_SPARK_CONF": json.dumps(dict(conf or {})),
             "LOGLAKE_TEST_CONTROL": str(scratch / "control"),
+            "LOGLAKE_TEST_VARIABLES": json.dumps(dict(variables or {})),
         }
     )
 
 
 def start(
-    scratch: Path, steps: Sequence[Step], master: str, conf: Mapping[str, str] | None = None
+    scratch: Path,
+    steps: Sequence[Step],
+    master: str,
+    conf: Mapping[str, str] | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[str]:
-    """A process that does these steps."""
+    """A process that does these steps. The arguments are those of :func:`environment`."""
     scratch = Path(tempfile.mkdtemp(dir=scratch))
     script = scratch / "script.json"
     script.write_text(json.dumps([asdict(step) for step in steps]))
     command = [sys.executable, "-m", "tests.crash.alone", str(script)]
     pipe = subprocess.PIPE
     return subprocess.Popen(
-        command, cwd=REPOSITORY, env=environment(scratch, master, conf), stdout=pipe, stderr=pipe, text=True
+        command, cwd=REPOSITORY, env=environment(scratch, master, conf, variables), stdout=pipe, stderr=pipe, text=True
     )
 
 
@@ -77,6 +88,7 @@ def finish(process: subprocess.Popen[str], seconds: float = 600) -> list[Ended]:
 def main(script: str) -> None:
     """Do the steps of a script."""
     control = Path(os.environ["LOGLAKE_TEST_CONTROL"])
+    os.environ.update(json.loads(os.environ["LOGLAKE_TEST_VARIABLES"]))
     for step in json.loads(Path(script).read_text()):
         turn = Turn(**step["turn"] | {"jobs": tuple(step["turn"]["jobs"])})
         whole = control.with_suffix(".new")

@@ -53,7 +53,7 @@ def server(server_log: Path) -> Iterator[str]:
     }
     try:
         wait_for_answer(address, process)
-        with _set(settings):
+        with environment_set(settings):
             yield address
     finally:
         process.terminate()
@@ -61,7 +61,7 @@ def server(server_log: Path) -> Iterator[str]:
 
 
 @contextmanager
-def _set(settings: dict[str, str]) -> Iterator[None]:
+def environment_set(settings: dict[str, str]) -> Iterator[None]:
     """Set environment variables, for this process and for workers that start inside."""
     from spark_jobs.machine.session import stop_session
     from spark_jobs.tasks.local.local_executor import get_local_executor
@@ -97,7 +97,7 @@ def running_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gatewa
 @pytest.fixture
 def gateway(running_gateway: Gateway) -> Iterator[Gateway]:
     """The server; the environment says how to reach it as long as the test runs."""
-    with _set(running_gateway.settings):
+    with environment_set(running_gateway.settings):
         yield running_gateway
 
 

@@ -43,7 +43,7 @@ def turn(lake: str, source: str, run_id: str, **ingest: Any) -> list[JobReport]:
     return [launch.run(config.JOB, config, engine="local") for config in configs]
 
 
-def rows(lake: str, name: str, source: str = "none") -> list[dict[str, Any]]:
+def rows(lake: str, name: str, source: str = "no place") -> list[dict[str, Any]]:
     """Rows without what depends on the place and the time of files."""
     table = open_table(lake, name)
     if table is None:

@@ -6,9 +6,31 @@ from tests.planted_faults.fault import Fault
 
 DOCTOR = "tests/unit/logcore/cli/test_doctor.py"
 DOCTOR_OF_LAKES = "tests/unit/spark_jobs/lake_commands/test_doctor.py"
+CANCELLED = "tests/object_store/test_cancelled.py"
 METRICS = "tests/unit/spark_jobs/lake_commands/metrics/test_metrics.py"
 
 FAULTS = (
+    Fault(
+        "SIGTERM ends a run without the release of its lease",
+        "logcore/cli/termination.py",
+        "    signal.signal(signal.SIGTERM, _interrupt)\n    try:",
+        "    try:",
+        (CANCELLED, "-k", "SIGTERM"),
+    ),
+    Fault(
+        "a cancelled launch kills its job",
+        "spark_jobs/launch.py",
+        "            process.terminate()\n",
+        "            process.kill()\n",
+        (CANCELLED, "-k", "process_of_its_own"),
+    ),
+    Fault(
+        "of an object only the first part is copied",
+        "logcore/storage/objects/object_copy.py",
+        "                _write_all(target.fileno(), content, at - start)",
+        "                _write_all(target.fileno(), content[:4096], at - start)",
+        ("tests/object_store/test_corpus.py",),
+    ),
     Fault(
         "a wheel that hides a function is on its fast path",
         "logcore/columns/decoding/fast_paths.py",
