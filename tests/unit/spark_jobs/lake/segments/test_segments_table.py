@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pyarrow as pa
+import pytest
 from deltalake import write_deltalake
 
 from spark_jobs.lake.delta.tables import SEGMENTS, ensure_table, table_uri
@@ -33,6 +34,12 @@ def test_what_is_cut_back_filled_or_merged_feeds_nothing_and_what_maintenance_to
         "s20.0": None,
         "s5.1": None,
     }
+
+
+@pytest.mark.parametrize("because", [None, "retention", "compaction", "cut-back", "filled", "merged"])
+def test_a_segment_feeds_its_log_unless_its_bytes_are_gone_or_in_another_segment(because):
+    retired = replace(segment(0, 5), retired_because=because, retired_ms=None if because is None else 7)
+    assert retired.feeds == (because in (None, "retention", "compaction"))
 
 
 def test_a_table_from_before_the_column_is_read_and_gets_it_with_the_next_commit(tmp_path):
