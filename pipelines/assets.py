@@ -20,6 +20,7 @@ from typing import Any
 
 import dagster as dg
 
+from pipelines.catalog.asset_results import AssetResult
 from pipelines.catalog.names import asset_key, documentation_of, graph_name, name_in_lake, owners_of, tags_of_assets
 from pipelines.catalog.products import INTAKE, MAINTENANCE, SOURCES, Product, Step
 from pipelines.catalog.run_configuration import BEGIN, LakeRunConfig, configured
@@ -28,8 +29,7 @@ from pipelines.event_log.check_evaluations import evaluate
 from pipelines.event_log.repeated_events import KeyEvent
 from pipelines.event_log.transactions import log_materializations
 from pipelines.events import as_metadata, asset_observation, check_spec, table_schema
-from pipelines.failures import failure_of, final_failure
-from pipelines.metadata import reporting
+from pipelines.failures import failure_of, final_failure, is_cancel, say_canceled
 from pipelines.metadata.values import Observation
 from pipelines.partitions import chosen_keys, register, topic_partitions
 from pipelines.resources import ENGINE_TAG, EngineOfRun, JobLauncher
@@ -275,6 +275,8 @@ def _clear_failures(step: Step, run: Run, context: dg.AssetExecutionContext) -> 
         raise failure from without_text(error)
     except BaseException as error:
         run.listener.failed(error)
+        if is_cancel(error):
+            say_canceled(context.log)
         raise
 
 
@@ -283,8 +285,9 @@ def _result(step: Step, run: Run, context: dg.AssetExecutionContext) -> StepResu
     if done is None:
         done = step.work(run)
         run.listener.step_done(run.run_id, step.name, done)
-    if done.answers and context.instance.is_persistent:
-        answers = {answer.name: answer.recorded for answer in done.answers}
+    # A look for work compares the answers of the intake only.
+    answers = {a.name: a.recorded for a in done.answers if a.asset not in check_definitions.OF_MAINTENANCE}
+    if answers and context.instance.is_persistent:
         record_answers(run.lake, context.instance.root_directory, run.run_id, answers)
     return done
 
@@ -308,6 +311,9 @@ def _record(
             context.log_event(table)
     for answer in done.answers:
         run.listener.answered(answer)
+        if answer.is_unanswered and answer.asset in check_definitions.OF_MAINTENANCE:
+            context.log.info(f"{answer.name}: {answer.description}")  # Dagster shows the check as skipped
+            continue
         yield evaluate(lake, context, answer, () if done.state is None else done.state.logs)
     run.listener.step_recorded(run.run_id, step.name)
 
@@ -326,29 +332,25 @@ def _tell(
 ) -> Iterator[dg.Output[None]]:
     """Materializations: of each chosen key, or of each key that changed."""
     key_of_asset = asset_key(lake, product.name)
-    state = done.state or run.state()
-    by_key = {log.topic_partition: log for log in state.logs}
-    changes = done.changes
+    made = AssetResult.of(product, done.state or run.state(), done, run.as_of_ms)
     for observation in done.observations:
         context.log_event(asset_observation(lake, observation))
     if run.is_backfill:
-        _refuse_unknown(run, state)
+        _refuse_unknown(run, made.state)
+        by_key = {log.topic_partition: log for log in made.state.logs}
         for key in run.keys or ():
-            log = by_key[key]
-            metadata = {**product.metadata(log, changes.get(log.log), run.as_of_ms), **product.pictures(log)}
-            context.add_asset_metadata(as_metadata(metadata), key_of_asset, key)
+            context.add_asset_metadata(as_metadata(made.of_log(by_key[key])), key_of_asset, key)
         yield dg.Output(None, product.name)
         return
-    changed = [log for log in state.logs if log.log in changes]
+    changed = made.changed
     if len(changed) <= MANY_KEYS:
         for log in changed:
-            shown = as_metadata({**product.metadata(log, changes[log.log], run.as_of_ms), **product.pictures(log)})
+            shown = as_metadata(made.of_log(log))
             context.log_event(dg.AssetMaterialization(key_of_asset, partition=log.topic_partition, metadata=shown))
         return
-    summary = reporting.summary_metadata(run.lake, (changes[log.log] for log in changed))
     what = (
         f"{len(changed):,} topic partitions changed in this run. The event of each of them follows, without pictures."
     )
-    context.log_event(asset_observation(lake, Observation(product.name, summary, what)))
-    events = [KeyEvent(log.topic_partition, product.metadata(log, changes[log.log], run.as_of_ms)) for log in changed]
+    context.log_event(asset_observation(lake, Observation(product.name, made.summary(), what)))
+    events = [KeyEvent(log.topic_partition, made.of_log(log, with_pictures=False)) for log in changed]
     log_materializations(context, key_of_asset, events)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from typing import Any
 
@@ -24,9 +23,6 @@ from pipelines.partitions import topic_partitions
 from pipelines.run.check_definitions import CheckAnswer, CheckDefinition
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
 from spark_jobs.lake.view.shown_tables import columns_of
-
-FAILING, UNANSWERED, WHAT_TO_DO, NOTES = "failing", "nothing to look at yet", "what to do", "notes"
-"""Names of check metadata in Dagster."""
 
 
 def as_metadata(metadata: Metadata) -> dict[str, Any]:
@@ -60,15 +56,7 @@ def check_result(lake: RegisteredLake, answer: CheckAnswer) -> dg.AssetCheckResu
 
 def check_metadata(answer: CheckAnswer) -> dict[str, Any]:
     """The metadata of an answer, with what fails and what to do."""
-    facts: dict[str, Any] = {}
-    if answer.is_unanswered:
-        facts[UNANSWERED] = True
-    if answer.failures:
-        facts[WHAT_TO_DO] = answer.what_to_do
-        facts[FAILING] = dg.MetadataValue.json([dataclasses.asdict(each) for each in answer.failures])
-    if answer.notes:
-        facts[NOTES] = dg.MetadataValue.json(list(answer.notes))
-    return {**as_metadata(answer.metadata), **facts}
+    return as_metadata(answer.shown)
 
 
 def severity_of(severity: Severity) -> dg.AssetCheckSeverity:

@@ -13,6 +13,8 @@ Dagster shows an error that it does not know after about 20 lines of its own tra
 from __future__ import annotations
 
 import logging
+import sys
+import threading
 
 import dagster as dg
 
@@ -24,6 +26,30 @@ LEASE_RETRIES, LEASE_WAIT_SECONDS = 60, 30
 
 TRANSIENT_RETRIES, TRANSIENT_WAIT_SECONDS = 3, 60
 """The budget of a step for transient errors. Attempts that waited for the lease count too."""
+
+
+CANCELED = "The run was canceled. What was committed stays, and the next run continues from there."
+NO_TRACE_SECONDS = 5.0
+"""Time in which Dagster stores and prints a cancel."""
+
+
+def is_cancel(error: BaseException) -> bool:
+    """Whether an error is the interrupt of a canceled run."""
+    return isinstance(error, dg.DagsterExecutionInterruptedError | KeyboardInterrupt)
+
+
+def say_canceled(log: logging.Logger) -> None:
+    """Log that the run was canceled.
+
+    Dagster stores and prints the place of the interrupt three times, with some 40 lines of trace each. It says nothing
+    to anybody, so for a few seconds traces have no lines. Usually the process ends in this time.
+    """
+    log.warning(CANCELED)
+    if not hasattr(sys, "tracebacklimit"):
+        sys.tracebacklimit = 0
+        restore = threading.Timer(NO_TRACE_SECONDS, lambda: sys.__dict__.pop("tracebacklimit", None))
+        restore.daemon = True
+        restore.start()
 
 
 def final_failure(error: Exception, step: str, run_id: str, lake: str) -> dg.Failure:

@@ -1,7 +1,8 @@
 """The schedules of a lake: maintenance and verification every night, and the intake if its policies state an interval.
 
 What they do is in the section `lake` of the lake's policies file, which is read at each tick. If it cannot be used, the
-tick is skipped with the reason.
+tick is skipped with the reason. The schedule of the intake exists only where the policies state an interval when the
+definitions are built: otherwise it would skip every minute.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ def build_schedules(lake: RegisteredLake) -> list[dg.ScheduleDefinition]:
         cron_schedule="* * * * *",
         execution_timezone="UTC",
         default_status=dg.DefaultScheduleStatus.RUNNING,
-        description="Reads the sources of the lake if its policies state an interval, for instance "
-        "ingest: every 5 min. It is on: without such a policy it starts nothing.",
+        description="Reads the sources of the lake at the interval that its policies state, for instance "
+        "ingest: every 5 min. Without an interval there is no such schedule.",
     )
     def timed_intake(context: dg.ScheduleEvaluationContext) -> Tick:
         """One run request if the interval ends at this minute."""
@@ -81,11 +82,19 @@ def build_schedules(lake: RegisteredLake) -> list[dg.ScheduleDefinition]:
             interval_ms = now.policy.ingest
             if isinstance(interval_ms, int) and _is_due(interval_ms, minute_ms):
                 return _request(now, f"intake {minute_ms // _MINUTE_MS}", run_config(now, INTAKE_JOB, at_once=False))
-            return dg.SkipReason("The lake is not due: its policies state an interval with ingest: every ...")
+            return dg.SkipReason("The lake is not due: the interval of its policies does not end in this minute.")
 
         return _if_usable(lake, request)
 
-    return [nightly_maintenance, nightly_verification, timed_intake]
+    return [nightly_maintenance, nightly_verification, *([timed_intake] if _may_have_interval(lake) else [])]
+
+
+def _may_have_interval(lake: RegisteredLake) -> bool:
+    """Whether the policies state an interval. Also if they cannot be used: the ticks then say why."""
+    try:
+        return isinstance(lake.policy.ingest, int)
+    except UsageError:
+        return True
 
 
 def _is_due(interval_ms: int, minute_ms: int) -> bool:

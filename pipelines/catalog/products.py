@@ -120,6 +120,7 @@ MAINTENANCE = (
             reporting.maintenance_metadata,
             ("records",),
         ),
+        (check_definitions.RETENTION_CARRIED_OUT,),
     ),
     Step(
         chains.MAINTENANCE[1],
@@ -132,6 +133,7 @@ MAINTENANCE = (
             reporting.maintenance_metadata,
             ("retained_log",),
         ),
+        (check_definitions.NO_CLEANING_REFUSED,),
     ),
     Step(
         chains.MAINTENANCE[2],
@@ -145,6 +147,7 @@ MAINTENANCE = (
             reporting.maintenance_metadata,
             ("compacted_log",),
         ),
+        (check_definitions.ARCHIVE_BYTES_MATCH, check_definitions.NO_FILE_WAITS_FOR_DELETION),
     ),
     Step(
         chains.MAINTENANCE[3],
@@ -156,6 +159,7 @@ MAINTENANCE = (
             reporting.maintenance_metadata,
             ("tidy_archive",),
         ),
+        (check_definitions.INDEXES_WRITTEN,),
     ),
     Step(
         chains.MAINTENANCE[4],
@@ -169,5 +173,6 @@ MAINTENANCE = (
             reporting.maintenance_metadata,
             ("records",),
         ),
+        (check_definitions.TABLE_FILES_SOUND,),
     ),
 )

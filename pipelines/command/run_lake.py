@@ -19,6 +19,7 @@ from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.nearest_names import no_such_topic
 from pipelines.command.history import check_outside_lakes, prepare_history
+from pipelines.command.pipes_report import PipesReport
 from pipelines.command.progress_lines import ProgressLines
 from pipelines.command.running import (
     EngineLauncher,
@@ -31,6 +32,7 @@ from pipelines.command.summary import (
     check_lines,
     checks_code,
     damage_lines,
+    failures_of,
     logs_table,
     meanings_line,
     open_transaction_lines,
@@ -44,6 +46,7 @@ from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
 from pipelines.run.listener import RunOutcome
 from pipelines.run.look import outcome_without_work
 from pipelines.run.settings import RunSettings
+from pipelines.run.step_errors import sentence_of
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.view import registered_lakes
@@ -57,7 +60,7 @@ request for a thousand objects."""
 
 
 def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str]) -> int:
-    """Execute ``loglake run``.
+    """Execute ``loglake run``, and report it if a Dagster started it through Pipes.
 
     Args:
         numbers: Selected partition numbers; empty: all.
@@ -66,6 +69,22 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
     Returns:
         The exit code.
     """
+    report = PipesReport.open()
+    if report is None:
+        return _run(options, numbers, logs, None)
+    try:
+        return _run(options, numbers, logs, report)
+    except KeyboardInterrupt:
+        report.failure = "The run was interrupted. What was committed stays; the next run continues."
+        raise
+    except Exception as error:
+        report.failure = sentence_of(error, "of the command", "this process")
+        raise
+    finally:
+        report.end()
+
+
+def _run(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str], report: PipesReport | None) -> int:
     lake = registered_lakes.lake_path(options.lake)
     intake = _intake(options, numbers)
     # before anything is created
@@ -80,9 +99,10 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
         launch.register(lake)
         if options.maintain and options.apply:
             start_workers(options.engine)
-        nothing = _nothing_to_do(lake, settings, as_of_ms, instance) if options.replace is None else None
+        is_new = options.replace is not None or report is not None
+        nothing = None if is_new else _nothing_to_do(lake, settings, as_of_ms, instance)
         if nothing is None or options.maintain:
-            outcomes = _outcomes(lake, history, settings, intake if not logs else None, options, nothing)
+            outcomes = _outcomes(lake, history, settings, intake if not logs else None, options, nothing, report)
         else:
             outcomes = [nothing]
             if not logs:
@@ -92,6 +112,8 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
         for line in check_lines(outcomes[0], None):
             print(line)
         sys.stderr.write(f"error: {failure.message}\n")
+        if report is not None:
+            report.failure = failure.message
         return failure.code
     whole = read_state(lake)
     selection = LogSelection.of(options.topic, numbers, logs)
@@ -106,7 +128,13 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
         code = ExitCode.NOT_CHECKED
     for line in unmatched_lines(whole, selection, intake.policies):
         sys.stderr.write(f"note: {line}\n")
-    return max(code, checks_code(outcomes[0], chosen))
+    ended = max(code, *(checks_code(outcome, chosen) for outcome in outcomes))
+    if report is None:
+        return ended
+    for outcome in outcomes:
+        report.warn(check_lines(outcome, chosen))
+    report.finish()
+    return report.exit_code(ended, [a.name for outcome in outcomes for a in outcome.answers if failures_of(a, chosen)])
 
 
 def watch(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str]) -> int:
@@ -149,20 +177,23 @@ def _outcomes(
     intake: Intake | None,
     options: argparse.Namespace,
     nothing: RunOutcome | None,
+    report: PipesReport | None,
 ) -> list[RunOutcome]:
     """Run the steps of the intake if it has something to do, then of maintenance where it is requested.
 
     Args:
         intake: What to register for later runs; None: nothing.
         nothing: The outcome of the intake if it has nothing to do.
+        report: Takes the place of the history if a Dagster waits for it.
     """
-    prepare_history(history, lake)
+    if report is None:
+        prepare_history(history, lake)
     start_workers(options.engine)
     engine = options.engine
-    with HistoryInBackground(lambda: open_dagster_history(history, lake)) as in_background:
-        runner = Runner(
-            in_background, options.now_ms, EngineLauncher(engine, ProgressLines(sys.stderr)), engine, announcer()
-        )
+    lines = ProgressLines(sys.stderr if report is None else report.lines())
+    announce = announcer() if report is None else report.announce
+    with HistoryInBackground(lambda: report or open_dagster_history(history, lake)) as in_background:
+        runner = Runner(in_background, options.now_ms, EngineLauncher(engine, lines), engine, announce)
         outcomes = [nothing or runner.run(INTAKE_JOB, lake, **settings, **_replacement(options))]
         if intake is not None and outcomes[0].failure is None:  # chosen topic partitions are not registered
             launch.register(lake, intake)  # only valid sources: otherwise each later run would fail
@@ -187,7 +218,8 @@ def _show(
     for line in (*about_logs, *refused_lines(outcomes[0]), *check_lines(outcomes[0], chosen)):
         print(line)
     for outcome in outcomes[1:]:
-        for line in plan_lines(outcome):
+        failing = replace(outcome, answers=tuple(answer for answer in outcome.answers if not answer.is_unanswered))
+        for line in (*plan_lines(outcome), *check_lines(failing, chosen)):
             print(line)
     print("\ntables:" if state.logs else "no log was found")
     for line in tables_lines(lake):

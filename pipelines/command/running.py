@@ -8,17 +8,17 @@ from __future__ import annotations
 import os
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from logcore.columns.kernels.families import Work
 from logcore.columns.kernels.library import is_chosen
 from pipelines.command.interrupts import is_interrupt
 from pipelines.run.chains import CHAINS
-from pipelines.run.direct import outcome_of, run_steps
-from pipelines.run.listener import Announce, CollectingListener, RunOutcome
+from pipelines.run.direct import FinishedSteps, outcome_of, run_steps
+from pipelines.run.listener import Announce, CollectingListener, RunFailure, RunOutcome
 from pipelines.run.settings import Launcher, RunSettings
 from pipelines.run.steps import Run
 from spark_jobs import launch
@@ -29,7 +29,27 @@ from spark_jobs.launch import JobListener
 if TYPE_CHECKING:
     from pipelines.command.dagster_history import DagsterHistory
 
-OpenHistory = Callable[[], "DagsterHistory"]
+
+class RunRecorder(Protocol):
+    """Records runs whose steps have run."""
+
+    def record(
+        self,
+        job: str,
+        run_id: str,
+        lake: str,
+        as_of_ms: int,
+        settings: Mapping[str, Any],
+        engine: str,
+        finished: FinishedSteps,
+    ) -> RunFailure | None:
+        """Record a run; return why that is not complete."""
+
+    def close(self) -> None:
+        """End recording."""
+
+
+OpenHistory = Callable[[], RunRecorder]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +75,14 @@ class HistoryInBackground:
     def __init__(self, open_history: OpenHistory) -> None:
         self._open = open_history
         self._thread = ThreadPoolExecutor(max_workers=1)
-        self._opened: Future[DagsterHistory] | None = None
+        self._opened: Future[RunRecorder] | None = None
 
     def begin(self) -> None:
         """Begin to open it, once."""
         if self._opened is None:
             self._opened = self._thread.submit(self._open)
 
-    def get(self) -> DagsterHistory:
+    def get(self) -> RunRecorder:
         """Wait until it is open. Raises what opening it raised."""
         self.begin()
         assert self._opened is not None

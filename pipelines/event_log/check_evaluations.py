@@ -22,10 +22,10 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from logcore.logs.model.findings import Severity
 from pipelines.catalog.names import asset_key
 from pipelines.event_log.transactions import store_waiting
-from pipelines.events import WHAT_TO_DO, as_metadata, check_metadata, check_result, severity_of
+from pipelines.events import as_metadata, check_metadata, check_result, severity_of
 from pipelines.metadata.values import Metadata, table_value
 from pipelines.partitions import chosen_keys
-from pipelines.run.check_definitions import CheckAnswer, Failure, sentence
+from pipelines.run.check_definitions import WHAT_TO_DO, CheckAnswer, Failure, sentence
 from spark_jobs.lake.view.log_state import LogState
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
 

@@ -7,14 +7,25 @@ partitions only reports those.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from logcore.logs.model.findings import Severity
-from pipelines.metadata.values import Metadata
+from pipelines.metadata.values import JsonValue, Metadata, Value
 
 ARCHIVED, VALIDATED, RECORDS = "archived_segments", "validated_segments", "records"
+RETAINED, COMPACTED, TIDY, INDEXES, OPTIMIZED = (
+    "retained_log",
+    "compacted_log",
+    "tidy_archive",
+    "rebuilt_indexes",
+    "optimized_tables",
+)
+OF_MAINTENANCE = frozenset({RETAINED, COMPACTED, TIDY, INDEXES, OPTIMIZED})
 WHOLE_LAKE = "whole_lake"
+
+FAILING, UNANSWERED, WHAT_TO_DO, NOTES = "failing", "nothing to look at yet", "what to do", "notes"
+"""Names of metadata of checks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +85,19 @@ class CheckAnswer:
         """The answer for comparison with a later one: values for JSON that do not depend on the clock."""
         failing = sorted([each.log or "", each.offsets, str(each.severity)] for each in self.failures)
         return {"passed": self.passed, "is_unanswered": self.is_unanswered, "failing": failing}
+
+    @property
+    def shown(self) -> Metadata:
+        """The metadata for Dagster's pages, with what fails and what to do."""
+        facts: dict[str, Value] = {}
+        if self.is_unanswered:
+            facts[UNANSWERED] = True
+        if self.failures:
+            facts[WHAT_TO_DO] = self.what_to_do
+            facts[FAILING] = JsonValue([asdict(each) for each in self.failures])
+        if self.notes:
+            facts[NOTES] = JsonValue(list(self.notes))
+        return {**self.metadata, **facts}
 
     @property
     def severity(self) -> Severity:
@@ -205,3 +229,60 @@ CHECK_DEFINITIONS = (
     TABLES_UNHARMED,
     EXPECTATIONS_MET,
 )
+
+# --- maintenance ------------------------------------------------------------------------------------------------------
+
+_APPLY = (
+    "look at the plan: loglake run SOURCE --lake LAKE --maintain. Then apply it: add --apply, or write nightly: apply "
+    "into the policies of the lake."
+)
+RETENTION_CARRIED_OUT = CheckDefinition(
+    "retention_carried_out",
+    RETAINED,
+    "No segment has been due by retention.ms for more than seven days. It answers only for topics whose policy has "
+    "retention.",
+    _APPLY,
+)
+NO_CLEANING_REFUSED = CheckDefinition(
+    "no_cleaning_refused",
+    COMPACTED,
+    "Each log whose policy requires cleaning can be cleaned, and what was cleaned passed its proof. It answers only "
+    "for topics whose policy has compact.",
+    "do what the message says. Most often the log has damage: name another copy of it with loglake run SOURCE --lake "
+    "LAKE --fill-from COPY. Until then the log stays as it is.",
+)
+ARCHIVE_BYTES_MATCH = CheckDefinition(
+    "archive_bytes_match",
+    TIDY,
+    "Each archived file is there, and has as many bytes as the table segments says. Checked by listings, after files "
+    "were deleted and joined.",
+    "restore the files from a copy of the log: loglake repair LAKE --archive --from COPY --apply.",
+)
+NO_FILE_WAITS_FOR_DELETION = CheckDefinition(
+    "no_file_waits_for_deletion",
+    TIDY,
+    "Each file that can be deleted could be, and none has waited for its deletion for more than seven days.",
+    f"give the user permission to delete below LAKE/archive if a file could not be deleted. Otherwise {_APPLY}",
+)
+INDEXES_WRITTEN = CheckDefinition(
+    "indexes_written",
+    INDEXES,
+    "Each archived segment that can have index files has them. It answers only for a run with apply.",
+    "do what the message says, and run the maintenance again: loglake run SOURCE --lake LAKE --maintain --apply.",
+)
+TABLE_FILES_SOUND = CheckDefinition(
+    "table_files_sound",
+    OPTIMIZED,
+    "No file of a table was left as it is because it is damaged, or because its log is unknown.",
+    "publish the rows again: loglake run SOURCE --lake LAKE --replace .. ; for another table than records: loglake "
+    "repair LAKE --rebuild TABLE --apply.",
+)
+MAINTENANCE_CHECKS = (
+    RETENTION_CARRIED_OUT,
+    NO_CLEANING_REFUSED,
+    ARCHIVE_BYTES_MATCH,
+    NO_FILE_WAITS_FOR_DELETION,
+    INDEXES_WRITTEN,
+    TABLE_FILES_SOUND,
+)
+"""Checks of maintenance jobs. Dagster shows one without an answer as skipped: many lakes have no such policy."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.read_options import OffsetRange
 from pipelines.metadata.values import JsonValue, Metadata, Observation, PathValue
-from pipelines.run import checks
-from pipelines.run.check_definitions import RECORDS
+from pipelines.run import checks, maintenance_checks
+from pipelines.run.check_definitions import RECORDS, CheckAnswer
 from pipelines.run.listener import REFUSED, RunListener
 from pipelines.run.settings import Launcher, RunSettings
 from pipelines.run.step_result import StepResult
@@ -35,7 +35,7 @@ from spark_jobs.contracts import (
 )
 from spark_jobs.lake.view.alarms import damage_of, stops_of
 from spark_jobs.lake.view.expectation_results import due_expectations, keep_evaluated, page_of
-from spark_jobs.lake.view.harm import look_at_tables, remember_tables
+from spark_jobs.lake.view.harm import look_at_archive, look_at_tables, remember_tables
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.ledger_comparison import compare_with_ledger
 from spark_jobs.lake.view.open_findings import path_findings
@@ -286,6 +286,9 @@ def retain(run: Run) -> StepResult:
         run,
         "retained_log",
         lambda logs: RetentionConfig(run.lake, run.run_id, run.as_of_ms, policies, logs, run.settings.apply),
+        lambda state, report: [
+            maintenance_checks.retention_carried_out(state, report, run.as_of_ms, run.settings.apply)
+        ],
     )
 
 
@@ -296,24 +299,40 @@ def compact(run: Run) -> StepResult:
         run,
         "compacted_log",
         lambda logs: CompactionConfig(run.lake, run.run_id, run.as_of_ms, policies, logs, run.settings.apply),
+        lambda state, report: [maintenance_checks.no_cleaning_refused(state, report)],
     )
 
 
-def _planned_or_done(run: Run, asset: str, config: Callable[[tuple[str, ...] | None], JobConfig]) -> StepResult:
-    """Run a maintenance job. Without `apply` there is only a plan, which is shown to the user."""
+def _planned_or_done(
+    run: Run,
+    asset: str,
+    config: Callable[[tuple[str, ...] | None], JobConfig],
+    answers: Callable[[LakeState, JobReport], Sequence[CheckAnswer]],
+) -> StepResult:
+    """Run a maintenance job. Without `apply` there is only a plan, which is shown to the user.
+
+    Args:
+        config: Makes the configuration of the job, for log keys.
+        answers: Answers the checks of the step, from the lake after the job and the job's report.
+    """
     logs = run.logs()
     if logs == ():
         return StepResult()
     report = run.start(config(logs))
+    state = run.state()
+    done = StepResult(state=state, answers=[*answers(state, report)])
     if run.settings.apply:
-        return StepResult([report])
+        done.reports.append(report)
+        return done
     run.listener.planned(asset, report.plan)
-    plan = Observation(
-        asset,
-        {"lake": PathValue(run.lake), "plan": JsonValue(dict(report.plan))},
-        "A plan only: nothing was changed. Run with apply to carry it out.",
+    done.observations.append(
+        Observation(
+            asset,
+            {"lake": PathValue(run.lake), "plan": JsonValue(dict(report.plan))},
+            "A plan only: nothing was changed. Run with apply to carry it out.",
+        )
     )
-    return StepResult(observations=[plan])
+    return done
 
 
 def tidy_archive(run: Run) -> StepResult:
@@ -323,6 +342,10 @@ def tidy_archive(run: Run) -> StepResult:
         run,
         "tidy_archive",
         lambda logs: TidyArchiveConfig(run.lake, run.run_id, run.as_of_ms, policies, run.settings.apply),
+        lambda state, report: [
+            maintenance_checks.archive_bytes_match(state, look_at_archive(run.lake)),
+            maintenance_checks.no_file_waits_for_deletion(state, report, run.settings.apply),
+        ],
     )
     did = {name: count for report in done.reports for name, count in report.metrics.items() if count}
     if did:  # also changes that belong to no log
@@ -338,6 +361,9 @@ def rebuild_indexes(run: Run) -> StepResult:
         run,
         "rebuilt_indexes",
         lambda logs: RebuildIndexesConfig(run.lake, run.run_id, run.as_of_ms, policies, logs, run.settings.apply),
+        lambda state, report: [
+            maintenance_checks.indexes_written(_restricted(state, run.logs()), report, run.settings.apply)
+        ],
     )
 
 
@@ -348,6 +374,7 @@ def optimize(run: Run) -> StepResult:
         run,
         "optimized_tables",
         lambda logs: OptimizeConfig(run.lake, run.run_id, run.as_of_ms, run.settings.apply, policies=policies),
+        lambda state, report: [maintenance_checks.table_files_sound(state, report)],
     )
 
 

@@ -62,6 +62,13 @@ class NotCleaned:
     log: str
     topic_partition: str
     reason: str
+    is_refused: bool = False
+    """Whether an earlier run could not clean it, for the same reason."""
+
+    def as_dict(self) -> dict[str, object]:
+        """The log and the reason; ``refused`` only where it is."""
+        values = asdict(self)
+        return values | {"refused": True} if values.pop("is_refused") else values
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +109,7 @@ class CompactionJobPlan:
                 }
                 for log in self.logs
             ],
-            "passed": [asdict(passed) for passed in self.passed],
+            "passed": [passed.as_dict() for passed in self.passed],
             "unfinished": {
                 "segments": [removal.segment.segment_id for removal in self.unfinished.actions],
                 "ledgers": list(self.unfinished.ledgers),
@@ -141,7 +148,7 @@ def plan(config: CompactionConfig) -> CompactionJobPlan:
             more = f"; from offset {limit} on some are missing and may come yet" if held_back else ""
             passed.append(NotCleaned(log, g.row.topic_partition, not_now.message + more))
         elif _is_known_to_stay(log_plan, said):
-            passed.append(NotCleaned(log, g.row.topic_partition, said[log, log_plan.end_offset][1]))
+            passed.append(NotCleaned(log, g.row.topic_partition, said[log, log_plan.end_offset][1], is_refused=True))
         else:
             plans.append(log_plan)
     return CompactionJobPlan(

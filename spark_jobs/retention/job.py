@@ -39,6 +39,8 @@ class Leaving:
     segment: LogSegment
     rule: str
     why: str
+    due_since_ms: int | None = None
+    """When its age reached `retention.ms`, epoch milliseconds; None if another rule retires it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,7 @@ class RetentionJobPlan:
                             "bytes": each.segment.facts.size,
                             "rule": each.rule,
                             "why": each.why,
+                            "due_since_ms": each.due_since_ms,
                         }
                         for each in log.leaving
                     ],
@@ -170,7 +173,10 @@ def _plan_log(log: GovernedLog, as_of_ms: int) -> RetentionLogPlan:
     limit = _limit(log.row, log.published_to, log.validated_to)
     decision = _decide(log.segments, log.row, log.policy, as_of_ms, limit)
     by_base = {segment.base_offset: segment for segment in log.segments}
-    leaving = tuple(Leaving(by_base[d.segment.base_offset], str(d.rule), _why(d)) for d in decision.deletions)
+    leaving = tuple(
+        Leaving(by_base[d.segment.base_offset], str(d.rule), _why(d), _due_since(d, log.policy))
+        for d in decision.deletions
+    )
     staying = by_base[decision.stays[0].segment.base_offset] if decision.stays else None
     why = _why_it_stays(decision, staying, log.row, log.published_to, log.validated_to)
     return RetentionLogPlan(log.row, leaving, staying, why, log.version)
@@ -204,6 +210,12 @@ def _why(deletion: Deletion[RetentionFacts]) -> str:
     if deletion.rule is RetentionRule.RETENTION_MS and (timestamp is None or timestamp < 0):
         return f"{deletion.why} (no batch of it has a timestamp: its file's modification time is used instead)"
     return deletion.why
+
+
+def _due_since(deletion: Deletion[RetentionFacts], policy: TopicPolicy) -> int | None:
+    if deletion.rule is not RetentionRule.RETENTION_MS or policy.retention_ms is None:
+        return None
+    return deletion.segment.largest_timestamp + policy.retention_ms
 
 
 def _why_it_stays(

@@ -71,6 +71,8 @@ class LakeFile:
     path: str
     size: int
     age_ms: int
+    waits_ms: int = 0
+    """How long it could have been removed already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,16 +138,19 @@ def plan_removal(
     gone = [s for s in segments if s.deleted_ms is not None and not s.lies_at_source]
     named = {archive.stem_of(s.path) for s in segments if s.deleted_ms is None and not s.lies_at_source}
     going_or_gone = [s for s in (*going, *gone) if needs.why(s) is None]
-    leaving = {archive.stem_of(s.path): clocks.as_of_ms - (s.retired_ms or 0) for s in going_or_gone}
+    leaving = {
+        archive.stem_of(s.path): (clocks.as_of_ms - (s.retired_ms or 0), _delay(policies, s)) for s in going_or_gone
+    }
     removed = [
-        LakeFile(path, file.size, age)
-        for stem, age in leaving.items()
+        LakeFile(path, file.size, age, max(age - delay, 0))
+        for stem, (age, delay) in leaving.items()
         for path, file in listed.of(stem)
         if file.placed_ms <= clocks.store_ms - clocks.longest_run_ms
     ]
     orphans = [
-        LakeFile(path, file.size, min(clocks.as_of_ms, clocks.store_ms) - file.placed_ms)
+        LakeFile(path, file.size, age, max(age - clocks.orphan_after_ms, 0))
         for path, file in listed.outside(named | {archive.stem_of(s.path) for s in gone})
+        for age in [min(clocks.as_of_ms, clocks.store_ms) - file.placed_ms]
     ]
     return RemovalPlan(
         tuple(going),

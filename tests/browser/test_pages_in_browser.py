@@ -195,7 +195,7 @@ def test_a_schedule_that_is_turned_on_shows_its_next_tick(page: Page) -> None:
 
 
 def test_the_daemon_evaluates_a_schedule_and_the_page_says_why_it_started_nothing(page: Page) -> None:
-    page.goto("/locations/loglake/schedules/shop__timed_intake")
+    page.goto("/locations/loglake/schedules/busy__timed_intake")
 
     # The first tick comes at the next full minute.
     expect(page.get_by_text("0 runs requested").first).to_be_visible(timeout=150_000)

@@ -53,6 +53,8 @@ class World:
     """What a proof of the lake finds."""
     not_held: set[str] = field(default_factory=set)
     """Topic partitions of which nothing can be published again."""
+    reported: dict[str, Any] = field(default_factory=dict)
+    """Plan, findings and metrics of a maintenance job, in place of the usual ones."""
     error: dict[str, Exception] = field(default_factory=dict)
     """What a job raises instead of working."""
     error_once: dict[str, Exception] = field(default_factory=dict)
@@ -301,7 +303,9 @@ def _expectations(world: World, config: JobConfig) -> tuple[list[LogChange], dic
 def _maintenance(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
     logs = archive.read_logs(config.lake, getattr(config, "logs", None)).values()
     changed = [LogChange(row.log, row.topic, row.partition, {"segments_removed": 1}) for row in logs]
-    return changed if getattr(config, "apply", False) else [], {"plan": {"logs": [row.log for row in logs]}}
+    due = [{"log": row.log, "topic_partition": row.topic_partition, "segments": [], "bytes": 0} for row in logs]
+    report = {"plan": {"logs": due}, **world.reported.get(config.JOB, {})}
+    return changed if getattr(config, "apply", False) else [], report
 
 
 def _verify(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:

@@ -14,6 +14,7 @@ import dagster as dg
 import pytest
 from deltalake import DeltaTable
 
+from pipelines.failures import CANCELED
 from spark_jobs.lake.store import lease
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.conftest import REPOSITORY
@@ -72,6 +73,10 @@ def test_a_cancelled_backfill_loses_nothing_and_the_next_run_does_the_rest(tmp_p
         took = time.monotonic() - begun
     assert (tmp_path / "waits").exists(), errors
     assert took < 30
+    after = errors[errors.index(CANCELED) :]
+    assert "Stack Trace" not in errors
+    assert 'File "' not in errors
+    assert "DagsterExecutionInterruptedError" in after, "our sentence comes first"
     assert not lease.is_held(str(lake), 0)
     with dg.DagsterInstance.from_config(str(home / "dagster")) as instance:
         latest = instance.get_runs(limit=1)[0]

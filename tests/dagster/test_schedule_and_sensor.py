@@ -179,12 +179,28 @@ def test_a_lake_with_an_interval_is_read_once_in_each_and_another_never(
     _with_policies(two_lakes[0], source, "lake: {ingest: every 5 min}")
     minutes = [NIGHT + timedelta(minutes=minute) for minute in range(20)]
 
-    requests = [request for minute in minutes for request in nightly(define, instance, "timed_intake", minute)]
+    definitions = define()
+    requests = [request for minute in minutes for request in night(definitions, instance, "shop__timed_intake", minute)]
 
     assert [request.run_key.startswith("shop-") for request in requests] == [True] * 4
     assert len({request.run_key for request in requests}) == 4
     schedule = define().resolve_schedule_def("shop__timed_intake")
     assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
+
+
+def test_a_lake_without_an_interval_has_no_schedule_for_it_and_one_with_a_mistake_says_so(
+    define: Define, instance: dg.DagsterInstance, two_lakes: list[str], source: Path
+) -> None:
+    of_intake = {each.name for each in define().schedules or () if each.name.endswith("timed_intake")}
+    assert of_intake == set()
+
+    _with_policies(two_lakes[1], source, "lake: {}").write_text("lake: {ingest: evry 5 min}")
+    schedule = define().resolve_schedule_def("store__timed_intake")
+    with dg.build_schedule_context(instance=instance, scheduled_execution_time=NIGHT) as context:
+        skipped = schedule.evaluate_tick(context)
+    assert not skipped.run_requests
+    assert "evry 5 min" in (skipped.skip_message or "")
+    assert [each.name for each in define().schedules or () if each.name.startswith("shop__timed")] == []
 
 
 def _configs(requests: list[dg.RunRequest]) -> list[tuple[dg.RunRequest, dict]]:

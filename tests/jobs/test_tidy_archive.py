@@ -102,6 +102,8 @@ def test_a_dry_run_names_what_could_go_and_why_and_touches_nothing(lake):
         stem + suffix for suffix in (".log", ".index", ".timeindex")
     }
     assert {file["age_ms"] for file in report.plan["deletable"]["files"]} == {AS_OF_MS - RETIRED_AT}
+    delay_ms = 1000  # of the policy
+    assert {file["waits_ms"] for file in report.plan["deletable"]["files"]} == {AS_OF_MS - RETIRED_AT - delay_ms}
     [slices] = report.plan["mergeable"]["logs"]
     assert slices["base_offsets"] == [10, 15, 20]
     assert lake.versions() == versions

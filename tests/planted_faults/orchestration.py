@@ -8,6 +8,9 @@ CONFIGURATION = "tests/dagster/test_run_configuration.py"
 PROJECT = "tests/dagster/test_strangers_project.py"
 VIEWS = "tests/dagster/test_partition_views.py"
 FAILED_STEPS = "tests/dagster/test_failed_steps.py"
+PIPES = "tests/dagster/test_pipes.py"
+MAINTENANCE = "tests/dagster/test_maintenance_checks.py"
+SCHEDULES = "tests/dagster/test_schedule_and_sensor.py"
 
 FAULTS = (
     Fault(
@@ -72,5 +75,47 @@ FAULTS = (
         "    if run.is_backfill and run.settings.logs and",
         "    if not run.is_backfill and run.settings.logs and",
         (CONFIGURATION, "-k", "cannot_be_carried_out"),
+    ),
+    Fault(
+        "an error of the report through Pipes ends the run",
+        "pipelines/command/pipes_report.py",
+        "            self._is_broken = True\n            _complain(error)",
+        "            raise",
+        (PIPES, "-k", "can_no_longer_be_written"),
+    ),
+    Fault(
+        "a process with damage ends with 0 although no check shows it",
+        "pipelines/command/pipes_report.py",
+        " and set(failing) <= set(self.expected_checks)",
+        "",
+        (PIPES, "-k", "damage_is_a_red_check"),
+    ),
+    Fault(
+        "a check of maintenance that looked at nothing passes",
+        "pipelines/run/maintenance_checks.py",
+        "    if not looked_at:\n        return",
+        "    if looked_at < 0:\n        return",
+        (MAINTENANCE, "-k", "looked_at_nothing"),
+    ),
+    Fault(
+        "a plan that nobody carries out stays green",
+        "pipelines/run/maintenance_checks.py",
+        "if not applied and ages and max(ages) > OLD_MS",
+        "if applied and ages and max(ages) > OLD_MS",
+        (MAINTENANCE, "-k", "nobody_carries_out"),
+    ),
+    Fault(
+        "answers of maintenance replace those of the intake",
+        "pipelines/assets.py",
+        "for a in done.answers if a.asset not in check_definitions.OF_MAINTENANCE",
+        "for a in done.answers",
+        (MAINTENANCE, "-k", "look_for_work_compares"),
+    ),
+    Fault(
+        "a lake without an interval has a schedule that skips every minute",
+        "pipelines/schedules.py",
+        "        return isinstance(lake.policy.ingest, int)\n    except UsageError:",
+        "        return lake.policy is not None\n    except UsageError:",
+        (SCHEDULES, "-k", "without_an_interval"),
     ),
 )

@@ -82,7 +82,7 @@ FAULTS = (
     Fault(
         "a tick that starts nothing has no reason",
         "pipelines/schedules.py",
-        'dg.SkipReason("The lake is not due: its policies state an interval with ingest: every ...")',
+        'dg.SkipReason("The lake is not due: the interval of its policies does not end in this minute.")',
         "dg.SkipReason()",
         (BROWSER, "-k", "daemon"),
     ),

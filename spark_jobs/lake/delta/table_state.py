@@ -232,6 +232,11 @@ def cheap_check(lake: str) -> tuple[Finding, ...]:
     return tuple(findings)
 
 
+def check_archive(lake: str) -> tuple[Finding, ...]:
+    """The part of :func:`cheap_check` that is about files of the archive."""
+    return tuple(_check_archive(lake, read_state(lake)))
+
+
 def _files_of(lake: str, name: str, table: DeltaTable) -> list[LiveFile]:
     with reading(lake, name):
         return live_files(table)

@@ -69,15 +69,22 @@ class TablesSeen:
             return ()
         logs = _logs_by_file(self.lake)
         names = {log: row.topic_partition for log, row in read_logs(self.lake).items()}
+        made = [*self.harm_of_findings()]
+        for path, answer in sorted(differing.items()):
+            log = logs.get(storage.join(table_uri(self.lake, "records"), path))
+            made += _of_answer(path, answer, log, names)
+        return tuple(made)
+
+    def harm_of_findings(self) -> tuple[Harm, ...]:
+        """What the look found, with the log of each file."""
+        logs = _logs_by_file(self.lake)
+        names = {log: row.topic_partition for log, row in read_logs(self.lake).items()}
         made = []
         for finding in self.wrong:
             log = logs.get(finding.file or "")
             offsets = _offsets(finding.start_offset, finding.end_offset)
             what = f"{finding.rule}: {finding.message}"
             made.append(Harm(what, log, names.get(log or ""), offsets, finding.severity))
-        for path, answer in sorted(differing.items()):
-            log = logs.get(storage.join(table_uri(self.lake, "records"), path))
-            made += _of_answer(path, answer, log, names)
         return tuple(made)
 
 
@@ -89,6 +96,12 @@ def look_at_tables(lake: str) -> TablesSeen:
     return TablesSeen(
         lake, tuple(table_state.cheap_check(lake)), needs_check=bool(table_state.unchecked_files(lake, "records"))
     )
+
+
+def look_at_archive(lake: str) -> tuple[Harm, ...]:
+    """Compare the files of the archive with the table ``segments``, by listings."""
+    findings = table_state.check_archive(lake)
+    return TablesSeen(lake, findings, needs_check=False).harm_of_findings() if findings else ()
 
 
 def remember_tables(lake: str, run_id: str, as_of_ms: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from logcore.segments.filenames import TopicPartition
 from spark_jobs.contracts import Intake
@@ -122,8 +123,25 @@ def read_home(folder: str) -> Home:
 
 
 def home_state(folder: str) -> object:
-    """Return a value that differs from the last one if a registration of the home was added, changed or removed."""
-    return registry.state_of(folder)
+    """Return a value that differs from the last one if a registration of the home was added, changed or removed, or if
+    the policies file of one was.
+    """
+    registered = registry.state_of(folder)
+    return registered, tuple(_state_of_file(path) for path in _policies_of(folder, registered))
+
+
+@lru_cache(maxsize=1)
+def _policies_of(folder: str, registered: object) -> tuple[str, ...]:
+    """The policies files of a home. They are looked up again when the registrations have changed."""
+    return tuple(sorted({lake.policies for lake in read_home(folder).lakes if lake.policies}))
+
+
+def _state_of_file(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
 
 
 def read_registered(lake: str) -> RegisteredLake:

@@ -151,6 +151,22 @@ def test_each_change_of_a_registration_is_another_state_of_the_home(home: Path, 
     assert states[0] == states[3]
 
 
+def test_each_change_of_a_policies_file_is_another_state_of_the_home(home: Path, tmp_path: Path) -> None:
+    policies = tmp_path / "policies.yaml"
+    remember(str(tmp_path / "shop"), Intake(("/kafka",), policies=str(policies)))
+    states = [home_state(str(home))]
+    for change in (
+        lambda: policies.write_text("lake: {}"),
+        lambda: policies.write_text("lake: {ingest: every 5 min}"),
+        lambda: policies.unlink(),
+        lambda: (tmp_path / "other.yaml").write_text("lake: {}"),
+    ):
+        change()
+        states.append(home_state(str(home)))
+
+    assert [a != b for a, b in pairwise(states)] == [True, True, True, False]
+
+
 def test_a_registered_lake_is_a_value(home: Path, tmp_path: Path) -> None:
     shop, policies = str(tmp_path / "shop"), tmp_path / "policies.yaml"
     policies.write_text('topics: {"*": {publish.max.delay: 86400000}}')

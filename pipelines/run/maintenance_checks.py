@@ -1,0 +1,204 @@
+"""The checks of maintenance: each is answered from the report of a job and the lake after it.
+
+A check has no answer if there was nothing to look at, for instance because no topic has such a policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from logcore.logs.model.findings import Severity
+from pipelines.metadata.values import Metadata, table_value
+from pipelines.run.check_definitions import (
+    ARCHIVE_BYTES_MATCH,
+    INDEXES_WRITTEN,
+    NO_CLEANING_REFUSED,
+    NO_FILE_WAITS_FOR_DELETION,
+    RETENTION_CARRIED_OUT,
+    TABLE_FILES_SOUND,
+    CheckAnswer,
+    Failure,
+)
+from spark_jobs.contracts import JobReport
+from spark_jobs.lake.view.harm import Harm
+from spark_jobs.lake.view.lake_state import LakeState
+from spark_jobs.lake.view.open_transactions import duration
+
+OLD_MS = 7 * 86_400_000
+"""Time after which planned work should have been done."""
+
+Found = Mapping[str, Any]
+"""A finding or a part of a plan, as plain values."""
+
+
+def retention_carried_out(state: LakeState, report: JobReport, as_of_ms: int, applied: bool) -> CheckAnswer:
+    """Check that what is due by age was retired.
+
+    Args:
+        state: The lake after the job.
+        report: Of the job ``retention``.
+        as_of_ms: The clock of the run.
+        applied: Whether the job was allowed to act.
+    """
+    due: Sequence[Found] = report.plan.get("logs", ())
+    looked_at = len(due) + len(report.plan.get("nothing_due", ()))
+    if not looked_at:
+        return RETENTION_CARRIED_OUT.unanswered(f"No segment of the lake {state.name} has a policy with retention.")
+    failures = []
+    for log in due:
+        ages = [as_of_ms - s["due_since_ms"] for s in log["segments"] if s["due_since_ms"] is not None]
+        if not applied and ages and max(ages) > OLD_MS:
+            what = f"{_count(len(ages), 'segment')} due by retention.ms, the first for {duration(max(ages))}"
+            failures.append(_planned(state, log, what))
+    done = "retired in this run" if applied else "due; this run only planned"
+    segments = sum(len(log["segments"]) for log in due)
+    return RETENTION_CARRIED_OUT.answer(
+        state.lake,
+        failures,
+        f"{_count(looked_at, 'log')} with a policy, {_count(segments, 'segment')} {done}",
+        {
+            "logs with a policy": looked_at,
+            "segments": segments,
+            "bytes": sum(int(log["bytes"]) for log in due),
+            "applied": applied,
+        },
+    )
+
+
+def no_cleaning_refused(state: LakeState, report: JobReport) -> CheckAnswer:
+    """Check that no log could not be cleaned.
+
+    Args:
+        state: The lake after the job.
+        report: Of the job ``compaction``.
+    """
+    due: Sequence[Found] = report.plan.get("logs", ())
+    passed: Sequence[Found] = report.plan.get("passed", ())
+    if not due and not passed and not report.findings:
+        return NO_CLEANING_REFUSED.unanswered(f"No segment of the lake {state.name} has a policy with compact.")
+    refused = [each for each in passed if each.get("refused")]
+    failures = [_planned(state, each, f"not cleaned: {each['reason']}") for each in refused]
+    failures += _of_findings(state, report.findings)
+    return NO_CLEANING_REFUSED.answer(
+        state.lake,
+        failures,
+        f"{_count(len(due), 'log')} due, {_count(len(passed), 'log')} not due, none refused",
+        {"logs due": len(due), "logs refused": len({failure.log for failure in failures})},
+    )
+
+
+def archive_bytes_match(state: LakeState, harm: Sequence[Harm]) -> CheckAnswer:
+    """Check that the archive's files have the bytes that the table says.
+
+    Args:
+        state: The lake after the job.
+        harm: Files of the archive that are gone or changed.
+    """
+    segments = sum(log.segments for log in state.logs)
+    if not segments and not harm:
+        return ARCHIVE_BYTES_MATCH.unanswered(f"The archive of the lake {state.name} has no segment.")
+    size = sum(log.archive_bytes for log in state.logs)
+    return ARCHIVE_BYTES_MATCH.answer(
+        state.lake,
+        [Failure(each.what, each.log, each.topic_partition, each.offsets, each.severity) for each in harm],
+        f"{_count(size, 'byte')} in {_count(segments, 'segment')} of lake {state.name}",
+        {"segments": segments, "bytes by the table": size, "files that differ": len(harm)},
+    )
+
+
+def no_file_waits_for_deletion(state: LakeState, report: JobReport, applied: bool) -> CheckAnswer:
+    """Check that files that are no longer needed could be deleted, in time.
+
+    Args:
+        state: The lake after the job.
+        report: Of the job ``tidy_archive``.
+        applied: Whether the job was allowed to act.
+    """
+    if not any(log.segments for log in state.logs):
+        return NO_FILE_WAITS_FOR_DELETION.unanswered(f"The archive of the lake {state.name} has no segment.")
+    kinds: list[Found] = [report.plan.get(kind, {}) for kind in ("deletable", "orphans")]
+    files = [file for kind in kinds for file in kind.get("files", ())]
+    late = [] if applied else [file for file in files if file["waits_ms"] > OLD_MS]
+    failures = [
+        Failure(
+            f"waits for its deletion for {duration(file['waits_ms'])}", severity=Severity.WARNING, file=file["path"]
+        )
+        for file in late
+    ]
+    failures += _of_findings(state, (each for each in report.findings if each["rule"] == "archive-not-deleted"))
+    count, size = (sum(int(kind.get(name, 0)) for kind in kinds) for name in ("count", "bytes"))
+    done = "deleted in this run" if applied else "can be deleted; this run only planned"
+    shown: Metadata = {"files": count, "bytes": size, "applied": applied}
+    kept: Sequence[Found] = report.plan.get("kept", {}).get("segments", ())
+    if kept:
+        rows = [[each["log"], each["base_offset"], each["reason"]] for each in kept]
+        shown = {**shown, "kept after their delay": table_value(["log", "base offset", "reason"], rows)}
+    return NO_FILE_WAITS_FOR_DELETION.answer(state.lake, failures, f"{_count(count, 'file')} {done}", shown)
+
+
+def indexes_written(state: LakeState, report: JobReport, applied: bool) -> CheckAnswer:
+    """Check that all index files could be written.
+
+    Args:
+        state: The lake after the job.
+        report: Of the job ``rebuild_indexes``.
+        applied: Whether the job was allowed to act.
+    """
+    segments, skipped = sum(log.segments for log in state.logs), len(report.plan.get("skipped", ()))
+    if not applied:
+        return INDEXES_WRITTEN.unanswered("This run only planned: no index file was written.")
+    if segments <= skipped:
+        return INDEXES_WRITTEN.unanswered(f"No segment of the lake {state.name} can have index files.")
+    return INDEXES_WRITTEN.answer(
+        state.lake,
+        _of_findings(state, report.findings),
+        f"{_count(segments - skipped, 'segment')} of lake {state.name} have index files",
+        {"segments": segments, "segments without index files, because of damage or their place": skipped},
+    )
+
+
+def table_files_sound(state: LakeState, report: JobReport) -> CheckAnswer:
+    """Check that no file of a table was left as it is.
+
+    Args:
+        state: The lake after the job.
+        report: Of the job ``optimize``.
+    """
+    if not state.logs:
+        return TABLE_FILES_SOUND.unanswered(f"The lake {state.name} has no table yet.")
+    failures = [
+        Failure(
+            f"table {place}: the log of a file is unknown, so the files stay as they are", severity=Severity.WARNING
+        )
+        for place in report.plan.get("unplaced", ())
+    ]
+    failures += _of_findings(state, report.findings)
+    merges = len(report.plan.get("merges", ()))
+    return TABLE_FILES_SOUND.answer(
+        state.lake, failures, f"{_count(merges, 'merge')} of small files, none refused", {"merges": merges}
+    )
+
+
+def _planned(state: LakeState, log: Found, what: str) -> Failure:
+    name = f"{log['topic_partition']} of lake {state.name}"
+    return Failure(what, str(log["log"]), name, severity=Severity.WARNING)
+
+
+def _of_findings(state: LakeState, findings: Iterable[Found]) -> list[Failure]:
+    failures = []
+    for each in findings:
+        severity = Severity(str(each["severity"]))
+        if severity is Severity.INFO:
+            continue
+        name = None if each["topic"] is None else f"{each['topic']}-{each['partition']} of lake {state.name}"
+        start, end = each["start_offset"], each["end_offset"]
+        offsets = "" if start is None else f"{start}" if end is None else f"{start}..{end}"
+        what = f"{each['rule']}: {each['message']}"
+        log = None if each["log"] is None else str(each["log"])
+        failures.append(Failure(what, log, name, offsets, severity, each["file"], each["position"]))
+    return failures
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
