@@ -132,7 +132,7 @@ def _run(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str
     if report is None:
         return ended
     for outcome in outcomes:
-        report.warn(check_lines(outcome, chosen))
+        report.warn([*refused_lines(outcome), *check_lines(_answered(outcome), chosen)])
     report.finish()
     return report.exit_code(ended, [a.name for outcome in outcomes for a in outcome.answers if failures_of(a, chosen)])
 
@@ -218,14 +218,18 @@ def _show(
     for line in (*about_logs, *refused_lines(outcomes[0]), *check_lines(outcomes[0], chosen)):
         print(line)
     for outcome in outcomes[1:]:
-        failing = replace(outcome, answers=tuple(answer for answer in outcome.answers if not answer.is_unanswered))
-        for line in (*plan_lines(outcome), *check_lines(failing, chosen)):
+        for line in (*plan_lines(outcome), *check_lines(_answered(outcome), chosen)):
             print(line)
     print("\ntables:" if state.logs else "no log was found")
     for line in tables_lines(lake):
         print(f"  {line}")
     if all(outcome.found_nothing_new for outcome in outcomes):
         print("nothing new")
+
+
+def _answered(outcome: RunOutcome) -> RunOutcome:
+    """The same without the checks that had nothing to look at."""
+    return replace(outcome, answers=tuple(answer for answer in outcome.answers if not answer.is_unanswered))
 
 
 def _say_of_hint(lake: str, hinted: Sequence[str], intake: Intake) -> None:

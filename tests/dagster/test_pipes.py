@@ -152,6 +152,8 @@ def test_damage_is_a_red_check_where_the_step_expects_it_and_a_failed_process_el
     assert checks["no_damage"]["severity"] == "ERROR"
     assert "orders-1" in checks["no_damage"]["metadata"]["description"]["raw_value"]
     assert "--fill-from" in checks["no_damage"]["metadata"]["what to do"]["raw_value"]
+    warnings = [each["message"] for each in params(tmp_path, "log") if each["level"] == "WARNING"]
+    assert [text for text in warnings if text.startswith("failed check no_damage")]
 
     (tmp_path / "messages").unlink()
     hidden = run(lake, logs, home, **environment(tmp_path, extras={"loglake_checks": ["rows_equal_ledger"]}))
