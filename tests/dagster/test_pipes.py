@@ -212,14 +212,22 @@ def test_a_report_that_cannot_be_made_does_not_harm_the_run(
     assert "orders-1" in done.stdout
 
 
-def test_messages_that_can_no_longer_be_written_leave_the_run_and_its_exit_code_as_they_are(
-    home: Path, tmp_path: Path, logs: LogDirectory
+@pytest.mark.parametrize("place", ["at its begin", "in its middle"])
+def test_a_report_that_breaks_leaves_the_run_and_its_exit_code_as_they_are(
+    home: Path, tmp_path: Path, logs: LogDirectory, place: str
 ) -> None:
-    variables = environment(tmp_path, extras={"loglake_checks": ["no_damage"]})
-    os.symlink("/dev/full", tmp_path / "messages")
+    if place == "at its begin":
+        variables = environment(tmp_path, extras={"loglake_checks": ["no_damage"]})
+        os.symlink("/dev/full", tmp_path / "messages")
+        error = "OSError"
+    else:  # dagster_pipes opens with it, and cannot use it
+        variables = environment(tmp_path, asset_keys=[7], extras={"loglake_checks": ["no_damage"]})
+        error = "TypeError"
     done = run(tmp_path / "shop", logs, home, **variables)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("note: the report to Dagster by Pipes failed with OSError") == 1
+    assert done.stderr.count("note: the report to Dagster by Pipes failed") == 1
+    assert f"failed with {error}." in done.stderr
+    assert "orders-1" in done.stdout
 
 
 def test_without_the_variables_there_is_no_report_and_dagster_pipes_is_not_imported(

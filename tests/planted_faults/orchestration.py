@@ -81,7 +81,7 @@ FAULTS = (
         "pipelines/command/pipes_report.py",
         "            self._is_broken = True\n            _complain(error)",
         "            raise",
-        (PIPES, "-k", "can_no_longer_be_written"),
+        (PIPES, "-k", "report_that_breaks"),
     ),
     Fault(
         "a process with damage ends with 0 although no check shows it",
