@@ -359,7 +359,7 @@ def _commit_segments(plan: IngestPlan, done: Sequence[_Done], config: IngestConf
     versions = {log.observed.log: log.version for log in plan.logs}
     grown: list[Segment] = []
     swapped: list[_Done] = []
-    taken_back = archive.taken_back(config.lake, [s.segment_id for log in done for s in log.added])
+    taken_back = archive.taken_back(config.lake, [segment for log in done for segment in log.added])
     for log in done:
         if log.swaps or any(s.segment_id in taken_back for s in log.added):
             swapped.append(log)

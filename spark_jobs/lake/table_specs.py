@@ -41,6 +41,9 @@ class TableSpec:
     """Whether validation derives its rows from the archive alone."""
     run_columns: tuple[str, ...] = ()
     """Columns that say which run wrote a row, not what the row is: row digests and comparisons leave them out."""
+    separated_by: str | None = None
+    """A text column of which all rows of a file have the same value, or all null. So the statistics exclude files whose
+    rows a plan does not need. Files of earlier versions and of other engines may mix values until ``optimize`` runs."""
 
     @property
     def file_schema(self) -> pa.Schema:
@@ -78,6 +81,7 @@ def _table(
     in_summary: bool = False,
     of_validation: bool = False,
     run_columns: tuple[str, ...] = (),
+    separated_by: str | None = None,
 ) -> TableSpec:
     return TableSpec(
         name,
@@ -90,6 +94,7 @@ def _table(
         in_summary,
         of_validation,
         run_columns,
+        separated_by,
     )
 
 
@@ -312,9 +317,11 @@ _SPECS = (
             Column("deleted_ms", _INT64, "when its files were deleted; null while they are kept"),
             Column("etag", _STRING, "ETag of the object at its source; null for other files, and in the archive"),
         ),
-        statistics=("segment_id", "log", "base_offset", "retired_ms"),
+        # A watched lake has very many rows of joined slices, which plans do not read.
+        statistics=("segment_id", "log", "base_offset", "retired_ms", "retired_because"),
         row_order=("log", "base_offset", "generation", "segment_id"),
         in_summary=True,
+        separated_by="retired_because",
     ),
     _table(
         "logs",

@@ -137,7 +137,10 @@ class _Reader:
     def __init__(self, state: StateTables, archived: Archive, where: _Place, result: ThingResult) -> None:
         self._state, self._archived, self._where, self._verified = state, archived, where, result
         self._spec = TABLES[where.table]
-        self._bounds = _Bounds(tuple(name for name in self._spec.statistics if name not in self._spec.partition_by))
+        left_out = set(self._spec.partition_by)
+        if self._spec.separated_by not in where.file.nulls:
+            left_out.add(str(self._spec.separated_by))  # earlier versions kept no statistics of it
+        self._bounds = _Bounds(tuple(name for name in self._spec.statistics if name not in left_out))
         self._runs: LogRuns = {}
         self._log: TableLog = read_table_log(state, where.table)
 

@@ -26,7 +26,7 @@ from spark_jobs.contracts import JobReport, LogChange, OptimizeConfig
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.delta_log import History, commits_since_checkpoint, read_history
 from spark_jobs.lake.delta.live_files import IdleFile, idle_files, live_files
-from spark_jobs.lake.delta.tables import TABLES, open_table, table_uri
+from spark_jobs.lake.delta.tables import TABLES, open_table, separating_column, table_uri
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
@@ -169,9 +169,10 @@ def apply(plan: OptimizePlan, config: OptimizeConfig, executor: Executor | None)
         committed, overtaken, failed = _merge(config, merges, executor)
         done += committed
         placed += failed
-        if not overtaken:
+        due = {merge.table for merge in overtaken} | {merge.table for merge, _ in committed if merge.separates}
+        if not due:
             break
-        again, _, _ = _plan_files(config, tuple(sorted({merge.table for merge in overtaken})))
+        again, _, _ = _plan_files(config, tuple(sorted(due)))
         hopeless = {file.path for merge in merges for file in merge.files} - {
             f.path for m in overtaken for f in m.files
         }
@@ -239,7 +240,7 @@ def _plan_files(
             continue
         files = live_files(table)
         if name not in RECORD_TABLES:
-            merges += state_merges(name, files, sizes)
+            merges += state_merges(name, files, sizes, separating_column(table, name))
             continue
         ends = None
         if name == "records_uncommitted":
@@ -322,6 +323,7 @@ def _task(lake: str, merge: Merge, extra: str, policies: Policies) -> FileMergeT
         partition=merge.partition,
         extra=extra,
         compression=policies.compression_of(merge.topic),
+        separated_by=merge.separated_by,
     )
 
 

@@ -23,6 +23,9 @@ FILE_OVERHEAD = 4096
 FULL_ROWS = 500_000
 """A file with this many rows is not small, whatever its bytes: more rows would be hard to sort at once."""
 
+SEPARATED_FILES = 10
+"""Number of files that are merged at once if they hold history, which no plan opens: a merge writes all of it again."""
+
 TASK_OUTPUTS = 8
 """Maximum number of merged files per task."""
 
@@ -46,6 +49,13 @@ class Merge:
     topic: str | None = None
     log_id: str | None = None
     partition: int | None = None
+    separated_by: str | None = None
+    """Column whose values get a file each."""
+
+    @property
+    def separates(self) -> bool:
+        """Whether it only separates the rows of one file, so that its small parts may be merged next."""
+        return len(self.files) == 1
 
     @property
     def size(self) -> int:
@@ -97,17 +107,40 @@ def record_merges(
     return merges, unplaced
 
 
-def state_merges(table: str, files: Iterable[LiveFile], sizes: Sizes) -> list[Merge]:
-    """Plan merges of a state table: all its small files, ordered by their first rows."""
-    small = [f for f in files if f.size < sizes.small and 0 <= f.rows < FULL_ROWS]
+def state_merges(table: str, files: Iterable[LiveFile], sizes: Sizes, separated_by: str | None = None) -> list[Merge]:
+    """Plan merges of a state table: all its small files, ordered by their first rows.
+
+    Args:
+        separated_by: Only files with the same value of this column are merged. A file that mixes values is rewritten,
+            also if it is not small: the worker separates its rows.
+    """
+    sortable = [f for f in files if 0 <= f.rows < FULL_ROWS]
+    if separated_by is None:
+        return [Merge(table, {}, group, 1) for group in _groups(sortable, sizes.small)]
+    mixed = [file for file in sortable if file.mixes(separated_by)]
+    pure: dict[str | None, list[LiveFile]] = {}
+    for file in sortable:
+        if not file.mixes(separated_by):
+            pure.setdefault(file.only(separated_by), []).append(file)
+    groups: list[tuple[LiveFile, ...]] = [(file,) for file in mixed]
+    for value, of_value in pure.items():
+        groups += _groups(of_value, sizes.small, 2 if value is None else SEPARATED_FILES)
+    return [Merge(table, {}, group, 1, separated_by=separated_by) for group in groups]
+
+
+def _groups(files: Iterable[LiveFile], small: int, least: int = 2) -> list[tuple[LiveFile, ...]]:
+    """Small files that become one, if there are at least ``least`` small ones."""
+    found = sorted((file for file in files if file.size < small), key=_first_row)
+    if len(found) < least:
+        return []
     groups: list[list[LiveFile]] = []
-    for file in sorted(small, key=_first_row):
-        if not groups or _is_full(groups[-1], sizes.small):
+    for file in found:
+        if not groups or _is_full(groups[-1], small):
             groups.append([])
         groups[-1].append(file)
-    if len(groups) > 1 and not _is_full(groups[-1], sizes.small):
+    if len(groups) > 1 and not _is_full(groups[-1], small):
         groups[-2] += groups.pop()  # otherwise it would be another small file, merged again and again
-    return [Merge(table, {}, tuple(group), 1) for group in groups if len(group) > 1]
+    return [tuple(group) for group in groups if len(group) > 1]
 
 
 def _runs(files: Iterable[LiveFile], small: int, end: int | None) -> list[list[LiveFile]]:

@@ -7,7 +7,7 @@ statistics: one log, rising offsets, a number of rows. These are checked again i
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_jobs.lake.delta import row_digest
+from spark_jobs.lake.delta.carried_rows import has_value
 from spark_jobs.lake.delta.live_files import open_parquet
 from spark_jobs.lake.delta.parquet_files import ROW_GROUP_ROWS, write_file
 from spark_jobs.lake.delta.tables import TableSpec, read_rows, table_uri
@@ -53,6 +54,8 @@ class FileMergeTask:
     extra: str = ""
     """The table's additional columns, as ``table_columns`` writes them."""
     compression: Compression = DEFAULT
+    separated_by: str | None = None
+    """Column whose values get a file each."""
 
     @property
     def spec(self) -> TableSpec:
@@ -70,12 +73,13 @@ def merge_files(task: FileMergeTask) -> WriteResult:
     written: list[WrittenFile] = []
     try:
         proven = row_digest.are_recorded(root, task.paths)
-        source = _Source(_chunks(task), sum(task.sizes) / task.outputs)
-        while not source.is_at_end:
-            rows_of_file, is_proven = source.next_file(), partial(bool, proven)
-            file = write_file(root, spec, rows_of_file, task.partition_values, is_proven, task.compression)
-            if file is not None:
-                written.append(file)
+        for chunks in _separated(task):
+            source = _Source(chunks, sum(task.sizes) / task.outputs)
+            while not source.is_at_end:
+                rows_of_file, is_proven = source.next_file(), partial(bool, proven)
+                file = write_file(root, spec, rows_of_file, task.partition_values, is_proven, task.compression)
+                if file is not None:
+                    written.append(file)
         rows = sum(file.rows for file in written)
         if rows != task.rows:
             raise NotMergeable(f"the files hold {rows} rows where their statistics count {task.rows}")
@@ -124,9 +128,20 @@ class _Source:
             yield chunk
 
 
-def _chunks(task: FileMergeTask) -> Iterator[Weighed]:
-    """All rows in chunks that become row groups: as many rows as allowed, or as fit in memory."""
-    rows = _sorted(task) if task.log_id is None and task.spec.row_order else _checked(task)
+def _separated(task: FileMergeTask) -> Iterator[Iterator[Weighed]]:
+    """All rows in chunks, separately for each value of the column that separates the table's files."""
+    if task.log_id is not None or not task.spec.row_order:
+        yield _chunks(_checked(task))
+        return
+    rows, column = _sorted(task), task.separated_by
+    weight = sum(task.sizes) / max(rows.num_rows, 1)
+    for value in [None] if column is None else rows.column(column).unique().to_pylist():
+        chosen = rows if column is None else rows.filter(has_value(rows.column(column), value))
+        yield _chunks((batch, weight) for batch in chosen.to_batches())
+
+
+def _chunks(rows: Iterable[Weighed]) -> Iterator[Weighed]:
+    """Rows in chunks that become row groups: as many rows as allowed, or as fit in memory."""
     waiting: list[pa.RecordBatch] = []
     count = size = 0
     weight = 0.0
@@ -159,7 +174,7 @@ def _checked(task: FileMergeTask) -> Iterator[Weighed]:
             yield batch, weight_of_row
 
 
-def _sorted(task: FileMergeTask) -> Iterator[Weighed]:
+def _sorted(task: FileMergeTask) -> pa.Table:
     """All rows at once, in the table's order. Tasks of such tables are limited by rows."""
     schema, order = task.spec.file_schema, task.spec.row_order
     batches = [b for path in task.paths for b, _ in _rows_of(task, path, 0)]
@@ -168,8 +183,7 @@ def _sorted(task: FileMergeTask) -> Iterator[Weighed]:
     if FIRST_OF_SEGMENT in order:
         keys = keys.append_column(FIRST_OF_SEGMENT, _first_of_segment(task.lake, rows))
     indices = pc.sort_indices(keys, sort_keys=[(column, "ascending") for column in order])
-    for batch in rows.take(indices).to_batches():
-        yield batch, sum(task.sizes) / max(rows.num_rows, 1)
+    return rows.take(indices)
 
 
 def _first_of_segment(lake: str, rows: pa.Table) -> pa.Array[Any]:

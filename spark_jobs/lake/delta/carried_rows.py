@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,7 +31,13 @@ class Shrunk:
     """A live file of which some rows are removed."""
 
     file: LiveFile
-    rows_left: int
+    left: Mapping[str | None, int]
+    """Number of rows that stay, by their value of the column that separates files; one entry if there is none."""
+
+    @property
+    def rows_left(self) -> int:
+        """Number of rows that stay."""
+        return sum(self.left.values())
 
 
 class Matching:
@@ -52,20 +59,26 @@ class Matching:
         found = []
         for file in files:
             if self._may_hold(file):
-                held = self._count(file)
-                if held < file.rows or file.rows < 0:
-                    found.append((file, held))
-        return [Shrunk(file, left) for file, left in found]
+                shrunk = Shrunk(file, self._count(file))
+                if shrunk.rows_left < file.rows or file.rows < 0:
+                    found.append(shrunk)
+        return found
 
-    def left(self, files: Sequence[Shrunk]) -> Iterator[pa.RecordBatch]:
-        """Yield the other rows of these files, in their order, with the columns of a file of the table."""
+    def left(self, files: Sequence[Shrunk], separated: str | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the other rows of these files, in their order, with the columns of a file of the table.
+
+        Args:
+            separated: Only rows with this value of the column that separates files.
+        """
+        column = self._spec.separated_by
         for each in files:
-            if each.rows_left:
+            if each.left.get(separated):
                 with self._opened(each.file) as parquet:
                     for batch in parquet.iter_batches(CHUNK_ROWS):
                         # Types first: other engines write string_view, which Arrow can't filter.
                         declared = as_declared(batch, self._spec.file_schema)
-                        yield declared.filter(self._stays(declared.column(self._column)))
+                        kept = declared.filter(self._stays(declared.column(self._column)))
+                        yield kept if column is None else kept.filter(has_value(kept.column(column), separated))
 
     def _may_hold(self, file: LiveFile) -> bool:
         if self._column in self._spec.partition_by:
@@ -76,13 +89,25 @@ class Matching:
         at = bisect_left(self._values, least)
         return at < len(self._values) and self._values[at] <= greatest
 
-    def _count(self, file: LiveFile) -> int:
-        """Count the rows that stay."""
+    def _count(self, file: LiveFile) -> Mapping[str | None, int]:
+        """Count the rows that stay, by their value of the column that separates files."""
         if self._column in self._spec.partition_by:
-            return 0
+            return {}
+        separating = self._spec.separated_by
+        counts: Counter[str | None] = Counter()
         with self._opened(file) as parquet:
-            batches = parquet.iter_batches(CHUNK_ROWS, columns=[self._column])
-            return sum(pc.sum(self._stays(batch.column(0))).as_py() or 0 for batch in batches)
+            names = [self._column] if separating is None else [self._column, separating]
+            for batch in parquet.iter_batches(CHUNK_ROWS, columns=names):
+                stays = self._stays(batch.column(self._column))
+                if separating is None:
+                    counts[None] += pc.sum(stays).as_py() or 0
+                    continue
+                is_there = separating in batch.schema.names
+                values = batch.column(separating) if is_there else pa.nulls(batch.num_rows, pa.string())
+                of_value: Any = pc.value_counts(values.cast(pa.string()).filter(stays))
+                for each in of_value.to_pylist():
+                    counts[each["values"]] += each["counts"]
+        return counts
 
     def _stays(self, column: pa.Array[Any]) -> pa.Array[Any]:
         return pc.invert(pc.is_in(column.cast(self._wanted.type), self._wanted))
@@ -108,22 +133,29 @@ def as_declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def by_partition(rows: pa.Table, spec: TableSpec) -> dict[str, tuple[Mapping[str, str], pa.Table]]:
-    """Group rows by table partition; all have one key if the table has no partitions."""
+def has_value(column: pa.Array[Any] | pa.ChunkedArray[Any], value: str | None) -> Any:
+    """Return which rows have a value, or are null if it is None."""
+    return pc.is_null(column) if value is None else pc.is_in(column, pa.array([value], column.type))
+
+
+def by_file(rows: pa.Table, spec: TableSpec) -> dict[str, tuple[Mapping[str, str], pa.Table]]:
+    """Group rows by the file that they belong in: by table partition, and by the column that separates files."""
     if not rows.num_rows:
         return {}
-    if not spec.partition_by:
+    columns = [*spec.partition_by, *([] if spec.separated_by is None else [spec.separated_by])]
+    if not columns:
         return {key_of({}): ({}, rows)}
-    groups = rows.select(list(spec.partition_by)).group_by(list(spec.partition_by)).aggregate([]).to_pylist()
+    groups = rows.select(columns).group_by(columns).aggregate([]).to_pylist()
     found: dict[str, tuple[Mapping[str, str], pa.Table]] = {}
     for values in groups:
         chosen = rows
         for name, value in values.items():
-            chosen = chosen.filter(pc.equal(chosen.column(name), value))
-        found[key_of(values)] = (values, chosen)
+            chosen = chosen.filter(has_value(chosen.column(name), value))
+        separated = None if spec.separated_by is None else values.pop(spec.separated_by)
+        found[key_of(values, separated)] = (values, chosen)
     return found
 
 
-def key_of(partition_values: Mapping[str, str]) -> str:
-    """Return a name for a table partition."""
-    return json.dumps(dict(partition_values), sort_keys=True)
+def key_of(partition_values: Mapping[str, str], separated: str | None = None) -> str:
+    """Return a name for a table partition, or for the rows of it that have one value of the column that separates."""
+    return json.dumps([dict(partition_values), separated], sort_keys=True)

@@ -27,7 +27,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from logcore.storage.objects.answers import said
 from spark_jobs.lake.delta import delta_log, row_digest, table_features
-from spark_jobs.lake.delta.carried_rows import Matching, as_declared, by_partition, key_of
+from spark_jobs.lake.delta.carried_rows import Matching, Shrunk, as_declared, by_file, key_of
 from spark_jobs.lake.delta.live_files import LiveFile, live_files
 from spark_jobs.lake.delta.parquet_files import write_file
 from spark_jobs.lake.delta.tables import (
@@ -159,14 +159,17 @@ def replace(
     shrunk = matching.shrunk(live)
     if not shrunk and not rows.num_rows and not guards:
         return
-    kept: dict[str, tuple[Mapping[str, str], Iterable[pa.RecordBatch]]] = {}
-    left = {key_of(each.file.partition_values): each.file.partition_values for each in shrunk if each.rows_left}
-    for key, partition_values in left.items():
-        kept[key] = partition_values, matching.left([s for s in shrunk if key_of(s.file.partition_values) == key])
-    origins: dict[str, list[str]] = {}
+    sources: dict[str, tuple[str | None, list[Shrunk]]] = {}
     for each in shrunk:
-        if each.rows_left:
-            origins.setdefault(key_of(each.file.partition_values), []).append(each.file.path)
+        for separated, count in each.left.items():
+            if count:
+                key = key_of(each.file.partition_values, separated)
+                sources.setdefault(key, (separated, []))[1].append(each)
+    kept: dict[str, tuple[Mapping[str, str], Iterable[pa.RecordBatch]]] = {
+        key: (files[0].file.partition_values, matching.left(files, separated))
+        for key, (separated, files) in sources.items()
+    }
+    origins = {key: [each.file.path for each in files] for key, (_, files) in sources.items()}
     written = _write(lake, commit.spec, rows, kept, origins)
     belonging = rows.num_rows + sum(each.rows_left for each in shrunk)
     if belonging != sum(file.rows for file in written):
@@ -298,13 +301,13 @@ def _write(
     kept: Mapping[str, tuple[Mapping[str, str], Iterable[pa.RecordBatch]]],
     origins: Mapping[str, Sequence[str]],
 ) -> list[WrittenFile]:
-    """Write one file for each table partition: first the rows that are kept in it, then the new ones.
+    """Write the files that :func:`~spark_jobs.lake.delta.carried_rows.by_file` names: first kept rows, then new ones.
 
     Args:
-        origins: Files that the kept rows come from, by table partition.
+        origins: Files that the kept rows come from.
     """
     schema = pa.schema([spec.schema.field(column) for column in spec.schema.names if column in rows.schema.names])
-    added = by_partition(rows.select(schema.names).cast(schema), spec)
+    added = by_file(rows.select(schema.names).cast(schema), spec)
     written = []
     for key in dict.fromkeys((*kept, *added)):
         partition_values = (kept.get(key) or added[key])[0]

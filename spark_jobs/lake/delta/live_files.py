@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
@@ -35,6 +35,8 @@ class LiveFile:
     least: Mapping[str, Any]
     """Least value by column, if there are statistics."""
     greatest: Mapping[str, Any]
+    nulls: Mapping[str, int] = field(default_factory=dict)
+    """Number of nulls by column, if there are statistics."""
 
     @property
     def partition(self) -> int | None:
@@ -73,6 +75,11 @@ class LiveFile:
         value = self.least.get(column)
         return value if value is not None and value == self.greatest.get(column) else None
 
+    def mixes(self, column: str) -> bool:
+        """Return whether rows can differ in a column: neither have all the same value nor are all null."""
+        nulls = self.nulls.get(column)
+        return nulls != self.rows and (nulls != 0 or self.only(column) is None)
+
 
 @dataclass(frozen=True, slots=True)
 class IdleFile:
@@ -98,6 +105,7 @@ def live_files(table: DeltaTable) -> list[LiveFile]:
             partition_values=action.get("partition") or {},
             least=_known(action.get("min")),
             greatest=_known(action.get("max")),
+            nulls=_known(action.get("null_count")),
         )
         for action in actions
     ]

@@ -11,9 +11,10 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from operator import attrgetter
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, reduce
+from operator import and_, attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from deltalake import CommitProperties, DeltaTable, Field, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from logcore.storage.objects.answers import said
-from spark_jobs.lake.delta.delta_location import delta_uri, prepare
+from spark_jobs.lake.delta.delta_location import LOG_DIRECTORY, delta_uri, prepare
 from spark_jobs.lake.delta.table_scan import scan
 from spark_jobs.lake.errors import JobError, TableUnreadable, UsageError
 from spark_jobs.lake.store import storage
@@ -70,6 +71,8 @@ READY_FILE = "ready.json"
 
 _BY_US = CommitProperties(custom_metadata={"userMetadata": json.dumps({"run_id": "tables"})})
 """Marks our commits that create or describe a table, to distinguish them from those of other programs."""
+STATISTICS_PROPERTY = "delta.dataSkippingStatsColumns"
+"""Delta's table property: the columns with statistics."""
 COMMENT = "comment"
 """Key of a column's comment in its metadata, as Spark reads it."""
 
@@ -151,7 +154,30 @@ def latest_snapshot(lake: str, name: str) -> DeltaTable | None:
         TableUnreadable: The table's log is damaged.
         StorageError: The object store failed.
     """
-    uri = table_uri(lake, name)
+    uri, pinned = table_uri(lake, name), _pinned.get()
+    if pinned is None:
+        return _latest(lake, name, uri)
+    if uri not in pinned.tables:
+        pinned.tables[uri] = _latest(lake, name, uri)
+    return pinned.tables[uri]
+
+
+@contextmanager
+def pinned_snapshots(lake: str) -> Iterator[None]:
+    """Until the end, look at each table of a lake at the version that it has at the first look.
+
+    Each table is opened once, its log is not listed again, and rows that were read are not read again. Only for looks
+    that commit nothing: a plan that is applied must find out that another commit came between.
+    """
+    forget_snapshots(lake)
+    token = _pinned.set(_Pinned())
+    try:
+        yield
+    finally:
+        _pinned.reset(token)
+
+
+def _latest(lake: str, name: str, uri: str) -> DeltaTable | None:
     with reading(lake, name):
         known = _opened.get(uri)
         if known is not None and known.is_latest(uri):
@@ -159,6 +185,9 @@ def latest_snapshot(lake: str, name: str) -> DeltaTable | None:
     _opened.pop(uri, None)
     with reading(lake, name):
         before = _log_before(uri)  # before the table is opened: a later checkpoint may clean up its log
+        if before is None:
+            _refuse_half_swapped(lake, name)
+            return None
     table = open_table(lake, name)
     opened = None if table is None else _OpenedTable.of(table, uri, before)
     if opened is not None:
@@ -166,6 +195,14 @@ def latest_snapshot(lake: str, name: str) -> DeltaTable | None:
             _opened.clear()
         _opened[uri] = opened
     return table
+
+
+def forget_snapshots(lake: str) -> None:
+    """Let the next look at each table of a lake open it. A round begins so: it opens each table once, and damage of an
+    earlier commit is noticed, which :func:`latest_snapshot` does not look at.
+    """
+    for name in TABLES:
+        _opened.pop(table_uri(lake, name), None)
 
 
 def open_version(lake: str, name: str, version: int) -> DeltaTable | None:
@@ -183,6 +220,8 @@ def open_version(lake: str, name: str, version: int) -> DeltaTable | None:
             return None
 
 
+KEPT_BYTES = 32 << 20
+"""Rows of at most so many bytes are kept for the rest of a look."""
 _MOST_OPENED = 64
 """Tables that stay open: those of a few lakes."""
 
@@ -224,20 +263,40 @@ class _OpenedTable:
             return _log_before(uri) == self.log
         return (
             _identity(commit_file(uri, self.version)),
-            *_log_before(uri),
+            _identity(_checkpoint_file(uri)),
         ) == self.log and not os.path.lexists(commit_file(uri, self.version + 1))
 
 
-def _log_before(uri: str) -> _LogState:
+def _log_before(uri: str) -> _LogState | None:
     """The state of a table's log, as far as it is known before the table is opened: of a local log the checkpoint, of
-    one on an object store all of its files.
+    one on an object store all of its files. None if there is no log, so that nothing has to be opened.
     """
     if not storage.is_remote(uri):
+        try:
+            os.stat(os.path.join(uri, LOG_DIRECTORY))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError:
+            pass  # opening the table says what is wrong
         return (_identity(_checkpoint_file(uri)),)
-    return storage.objects_below(storage.join(uri, "_delta_log"))
+    return storage.objects_below(storage.join(uri, LOG_DIRECTORY)) or None
 
 
 _opened: dict[str, _OpenedTable] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Pinned:
+    """What a look has opened and read."""
+
+    tables: dict[str, DeltaTable | None] = field(default_factory=dict)
+    """By location."""
+    rows: dict[tuple[object, ...], pa.Table] = field(default_factory=dict)
+    """By location, columns and conditions."""
+
+
+_pinned: ContextVar[_Pinned | None] = ContextVar("_pinned", default=None)
+"""Set in :func:`pinned_snapshots`."""
 
 
 def commit_file(uri: str, version: int) -> str:
@@ -304,7 +363,7 @@ def open_or_create(lake: str, name: str) -> DeltaTable:
         configuration={
             "delta.enableDeletionVectors": "false",
             "delta.checkpointPolicy": "classic",
-            "delta.dataSkippingStatsColumns": ",".join(spec.statistics),
+            STATISTICS_PROPERTY: ",".join(spec.statistics),
         },
         commit_properties=_BY_US,
     )
@@ -328,6 +387,16 @@ def bring_up_to_date(table: DeltaTable, name: str) -> int:
         table.alter.set_table_description(spec.one_row, commit_properties=_BY_US)
         made += 1
     return made
+
+
+def separating_column(table: DeltaTable, name: str) -> str | None:
+    """Return the column that separates the table's files; None if the table keeps no statistics of it.
+
+    A table of an earlier version keeps none, and the property stays as it is: where Arrow finds no statistics of a
+    column that the property names, it takes the file for one without matching rows.
+    """
+    column, stated = TABLES[name].separated_by, table.metadata().configuration.get(STATISTICS_PROPERTY)
+    return column if stated is None or column in stated.split(",") else None
 
 
 @lru_cache(maxsize=32)
@@ -359,6 +428,22 @@ def read_rows(
         TableUnreadable: A file of the table is missing or damaged, or a column is of another type than ours.
         StorageError: The object store failed.
     """
+    pinned = _pinned.get()
+    if pinned is None:
+        return _read_rows(lake, name, columns, where)
+    conditions = tuple((column, operator, repr(value)) for column, operator, value in where or ())
+    key = table_uri(lake, name), None if columns is None else tuple(columns), conditions
+    rows = pinned.rows.get(key)
+    if rows is None:
+        rows = _read_rows(lake, name, columns, where)
+        if rows.nbytes <= KEPT_BYTES:
+            pinned.rows[key] = rows
+    return rows
+
+
+def _read_rows(
+    lake: str, name: str, columns: list[str] | None, where: Sequence[tuple[str, str, object]] | None
+) -> pa.Table:
     spec = TABLES[name]
     schema = spec.schema if columns is None else pa.schema([spec.schema.field(c) for c in columns])
     table = latest_snapshot(lake, name)
@@ -398,8 +483,9 @@ def _term(spec: TableSpec, column: str, operator: str, value: Any) -> ds.Express
     field = ds.field(column)
     if operator == "in":  # typed, because an empty list has no type of its own
         return field.isin(pa.array(value, spec.schema.field(column).type))
-    if operator == "not in":  # null is in no list
-        return ~field.isin(pa.array(value, spec.schema.field(column).type))
+    if operator == "not in":  # null is in no list. Arrow excludes files by these comparisons, but not by `~isin`.
+        others = [field.is_null() | (field < each) | (field > each) for each in value]
+        return reduce(and_, others, ds.scalar(True))
     if operator == "is_null":
         return field.is_null() if value else field.is_valid()  # type: ignore[return-value]
     comparison: ds.Expression = {"==": field.__eq__, ">=": field.__ge__, "<": field.__lt__}[operator](value)

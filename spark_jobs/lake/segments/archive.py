@@ -253,13 +253,16 @@ def read_segments(
     return _segments(lake, where)
 
 
-def taken_back(lake: str, ids: Sequence[str]) -> set[str]:
-    """Return those of these ids that a segment has that no longer feeds its log: new bytes may get its id again."""
+def taken_back(lake: str, segments: Sequence[Segment]) -> set[str]:
+    """Return the ids of these segments that a row has that no longer feeds its log: new bytes may get its id again."""
     where: list[tuple[str, str, object]] = [
-        ("segment_id", "in", sorted(ids)),
+        # Of the same id, log and base offset are the same. Ids exclude no file, and these do.
+        ("log", "in", sorted({segment.log for segment in segments})),
+        ("base_offset", "in", sorted({segment.base_offset for segment in segments})),
+        ("segment_id", "in", sorted(segment.segment_id for segment in segments)),
         ("retired_because", "in", [CUT_BACK, FILLED, MERGED]),
     ]
-    rows = read_rows(lake, "segments", ["segment_id"], where).to_pylist() if ids else []
+    rows = read_rows(lake, "segments", ["segment_id"], where).to_pylist() if segments else []
     return {row["segment_id"] for row in rows}
 
 

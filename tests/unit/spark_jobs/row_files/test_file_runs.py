@@ -6,7 +6,7 @@ import random
 from itertools import pairwise
 
 from spark_jobs.lake.delta.live_files import LiveFile
-from spark_jobs.row_files.file_runs import FILE_OVERHEAD, FULL_ROWS, Sizes, record_merges, state_merges
+from spark_jobs.row_files.file_runs import FILE_OVERHEAD, FULL_ROWS, SEPARATED_FILES, Sizes, record_merges, state_merges
 
 MB = 1 << 20
 SIZES = Sizes(small=32 * MB, target=128 * MB)
@@ -105,3 +105,33 @@ def test_other_tables_are_cut_into_files_that_are_not_small():
     assert [merge.rows for merge in merges] == [600_000] * 4
     after = [_rows("a/0", i, merge.rows) for i, merge in enumerate(merges)]
     assert state_merges("batches", after, SIZES) == []
+
+
+def _of_value(name: str, value: str | None, rows: int = 10, size: int = 9000) -> LiveFile:
+    """A file whose rows all have this value."""
+    bounds = {} if value is None else {"because": value}
+    return LiveFile(name, size, rows, {}, bounds, bounds, {"because": rows if value is None else 0})
+
+
+def _separated(files):
+    return [[file.path for file in merge.files] for merge in state_merges("segments", files, SIZES, "because")]
+
+
+def test_files_are_merged_with_those_of_the_same_value_only():
+    files = [_of_value(f"{value}-{number}", value) for value in (None, "merged") for number in range(SEPARATED_FILES)]
+    assert _separated(files) == [[f"{value}-{number}" for number in range(10)] for value in (None, "merged")]
+
+
+def test_live_rows_are_merged_from_two_files_on_and_history_from_ten():
+    files = [_of_value(f"{value}-{number}", value) for value in (None, "merged", "retention") for number in range(2)]
+    assert _separated(files) == [["None-0", "None-1"]]
+
+
+def test_files_that_mix_values_or_do_not_say_are_separated_one_by_one_whatever_their_size():
+    told = {"because": "compaction"}
+    mixed = LiveFile("mixed", 64 * MB, 10, {}, told, {"because": "merged"}, {"because": 0})
+    with_nulls = LiveFile("with nulls", MB, 10, {}, told, told, {"because": 3})
+    silent = LiveFile("silent", MB, 10, {}, {}, {})
+    too_many = LiveFile("too many", MB, FULL_ROWS, {}, {}, {})
+    files = [mixed, with_nulls, silent, too_many, _of_value("live", None)]
+    assert _separated(files) == [["mixed"], ["with nulls"], ["silent"]]
