@@ -26,6 +26,8 @@ from logcore.storage.objects.addresses import AddressError, absolute, is_object
 from logcore.storage.objects.answers import said
 from spark_jobs.contracts import CONFIGS, Intake, JobConfig, JobReport
 from spark_jobs.lake.delta import table_features
+from spark_jobs.lake.delta.tables import forget_snapshots
+from spark_jobs.lake.delta.tables import pinned_snapshots as pinned_snapshots
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.retries import retried
 from spark_jobs.lake.setup import identity, registry
@@ -139,6 +141,7 @@ def open_lake(lake: str, purpose: str) -> Iterator[None]:
         StorageError: the object store did not answer.
     """
     with hold(lake, purpose):
+        forget_snapshots(lake)
         yield
 
 

@@ -47,9 +47,10 @@ def outcome_without_work(lake: str, settings: RunSettings, as_of_ms: int) -> Run
     listener = CollectingListener()
     run = Run("", lake, as_of_ms, tuple(settings.logs) or None, False, settings, PlansOnly(), listener, acts=False)
     try:
-        for link in INTAKE:
-            for answer in link.work(run).answers:
-                listener.answered(answer)
+        with launch.pinned_snapshots(lake):
+            for link in INTAKE:
+                for answer in link.work(run).answers:
+                    listener.answered(answer)
     except (WorkFound, JobError, UsageError, LogError, OSError):
         return None
     return listener.outcome("", {}, None)

@@ -29,7 +29,7 @@ from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.file_contents import FileUnreadable, read_contents
 from spark_jobs.lake.delta.live_files import LiveFile, live_files, newest_files
-from spark_jobs.lake.delta.tables import open_table
+from spark_jobs.lake.delta.tables import latest_snapshot
 from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange
 from spark_jobs.lake.ledger import finding_rows, frontier
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
@@ -117,7 +117,7 @@ def plan(config: PublishConfig) -> PublishPlan:
     policies = read_policies(config.policies)
     # Open the table before the frontiers are read: then a concurrent publisher's rows do not look like rows above a
     # frontier.
-    table = open_table(config.lake, "records")
+    table = latest_snapshot(config.lake, "records")
     rows = archive.read_logs(config.lake, config.logs)
     chosen = {log: row for log, row in rows.items() if _is_published(config, row.topic)}
     ledger = frontier.read_ledger(config.lake, list(chosen))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from pipelines.run.look import outcome_without_work
+from pipelines.run.settings import RunSettings
 from spark_jobs import launch
 from spark_jobs.contracts import (
     CompactionConfig,
@@ -76,6 +79,19 @@ def test_no_plan_makes_a_request_for_each_segment(bucket: str, tmp_path: Path, r
             assert all(each.endswith("/lease-clock") for each in written), (config.JOB, written)
     assert len(counts) == 8
     assert all(0 < many <= few + 3 for few, many in counts.values()), counts
+
+
+def test_a_look_for_work_lists_and_reads_nothing_twice(bucket: str, tmp_path: Path, requests_of: RequestsOf) -> None:
+    lake, source = filled(bucket, tmp_path / "source", 3)
+    settings = RunSettings(sources=(str(source),))
+    outcome_without_work(lake, settings, AS_OF_MS)
+    found = requests_of(lambda: outcome_without_work(lake, settings, AS_OF_MS))
+    listed = Counter(each for each in found if "list-type" in each)
+    assert any("/segments/_delta_log/" in each for each in listed)
+    assert max(listed.values()) == 1, listed
+    opened = Counter(each for each in found if each.startswith("HEAD"))
+    assert any("/tables/logs/part-" in each for each in opened)
+    assert max(opened.values()) <= 3, opened  # with other columns or conditions
 
 
 def test_many_files_are_deleted_with_few_requests(bucket: str, requests_of: RequestsOf) -> None:

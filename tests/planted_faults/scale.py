@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.planted_faults.fault import Fault
 
+HISTORY = "tests/jobs/test_segment_history.py"
+
 FAULTS = (
     Fault(
         "a plan asks the store for the side files of each segment",
@@ -46,5 +48,82 @@ FAULTS = (
         "    identity.upgrade(lake)  # before segments share a folder\n",
         "",
         ("tests/jobs/test_tidy_archive.py", "-k", "layout_2"),
+    ),
+    Fault(
+        "a swap writes rows of joined slices beside live ones",
+        "spark_jobs/lake/table_specs.py",
+        '        separated_by="retired_because",\n',
+        "",
+        (HISTORY,),
+    ),
+    Fault(
+        "a plan opens files of joined slices",
+        "spark_jobs/lake/delta/tables.py",
+        "        others = [field.is_null() | (field < each) | (field > each) for each in value]\n",
+        "        others = [~field.isin(pa.array(value, spec.schema.field(column).type))]\n",
+        (HISTORY, "-k", "plans_of_a_run"),
+    ),
+    Fault(
+        "a merge mixes rows that are separated",
+        "spark_jobs/row_files/file_runs.py",
+        "pure.setdefault(file.only(separated_by), []).append(file)",
+        "pure.setdefault(None, []).append(file)",
+        ("tests/unit/spark_jobs/row_files/test_file_runs.py",),
+    ),
+    Fault(
+        "a mixed file stays mixed",
+        "spark_jobs/optimize/job.py",
+        "        separated_by=merge.separated_by,\n",
+        "",
+        (HISTORY, "-k", "separated_once"),
+    ),
+    Fault(
+        "files of statistics that a user chose are rewritten each night",
+        "spark_jobs/lake/delta/tables.py",
+        '    return column if stated is None or column in stated.split(",") else None\n',
+        "    return column\n",
+        (HISTORY, "-k", "without_statistics_of_the_reason"),
+    ),
+    Fault(
+        "a look for work goes on with tables of an earlier round",
+        "spark_jobs/lake/delta/tables.py",
+        "    forget_snapshots(lake)\n    token",
+        "    token",
+        ("tests/jobs/test_watch.py", "-k", "damaged_since"),
+    ),
+    Fault(
+        "a look for work opens tables that are not there",
+        "spark_jobs/lake/delta/tables.py",
+        "            _refuse_half_swapped(lake, name)\n            return None\n    table",
+        "            before = ()\n    table",
+        ("tests/jobs/test_watch.py", "-k", "opens_each_table_once"),
+    ),
+    Fault(
+        "a look for work lists the log of a table again",
+        "spark_jobs/lake/delta/tables.py",
+        "        pinned.tables[uri] = _latest(lake, name, uri)\n",
+        "        return _latest(lake, name, uri)\n",
+        ("tests/object_store/test_requests.py", "-k", "reads_nothing_twice"),
+    ),
+    Fault(
+        "a look for work reads rows again",
+        "spark_jobs/lake/delta/tables.py",
+        "            pinned.rows[key] = rows\n",
+        "            pass\n",
+        ("tests/object_store/test_requests.py", "-k", "reads_nothing_twice"),
+    ),
+    Fault(
+        "the latest commit of an earlier table is taken for this one's",
+        "spark_jobs/lake/delta/delta_log.py",
+        "    if newest < 0 or not os.path.lexists(commit_file(lake, name, newest)):\n",
+        "    if newest < 0:\n",
+        ("tests/unit/spark_jobs/lake/delta/test_shared_tables.py", "-k", "newest_commit"),
+    ),
+    Fault(
+        "growth looks for its ids in all joined slices",
+        "spark_jobs/lake/segments/archive.py",
+        '        ("base_offset", "in", sorted({segment.base_offset for segment in segments})),\n',
+        "",
+        (HISTORY, "-k", "plans_of_a_run"),
     ),
 )

@@ -143,12 +143,27 @@ def log_files(lake: str, name: str) -> LogFiles:
 
 
 def newest_commit_name(lake: str, name: str) -> str:
-    """Return the name of a local table's latest commit file from one listing; empty if there is none."""
-    try:
-        names = os.listdir(log_folder(lake, name))
-    except OSError:
-        return ""
-    return max((each for each in names if _COMMIT.fullmatch(each)), default="")
+    """Return the name of a local table's latest commit file; empty if there is none.
+
+    The log is listed only if the file that was the latest at the last look is gone. A listing takes the longer the more
+    commits the log keeps, and a round asks some seventy times.
+    """
+    folder = log_folder(lake, name)
+    newest = _newest_commits.get(folder, -1)
+    if newest < 0 or not os.path.lexists(commit_file(lake, name, newest)):
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            return ""
+        newest = max((int(found[1]) for each in names if (found := _COMMIT.fullmatch(each))), default=-1)
+    while os.path.lexists(commit_file(lake, name, newest + 1)):
+        newest += 1
+    _newest_commits[folder] = newest
+    return "" if newest < 0 else f"{newest:020d}.json"
+
+
+_newest_commits: dict[str, int] = {}
+"""By folder of a table's log: the latest commit at the last look."""
 
 
 def read_content(lake: str, name: str, version: int) -> bytes | None:

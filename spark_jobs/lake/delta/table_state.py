@@ -20,7 +20,7 @@ from logcore.logs.model.findings import Finding, found
 from spark_jobs.lake.delta import delta_log
 from spark_jobs.lake.delta.delta_log import Commit
 from spark_jobs.lake.delta.live_files import LiveFile, live_files
-from spark_jobs.lake.delta.tables import TABLES, open_table, read_rows, reading, table_uri
+from spark_jobs.lake.delta.tables import TABLES, latest_snapshot, read_rows, reading, table_uri
 from spark_jobs.lake.errors import TableUnreadable
 from spark_jobs.lake.store import storage
 
@@ -110,7 +110,7 @@ def record_state(
     answers: dict[str, dict[str, ForeignAnswer]] = {}
     for name in TABLES:
         try:
-            table = open_table(lake, name)
+            table = latest_snapshot(lake, name)
             if table is None:
                 continue
             files = _files_of(lake, name, table)
@@ -168,7 +168,7 @@ def unchecked_files(lake: str, name: str) -> list[LiveFile]:
     state = read_state(lake)
     answers = state.foreign.get(name, {})
     commits = _commits_since(lake, name, state.since(name)).kept
-    table = open_table(lake, name) if commits else None
+    table = latest_snapshot(lake, name) if commits else None
     if table is None:
         return []
     live = {file.path: file for file in _files_of(lake, name, table)}
@@ -280,7 +280,7 @@ def _digest_of_commit(lake: str, name: str, version: int) -> str | None:
 def _check_table(lake: str, name: str, state: TablesFile) -> Iterator[Finding]:
     before = state.tables.get(name)
     uri = table_uri(lake, name)
-    table = open_table(lake, name)
+    table = latest_snapshot(lake, name)
     if table is None:
         if before is not None:
             yield found(

@@ -18,7 +18,7 @@ from logcore.logs.model.offset_ledger import EVIDENCE_HIGH_WATERMARK, LedgerRang
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import TableVersions
 from spark_jobs.lake.delta.table_scan import scan
-from spark_jobs.lake.delta.tables import OFFSET_LEDGER, open_dataset, open_table, read_rows, table_of
+from spark_jobs.lake.delta.tables import OFFSET_LEDGER, latest_snapshot, open_dataset, read_rows, table_of
 
 STORED = [name for name in OFFSET_LEDGER.names if name != "gap_state"]
 """Columns that a row is read from; `gap_state` follows from two others."""
@@ -103,7 +103,7 @@ def erased(
 ) -> tuple[str, ...]:
     """Return logs without a frontier whose published rows are in ``records``."""
     suspects = [log for log, rows in ledger.items() if frontiers[log] is None and any(row.has_rows for row in rows)]
-    table = open_table(lake, "records") if suspects else None
+    table = latest_snapshot(lake, "records") if suspects else None
     if table is None:
         return ()
     return tuple(log for log in suspects if _has_rows(lake, table, ledger[log][0]))

@@ -25,7 +25,7 @@ from logcore.records.batch import read_header
 from logcore.records.record import read_records
 from spark_jobs.lake.delta.commits import TableVersions
 from spark_jobs.lake.delta.table_scan import scan
-from spark_jobs.lake.delta.tables import open_dataset, open_table
+from spark_jobs.lake.delta.tables import latest_snapshot, open_dataset
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments import archive
@@ -126,7 +126,7 @@ def is_control(chunk: pa.RecordBatch) -> npt.NDArray[np.bool_]:
 
 def batches_within(lake: str, row: LedgerRow, start: int, end: int) -> Iterator[pa.RecordBatch]:
     """Stream the good batches of a ledger range that have offsets in [start, end), with COLUMNS."""
-    table = open_table(lake, "batches")
+    table = latest_snapshot(lake, "batches")
     if table is None:
         return
     condition = (

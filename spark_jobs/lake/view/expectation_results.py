@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from spark_jobs.contracts import JobReport
 from spark_jobs.lake.delta import delta_log, table_state
-from spark_jobs.lake.delta.tables import open_table
+from spark_jobs.lake.delta.tables import latest_snapshot
 from spark_jobs.lake.published.checked import pending_ranges
 from spark_jobs.lake.setup import lake_names, registry
 from spark_jobs.lake.store import storage
@@ -68,10 +68,10 @@ class RecordsVersion:
     @classmethod
     def now(cls, lake: str) -> RecordsVersion | None:
         """Return the present version; None if there is no such table."""
-        table = open_table(lake, "records")
+        table = latest_snapshot(lake, "records")
         if table is None:
             return None
-        ledger = open_table(lake, "offset_ledger")
+        ledger = latest_snapshot(lake, "offset_ledger")
         return cls(str(table.metadata().id), table.version(), -1 if ledger is None else ledger.version())
 
     def is_still_ours(self, lake: str, now: RecordsVersion) -> bool:

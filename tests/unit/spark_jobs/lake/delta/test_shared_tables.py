@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta import commits, delta_log
 from spark_jobs.lake.delta.tables import LOGS, ensure_table, latest_snapshot, read_rows, table_uri
 
 
@@ -70,3 +71,19 @@ def test_a_shared_table_is_opened_again_after(tmp_path, change):
     assert again is not shared
     if change == "same version, other content":
         assert commits.versions(str(tmp_path), "logs", ["elsewhere"]) == {"elsewhere": 7}
+
+
+def test_the_newest_commit_is_known_without_a_listing_until_its_file_is_gone(tmp_path, monkeypatch):
+    lake, listings, listdir = str(tmp_path), [], os.listdir
+    table = _lake_with_commits(tmp_path, 5)
+    monkeypatch.setattr(delta_log.os, "listdir", lambda folder: listings.append(folder) or listdir(folder))
+    assert delta_log.newest_commit_name(lake, "logs") == f"{table.version():020d}.json"
+    for number in range(2):
+        commits.append(lake, "logs", _no_rows(), "run", [commits.Guard(f"later/{number}", None, 1)])
+    assert delta_log.newest_commit_name(lake, "logs") == f"{table.version() + 2:020d}.json"
+    assert len(listings) == 1
+    shutil.rmtree(table_uri(lake, "logs"))
+    assert delta_log.newest_commit_name(lake, "logs") == ""
+    again = _lake_with_commits(tmp_path, 1)
+    assert again.version() < table.version()
+    assert delta_log.newest_commit_name(lake, "logs") == f"{again.version():020d}.json"
