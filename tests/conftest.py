@@ -6,6 +6,7 @@ import atexit
 import json
 import os
 import shutil
+import signal
 import sys
 import tarfile
 import tempfile
@@ -66,6 +67,7 @@ _LONGEST_FILES = (
     *("journey/test_demo.py", "journey/test_pages.py", "harm/test_second_look.py", "harm/test_matrix.py"),
     "browser/test_pages_in_browser.py",
     *("spark/test_shared_records.py", "spark/test_repair.py", "cluster/test_standalone.py", "harm/test_every_file.py"),
+    "cluster/test_corpus.py",
     *("crash/test_every_side_effect.py", "crash/test_full_disk.py", "crash/test_maintenance.py"),
     *("dagster/test_a_lake_on_real_jobs.py", "object_store/test_journey.py", "spark/test_table_features.py"),
     *("crash/test_kill.py", "spark/test_class_archive.py", "crash/test_compaction.py"),
@@ -147,6 +149,17 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Sample]:
 def expected_of_damaged() -> dict[str, dict[str, Any]]:
     """The stated expectation for the sample ``damaged``, by topic partition; see samples/PROVENANCE.md."""
     return json.loads((SAMPLES / "damaged.expected.json").read_text())["partitions"]
+
+
+@pytest.fixture
+def sigint_raises() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt here, and has its default action in processes that are started.
+
+    A shell starts background processes with SIGINT ignored, and Python then leaves it so.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="module")

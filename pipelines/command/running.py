@@ -92,11 +92,24 @@ class HistoryInBackground:
         """Return it."""
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Close it; without an open history nothing happens."""
-        self._thread.shutdown()
-        if self._opened is not None and self._opened.exception() is None:
-            self._opened.result().close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Close it; without an open history nothing happens.
+
+        After an error or an interrupt nobody waits for a history that is still being opened: that takes seconds, and
+        the lease of the lake is held meanwhile. Its thread closes it.
+        """
+        self._thread.shutdown(wait=kind is None)
+        if self._opened is None:
+            return
+        if self._opened.done():
+            _close(self._opened)
+        else:
+            self._opened.add_done_callback(_close)
+
+
+def _close(opened: Future[DagsterHistory]) -> None:
+    if opened.exception() is None:
+        opened.result().close()
 
 
 @dataclass(slots=True)

@@ -39,6 +39,8 @@ def lines(mib: int) -> Iterator[Line]:
     :raises Differ: a run ended before it was cancelled, or the next one does not publish all records.
     :raises NoGateway: versitygw cannot be had here.
     """
+    # A shell starts background processes with SIGINT ignored; then it would be ignored in the runs too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     made = segment(named("small-none-16k"), mib // PARTITIONS)
     with served() as (gateway, scratch):
         directory = LogDirectory(scratch / "logs")

@@ -18,6 +18,13 @@ FAULTS = (
         (CANCELLED, "-k", "SIGTERM"),
     ),
     Fault(
+        "an interrupted run waits until Dagster is loaded",
+        "pipelines/command/running.py",
+        "self._thread.shutdown(wait=kind is None)",
+        "self._thread.shutdown()",
+        ("tests/unit/pipelines/command/test_running.py",),
+    ),
+    Fault(
         "a cancelled launch kills its job",
         "spark_jobs/launch.py",
         "            process.terminate()\n",

@@ -9,21 +9,12 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from pipelines.command.interrupts import lost_interrupts_repeated
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def sigint_raises() -> Iterator[None]:
-    """A shell starts background processes with SIGINT ignored, and Python then leaves it so."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("sigint_raises")]
 
 
 class Interrupted:
