@@ -152,14 +152,17 @@ def expected_of_damaged() -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture
-def sigint_raises() -> Iterator[None]:
-    """SIGINT raises KeyboardInterrupt here, and has its default action in processes that are started.
+def signals_act() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt here, and processes that are started ignore neither SIGINT nor SIGTERM.
 
-    A shell starts background processes with SIGINT ignored, and Python then leaves it so.
+    A shell starts background processes with SIGINT ignored, and Python then leaves it so. In a process that ran
+    Dagster, SIGTERM has the action of SIGINT.
     """
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    actions = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: signal.signal(number, action) for number, action in actions.items()}
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, action in before.items():
+        signal.signal(number, action)
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.conftest import REPOSITORY
 from tests.dagster.conftest import loglake
 
-pytestmark = [pytest.mark.dagster, pytest.mark.stored, pytest.mark.usefixtures("sigint_raises")]
+pytestmark = [pytest.mark.dagster, pytest.mark.stored, pytest.mark.usefixtures("signals_act")]
 
 WAITING = """
 import pathlib, sys, time

@@ -19,7 +19,7 @@ from spark_jobs.lake.errors import JobError
 from spark_jobs.machine import java
 from tests.broker_directory import LogDirectory
 
-pytestmark = pytest.mark.dagster
+pytestmark = [pytest.mark.dagster, pytest.mark.usefixtures("signals_act")]
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from tests.object_store.gateway import Gateway, upload
 from tests.object_store.test_run import published
 from tests.spark.cycle import AS_OF_MS
 
-pytestmark = [pytest.mark.object_store, pytest.mark.usefixtures("sigint_raises")]
+pytestmark = [pytest.mark.object_store, pytest.mark.usefixtures("signals_act")]
 
 WAITING = """
 import pathlib, sys, time

@@ -14,7 +14,7 @@ import pytest
 
 from pipelines.command.interrupts import lost_interrupts_repeated
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("sigint_raises")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("signals_act")]
 
 
 class Interrupted:
