@@ -23,7 +23,7 @@ import dagster as dg
 from pipelines.catalog.asset_results import AssetResult
 from pipelines.catalog.names import asset_key, documentation_of, graph_name, name_in_lake, owners_of, tags_of_assets
 from pipelines.catalog.products import INTAKE, MAINTENANCE, SOURCES, Product, Step
-from pipelines.catalog.run_configuration import BEGIN, LakeRunConfig, configured
+from pipelines.catalog.run_configuration import BEGIN, LakeRunConfig, configured, started_by
 from pipelines.catalog.tables import materialized_tables, table_assets
 from pipelines.event_log.check_evaluations import evaluate
 from pipelines.event_log.repeated_events import KeyEvent
@@ -36,6 +36,7 @@ from pipelines.resources import ENGINE_TAG, EngineOfRun, JobLauncher
 from pipelines.run import check_definitions
 from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
 from pipelines.run.listener import RunListener
+from pipelines.run.run_recorder import RunRecorder
 from pipelines.run.step_errors import without_text
 from pipelines.run.step_result import StepResult
 from pipelines.run.steps import Run
@@ -44,6 +45,7 @@ from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.recorded_answers import record_answers
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
+from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 
 MANY_KEYS = 500
 """If more keys changed, a summary comes first, and the events of the keys are brief and stored together."""
@@ -208,8 +210,9 @@ def _op(of: RegisteredLake, job: str, step: Step, pool: str | None) -> dg.OpDefi
         selected = context.op_execution_context.selected_output_names
         if selected - {"done"}:  # otherwise this step is only between selected ones
             run = _begin(of, job, context, loglake_launcher, loglake_listener)
+            is_last = step == _last_step(of, job, context)
             with _clear_failures(step, run, context):
-                yield from _record(of, context, step, run, _result(step, run, context), selected)
+                yield from _record(of, context, step, run, _result(step, run, context, is_last=is_last), selected)
         if "done" in selected:
             yield dg.Output(None, "done")
 
@@ -237,9 +240,38 @@ def _begin(
     is_backfill = backfilled is not None
     publishes = asset_key(lake, check_definitions.RECORDS) in context.selected_asset_keys
     jobs = EngineOfRun(launcher, config.engine.value)
+    run_id = context.run.run_id
+    recorder = None
+    if not listener.is_record:  # the command line has written its row
+        started_ms = int((record.start_time or record.create_timestamp.timestamp()) * 1000)
+        begun = UnfinishedRun(run_id, job, started_by(context.run.tags), as_of_ms, started_ms)
+        is_retry = context.op_execution_context.retry_number > 0
+        kept = UnfinishedRun.kept(run_id)
+        recorder = RunRecorder(lake.path, kept or begun, is_kept=True, may_be_written=is_retry)
     return Run(
-        context.run.run_id, lake.path, as_of_ms, keys, is_backfill, settings, jobs, listener, publishes=publishes
+        run_id,
+        lake.path,
+        as_of_ms,
+        keys,
+        is_backfill,
+        settings,
+        jobs,
+        listener,
+        publishes=publishes,
+        recorder=recorder,
     )
+
+
+def _last_step(lake: RegisteredLake, job: str, context: dg.AssetExecutionContext) -> Step | None:
+    """The last step of a run for the chosen assets and checks."""
+    chosen = context.selected_asset_keys
+    checks = context.selected_asset_check_keys
+    last = None
+    for step in INTAKE if job == INTAKE_JOB else MAINTENANCE:
+        is_chosen = step.product is not None and asset_key(lake, step.product.name) in chosen
+        if is_chosen or any(check_spec(lake, definition).key in checks for definition in step.checks):
+            last = step
+    return last
 
 
 def check_request(run: Run, context: dg.AssetExecutionContext) -> None:
@@ -261,7 +293,11 @@ def _clear_failures(step: Step, run: Run, context: dg.AssetExecutionContext) -> 
     """Turn each error of a step, and of recording it, into one sentence or the request for a further attempt."""
     try:
         yield
-    except (dg.Failure, dg.RetryRequested, GeneratorExit):
+    except dg.Failure as error:
+        if run.recorder is not None:
+            run.recorder.failed(step.name, error)
+        raise
+    except (dg.RetryRequested, GeneratorExit):
         raise
     except Exception as error:  # noqa: BLE001 - it is raised again, without the text of unforeseen errors
         attempts = context.op_execution_context.retry_number
@@ -272,6 +308,11 @@ def _clear_failures(step: Step, run: Run, context: dg.AssetExecutionContext) -> 
         )
         if isinstance(failure, dg.Failure):
             run.listener.failed(error)
+        if run.recorder is not None:
+            if isinstance(failure, dg.Failure):
+                run.recorder.failed(step.name, error)
+            else:
+                run.recorder.attempt_failed()
         raise failure from without_text(error)
     except BaseException as error:
         run.listener.failed(error)
@@ -280,10 +321,11 @@ def _clear_failures(step: Step, run: Run, context: dg.AssetExecutionContext) -> 
         raise
 
 
-def _result(step: Step, run: Run, context: dg.AssetExecutionContext) -> StepResult:
+def _result(step: Step, run: Run, context: dg.AssetExecutionContext, *, is_last: bool) -> StepResult:
     done = run.listener.result_of(run.run_id, step.name)
     if done is None:
         done = step.work(run)
+        run.step_done(done, is_last=is_last)
         run.listener.step_done(run.run_id, step.name, done)
     # A look for work compares the answers of the intake only.
     answers = {a.name: a.recorded for a in done.answers if a.asset not in check_definitions.OF_MAINTENANCE}

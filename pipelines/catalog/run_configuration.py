@@ -156,6 +156,12 @@ def configured(run: dg.DagsterRun, lake: RegisteredLake, job: str) -> LakeRunCon
     return LakeRunConfig(**found)
 
 
+def started_by(tags: Mapping[str, str]) -> str:
+    """What started a run of Dagster, as the table ``runs`` names it, by the run's tags."""
+    known = {"dagster/schedule_name": "schedule", "dagster/sensor_name": "sensor", "dagster/backfill": "backfill"}
+    return next((name for tag, name in known.items() if tag in tags), "dagster")
+
+
 def run_config(lake: RegisteredLake, job: str, **settings: Any) -> dict[str, Any]:
     """Build the configuration of a run.
 

@@ -49,7 +49,7 @@ def run_demo(now_ms: int, samples: str | None = None) -> int:
         lines = ProgressLines(sys.stderr)
         engines = ["auto"] * (len(archives) - 1) + ["spark"]
         for archive, engine in zip(archives, engines, strict=True):
-            runner = Runner(history, now_ms, EngineLauncher(engine, lines), engine, announcer())
+            runner = Runner(history, now_ms, EngineLauncher(engine, lines), engine, announcer(), "demo")
             logdir = _unpack(archive, home / "samples")
             lake = str(home / "lakes" / logdir.parent.name)
             with launch.open_lake(lake, "loglake demo"):

@@ -19,11 +19,13 @@ from pipelines.command.interrupts import is_interrupt
 from pipelines.run.chains import CHAINS
 from pipelines.run.direct import FinishedSteps, outcome_of, run_steps
 from pipelines.run.listener import Announce, CollectingListener, RunFailure, RunOutcome
+from pipelines.run.run_recorder import RunRecorder, system_clock_ms
 from pipelines.run.settings import Launcher, RunSettings
 from pipelines.run.steps import Run
 from spark_jobs import launch
 from spark_jobs.contracts import JobConfig, JobReport
 from spark_jobs.lake.view.registered_lakes import lake_path
+from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 from spark_jobs.launch import JobListener
 
 if TYPE_CHECKING:
@@ -122,6 +124,7 @@ class Runner:
         launcher: Starts the jobs.
         engine: The engine of the jobs.
         announce: Gets each job before it is started; None without a terminal.
+        command: The command, as the table `runs` names it.
     """
 
     history: HistoryInBackground
@@ -129,6 +132,7 @@ class Runner:
     launcher: Launcher = field(default_factory=EngineLauncher)
     engine: str = "auto"
     announce: Announce | None = None
+    command: str = "run"
 
     def run(self, job: str, lake: str, **settings: Any) -> RunOutcome:
         """Run the chain of a job on ``lake`` once.
@@ -149,11 +153,15 @@ class Runner:
         chain, run_id = CHAINS[job], str(uuid.uuid4())
         listener = CollectingListener(self.announce)
         self.history.begin()
-        run = Run(run_id, lake, as_of_ms, tuple(given.logs) or None, False, given, self.launcher, listener)
+        recorder = RunRecorder(lake, UnfinishedRun(run_id, job, self.command, as_of_ms, system_clock_ms()))
+        keys = tuple(given.logs) or None
+        run = Run(run_id, lake, as_of_ms, keys, False, given, self.launcher, listener, recorder=recorder)
         with launch.working_ahead(lake, self.engine):
             finished = run_steps(chain, run, listener)
         if is_interrupt(listener.error):
             raise KeyboardInterrupt
+        for step, error in finished.errors.items():
+            recorder.failed(step, error)
         problem = self.history.get().record(job, run_id, lake, as_of_ms, settings, self.engine, finished)
         outcome = outcome_of(chain, run_id, listener, finished)
         return outcome if outcome.failure or problem is None else outcome.failed(problem)

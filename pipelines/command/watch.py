@@ -26,11 +26,13 @@ from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
 from pipelines.command.progress_lines import ProgressLines
 from pipelines.command.running import EngineLauncher
-from pipelines.run.chains import INTAKE
+from pipelines.run.chains import INTAKE, INTAKE_JOB, MAINTENANCE_JOB
 from pipelines.run.direct import run_steps
-from pipelines.run.listener import CollectingListener
+from pipelines.run.listener import CollectingListener, RunListener
+from pipelines.run.run_recorder import RunRecorder
 from pipelines.run.settings import Launcher, RunSettings
 from pipelines.run.source_listing import listing_digest
+from pipelines.run.step_result import StepResult
 from pipelines.run.steps import Run
 from spark_jobs import launch
 from spark_jobs.contracts import Intake, OptimizeConfig, TidyArchiveConfig
@@ -38,6 +40,7 @@ from spark_jobs.lake.errors import JobError, LeaseHeld, UsageError
 from spark_jobs.lake.view.alarms import problems_of
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.open_findings import path_findings
+from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 from spark_jobs.prestart import start_workers
 
 ROUND_ERRORS = (JobError, UsageError, LogError, OSError)
@@ -107,6 +110,8 @@ class Watch:
     _vacuumed_ms: int = 0
     _problems: frozenset[tuple[str, str]] = frozenset()
     _is_full: bool = False
+    _recorded_error: str | None = None
+    """Class of the error in the last row of this watch in `runs`; None: that run succeeded."""
 
     def run(self, stop: threading.Event) -> None:
         """Look and publish until ``stop`` is set; a round that has begun ends first."""
@@ -151,23 +156,15 @@ class Watch:
         begun = time.monotonic()
         self._clock_ms = max(self._clock_ms, self.now_ms())
         listener = CollectingListener()
-        run = Run(
-            str(uuid.uuid4()),
-            self.lake,
-            self._clock_ms,
-            tuple(self.settings.logs) or None,
-            False,
-            self.settings,
-            self.launcher,
-            listener,
-            is_one_round=True,
-        )
+        run = self._begin(INTAKE_JOB, listener)
         try:
             with launch.open_lake(self.lake, "loglake watch"):
                 with self.ahead():
                     finished = run_steps(INTAKE, run, listener)
-                for error in finished.errors.values():
+                for step, error in finished.errors.items():
+                    self._record_failure(run, step, error)
                     raise error
+                self._recorded_error = None
                 if not self._is_registered:
                     launch.register(self.lake, self.intake)
                     self._is_registered = True
@@ -187,6 +184,33 @@ class Watch:
         is_full = any(report.left for report in listener.reports)
         return Round(records, logs, sum(log.lag for log in state.logs), time.monotonic() - begun, is_full=is_full)
 
+    def _begin(self, job: str, listener: RunListener) -> Run:
+        """A run of this watch with an identity of its own."""
+        run_id, as_of_ms, begun = str(uuid.uuid4()), self._clock_ms, time.monotonic()
+
+        def now_ms() -> int:
+            return as_of_ms + round((time.monotonic() - begun) * 1000)
+
+        so_far = UnfinishedRun(run_id, job, "watch", as_of_ms, now_ms())
+        return Run(
+            run_id,
+            self.lake,
+            as_of_ms,
+            tuple(self.settings.logs) or None,
+            False,
+            self.settings,
+            self.launcher,
+            listener,
+            is_one_round=True,
+            recorder=RunRecorder(self.lake, so_far, now_ms, known_error=self._recorded_error),
+        )
+
+    def _record_failure(self, run: Run, step: str, error: BaseException) -> None:
+        """Write a row for the first round that fails with this error. The next rounds try the same again and again."""
+        if run.recorder is not None:
+            run.recorder.failed(step, error)
+        self._recorded_error = type(error).__name__
+
     def _say_problems(self, state: LakeState) -> None:
         """Print each problem of a log once: damage, a log that stopped, a transaction that hangs."""
         problems = {(each.kind, each.place): each for each in problems_of(state, self._clock_ms, None)}
@@ -204,27 +228,29 @@ class Watch:
         if self._rounds_since_tidy < TIDY_ROUNDS:
             return
         self._rounds_since_tidy = 0
-        run_id, policies = str(uuid.uuid4()), self.settings.policy_file(self.lake)
+        run, policies = self._begin(MAINTENANCE_JOB, RunListener()), self.settings.policy_file(self.lake)
         is_due = self._clock_ms - self._vacuumed_ms >= VACUUM_MS
         errors: list[Exception] = []
         for config in (
             TidyArchiveConfig(
                 self.lake,
-                run_id,
+                run.run_id,
                 self._clock_ms,
                 policies,
                 apply=True,
                 only_join=True,
                 small_bytes=SMALL_SLICE_BYTES,
             ),
-            OptimizeConfig(self.lake, run_id, self._clock_ms, apply=True, policies=policies, vacuum=is_due),
+            OptimizeConfig(self.lake, run.run_id, self._clock_ms, apply=True, policies=policies, vacuum=is_due),
         ):
             try:
-                self.launcher.run(config)
+                run.start(config)
             except ROUND_ERRORS as error:
+                self._record_failure(run, config.JOB, error)
                 errors.append(error)
         if errors:
             raise errors[0]
+        run.step_done(StepResult(), is_last=True)
         if is_due:
             self._vacuumed_ms = self._clock_ms
 

@@ -66,6 +66,7 @@ def run_steps(chain: Sequence[Link], run: Run, listener: CollectingListener) -> 
     for link in chain:
         try:
             done = link.work(run)
+            run.step_done(done, is_last=link is chain[-1])
         except Exception as error:  # noqa: BLE001 - Dagster shows an error of any kind on the page of the run
             listener.failed(error)
             finished.errors[link.name] = error

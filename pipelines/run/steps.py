@@ -15,6 +15,7 @@ from pipelines.metadata.values import JsonValue, Metadata, Observation, PathValu
 from pipelines.run import checks, maintenance_checks
 from pipelines.run.check_definitions import RECORDS, CheckAnswer
 from pipelines.run.listener import REFUSED, RunListener
+from pipelines.run.run_recorder import RunRecorder
 from pipelines.run.settings import Launcher, RunSettings
 from pipelines.run.step_result import StepResult
 from spark_jobs.contracts import (
@@ -69,6 +70,8 @@ class Run:
     """Whether the run ends after its first round, because another run follows at once."""
     publishes: bool = True
     """Whether the steps after ``ingest`` belong to the run. Otherwise its rounds only archive."""
+    recorder: RunRecorder | None = None
+    """Writes the row of the run; None: the run has none."""
 
     def needs_to_act(self) -> None:
         """Call this before the run changes something by itself, not through a job.
@@ -107,9 +110,25 @@ class Run:
     def start(self, config: JobConfig) -> JobReport:
         """Run a job to its end."""
         self.listener.job_begins(config)
-        report = self.launcher.run(config)
+        if self.recorder is None:
+            report = self.launcher.run(config)
+        else:
+            with self.recorder.timed(config.JOB) as take:
+                report = self.launcher.run(config)
+                take(report)
         self.listener.job_reported(report)
         return report
+
+    def step_done(self, done: StepResult, *, is_last: bool) -> None:
+        """Record what a step found. With the last step, the row of the run is written.
+
+        Raises:
+            JobError: The row cannot be written.
+        """
+        if self.recorder is not None:
+            self.recorder.step_done(done)
+            if is_last:
+                self.recorder.succeeded()
 
 
 Work = Callable[[Run], StepResult]
@@ -274,8 +293,11 @@ def expect(run: Run) -> StepResult:
         done.reports.append(report)
     results = keep_evaluated(run.lake, due, report)
     done.answers.append(checks.expectations_met(state, results, page_of(run.lake, report)))
-    if state.logs:  # the last step: the next run compares with this state
-        remember_tables(run.lake, run.run_id, run.as_of_ms)
+    try:
+        run.step_done(done, is_last=True)
+    finally:
+        if state.logs:  # the last step: the next run compares with this state
+            remember_tables(run.lake, run.run_id, run.as_of_ms)
     return done
 
 

@@ -113,6 +113,30 @@ PUBLISHED_AT = Column(
     "clock of the run that wrote the row, in UTC; merges of files keep it; null in rows that an earlier version wrote",
 )
 
+PHASES = (
+    "ingest",
+    "validate",
+    "publish",
+    "replace",
+    "check_foreign_rows",
+    "expectations",
+    "retention",
+    "compaction",
+    "tidy_archive",
+    "rebuild_indexes",
+    "optimize",
+)
+"""Jobs that a run has as phases, in their order."""
+_MEASURED = (
+    Column("started_ms", _INT64, "when the run began, by the clock of its machine, epoch milliseconds"),
+    Column("ended_ms", _INT64, "when this row was written, by the same clock"),
+    *(
+        Column(f"{phase}_ms", _INT64, f"milliseconds of the job `{phase}`; null where it had no work")
+        for phase in PHASES
+    ),
+)
+"""What a run measures: another run on the same input has other values."""
+
 _SPECS = (
     _table(
         "records",
@@ -416,6 +440,46 @@ _SPECS = (
         ),
         statistics=("log", "start_offset"),
         row_order=("log", "start_offset"),
+    ),
+    _table(
+        "runs",
+        "A run of intake or maintenance that did work, or failed. A run that was killed or interrupted has no row; the "
+        "next run continues its work. Times are measured, so no comparison of tables uses them.",
+        (
+            Column("run_id", _STRING, "run, also in Dagster, in the other tables and in their commits"),
+            Column("job", _STRING, "`intake` or `maintenance`"),
+            Column(
+                "started_by",
+                _STRING,
+                "`run`, `watch` or `demo`: that command; in Dagster `schedule`, `sensor`, `backfill`, or `dagster`: "
+                "a person or another program",
+            ),
+            _AS_OF,
+            Column("outcome", _STRING, "`succeeded` or `failed`; a red check does not fail a run"),
+            Column("failed_step", _STRING, "step that failed; null where none did"),
+            Column("error", _STRING, "class of its error, without the text; null where no step failed"),
+            Column("engine", _STRING, "`local` or `spark`: what ran the tasks; null where there were none"),
+            Column("changed_logs", _INT64, "logs that the run changed"),
+            Column("segments", _INT64, "segments that it archived"),
+            Column("bytes", _INT64, "bytes of these segments"),
+            Column("records", _INT64, "records that it published, for the first time or again"),
+            Column("deleted_bytes", _INT64, "bytes of the files that it deleted: of retired segments and of tables"),
+            Column("failed_checks", _INT64, "checks that were red"),
+            Column("findings_error", _INT64, "open findings of severity `error` in the lake, after its last step"),
+            Column("findings_warning", _INT64, "the same of severity `warning`"),
+            Column("findings_info", _INT64, "the same of severity `info`"),
+            Column("lag_offsets", _INT64, "offsets that are archived and not published, after its last step"),
+            Column("open_transactions", _INT64, "transactions that have not ended, after its last step"),
+            Column(
+                "oldest_open_transaction_age_ms",
+                _INT64,
+                "age of the oldest one at `as_of_ms`; null where there is none, or its beginning is unknown",
+            ),
+            *_MEASURED,
+        ),
+        statistics=("started_ms", "run_id"),
+        row_order=("started_ms", "run_id"),
+        run_columns=("run_id", *(column.name for column in _MEASURED)),
     ),
 )
 

@@ -234,6 +234,8 @@ def plan(lake: str, name: str) -> Rebuild:
     elif name not in DERIVED:
         copies, why = True, "it cannot be derived"
     if copies and name != "records" and not _is_readable(lake, name):
+        if name == "runs":
+            return Rebuild(name, False, (name,), "its rows cannot be read; the history of earlier runs is lost")
         if name not in (*FROM_SEGMENTS, *FROM_SOURCES, "records_uncommitted"):
             raise JobError(f"Table {name}: its rows cannot be read, and they cannot be derived. Restore it.")
         copies, why = False, "its rows cannot be read; rows that the archive no longer has are lost"

@@ -58,6 +58,8 @@ def check(lake: Path) -> None:
     """Nothing half done can be seen: fails with what is."""
     for name in TABLES:
         rows(lake, name)  # every file that a table names can be read
+    recorded = [row["run_id"] for row in rows(lake, "runs")]
+    assert len(set(recorded)) == len(recorded), "a run has two rows"
     _segments_are_whole(lake)
     published = rows(lake, "records")
     places = [(row["log_id"], row["partition"], row["offset"]) for row in published]

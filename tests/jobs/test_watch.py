@@ -202,6 +202,34 @@ def test_a_clock_that_steps_back_is_ignored_until_it_is_ahead_again(watch, sourc
     assert sorted(set(times)) == [NOW_MS, NOW_MS + 1]
 
 
+def runs_of(watch: Watch) -> list[tuple[Any, ...]]:
+    """Rows of the table `runs`, the oldest first."""
+    found = sorted(visible.rows(Path(watch.lake), "runs"), key=lambda row: (row["as_of_ms"], row["started_ms"]))
+    return [(row["started_by"], row["outcome"], row["error"], row["records"]) for row in found]
+
+
+def test_a_round_that_published_has_a_row_and_of_equal_failures_only_the_first(watch, source, monkeypatch):
+    clock = iter(range(NOW_MS, NOW_MS + 100))
+    watch.now_ms = lambda: next(clock)
+
+    def fail(*_: object, **__: object) -> None:
+        raise StorageError("The store is away.")
+
+    watch.look()
+    assert watch.look() is None
+    with monkeypatch.context() as patch:
+        patch.setattr(launch, "run", fail)
+        grow(source, "orders", 5)
+        for _ in range(3):
+            assert watch.look().error is not None
+    assert watch.look().records == 5
+    assert runs_of(watch) == [
+        ("watch", "succeeded", None, 10),
+        ("watch", "failed", "StorageError", 0),
+        ("watch", "succeeded", None, 5),
+    ]
+
+
 def test_the_sources_are_registered_once_a_round_was_complete(watch, source):
     from spark_jobs.lake.view.registered_lakes import read_registered
 

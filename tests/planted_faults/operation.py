@@ -8,6 +8,8 @@ DOCTOR = "tests/unit/logcore/cli/test_doctor.py"
 DOCTOR_OF_LAKES = "tests/unit/spark_jobs/lake_commands/test_doctor.py"
 CANCELLED = "tests/object_store/test_cancelled.py"
 METRICS = "tests/unit/spark_jobs/lake_commands/metrics/test_metrics.py"
+RUNS = "tests/dagster/test_runs_of_a_lake.py"
+RECORDER = "pipelines/run/run_recorder.py"
 
 FAULTS = (
     Fault(
@@ -72,6 +74,34 @@ FAULTS = (
         'return f"{len(places)} mistakes, the first at {places[0]}" if places else',
         'return f"{len(places)} mistakes: {error}" if places else',
         (DOCTOR_OF_LAKES, "-k", "dagster"),
+    ),
+    Fault(
+        "the row of a failed run has the text of its error",
+        RECORDER,
+        "        kind = type(error).__name__",
+        "        kind = str(error)",
+        (RUNS, "-k", "nothing_of_its_text and ours"),
+    ),
+    Fault(
+        "a run that finds nothing to do writes a row",
+        RECORDER,
+        "        if self._is_written or not self.so_far.did_work:",
+        "        if self._is_written:",
+        (RUNS, "-k", "finds_nothing_to_do"),
+    ),
+    Fault(
+        "a step in Dagster forgets what the steps before it did",
+        "pipelines/assets.py",
+        "        kept = UnfinishedRun.kept(run_id)",
+        "        kept = None",
+        (RUNS, "-k", "has_one_row_that_says"),
+    ),
+    Fault(
+        "each night has work because of its own row",
+        "spark_jobs/lake/view/runs/unfinished_run.py",
+        "    return bool(touched) and set(touched) == {TABLE}",
+        "    return False",
+        ("tests/unit/spark_jobs/lake_commands/test_runs.py", "-k", "upkeep"),
     ),
     Fault(
         "a lake that cannot be read is up",

@@ -40,7 +40,7 @@ WRITER_FEATURES = frozenset({"appendOnly", "invariants", "checkConstraints", "ge
 LEGACY_FEATURES: Mapping[int, tuple[str, ...]] = {5: ("columnMapping",), 6: ("columnMapping", "identityColumns")}
 """Features of writer versions below 7, besides those above."""
 
-APPENDED_ONLY = frozenset({"records", "findings", "log_actions"})
+APPENDED_ONLY = frozenset({"records", "findings", "log_actions", "runs"})
 """Tables whose rows only ``replace`` and ``optimize`` remove."""
 
 FROM_THE_START: Mapping[str, frozenset[str]] = {
@@ -72,7 +72,8 @@ def refuse_unsupported(lake: str, names: Sequence[str] | None = None, *, rewrite
     """Check tables before a job plans; tables that were never created pass.
 
     Args:
-        names: Tables to check; None: all of the lake.
+        names: Tables to check; None: all of the lake. Unless the caller rewrites tables, the history `runs` is left
+            out: no job reads it, and what is wrong with it must not stop one.
         rewrites: Whether the caller rewrites or removes files of ``records``.
 
     Raises:
@@ -81,7 +82,9 @@ def refuse_unsupported(lake: str, names: Sequence[str] | None = None, *, rewrite
         TableUnreadable: A table's log is damaged.
         StorageError: The object store failed.
     """
-    for name in TABLES if names is None else names:
+    if names is None:
+        names = [name for name in TABLES if rewrites or name != "runs"]
+    for name in names:
         table = latest_snapshot(lake, name)
         if table is not None:
             refuse_table(lake, name, table, rewrites=rewrites)

@@ -37,6 +37,7 @@ __all__ = [
     "OFFSET_LEDGER",
     "QUARANTINE",
     "READY_FILE",
+    "RUNS",
     "SEGMENTS",
     "TABLES",
     "TRANSACTIONS",
@@ -65,6 +66,7 @@ TRANSACTIONS = TABLES["transactions"].schema
 OFFSET_LEDGER = TABLES["offset_ledger"].schema
 WITHDRAWALS = TABLES["withdrawals"].schema
 LOG_ACTIONS = TABLES["log_actions"].schema
+RUNS = TABLES["runs"].schema
 
 READY_FILE = "ready.json"
 """In the folder of a rebuild: the new table is complete."""

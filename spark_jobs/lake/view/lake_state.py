@@ -78,7 +78,8 @@ def read_state(lake: str) -> LakeState:
 
 def _versions(lake: str) -> tuple[str, ...]:
     """Return the latest commit file of each table of a local lake, and the times of the files that runs record."""
-    newest = [newest_commit_name(lake, name) for name in TABLES]
+    # The row of a run in the table runs changes nothing that is shown here.
+    newest = [newest_commit_name(lake, name) for name in TABLES if name != "runs"]
     for memory in (os.path.join(lake, STATE_FILE), results_file(lake)):
         try:
             newest.append(str(os.stat(memory).st_mtime_ns))

@@ -13,6 +13,7 @@ from spark_jobs.lake.store import lease
 from spark_jobs.lake.view.alarms import problems_of
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.log_state import LogState
+from spark_jobs.lake.view.runs.run_rows import JOBS, SUCCEEDED, RunRow, newest_run_of_each_job
 from spark_jobs.lake_commands.metrics.text_format import Metric, MetricSample
 
 UP = "loglake_lake_up"
@@ -37,6 +38,10 @@ METRICS = (
         "loglake_last_run_commits_duration_seconds",
         "Time from the first to the last commit of the run that made the newest commit.",
     ),
+    Metric("loglake_last_run_timestamp_seconds", "Time when the newest run ended that did work or failed, by job."),
+    Metric("loglake_last_run_duration_seconds", "Time that this run took, by job."),
+    Metric("loglake_last_run_succeeded", "1 if this run succeeded, 0 if it failed, by job."),
+    Metric("loglake_last_run_phase_duration_seconds", "Time of each phase of this run that had work, by job."),
     Metric("loglake_lease_held", "1 if a process works on the lake, else 0."),
 )
 """All figures, in the order of the text."""
@@ -76,6 +81,8 @@ def lake_samples(lake: str, name: str, now_ms: int) -> Iterator[MetricSample]:
         seconds = (last.ended_ms - last.begun_ms) / 1000
         yield MetricSample("loglake_last_run_commit_timestamp_seconds", of_lake, last.ended_ms / 1000)
         yield MetricSample("loglake_last_run_commits_duration_seconds", of_lake, seconds)
+    for job, run in newest_run_of_each_job(lake, JOBS).items():
+        yield from _of_run(run, (*of_lake, ("job", job)))
     yield MetricSample("loglake_lease_held", of_lake, lease.is_held(lake, now_ms))
     yield MetricSample(UP, of_lake, 1)
 
@@ -97,6 +104,14 @@ def last_run(lake: str) -> LastRun | None:
             times.append(_time(commit))
             commit = read_commit(lake, name, commit.version - 1) if commit.version else None
     return LastRun(latest.run_id or "", min(times), max(times))
+
+
+def _of_run(run: RunRow, labels: tuple[tuple[str, str], ...]) -> Iterator[MetricSample]:
+    yield MetricSample("loglake_last_run_timestamp_seconds", labels, run.ended_ms / 1000)
+    yield MetricSample("loglake_last_run_duration_seconds", labels, run.duration_ms / 1000)
+    yield MetricSample("loglake_last_run_succeeded", labels, run.outcome == SUCCEEDED)
+    for phase, took_ms in run.phases.items():
+        yield MetricSample("loglake_last_run_phase_duration_seconds", (*labels, ("phase", phase)), took_ms / 1000)
 
 
 def _of_log(log: LogState, of_lake: tuple[tuple[str, str], ...], now_ms: int) -> Iterator[MetricSample]:

@@ -1,0 +1,128 @@
+"""``loglake runs LAKE``: the latest runs of a lake, from its table ``runs``.
+
+    loglake runs LAKE
+    loglake runs LAKE --since 2026-03-01T18:00:00Z --job maintenance
+    loglake runs LAKE --last 1 --format jsonl
+
+The newest run is first. A run that found nothing to do has no row, nor has one that was killed. A jsonl line has the
+columns of the table, in their order and with their names, times in epoch milliseconds; docs/tables.md says what they
+mean. Only reads, without a JVM and without Dagster.
+
+Exit codes: 0 shown, also if a run failed; 3 the lake cannot be read; 64 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from logcore.cli.output.record_lines import json_line
+from logcore.cli.reading.arguments import natural, time_ms
+from logcore.exit_codes import ExitCode
+from spark_jobs.lake_commands.outcome import guarded, lake_at
+
+if TYPE_CHECKING:
+    from spark_jobs.lake.view.runs.run_rows import RunRow
+
+SHOWN = 20
+"""Runs that are shown without ``--last`` and ``--since``."""
+
+
+class RunsCommand:
+    """``loglake runs LAKE``."""
+
+    def add_parser(self, subparsers: Any) -> None:
+        """Declare the command and its options."""
+        parser = subparsers.add_parser(
+            "runs",
+            help="the latest runs of a lake: outcome, figures, durations",
+            description="Print the latest runs of a lake that did work or failed, the newest first: outcome, figures "
+            "and the time of each phase. Only reads.",
+        )
+        parser.add_argument("lake", metavar="LAKE", help="a lake: a directory, or s3://bucket/prefix")
+        parser.add_argument(
+            "--last", type=natural, metavar="N", help=f"at most N runs; default: {SHOWN}, with --since all"
+        )
+        parser.add_argument("--since", type=time_ms, metavar="TIME", help="only runs that began at this time or later")
+        parser.add_argument("--job", choices=("intake", "maintenance"), help="only runs of this job")
+        parser.add_argument("--failed", action="store_true", help="only runs that failed")
+        parser.add_argument("--format", choices=("text", "jsonl"), default="text")
+        parser.set_defaults(func=lambda options: guarded(lambda: _show(options)))
+
+
+runs_command = RunsCommand()
+
+
+def _show(options: argparse.Namespace) -> int:
+    from spark_jobs.lake.view.runs.run_rows import FAILED, newest_runs
+
+    most = options.last if options.last is not None or options.since is not None else SHOWN
+
+    def is_wanted(run: RunRow) -> bool:
+        return options.job in (None, run.job) and (not options.failed or run.outcome == FAILED)
+
+    found = newest_runs(lake_at(options.lake), most, options.since, is_wanted)
+    if options.format == "jsonl":
+        sys.stdout.writelines(json_line(run.columns) for run in found)
+    elif found:
+        sys.stdout.writelines(f"{line}\n" for line in _text(found))
+    else:
+        sys.stdout.write("no run of this kind did work or failed\n")
+    return ExitCode.CLEAN
+
+
+def _text(runs: Sequence[RunRow]) -> Iterator[str]:
+    """A table of the runs; below each its phases, and what was wrong."""
+    names = ("started", "job", "by", "outcome", "took", "logs", "segments", "bytes", "records", "lag")
+    rows = [
+        (
+            datetime.fromtimestamp(run.started_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            run.job,
+            run.started_by,
+            run.outcome,
+            _seconds(run.duration_ms),
+            f"{run.changed_logs:,}",
+            f"{run.segments:,}",
+            f"{run.bytes:,}",
+            f"{run.records:,}",
+            "?" if run.lag_offsets is None else f"{run.lag_offsets:,}",
+        )
+        for run in runs
+    ]
+    widths = [max(len(row[at]) for row in (names, *rows)) for at in range(len(names))]
+    yield _line(names, widths)
+    for run, row in zip(runs, rows, strict=True):
+        yield _line(row, widths)
+        yield from (f"  {note}" for note in _notes(run))
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Words to the left, numbers to the right."""
+    aligned = [c.ljust(w) if at < 4 else c.rjust(w) for at, (c, w) in enumerate(zip(cells, widths, strict=True))]
+    return "  ".join(aligned).rstrip()
+
+
+def _notes(run: RunRow) -> Iterator[str]:
+    if run.error is not None:
+        yield f"failed in the step {run.failed_step}: {run.error}; run {run.run_id}"
+    if run.phases:
+        yield ", ".join(f"{phase} {_seconds(took_ms)}" for phase, took_ms in run.phases.items())
+    wrong = [
+        f"{count:,} {name}"
+        for name, count in (
+            ("red checks", run.failed_checks),
+            ("open errors", run.findings_error),
+            ("open warnings", run.findings_warning),
+            ("open transactions", run.open_transactions),
+        )
+        if count
+    ]
+    if wrong:
+        yield ", ".join(wrong)
+
+
+def _seconds(ms: int) -> str:
+    return f"{ms / 1000:,.1f} s" if ms >= 100 else f"{ms} ms"
