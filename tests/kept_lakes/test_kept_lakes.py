@@ -59,12 +59,16 @@ def test_a_run_accepts_it_grows_it_and_no_row_is_there_twice(kept: Kept, unpacke
     grow(unpacked.source)
     done = unpacked.run()
     assert done.code == kept.run_exit, done.said
+    newest = max(visible.rows(unpacked.lake, "runs"), key=lambda row: row["started_ms"])
+    assert newest["records"] == sum(map(len, kept.grown.values()))
     expected = {log: dict(found) | dict(kept.grown.get(log, {})) for log, found in kept.rows.items()}
     assert unpacked.read() == expected
     visible.check(unpacked.lake)
     again = unpacked.run()
     assert again.code == kept.run_exit, again.said
     assert again.out.rstrip().endswith("nothing new")
+    known = unpacked.loglake("runs", unpacked.lake, "--format", "jsonl").out.splitlines()
+    assert 1 <= len(known) <= 2, "the first run of this version may have had nothing to do, the third had nothing"
     verified = unpacked.verify()
     assert verified.code == kept.verify_exit, verified.said
 
