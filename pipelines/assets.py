@@ -36,7 +36,7 @@ from pipelines.resources import ENGINE_TAG, EngineOfRun, JobLauncher
 from pipelines.run import check_definitions
 from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
 from pipelines.run.listener import RunListener
-from pipelines.run.run_recorder import RunRecorder
+from pipelines.run.recording.run_row_writer import RunRowWriter
 from pipelines.run.step_errors import without_text
 from pipelines.run.step_result import StepResult
 from pipelines.run.steps import Run
@@ -247,7 +247,7 @@ def _begin(
         begun = UnfinishedRun(run_id, job, started_by(context.run.tags), as_of_ms, started_ms)
         is_retry = context.op_execution_context.retry_number > 0
         kept = UnfinishedRun.kept(run_id)
-        recorder = RunRecorder(lake.path, kept or begun, is_kept=True, may_be_written=is_retry)
+        recorder = RunRowWriter(lake.path, kept or begun, is_kept=True, may_be_written=is_retry)
     return Run(
         run_id,
         lake.path,

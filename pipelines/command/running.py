@@ -19,7 +19,7 @@ from pipelines.command.interrupts import is_interrupt
 from pipelines.run.chains import CHAINS
 from pipelines.run.direct import FinishedSteps, outcome_of, run_steps
 from pipelines.run.listener import Announce, CollectingListener, RunFailure, RunOutcome
-from pipelines.run.run_recorder import RunRecorder, system_clock_ms
+from pipelines.run.recording.run_row_writer import RunRowWriter, system_clock_ms
 from pipelines.run.settings import Launcher, RunSettings
 from pipelines.run.steps import Run
 from spark_jobs import launch
@@ -153,7 +153,7 @@ class Runner:
         chain, run_id = CHAINS[job], str(uuid.uuid4())
         listener = CollectingListener(self.announce)
         self.history.begin()
-        recorder = RunRecorder(lake, UnfinishedRun(run_id, job, self.command, as_of_ms, system_clock_ms()))
+        recorder = RunRowWriter(lake, UnfinishedRun(run_id, job, self.command, as_of_ms, system_clock_ms()))
         keys = tuple(given.logs) or None
         run = Run(run_id, lake, as_of_ms, keys, False, given, self.launcher, listener, recorder=recorder)
         with launch.working_ahead(lake, self.engine):

@@ -29,7 +29,7 @@ from pipelines.command.running import EngineLauncher
 from pipelines.run.chains import INTAKE, INTAKE_JOB, MAINTENANCE_JOB
 from pipelines.run.direct import run_steps
 from pipelines.run.listener import CollectingListener, RunListener
-from pipelines.run.run_recorder import RunRecorder
+from pipelines.run.recording.run_row_writer import RunRowWriter
 from pipelines.run.settings import Launcher, RunSettings
 from pipelines.run.source_listing import listing_digest
 from pipelines.run.step_result import StepResult
@@ -202,7 +202,7 @@ class Watch:
             self.launcher,
             listener,
             is_one_round=True,
-            recorder=RunRecorder(self.lake, so_far, now_ms, known_error=self._recorded_error),
+            recorder=RunRowWriter(self.lake, so_far, now_ms, known_error=self._recorded_error),
         )
 
     def _record_failure(self, run: Run, step: str, error: BaseException) -> None:

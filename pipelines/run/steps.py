@@ -15,7 +15,7 @@ from pipelines.metadata.values import JsonValue, Metadata, Observation, PathValu
 from pipelines.run import checks, maintenance_checks
 from pipelines.run.check_definitions import RECORDS, CheckAnswer
 from pipelines.run.listener import REFUSED, RunListener
-from pipelines.run.run_recorder import RunRecorder
+from pipelines.run.recording.run_row_writer import RunRowWriter
 from pipelines.run.settings import Launcher, RunSettings
 from pipelines.run.step_result import StepResult
 from spark_jobs.contracts import (
@@ -70,7 +70,7 @@ class Run:
     """Whether the run ends after its first round, because another run follows at once."""
     publishes: bool = True
     """Whether the steps after ``ingest`` belong to the run. Otherwise its rounds only archive."""
-    recorder: RunRecorder | None = None
+    recorder: RunRowWriter | None = None
     """Writes the row of the run; None: the run has none."""
 
     def needs_to_act(self) -> None:

@@ -9,7 +9,7 @@ DOCTOR_OF_LAKES = "tests/unit/spark_jobs/lake_commands/test_doctor.py"
 CANCELLED = "tests/object_store/test_cancelled.py"
 METRICS = "tests/unit/spark_jobs/lake_commands/metrics/test_metrics.py"
 RUNS = "tests/dagster/test_runs_of_a_lake.py"
-RECORDER = "pipelines/run/run_recorder.py"
+RECORDER = "pipelines/run/recording/run_row_writer.py"
 
 FAULTS = (
     Fault(

@@ -25,7 +25,7 @@ def system_clock_ms() -> int:
 
 
 @dataclass(slots=True)
-class RunRecorder:
+class RunRowWriter:
     """Collects what a run did, and writes its row once.
 
     Attributes:

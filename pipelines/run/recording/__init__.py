@@ -1,0 +1,1 @@
+"""The row of a run in the table `runs`."""
