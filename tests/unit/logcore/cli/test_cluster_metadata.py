@@ -1,4 +1,4 @@
-"""KRaft's metadata log: committed up to its newest snapshot's end, tentative behind; its snapshots are judged too."""
+"""KRaft's metadata log: committed up to the end of its latest snapshot, tentative after it. Snapshots are checked."""
 
 import csv
 import io
@@ -55,7 +55,7 @@ def lines(capsys: Captured, *arguments: str, code: int = 0) -> list[dict]:
     return [json.loads(line) for line in captured.out.splitlines()]
 
 
-def test_a_healthy_controller_is_clean_and_its_snapshots_are_judged_like_segments(
+def test_a_healthy_controller_is_clean_and_its_snapshots_are_checked_like_segments(
     controller: Path, capsys: Captured
 ) -> None:
     *findings, last = lines(capsys, "verify", str(controller))
@@ -99,8 +99,8 @@ def test_a_snapshot_that_cannot_be_read_is_said_and_the_rest_goes_on(controller:
 
 
 def test_the_ledger_says_of_each_range_whether_it_is_committed(controller: Path, capsys: Captured) -> None:
-    told = lines(capsys, "ledger", str(controller))
-    assert [(t["start_offset"], t["end_offset"], t["state"], t["committed"]) for t in told] == [
+    reported = lines(capsys, "ledger", str(controller))
+    assert [(t["start_offset"], t["end_offset"], t["state"], t["committed"]) for t in reported] == [
         (0, 4, "present", True),
         (4, 6, "open", False),
     ]
@@ -112,16 +112,16 @@ def test_the_ledger_says_of_each_range_whether_it_is_committed(controller: Path,
 
 @pytest.mark.parametrize("engine_path", [[], ["--control"]])
 def test_dump_shows_both_and_each_line_says_which(controller: Path, capsys: Captured, engine_path: list[str]) -> None:
-    told = lines(capsys, "dump", str(controller), *engine_path)
-    assert [(t["offset"], t["committed"]) for t in told] == [(at, at < COMMITTED) for at in range(LOG_END)]
+    reported = lines(capsys, "dump", str(controller), *engine_path)
+    assert [(t["offset"], t["committed"]) for t in reported] == [(at, at < COMMITTED) for at in range(LOG_END)]
     assert main(["dump", str(controller)]) == 0
     text = capsys.readouterr().out.splitlines()
     assert [line.split("  ")[-1] for line in text] == ["committed"] * 4 + ["tentative"] * 2
 
 
 def test_each_batch_says_which_it_is(controller: Path, capsys: Captured) -> None:
-    told = lines(capsys, "dump", "--batches", str(controller))
-    assert [(t["base_offset"], t["committed"]) for t in told] == [(0, True), (2, True), (4, False)]
+    reported = lines(capsys, "dump", "--batches", str(controller))
+    assert [(t["base_offset"], t["committed"]) for t in reported] == [(0, True), (2, True), (4, False)]
 
 
 def test_dump_in_columns_and_csv_has_a_column_for_it(controller: Path, tmp_path: Path, capsys: Captured) -> None:
@@ -136,17 +136,17 @@ def test_dump_in_columns_and_csv_has_a_column_for_it(controller: Path, tmp_path:
 
 
 def test_logs_beside_it_are_dumped_as_ever_and_in_order(root: Path, controller: Path, capsys: Captured) -> None:
-    told = lines(capsys, "dump", str(root), str(controller))
-    assert [t["topic"] for t in told] == ["__cluster_metadata"] * 6 + ["orders"] * 6
-    assert all("committed" not in t for t in told if t["topic"] == "orders")
+    reported = lines(capsys, "dump", str(root), str(controller))
+    assert [t["topic"] for t in reported] == ["__cluster_metadata"] * 6 + ["orders"] * 6
+    assert all("committed" not in t for t in reported if t["topic"] == "orders")
     assert main(["dump", str(root), str(controller), "--format", "csv"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert {row["committed"] for row in rows if row["topic"] == "orders"} == {""}
 
 
-def test_the_latest_offset_is_told_twice(controller: Path, capsys: Captured) -> None:
-    told = lines(capsys, "offsets", "--at", "latest", str(controller))
-    assert [(t["offset"], t["committed"]) for t in told] == [(4, True), (6, False)]
+def test_the_latest_offset_is_reported_once_committed_and_once_tentative(controller: Path, capsys: Captured) -> None:
+    reported = lines(capsys, "offsets", "--at", "latest", str(controller))
+    assert [(t["offset"], t["committed"]) for t in reported] == [(4, True), (6, False)]
     (found,) = lines(capsys, "offsets", "--at", "max-timestamp", str(controller))
     assert found["committed"] == (found["offset"] < COMMITTED)
     (first,) = lines(capsys, "offsets", "--at", "earliest", str(controller))
@@ -158,16 +158,16 @@ def test_the_latest_offset_is_told_twice(controller: Path, capsys: Captured) -> 
 def test_without_a_snapshot_everything_is_tentative_and_shown(controller: Path, capsys: Captured) -> None:
     for path in (controller / "__cluster_metadata-0").glob("*.checkpoint"):
         path.unlink()
-    told = lines(capsys, "dump", str(controller))
-    assert [t["committed"] for t in told] == [False] * LOG_END
-    told = lines(capsys, "offsets", "--at", "latest", str(controller))
-    assert [(t["offset"], t["committed"]) for t in told] == [(0, True), (6, False)]
+    reported = lines(capsys, "dump", str(controller))
+    assert [t["committed"] for t in reported] == [False] * LOG_END
+    reported = lines(capsys, "offsets", "--at", "latest", str(controller))
+    assert [(t["offset"], t["committed"]) for t in reported] == [(0, True), (6, False)]
 
 
 def test_a_chosen_high_watermark_counts_here_too(controller: Path, capsys: Captured) -> None:
     assert [t["offset"] for t in lines(capsys, "dump", str(controller), "--high-watermark", "2")] == [0, 1]
-    told = lines(capsys, "offsets", "--at", "latest", str(controller), "--high-watermark", "log-end")
-    assert [(t["offset"], t["committed"]) for t in told] == [(6, True)]
+    reported = lines(capsys, "offsets", "--at", "latest", str(controller), "--high-watermark", "log-end")
+    assert [(t["offset"], t["committed"]) for t in reported] == [(6, True)]
 
 
 def test_a_directory_with_other_logs_still_needs_its_high_watermarks(controller: Path, capsys: Captured) -> None:
@@ -184,7 +184,7 @@ def test_snapshots_are_left_out_where_other_topics_are_chosen(root: Path, contro
     assert "checkpoint" not in capsys.readouterr().out
 
 
-def test_a_snapshot_that_ends_behind_the_log_is_no_loss(controller: Path, capsys: Captured) -> None:
+def test_a_snapshot_that_ends_after_the_log_is_no_loss(controller: Path, capsys: Captured) -> None:
     # A replica that fetched a snapshot and stopped: it drops its log at the next start and goes on from the snapshot.
     snapshot(controller).rename(controller / "__cluster_metadata-0" / f"{80:020d}-{1:010d}.checkpoint")
     *findings, _ = lines(capsys, "verify", str(controller))

@@ -84,7 +84,7 @@ def test_a_plan_is_printed_and_nothing_is_written(orders: Path, tmp_path: Path, 
     assert list(tmp_path.iterdir()) == [orders.parent]
 
 
-def test_what_the_options_say_goes_in_front_of_the_root_files(orders: Path, capsys: Captured):
+def test_options_take_precedence_over_the_checkpoints_at_the_root(orders: Path, capsys: Captured):
     options = ["--first-dirty-offset", "2", "--high-watermark", "5", "--cleaner-upper-bound", "4", "--compat", "3.9"]
     assert main(["compact", str(orders), "--plan", "--as-of", str(T), *options]) == 0
     plan = json.loads(capsys.readouterr().out)

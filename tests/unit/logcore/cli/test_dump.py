@@ -373,7 +373,7 @@ class TestOtherForms:
         (line,) = dump(capsys, "--offsets", "5..", str(root))
         assert line["timestamp"] == timestamp
 
-    def test_csv_tells_null_from_empty(self, root: Path, capsys: Captured) -> None:
+    def test_csv_distinguishes_null_from_empty(self, root: Path, capsys: Captured) -> None:
         assert main(["dump", "--format", "csv", "--offsets", "0..3", str(root)]) == 0
         text = capsys.readouterr().out
         assert ',,"",[],3' in text.splitlines()[2]

@@ -1,4 +1,4 @@
-"""`dump --offsets` begins at a proved entry of the index and ends after the last offset, whatever stands elsewhere."""
+"""`dump --offsets` begins at a proved entry of the index and ends after the last offset. It ignores all other bytes."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class TestSeek:
 
 
 def test_few_bytes_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
-    """Of 64 MiB: what stands at the entry, and the first step."""
+    """Of 64 MiB, only the bytes at the index entry and the first step are read."""
     monkeypatch.setenv("LOGLAKE_ENGINE", "kernels")
     folder = tmp_path / "orders-0"
     folder.mkdir()

@@ -163,7 +163,7 @@ def test_an_empty_log_answers_with_its_bounds(tmp_path: Path, capsys: Captured) 
     assert triple(capsys, 0, str(tmp_path)) == (-1, -1, None)
 
 
-def test_without_a_high_watermark_the_log_end_stands_in_and_that_is_a_warning(known: Path, capsys: Captured) -> None:
+def test_without_a_high_watermark_the_log_end_is_used_with_a_warning(known: Path, capsys: Captured) -> None:
     (known / "replication-offset-checkpoint").unlink()
     assert triple(capsys, "latest", str(known), code=1)[0] == 8
 

@@ -19,7 +19,7 @@ LOG_START = 5
 
 @pytest.fixture
 def trimmed(root: Path) -> Path:
-    """The log directory, with the log start in front of the second segment."""
+    """The log directory, with the log start before the second segment."""
     made.write_checkpoint(root, "log-start-offset-checkpoint", orders=LOG_START)
     return root
 
@@ -87,7 +87,7 @@ def test_a_number_below_the_log_start_is_moved_up_to_it_for_offsets_and_maintena
     assert plan["high_watermark"] == LOG_START
 
 
-def test_the_metadata_log_is_shown_to_its_end_and_judged_up_to_its_newest_snapshot(
+def test_the_metadata_log_is_shown_to_its_end_and_committed_up_to_its_latest_snapshot(
     tmp_path: Path, capsys: Captured
 ) -> None:
     log = tmp_path / "metadata" / "__cluster_metadata-0"

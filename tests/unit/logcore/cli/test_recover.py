@@ -100,7 +100,7 @@ def flipped_in_first(root: Path) -> None:
     (root / "orders-0" / name(0)).write_bytes(handmade.flip(made.SEALED, len(made.FIRST) + 70))
 
 
-def test_damage_costs_all_behind_it_and_is_said(root: Path, tmp_path: Path, capsys: Captured) -> None:
+def test_everything_after_damage_is_dropped_and_reported(root: Path, tmp_path: Path, capsys: Captured) -> None:
     flipped_in_first(root)
     files = recovered(root, tmp_path / "new", code=2)
     assert sorted(file for file in files if file.endswith(".log")) == [name(0)]
@@ -113,7 +113,7 @@ def test_damage_costs_all_behind_it_and_is_said(root: Path, tmp_path: Path, caps
     assert name(5) in plan["dropped"]
 
 
-def test_salvage_keeps_what_is_good_behind_the_damage(root: Path, tmp_path: Path, capsys: Captured) -> None:
+def test_salvage_keeps_good_batches_after_the_damage(root: Path, tmp_path: Path, capsys: Captured) -> None:
     flipped_in_first(root)
     files = recovered(root, tmp_path / "new", "--salvage", code=2)
     assert files[name(0)] == made.FIRST + made.ABORT
@@ -123,7 +123,7 @@ def test_salvage_keeps_what_is_good_behind_the_damage(root: Path, tmp_path: Path
     assert f"position {len(made.FIRST)}" in capsys.readouterr().out
 
 
-def test_below_the_recovery_point_damage_stays_and_is_said(root: Path, tmp_path: Path, capsys: Captured) -> None:
+def test_below_the_recovery_point_damage_stays_and_is_reported(root: Path, tmp_path: Path, capsys: Captured) -> None:
     orders = root / "orders-0"
     (orders / name(0)).write_bytes(handmade.flip(made.SEALED, 80))
     (orders / name(5, ".index")).touch()

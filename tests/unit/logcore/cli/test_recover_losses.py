@@ -70,7 +70,7 @@ def test_a_segment_that_goes_with_a_cut_is_counted_too(root: Path, capsys: Captu
 
 
 @pytest.mark.parametrize("salvage", [False, True])
-def test_the_offset_of_a_loss_is_told_by_the_batch_before_where_the_damaged_header_cannot_say_it(
+def test_the_offset_of_a_loss_comes_from_the_batch_before_where_the_damaged_header_has_none(
     root: Path, capsys: Captured, salvage: bool
 ) -> None:
     batches = five(root)
@@ -155,11 +155,11 @@ def test_an_error_names_its_log(root: Path, tmp_path: Path, capsys: Captured) ->
     assert "error: orders-0: A broker would not start" in capsys.readouterr().err
 
 
-def test_nothing_tells_how_far_damage_above_the_high_watermark_reaches(root: Path, capsys: Captured) -> None:
+def test_damage_above_the_high_watermark_has_an_unknown_end_offset(root: Path, capsys: Captured) -> None:
     batches = five(root)
     (root / "orders-0" / name(0)).write_bytes(b"".join(batches[:4]) + handmade.patch(batches[4], 16, b"\x07"))
     made.write_checkpoint(root, "replication-offset-checkpoint", orders=8)
-    # A recovery looks at no magic byte: the batch stays, and nobody can read it.
+    # A recovery does not read the magic byte: the batch stays, but no reader can decode it.
     for options, kind in (((), "damage-kept"), (("--salvage",), "cut")):
         plan = planned(root, capsys, *options, code=2)
         assert counted(plan) == [(kind, 8, None, None, len(batches[4]), 0)]

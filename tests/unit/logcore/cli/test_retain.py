@@ -174,7 +174,7 @@ def test_an_override_is_stronger_than_the_root_files(orders, capsys) -> None:
     assert [s["action"] for s in plan["segments"]] == ["delete", "delete", "keep"]
 
 
-def test_without_a_high_watermark_the_log_end_stands_in_and_that_is_a_warning(orders, capsys) -> None:
+def test_without_a_high_watermark_the_log_end_is_used_with_a_warning(orders, capsys) -> None:
     (orders.parent / "replication-offset-checkpoint").unlink()
     plan = planned(orders, capsys, "--config", "retention.bytes=0", code=1)
     assert (plan["high_watermark"], plan["high_watermark_is_assumed"]) == (30, True)

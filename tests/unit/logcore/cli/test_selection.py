@@ -161,7 +161,7 @@ def test_a_missing_high_watermark_of_a_directory_without_chosen_logs_is_not_said
     assert verified(capsys, 0, str(shop), str(other.parent), "--topic", "orders") == []
 
 
-def test_of_offsets_behind_damage_nothing_is_said(shop: Path, capsys: Captured) -> None:
+def test_offsets_after_damage_are_not_reported_as_unmatched(shop: Path, capsys: Captured) -> None:
     path = shop / "orders-0" / f"{5:020d}.log"
     sound = path.read_bytes()
     damaged = bytearray(sound)

@@ -62,9 +62,9 @@ def test_the_earliest_offset_is_the_brokers_answer(tiered: Path, capsys: Capture
 def test_every_command_warns_of_what_it_cannot_show(tiered: Path, capsys: Captured, command: list[str]) -> None:
     assert main([*command, str(tiered)]) == 1
     captured = capsys.readouterr()
-    told = [line for line in (captured.out + captured.err).splitlines() if "remote tier" in line]
-    assert len(told) == 1
-    assert "offsets 1 to 4" in told[0]
+    reported = [line for line in (captured.out + captured.err).splitlines() if "remote tier" in line]
+    assert len(reported) == 1
+    assert "offsets 1 to 4" in reported[0]
     stale(tiered)
     main([*command, str(tiered)])
     captured = capsys.readouterr()

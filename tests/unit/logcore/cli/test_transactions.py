@@ -13,7 +13,7 @@ from tests.unit.logcore.cli import conftest as made
 Captured = pytest.CaptureFixture[str]
 
 
-def told(capsys: Captured, *arguments: str, code: int = 0) -> tuple[list[tuple], dict]:
+def reported(capsys: Captured, *arguments: str, code: int = 0) -> tuple[list[tuple], dict]:
     """Rows of transactions, and the log's summary."""
     assert main(["transactions", "--format", "jsonl", *arguments]) == code
     *lines, last = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -30,7 +30,7 @@ def snapshot(path: Path, *entries: tuple[int, int, int]) -> None:
 
 
 def test_transactions_come_with_their_outcome_and_then_their_number(root: Path, capsys: Captured) -> None:
-    rows, summary = told(capsys, str(root))
+    rows, summary = reported(capsys, str(root))
     assert rows == [(9, 3, 3, 4, "aborted"), (9, 5, 5, 6, "committed")]
     assert summary == {
         "committed": 1,
@@ -44,12 +44,12 @@ def test_transactions_come_with_their_outcome_and_then_their_number(root: Path, 
 
 
 def test_a_marker_above_the_high_watermark_decides_nothing(root: Path, capsys: Captured) -> None:
-    rows, summary = told(capsys, str(root), "--high-watermark", "6")
+    rows, summary = reported(capsys, str(root), "--high-watermark", "6")
     assert rows == [(9, 3, 3, 4, "aborted"), (9, 5, 5, None, "open")]
     assert summary["last_stable_offset"] == 5
 
 
-def test_an_open_transaction_tells_its_age_at_the_time_that_is_asked_for(root: Path, capsys: Captured) -> None:
+def test_an_open_transaction_shows_its_age_at_the_requested_time(root: Path, capsys: Captured) -> None:
     arguments = ["transactions", str(root), "--high-watermark", "6", "--as-of", "2023-11-14T22:14:20.300Z"]
     assert main([*arguments, "--format", "jsonl"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -60,7 +60,7 @@ def test_an_open_transaction_tells_its_age_at_the_time_that_is_asked_for(root: P
 
 
 def test_only_states_that_are_asked_for_are_listed_and_all_are_counted(root: Path, capsys: Captured) -> None:
-    rows, summary = told(capsys, str(root), "--state", "committed")
+    rows, summary = reported(capsys, str(root), "--state", "committed")
     assert rows == [(9, 5, 5, 6, "committed")]
     assert summary["aborted"] == 1
 
@@ -86,9 +86,9 @@ def rolled(root: Path) -> Path:
 def test_a_transaction_begun_before_the_first_segment_is_known_from_the_snapshot_there(
     rolled: Path, capsys: Captured
 ) -> None:
-    assert told(capsys, str(rolled))[0] == [(9, 5, 5, 6, "committed")]
+    assert reported(capsys, str(rolled))[0] == [(9, 5, 5, 6, "committed")]
     snapshot(rolled / "orders-0" / f"{5:020d}.snapshot", (9, 3, -1), (7, 4, 2))
-    rows, summary = told(capsys, str(rolled))
+    rows, summary = reported(capsys, str(rolled))
     assert rows == [(7, 2, 4, None, "open"), (9, 5, 5, 6, "committed")]
     assert summary["last_stable_offset"] == 5
 
@@ -97,13 +97,13 @@ def test_a_snapshot_that_cannot_be_used_is_said_and_left_out(rolled: Path, capsy
     path = rolled / "orders-0" / f"{5:020d}.snapshot"
     snapshot(path, (7, 4, 2))
     path.write_bytes(handmade.flip(path.read_bytes(), 20))
-    rows, _ = told(capsys, str(rolled), code=1)
+    rows, _ = reported(capsys, str(rolled), code=1)
     assert rows == [(9, 5, 5, 6, "committed")]
 
 
 def test_what_ended_below_the_log_start_is_not_shown(root: Path, capsys: Captured) -> None:
     made.write_checkpoint(root, "log-start-offset-checkpoint", orders=5)
-    assert told(capsys, str(root))[0] == [(9, 5, 5, 6, "committed")]
+    assert reported(capsys, str(root))[0] == [(9, 5, 5, 6, "committed")]
 
 
 def test_an_open_transaction_below_the_log_start_holds_the_last_stable_offset_there(
@@ -111,7 +111,7 @@ def test_an_open_transaction_below_the_log_start_holds_the_last_stable_offset_th
 ) -> None:
     (root / "orders-0" / f"{5:020d}.log").write_bytes(made.COMMITTED + handmade.simple_batch(6, [(b"k", b"v")] * 2))
     made.write_checkpoint(root, "log-start-offset-checkpoint", orders=7)
-    rows, summary = told(capsys, str(root))
+    rows, summary = reported(capsys, str(root))
     assert rows == [(9, 5, 5, None, "open")]
     assert summary["last_stable_offset"] == 7
 
@@ -120,5 +120,5 @@ def test_a_log_of_old_messages_has_no_transactions(tmp_path: Path, capsys: Captu
     old = tmp_path / "old-0"
     old.mkdir()
     (old / f"{0:020d}.log").write_bytes(handmade.message_v0(0, b"k", b"v") + handmade.message_v1(1, 5, b"k", b"v"))
-    rows, summary = told(capsys, str(old), "--high-watermark", "log-end")
+    rows, summary = reported(capsys, str(old), "--high-watermark", "log-end")
     assert (rows, summary["last_stable_offset"]) == ([], 2)

@@ -36,7 +36,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> Break:
-    """Lets reads of some bytes of a file fail as a disk's do: what stands in front of them is still given."""
+    """Make reads of some bytes of a file fail as on a broken disk. A read still returns the bytes before them."""
     whole = os.preadv
 
     def break_sectors(path: Path, sectors: range) -> None:
@@ -64,7 +64,7 @@ def lost(sectors: range) -> list[int]:
 
 @pytest.mark.parametrize("engine", ["kernels", "reference"])
 @pytest.mark.parametrize("sectors", [range(3, 4), range(1), range(5, 8)], ids=str)
-def test_verify_names_the_sectors_and_counts_what_stands_around_them(
+def test_verify_names_the_sectors_and_counts_the_batches_around_them(
     root: Path, broken: Break, engine: str, sectors: range, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     monkeypatch.setenv("LOGLAKE_ENGINE", engine)

@@ -111,7 +111,7 @@ def test_what_lies_beside_the_log_is_held_against_it(log: Path, capsys: Captured
     }
 
 
-def test_a_high_watermark_nobody_states_is_a_warning(log: Path, capsys: Captured) -> None:
+def test_a_missing_high_watermark_is_a_warning(log: Path, capsys: Captured) -> None:
     (log / "replication-offset-checkpoint").unlink()
     assert [line["rule"] for line in verified(capsys, str(log), code=1)[0]] == ["no-high-watermark"]
 
@@ -130,7 +130,7 @@ def test_a_segment_that_cannot_be_read_is_said_and_the_rest_goes_on(log: Path, c
     assert summary["files"] == 1
 
 
-def test_a_file_named_alone_is_judged_with_what_lies_beside_it(log: Path, capsys: Captured) -> None:
+def test_a_file_named_alone_is_checked_with_its_side_files(log: Path, capsys: Captured) -> None:
     verified(capsys, str(segment(log, 5)))
     (log / "orders-0" / f"{5:020d}.index").write_bytes(struct.pack(">ii", 1, 10_000))
     assert [line["rule"] for line in verified(capsys, str(segment(log, 5)), code=1)[0]] == ["index-past-end"]

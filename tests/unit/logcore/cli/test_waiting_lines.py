@@ -143,7 +143,7 @@ def waiting(monkeypatch: pytest.MonkeyPatch) -> turns.Waiting:
     return turns.Waiting()
 
 
-def test_below_the_limit_nobody_waits(waiting: turns.Waiting) -> None:
+def test_below_the_limit_no_thread_waits(waiting: turns.Waiting) -> None:
     for turn in (waiting.turn(), waiting.turn()):
         thread, given = in_thread(partial(turn.hold, 50))
         thread.join(5)

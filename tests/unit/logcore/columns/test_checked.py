@@ -1,4 +1,4 @@
-"""A segment judged in bulk says what the slow validation says of it, to the last finding and byte."""
+"""The fast check of a segment reports the same as the slow validation: every finding and every byte count."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def opened(fast: CheckedSegment) -> tuple[Items, list[Table]]:
     return items, tables
 
 
-def told(judgement: SegmentVerdict) -> tuple[object, ...]:
-    """All that a judgement says in the end."""
+def outcome_of(judgement: SegmentVerdict) -> tuple[object, ...]:
+    """Everything that a check reports at its end."""
     return (
         judgement.findings,
         judgement.accounting,
@@ -84,7 +84,7 @@ def agreed(
     fast = CheckedSegment(data, base_offset=base, sealed=sealed, file="f.log", next_base_offset=next_base, **more)
     found, tables = opened(fast)
     assert found == items
-    assert told(fast) == told(slow)
+    assert outcome_of(fast) == outcome_of(slow)
     assert fast.rules.epoch == slow.rules.epoch
     # Not only the same producers: those that wrote last must be the last to be forgotten.
     assert list(fast.rules.producers.items()) == list(slow.rules.producers.items())
@@ -229,7 +229,7 @@ def test_sequences_of_a_coordinators_topic_are_not_checked(table_sizes: None) ->
         assert in_tables == 60
 
 
-def test_behind_a_gap_no_sequence_is_expected(table_sizes: None) -> None:
+def test_after_a_gap_no_sequence_is_expected(table_sizes: None) -> None:
     parts = good(0, base_sequence=0, **PRODUCER) + good(9, base_sequence=50, **PRODUCER)
     assert agreed(parts)[0].findings == ()
     assert rules_of(agreed(parts + good(11, base_sequence=0, **PRODUCER))[0]) == {"sequence-duplicate"}
@@ -290,7 +290,7 @@ def test_ends_of_all_kinds(sealed: bool) -> None:
         agreed(tail, sealed=sealed)
 
 
-def test_offsets_of_the_segment_behind_are_refused() -> None:
+def test_offsets_of_the_next_segment_are_refused() -> None:
     slow, _ = agreed(good(0) + good(2) + good(4), next_base=4)
     assert [finding.rule for finding in slow.findings] == ["corrupt-bytes"]
 
@@ -369,10 +369,10 @@ def test_results_of_many_chunks_come_to_the_same(
                 found += [item] if given else [bulk_rules.verdict_of(row) for row in item.tolist()]
         fast.end_segment()
         assert found == items
-        assert told(fast) == told(slow)
+        assert outcome_of(fast) == outcome_of(slow)
 
 
-def test_the_best_engine_judges_and_the_plain_one_where_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_best_engine_checks_unless_the_reference_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds = []
     for name in Engine:
         monkeypatch.setenv("LOGLAKE_ENGINE", name)

@@ -285,7 +285,7 @@ def test_an_exception_among_the_jobs_reaches_the_caller_and_no_thread_is_left(th
 
 
 @THREADS
-def test_who_stops_asking_leaves_no_thread_behind(threads: int) -> None:
+def test_a_caller_that_stops_early_leaves_no_thread(threads: int) -> None:
     before = threading.active_count()
     results = in_order(
         (Job("", Chunk(at, 0, at + 1), lambda c: Walked(c.stop, 0), at == 0) for at in range(50)), threads

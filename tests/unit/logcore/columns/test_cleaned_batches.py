@@ -1,4 +1,4 @@
-"""Batches that are written anew are those of the library's one encoder, at every size at which a codec changes ways."""
+"""A rewritten batch equals the output of the library's one encoder, at every size where a codec changes its method."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CODECS = [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 
 
 def a_log(codec: Codec, *, is_random: bool) -> bytes:
-    """Batches of a value of each size, behind a record that goes."""
+    """A log with one value of each size, after a record that cleaning removes."""
     chance = random.Random(5)
     words = [b"click", b"view", b"cart", b"buy", b"search", b'":{"', b"0", b"1"]
     data = b""

@@ -102,7 +102,7 @@ def test_brokers_segments_are_decoded_without_asking_the_slow_reader(
     assert records > 100
 
 
-def test_damaged_brokers_segments_are_judged_as_by_the_reference(sample: Callable[[str], Sample]) -> None:
+def test_damaged_segments_of_brokers_are_decoded_as_by_the_reference(sample: Callable[[str], Sample]) -> None:
     refused = 0
     for base, data in segments_of(sample("damaged")):
         _, stretches, asked = agreed(data, base_offset=base)
@@ -176,7 +176,7 @@ def test_sets_of_very_different_sizes_keep_their_order() -> None:
     assert rows["offset"].to_pylist() == list(range(offset))
 
 
-def test_no_batch_at_or_behind_the_stop_is_looked_at() -> None:
+def test_no_batch_at_or_after_the_stop_is_read() -> None:
     batches = [handmade.simple_batch(at, [(b"k", b"v")]) for at in range(4)]
     size = len(batches[0])
     for stop in (1, size, size + 1, 3 * size):
@@ -220,7 +220,7 @@ def of_body(body: bytes) -> bytes:
         "key length beyond 32 bits",
     ],
 )
-def test_a_good_batch_that_is_unusual_is_judged_slowly_and_alone(record: bytes) -> None:
+def test_an_unusual_good_batch_alone_takes_the_slow_path(record: bytes) -> None:
     plain = [handmade.simple_batch(at, [(b"k", b"v")]) for at in range(4)]
     data = plain[0] + handmade.batch([record], base_offset=1) + plain[2] + plain[3]
     rows, stretches, asked = agreed(data)
@@ -379,13 +379,13 @@ def test_a_stream_that_gives_more_than_allowed_is_refused() -> None:
 
 
 @pytest.mark.parametrize("segment", [varied_segment(), old_segment()], ids=["v2", "v0 and v1"])
-def test_a_segment_cut_anywhere_is_judged_as_by_the_reference(segment: bytes) -> None:
+def test_a_segment_cut_anywhere_is_decoded_as_by_the_reference(segment: bytes) -> None:
     for length in range(len(segment)):
         agreed(segment[:length], sealed=bool(length % 2))
 
 
 @pytest.mark.parametrize("segment", [varied_segment(), old_segment()], ids=["v2", "v0 and v1"])
-def test_any_flipped_bit_is_judged_as_by_the_reference(segment: bytes) -> None:
+def test_a_segment_with_any_flipped_bit_is_decoded_as_by_the_reference(segment: bytes) -> None:
     at = 0
     while at < len(segment):
         end = at + handmade.size_of(segment, at)
@@ -439,7 +439,7 @@ def test_a_batch_that_holds_nothing_wanted_is_not_looked_into() -> None:
     assert (rows.num_rows, stretches, asked) == (2, [], 0)
 
 
-def test_the_header_of_a_batch_that_holds_nothing_wanted_is_judged() -> None:
+def test_the_header_of_a_batch_without_wanted_records_is_checked() -> None:
     data = handmade.simple_batch(0, [(b"k", b"v")] * 3, last_offset_delta=1) + handmade.simple_batch(2, [(b"k", b"v")])
     assert len(agreed(data, wanted=Wanted(visible=((2, 3),)))[1]) == 1
 

@@ -41,7 +41,7 @@ def read(data: bytes, engine: Engine) -> tuple[list[object], list[object], int]:
     return rows, [item for item in items if not isinstance(item, pa.RecordBatch)], walk.careful_steps
 
 
-def judged_sound(stored: bytes) -> bool:
+def found_sound(stored: bytes) -> bool:
     from logcore.columns.decoding.batch_table import BatchTable
 
     batches = BatchTable(segment(stored), 10**6, DEFAULT_LIMITS)
@@ -54,7 +54,7 @@ def judged_sound(stored: bytes) -> bool:
 def test_what_producers_write_is_sound_and_needs_no_second_look() -> None:
     for level in (1, 6, 9):
         stored = gzip.compress(plain_records(), level, mtime=0)
-        assert judged_sound(stored), level
+        assert found_sound(stored), level
         rows, stretches, careful = read(segment(stored), Engine.KERNELS)
         assert (len(rows), stretches, careful) == (COUNT, [], 0)
 
@@ -70,11 +70,11 @@ def test_several_blocks_are_left_to_zlib() -> None:
     made = zlib.compressobj(6, zlib.DEFLATED, 31)
     plain = plain_records()
     stored = made.compress(plain[:500]) + made.flush(zlib.Z_FULL_FLUSH) + made.compress(plain[500:]) + made.flush()
-    assert not judged_sound(stored)
+    assert not found_sound(stored)
     assert len(read(segment(stored), Engine.KERNELS)[0]) == COUNT
 
 
-def test_every_flip_of_a_bit_in_the_tables_is_judged_as_zlib_judges_it() -> None:
+def test_every_flipped_bit_in_the_tables_has_the_same_outcome_as_with_zlib() -> None:
     stored = gzip.compress(plain_records(), 6, mtime=0)
     assert stored[10] & 7 == 5  # one block, with tables of its own
     taken = 0
@@ -84,4 +84,4 @@ def test_every_flip_of_a_bit_in_the_tables_is_judged_as_zlib_judges_it() -> None
         ours, specified = read(segment(bytes(hurt)), Engine.KERNELS), read(segment(bytes(hurt)), Engine.REFERENCE)
         assert ours[:2] == specified[:2], bit
         taken += bool(ours[0])
-    assert taken > 0  # a flipped field of the gzip header harms nobody
+    assert taken > 0  # a flipped field of the gzip header does no harm

@@ -109,7 +109,7 @@ def all_columns() -> list[dict[str, Any]]:
     ]
 
 
-def told(table: pa.Table) -> list[dict[str, Any]]:
+def rows_with_microseconds(table: pa.Table) -> list[dict[str, Any]]:
     """Rows with timestamps as microseconds, which Python's own type cannot all hold."""
     if "timestamp" in table.schema.names:
         at = table.schema.get_field_index("timestamp")
@@ -122,7 +122,7 @@ def test_every_column_of_every_kind_of_row_is_as_stated(engine: Engine) -> None:
     table, stretches, _ = decoded(ONE_OF_EACH, engine)
     assert table.schema == RECORDS_SCHEMA
     assert stretches == []
-    assert told(table) == all_columns()
+    assert rows_with_microseconds(table) == all_columns()
 
 
 @every_engine
@@ -132,7 +132,7 @@ def test_any_column_alone_and_any_column_left_out(engine: Engine, name: str) -> 
     for columns in ((name,), others):
         table, _, _ = decoded(ONE_OF_EACH, engine, wanted=Wanted(columns=columns))
         assert table.schema.names == list(columns)
-        assert told(table) == [{column: row[column] for column in columns} for row in all_columns()]
+        assert rows_with_microseconds(table) == [{column: row[column] for column in columns} for row in all_columns()]
 
 
 @every_engine
@@ -302,7 +302,7 @@ def test_a_batch_of_which_nothing_is_wanted_must_still_have_its_checksum(engine:
 
 
 @every_engine
-def test_a_walk_goes_on_where_it_is_told_to(engine: Engine) -> None:
+def test_a_walk_starts_at_the_given_position_and_offset(engine: Engine) -> None:
     batches = [handmade.simple_batch(at, [(b"k", b"v")] * 2) for at in (0, 2, 4, 6)]
     data, size = b"".join(batches), len(batches[0])
     assert offsets_of(data, engine, start=size, next_offset=2) == [2, 3, 4, 5, 6, 7]
@@ -364,7 +364,7 @@ def test_nulls_everywhere(engine: Engine) -> None:
 
 @every_engine
 @pytest.mark.parametrize("column", ["key", "value"])
-def test_null_and_empty_and_full_are_told_apart_at_every_place_of_a_byte_of_bits(engine: Engine, column: str) -> None:
+def test_null_empty_and_filled_values_differ_at_every_bit_of_a_validity_byte(engine: Engine, column: str) -> None:
     contents = [None, b"", b"x", b"", None, None, b"yy", b"", b"", None, b"z" * 40, None, None] * 7
     for start in range(9):
         rows = [(each, None) if column == "key" else (None, each) for each in contents[start:]]
@@ -537,7 +537,7 @@ FORMS = [
 
 @every_fast_engine
 @pytest.mark.parametrize("form", FORMS)
-def test_of_good_input_nothing_is_judged_slowly(engine: Engine, form: str) -> None:
+def test_good_input_never_takes_the_slow_path(engine: Engine, form: str) -> None:
     data = segment_of(form)
     table, stretches, careful = decoded(data, engine)
     assert (stretches, careful) == ([], 0)
@@ -568,10 +568,8 @@ def test_all_columns_of_brokers_segments_are_those_of_the_reference(
 @every_fast_engine
 @pytest.mark.parametrize("bit", range(6))
 @pytest.mark.parametrize("raised", ["message", "wrapper", "v2 batch"])
-def test_of_a_batch_and_the_one_behind_that_claims_its_offsets_the_same_one_is_refused(
-    engine: Engine, raised: str, bit: int
-) -> None:
-    """A wrapper's first offset stands inside of it; the bits of an offset in front are under no checksum."""
+def test_of_two_batches_with_overlapping_offsets_the_same_one_is_refused(engine: Engine, raised: str, bit: int) -> None:
+    """A wrapper's first offset is inside the wrapper. No checksum covers the offset before a batch."""
     batch = {
         "message": handmade.message_v1(64, 1000, b"k", b"v"),
         "wrapper": handmade.wrapper_v1([64, 65]),

@@ -1,4 +1,4 @@
-"""How far a segment goes is told alike by the kernels and by the scan, on anything."""
+"""The kernels and the scan report the same end of a segment, on any bytes."""
 
 from __future__ import annotations
 

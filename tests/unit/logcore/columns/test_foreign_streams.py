@@ -69,7 +69,7 @@ def test_streams_as_other_clients_write_them(engine: Engine, name: str) -> None:
 
 @every_engine
 @pytest.mark.parametrize("name", FOREIGN)
-def test_a_byte_behind_a_stream_is_damage(engine: Engine, name: str) -> None:
+def test_a_byte_after_a_stream_is_damage(engine: Engine, name: str) -> None:
     codec, stream = FOREIGN[name]
     data = handmade.batch(body=stream + b"\x55", count=200, last_offset_delta=199, attributes=codec, crc=0)
     table, stretches, _ = decoded(summed(data), engine)

@@ -175,7 +175,7 @@ def test_the_tables_stand_for_zeros_and_for_single_bytes(block: int) -> None:
         assert joined == raw(crc, bytes(block), castagnoli)
 
 
-def test_this_machine_is_told_by_its_features(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cpu_is_identified_by_its_features(monkeypatch: pytest.MonkeyPatch) -> None:
     import llvmlite.binding as llvm
 
     modern = dict.fromkeys(("sse4.2", "crc32", "avx2", "bmi2", "fma"), True)

@@ -1,4 +1,4 @@
-"""What was hashed once is not hashed again, and where a bit for each offset cannot tell what stays the map is asked."""
+"""No key is hashed twice. Where one bit per offset cannot decide which records stay, the cleaner looks in the map."""
 
 from __future__ import annotations
 
@@ -90,14 +90,14 @@ def test_what_was_cleaned_before_is_looked_up(asked: list[int]) -> None:
 
 
 @pytest.mark.parametrize("most", [0, 1, 4, 8])
-def test_behind_a_full_map_everything_stays(most: int) -> None:
+def test_after_a_full_map_everything_stays(most: int) -> None:
     round = a_round(105, max_keys=most)
     found = cleaned(CompiledCleaner(), a_log(), round)
     assert found[0] < 105
     assert found == cleaned(PlainCleaner(), a_log(), round)
 
 
-def test_offsets_that_come_again_behind_a_full_map_are_told_by_the_map() -> None:
+def test_offsets_that_repeat_after_a_full_map_are_decided_by_the_map() -> None:
     read = handmade.simple_batch(0, [(key, b"v") for key in (b"a", b"a", b"a", b"b", b"c", b"c")])
     last = handmade.simple_batch(6, [(b"d", b"v")])
     again = [handmade.simple_batch(0, [(b"x", b"v")]), handmade.simple_batch(1, [(b"y", b"v"), (b"z", b"v")])]
@@ -113,7 +113,7 @@ def test_what_is_frozen_stays_until_something_newer_is_read(frozen: int) -> None
     assert cleaned(CompiledCleaner(), a_log(), round) == cleaned(PlainCleaner(), a_log(), round)
 
 
-def test_offsets_that_fall_from_one_segment_to_the_next_are_told_by_the_map(asked: list[int]) -> None:
+def test_offsets_that_fall_from_one_segment_to_the_next_are_decided_by_the_map(asked: list[int]) -> None:
     again = handmade.simple_batch(10, [(b"k%d" % number, b"again") for number in range(9)])
     log = [segment(0, batches(0, 5), next_base=35), segment(0, again, next_base=36)]
     found = cleaned(CompiledCleaner(), log, a_round(36))
@@ -121,7 +121,7 @@ def test_offsets_that_fall_from_one_segment_to_the_next_are_told_by_the_map(aske
     assert found == cleaned(PlainCleaner(), log, a_round(36))
 
 
-def test_what_lies_in_front_of_where_reading_began_stays_if_nothing_newer_was_read() -> None:
+def test_a_record_before_the_first_read_offset_stays_if_no_newer_one_was_read() -> None:
     only = handmade.simple_batch(0, [(b"only here", b"v"), (b"k1", b"v")])
     content = only + batches(2, 4)
     log = [segment(0, content, next_base=30, dirty_position=len(only))]
@@ -141,7 +141,7 @@ def test_a_segment_that_was_not_read_for_the_map_keeps_what_is_not_in_it() -> No
     assert found == cleaned(PlainCleaner(), log, a_round(106), mapped)
 
 
-def test_offsets_that_lie_too_far_apart_for_bits_are_told_by_the_map(asked: list[int]) -> None:
+def test_offsets_too_far_apart_for_bits_are_decided_by_the_map(asked: list[int]) -> None:
     far = 1 << 40
     log = [segment(0, batches(0, 5), next_base=far), segment(far, batches(far, 5), next_base=far + 35)]
     cleaners = CompiledCleaner(), PlainCleaner()
@@ -168,8 +168,8 @@ def test_tombstones_stay_and_go_by_their_horizon(asked: list[int]) -> None:
     assert found == cleaned(PlainCleaner(), log, a_round(6))
 
 
-def test_a_record_that_reaches_behind_its_batch_is_not_followed() -> None:
-    """The bytes change between the two readings: whatever they say now, nothing is read that is not in the batch."""
+def test_a_record_that_ends_after_its_batch_is_not_read() -> None:
+    """The bytes change between the two readings. Whatever they declare now, no byte outside the batch is read."""
     rows = [handmade.record(delta, b"k%d" % delta, b"v" * 20) for delta in range(3)]
     whole = handmade.batch(body=b"".join(rows), base_offset=0, count=3, last_offset_delta=2)
     content = bytearray(whole)

@@ -1,4 +1,4 @@
-"""The map of newest offsets: what it holds, how large it grows, where a full one stops; and the hash it stands on."""
+"""The map of latest offsets: its content, its growth, where a full map stops, and the hash that it uses."""
 
 from __future__ import annotations
 

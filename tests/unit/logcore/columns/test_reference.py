@@ -240,7 +240,7 @@ def test_a_wrong_checksum_is_found() -> None:
     assert (stretch.reason, stretch.position) == (CorruptionReason.CRC, 0)
 
 
-def test_a_record_that_nobody_asked_for_is_parsed_all_the_same() -> None:
+def test_a_record_that_is_not_requested_is_parsed_too() -> None:
     data = handmade.batch([handmade.record(0), handmade.record(1, length=-1)], base_offset=0)
     assert refused(data, visible=[(0, 1)]).reason is CorruptionReason.RECORD_LENGTH
 

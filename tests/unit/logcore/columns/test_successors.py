@@ -59,7 +59,7 @@ def test_the_same_of_two_is_refused(data: bytes, engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("engine", [each for each in available() if each is not Engine.REFERENCE])
-def test_any_three_batches_that_overlap_are_judged_alike(engine: Engine) -> None:
+def test_all_engines_agree_on_any_three_overlapping_batches(engine: Engine) -> None:
     makers = [
         lambda start: message(start + 2),
         lambda start: handmade.wrapper_v1([start, start + 2]),

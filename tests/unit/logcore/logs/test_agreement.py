@@ -69,7 +69,7 @@ class TestAgreement:
         source.epochs = ()
         assert source.decide(tail).takes == (Take(0, SIZE, False, 40),)
 
-    def test_damage_in_front_of_our_batch_hides_it_and_stops(self, source: Source) -> None:
+    def test_damage_before_our_batch_hides_it_and_stops(self, source: Source) -> None:
         tail = tail_of(source, 20)
         source.segments = {0: [DAMAGE, batch(30)], 40: [batch(40)]}
         assert_stops(source.decide(tail), "source-diverged")
@@ -267,7 +267,7 @@ class TestTrimmedAtTheSource:
         assert growth.takes == ()
         assert growth.gaps == ((20, 60, "trimmed-before-ingest"),)
 
-    def test_damage_at_the_new_start_is_taken_for_validation_to_judge(self, source: Source) -> None:
+    def test_damage_at_the_new_start_is_taken_and_left_to_validation(self, source: Source) -> None:
         tail = tail_of(source, 0)
         source.segments = {30: [DAMAGE], 40: source.segments[40]}
         growth = source.decide(tail)

@@ -53,7 +53,7 @@ def sides(theirs: dict[int, Headers], **fields: object) -> Sides:
     return Sides(theirs, **defaults | fields)  # type: ignore[arg-type]
 
 
-def test_the_fork_is_behind_the_last_batch_that_both_hold_and_says_where_it_lies_at_both():
+def test_the_fork_follows_the_last_common_batch_and_has_its_position_in_both_logs():
     found = sides({0: [batch(0), batch(10)], 20: [batch(20), batch(30, epoch=1, crc=7)]}).fork()
     assert found is not None
     assert (found.offset, found.held, found.position) == (30, 1, SIZE)

@@ -99,7 +99,7 @@ def test_files_that_were_taken_as_they_are_are_not_read_again():
     assert copy.asked == []
 
 
-def test_what_lies_in_front_of_the_hole_is_not_read_where_its_place_is_known():
+def test_bytes_before_the_hole_are_not_read_where_its_position_is_known():
     copy = Copy({0: [batch(0), batch(10), batch(20), batch(30), batch(40)]})
     path = copy.log().segments[0].path
     assert offsets(copy, is_own=True, begin_at={path: SIZE}) == [(10, 30)]

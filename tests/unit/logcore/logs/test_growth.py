@@ -39,7 +39,7 @@ class TestFirstIngest:
         source.cleaned = 40
         assert source.decide(None).findings == ()
 
-    def test_nothing_is_taken_behind_a_segment_that_cannot_be_read(self, source: Source) -> None:
+    def test_nothing_is_taken_after_a_segment_that_cannot_be_read(self, source: Source) -> None:
         del source.segments[20]
         source.unreadable = (20,)
         growth = source.decide(None)
@@ -99,7 +99,7 @@ class TestGrowth:
         del source.segments[40]
         assert_stops(source.decide(tail), "source-diverged")
 
-    def test_an_archive_of_nothing_but_damage_goes_on_behind_it(self, source: Source) -> None:
+    def test_an_archive_of_nothing_but_damage_continues_after_it(self, source: Source) -> None:
         source.segments = {0: [DAMAGE], 20: [batch(20)]}
         tail = LogTail(20, None, None, None, None, None, None, 0, SIZE)
         assert source.decide(tail).takes == (Take(20, 0, False, 20),)
@@ -109,7 +109,7 @@ class TestGrowth:
         source.segments[45] = [batch(45)]
         assert_stops(source.decide(tail), "source-diverged")
 
-    def test_a_batch_behind_ours_that_begins_below_our_end_stops(self, source: Source) -> None:
+    def test_a_batch_after_ours_that_begins_below_our_end_stops(self, source: Source) -> None:
         tail = tail_of(source, 40)
         source.segments[40].append(batch(55))
         assert_stops(source.decide(tail), "source-diverged")

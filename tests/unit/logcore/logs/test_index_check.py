@@ -99,7 +99,7 @@ def test_a_time_index_that_does_not_fit_is_said(check: Check, time: bytes) -> No
     assert (finding.rule, finding.position) == ("time-index-differs", 0)
 
 
-def test_an_entry_behind_the_last_good_batch_is_a_witness_that_the_segment_was_cut(check: Check) -> None:
+def test_an_entry_after_the_last_good_batch_shows_that_the_segment_was_cut(check: Check) -> None:
     (finding,) = check(GOOD, valid_end=AT[4])
     assert (finding.rule, finding.position, finding.nbytes, finding.start_offset) == ("index-past-end", 8, 8, 14)
     assert check(GOOD, valid_end=AT[5]) == []

@@ -183,7 +183,7 @@ def test_a_snapshot_that_cannot_be_used_is_said(files: Files, said: Say) -> None
     assert rules_of(said(files | {name(4, ".snapshot"): broken})) == ["broken-snapshot"]
 
 
-def test_a_snapshot_that_cannot_be_used_is_said_behind_damage_too(files: Files, said: Say) -> None:
+def test_a_snapshot_that_cannot_be_used_is_reported_after_damage_too(files: Files, said: Say) -> None:
     broken = handmade.flip(files[name(10, ".snapshot")], 20)
     torn = files[name(4)] + handmade.flip(plain(10), 40) + plain(12)[:-1]
     assert "broken-snapshot" in rules_of(said(files | {name(4): torn, name(10, ".snapshot"): broken}))
@@ -210,7 +210,7 @@ def test_a_missing_segment_is_a_loss_and_a_gap_inside_a_segment_a_warning(files:
     ]
 
 
-def test_offsets_missing_in_front_of_the_first_batch_are_a_loss(said: Say) -> None:
+def test_offsets_missing_before_the_first_batch_are_a_loss(said: Say) -> None:
     assert rules_of(said({name(0): plain(3, 7)})) == ["missing-offsets"]
 
 
@@ -225,7 +225,7 @@ def test_a_cleaned_batch_explains_the_gaps_below_it_and_not_those_above(said: Sa
     assert [(f.rule, f.start_offset) for f in findings] == [("offset-gap", 8)]
 
 
-def test_a_gap_behind_damage_was_said_with_the_damage(said: Say) -> None:
+def test_a_gap_after_damage_is_not_reported_again(said: Say) -> None:
     assert said({name(0): plain(0) + handmade.flip(plain(2), 40) + plain(4, 6)}) == []
 
 
@@ -244,7 +244,7 @@ def test_a_batch_of_another_epoch_than_the_checkpoint_has_is_said_once_a_run(fil
     assert [(f.rule, f.start_offset, f.end_offset) for f in findings] == [("leader-epoch-differs", 2, 4)]
 
 
-def test_epochs_below_the_first_entry_of_the_checkpoint_are_not_judged_and_that_is_said_once(said: Say) -> None:
+def test_epochs_below_the_first_entry_of_the_checkpoint_are_reported_once_as_unproven(said: Say) -> None:
     batches = plain(0, leader_epoch=3) + plain(2, 8, leader_epoch=5) + plain(4, 8, leader_epoch=5)
     (finding,) = said({name(0): batches, "leader-epoch-checkpoint": epochs((5, 4))})
     assert (finding.rule, finding.severity) == ("leader-epochs-unproven", "info")
@@ -275,19 +275,19 @@ def test_what_a_coordinator_appends_needs_no_sequence(said: Say, topic: str) -> 
     assert rules_of(said({name(0): commits}, replication=11)) == ["producer-sequence"]
 
 
-def test_a_sequence_that_wraps_or_begins_anew_with_an_epoch_follows(said: Say) -> None:
+def test_a_sequence_that_wraps_or_restarts_with_an_epoch_is_valid(said: Say) -> None:
     wrapped = transactional(1, 0, 2, 2**31 - 2, attributes=0) + transactional(1, 2, 2, 0, attributes=0)
-    anew = transactional(1, 4, 6, 0, attributes=0, producer_epoch=1)
-    assert said({name(0): wrapped + anew}) == []
+    restarted = transactional(1, 4, 6, 0, attributes=0, producer_epoch=1)
+    assert said({name(0): wrapped + restarted}) == []
 
 
-def test_a_lower_producer_epoch_is_said(said: Say) -> None:
+def test_a_lower_producer_epoch_is_reported(said: Say) -> None:
     batches = transactional(1, 0, 2, 0, producer_epoch=2) + handmade.marker(2, 1, producer_id=1, producer_epoch=1)
     assert rules_of(said({name(0): batches}, replication=3)) == ["producer-epoch-regression"]
 
 
 @pytest.mark.parametrize("given", [{"recovery_point": 11}, {"cleaner": 11}, {"log_start": 11}])
-def test_a_checkpoint_beyond_the_log_end_tells_that_it_may_have_been_cut(files: Files, said: Say, given) -> None:
+def test_a_checkpoint_beyond_the_log_end_is_reported_as_a_possible_cut(files: Files, said: Say, given) -> None:
     assert rules_of(said(files, **given)) == ["checkpoint-beyond-log-end"]
 
 
@@ -295,7 +295,9 @@ def test_what_ends_exactly_at_the_log_end_is_right(files: Files, said: Say) -> N
     assert said(files, recovery_point=10, cleaner=10, log_start=10) == []
 
 
-def test_a_log_cut_between_two_batches_is_told_by_whatever_knows_of_more(files: Files, said: Say) -> None:
+def test_a_log_cut_between_two_batches_is_reported_by_every_file_that_names_a_later_offset(
+    files: Files, said: Say
+) -> None:
     cut = files | {name(4): SECOND[: -len(plain(7, 3))], "leader-epoch-checkpoint": epochs((0, 0), (1, 8))}
     findings = said(cut)
     assert [(f.rule, f.end_offset) for f in findings] == [

@@ -150,7 +150,7 @@ def test_latest_is_the_end_of_what_may_be_fetched_with_the_last_epoch() -> None:
 
 
 @pytest.mark.parametrize("at", [-5, -6, -7])
-def test_what_tiered_storage_holds_no_directory_tells(at: int) -> None:
+def test_offsets_of_tiered_storage_cannot_be_found_in_a_directory(at: int) -> None:
     with pytest.raises(ValueError, match="special value"):
         list_offsets(BOTH, at)
 

@@ -120,7 +120,7 @@ def test_a_marker_has_the_same_state_whatever_is_beside_it() -> None:
     ]
 
 
-def test_markers_and_cleaned_offsets_are_told_apart_in_one_range() -> None:
+def test_one_range_distinguishes_markers_from_cleaned_offsets() -> None:
     committed = decided(1, 10, 19, TransactionState.COMMITTED)
     batches = [batch(10, 19, 3, producer=1, transactional=True), control(20)]
     found = ledger(*batches, end=21, transactions=[committed], start_offset=10)
@@ -217,7 +217,7 @@ def test_a_gap_is_compacted_where_policy_says_so() -> None:
     assert ledger(batch(5, 5), end=6, compacted_by_policy=True)[0] == (0, 5, "compacted", 0, 0, "cleanup-policy")
 
 
-def test_a_gap_in_front_of_the_first_batch_is_judged_from_the_log_start() -> None:
+def test_a_gap_before_the_first_batch_is_classified_from_the_log_start_on() -> None:
     assert ledger(batch(9, 9), end=10, log_start_offset=4) == [
         (0, 4, "trimmed", 0, 0, "log-start-offset"),
         (4, 9, "missing", 0, 0, "no-explanation"),
@@ -225,7 +225,7 @@ def test_a_gap_in_front_of_the_first_batch_is_judged_from_the_log_start() -> Non
     ]
 
 
-def test_a_gap_behind_the_last_batch_is_judged_too() -> None:
+def test_a_gap_after_the_last_batch_is_classified_too() -> None:
     assert ledger(batch(0, 0), end=4)[1] == (1, 4, "missing", 0, 0, "no-explanation")
 
 
@@ -258,7 +258,7 @@ def test_a_corrupt_stretch_that_takes_no_offsets_is_no_range() -> None:
     assert ledger(batch(0, 1), stretch(2), batch(2, 3), end=4) == [(0, 4, "present", 4, 0, None)]
 
 
-def test_a_gap_in_front_of_a_corrupt_stretch_is_judged_for_itself() -> None:
+def test_a_gap_before_a_corrupt_stretch_is_classified_separately() -> None:
     assert ledger(batch(0, 1), stretch(5), batch(9, 9), end=10, cleaner_checkpoint=5)[1:3] == [
         (2, 5, "compacted", 0, 0, "cleaner-checkpoint"),
         (5, 9, "corrupt", 0, 0, "CRC"),
@@ -354,7 +354,7 @@ def plain(start: int, end: int, state: OffsetState = OffsetState.PRESENT, **coun
         ([], "ends at offset 0 instead of 9"),
     ],
 )
-def test_ranges_that_do_not_tile_the_log_are_told_with_their_place(ranges, complaint) -> None:
+def test_ranges_that_do_not_tile_the_log_are_reported_with_their_offset(ranges, complaint) -> None:
     with pytest.raises(ValueError, match=complaint):
         check_tiling(ranges, 0, 9)
     check_tiling([plain(0, 4), plain(4, 9)], 0, 9)
@@ -366,7 +366,7 @@ def test_the_ledger_goes_on_at_its_first_open_offset_or_its_end() -> None:
 
 
 @pytest.mark.parametrize("state", ["open", "missing", "corrupt", "unknown"])
-def test_publishing_stops_in_front_of_every_state_that_blocks(state) -> None:
+def test_publishing_stops_before_every_state_that_blocks(state) -> None:
     ranges = [plain(0, 4), plain(4, 6, OffsetState(state)), plain(6, 9)]
     assert publish_end(ranges, 0) == 4
     assert publish_end(ranges, 4) == 4
@@ -395,7 +395,7 @@ def test_published_is_what_lies_below_the_frontier() -> None:
     assert [r.published for r in marked] == [True, False]
 
 
-def test_what_was_filled_behind_the_frontier_is_not_published_by_it() -> None:
+def test_a_range_filled_below_the_frontier_is_not_marked_as_published() -> None:
     ranges = [plain(0, 4, published=True), plain(4, 6), plain(6, 9, published=True), plain(9, 12)]
     assert [r.published for r in mark_published(ranges, 12)] == [True, False, True, True]
     at_its_end = [plain(0, 4, published=True), plain(4, 6, evidence="filled-late")]

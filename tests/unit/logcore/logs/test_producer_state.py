@@ -59,7 +59,7 @@ def test_a_marker_of_a_newer_epoch_forgets_the_batches_seen() -> None:
     assert replay.entries()[1] == ProducerEntry(1, 1, -1, -1, 0, 2000, 7, -1)
 
 
-def test_data_of_another_epoch_begins_anew() -> None:
+def test_data_of_another_epoch_restarts_the_sequence() -> None:
     replay = replayed(data(1, 10, 11, 5), data(1, 12, 12, 0, producer_epoch=1))
     assert replay.entries()[1] == ProducerEntry(1, 1, 0, 12, 0, 1000, -1, 10)
     assert replay.last_data(1) == (1, 0)
@@ -79,7 +79,7 @@ def test_what_is_no_marker_with_a_record_changes_nothing(batch: Batch) -> None:
     assert replayed(data(1, 10, 11), batch).entries() == before.entries()
 
 
-def test_sequences_go_on_at_zero_behind_the_greatest() -> None:
+def test_sequences_continue_at_zero_after_the_greatest() -> None:
     assert last_sequence(data(1, 0, 3, 2**31 - 2)) == 1
     assert last_sequence(data(1, 0, 3, 2**31 - 4)) == 2**31 - 1
     assert last_sequence(data(1, 0, 3, -1)) == -1
@@ -160,8 +160,8 @@ def test_the_producers_of_a_log_are_replayed_from_its_batches() -> None:
     )
 
 
-def test_of_a_snapshot_those_silent_for_too_long_are_left_out_but_for_open_transactions() -> None:
-    """Expired to the millisecond; what comes behind the snapshot counts, and what cannot be walked does not."""
+def test_expired_producers_of_a_snapshot_are_left_out_unless_their_transaction_is_open() -> None:
+    """They expire to the millisecond. Batches after the snapshot count. Bytes that cannot be walked do not."""
     known = (ProducerEntry(8, 2, 5, 1, 0, 1000, -1, 0), ProducerEntry(9, 2, 5, 2, 0, 4000, -1, -1))
     junk = written(0, 1, 1000) + bytes(40)
 

@@ -98,7 +98,7 @@ def test_a_compressed_message_is_not_looked_into() -> None:
         assert (result.valid_bytes, result.next_offset, result.replayed_to) == (len(content), 6, None)
 
 
-def test_a_control_record_that_cannot_be_read_ends_the_segment_behind_it() -> None:
+def test_a_control_record_that_cannot_be_read_ends_the_segment_after_it() -> None:
     control = handmade.control_batch(1, b"\0", b"", producer_id=4, producer_epoch=0)
     result = recover_segment(batch(0) + control + batch(2), 0)
     assert result.valid_bytes == len(batch(0)) + len(control)
@@ -169,7 +169,7 @@ def test_a_tail_full_of_what_looks_like_batches_costs_few_checksums(monkeypatch:
     assert 0 < sum(summed) < 100 << 20
 
 
-def test_segments_behind_a_cut_go_with_their_files() -> None:
+def test_segments_after_a_cut_are_dropped_with_their_files() -> None:
     plan = planned(with_indexes(DAMAGED))
     assert {name(2), name(2, ".index"), name(2, ".timeindex")} == set(plan.dropped)
     assert plan.log_end_offset == 2
@@ -203,7 +203,7 @@ def test_a_segment_whose_offsets_do_not_rise_is_emptied() -> None:
     assert kinds(plan) == ["cut"]
 
 
-def test_a_log_that_ends_below_its_start_begins_anew_there() -> None:
+def test_a_log_that_ends_below_its_start_becomes_empty_at_its_start() -> None:
     files = {name(0): batch(0), name(0, ".index"): b"", "leader-epoch-checkpoint": b"0\n1\n3 0\n"}
     plan = planned(files, log_start_offset=50)
     assert made(plan, files) == {
@@ -365,7 +365,7 @@ def test_a_clean_start_keeps_a_torn_tail_and_does_not_start_on_zeros() -> None:
 # -- salvage
 
 
-def test_salvage_keeps_good_batches_behind_damage_and_all_later_segments() -> None:
+def test_salvage_keeps_good_batches_after_damage_and_all_later_segments() -> None:
     damaged = handmade.flip(batch(1), 65)
     files = {name(0): batch(0) + damaged + batch(2), name(3): batch(3), name(4): batch(4) + batch(5)[:50]}
     plan = planned(files, salvage=True)

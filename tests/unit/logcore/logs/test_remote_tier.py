@@ -26,7 +26,7 @@ EPOCH_0 = (EpochEntry(0, 0),)
         (20, EPOCH_0, ((20, 56, EVIDENCE_REMOTE),)),
         (20, (EpochEntry(3, 20), EpochEntry(4, 60)), ((20, 56, EVIDENCE_REMOTE),)),
         (20, (EpochEntry(3, 55),), ((20, 56, EVIDENCE_REMOTE),)),
-        # Retention between two checkpoints: the line is not written anew yet, the epochs are.
+        # Retention between two checkpoints: the broker has rewritten the epochs, but not the log start offset yet.
         (20, (EpochEntry(3, 56),), ((20, 56, EVIDENCE_STALE_START),)),
         (20, (), ((20, 56, EVIDENCE_STALE_START),)),
         (None, EPOCH_0, ()),
@@ -40,7 +40,7 @@ def test_the_line_and_the_epochs_must_both_begin_below_the_first_local_segment(
     assert below_start(line, 56, epochs) == expected
 
 
-def test_a_log_without_a_segment_tells_nothing_of_a_remote_tier() -> None:
+def test_a_log_without_a_segment_reports_no_remote_offsets() -> None:
     assert below_start(0, None, EPOCH_0) == ()
 
 
@@ -83,7 +83,7 @@ class TestLedger:
         assert told[0] == (0, 56, "remote", 0, 0, "remote-tier")
 
 
-def test_publishing_goes_on_behind_offsets_that_are_remote() -> None:
+def test_publishing_continues_after_remote_offsets() -> None:
     ranges = [LedgerRange(0, 56, OffsetState.REMOTE), LedgerRange(56, 61, OffsetState.PRESENT, 5)]
     assert publish_end(ranges, 0) == 61
 

@@ -1,4 +1,4 @@
-"""Segments are written as (base offset, size, largest timestamp); the clock stands at 10,000."""
+"""Segments are written as (base offset, size, largest timestamp). The time is 10,000."""
 
 import pytest
 
@@ -52,13 +52,13 @@ def test_by_time_a_segment_goes_when_it_is_older_than_the_limit_and_not_at_it(li
     assert deleted(*segments, retention_ms=limit) == [(base, "retention.ms") for base in gone]
 
 
-def test_a_segment_in_the_future_keeps_itself_and_all_behind_it() -> None:
+def test_a_segment_in_the_future_and_all_later_ones_are_kept() -> None:
     segments = [segment(0), segment(10, timestamp=NOW + 1), segment(20), segment(30)]
     assert bases(deleted(*segments, retention_ms=10)) == [0]
 
 
 @pytest.mark.parametrize("timestamp", [None, -1])
-def test_where_no_batch_has_a_timestamp_the_files_modification_time_stands_for_it(timestamp) -> None:
+def test_where_no_batch_has_a_timestamp_the_files_modification_time_is_used(timestamp) -> None:
     old, new = segment(0, timestamp=timestamp, modified=0), segment(0, timestamp=timestamp, modified=NOW)
     assert bases(deleted(old, segment(10, timestamp=NOW), retention_ms=10)) == [0]
     assert bases(deleted(new, segment(10, timestamp=NOW), retention_ms=10)) == []
@@ -68,7 +68,7 @@ def test_a_timestamp_of_zero_is_a_timestamp() -> None:
     assert bases(deleted(segment(0, timestamp=0, modified=NOW), segment(10, timestamp=NOW), retention_ms=10)) == [0]
 
 
-def test_the_rules_run_one_behind_the_other_each_on_what_is_left() -> None:
+def test_the_rules_run_one_after_the_other_each_on_the_remaining_segments() -> None:
     segments = [segment(base, timestamp=base * 100) for base in (0, 10, 20, 30, 40)]
     found = deleted(*segments, log_start_offset=10, retention_bytes=300, retention_ms=NOW - 2500)
     assert found == [(0, "log-start-offset"), (10, "retention.bytes"), (20, "retention.ms")]

@@ -1,4 +1,4 @@
-"""Directories are packed by hand: segments of one record each batch, indexes by `struct`. The clock stands at NOW."""
+"""Directories are packed by hand: segments of one record each batch, indexes by `struct`. The time is NOW."""
 
 import struct
 from dataclasses import replace
@@ -265,7 +265,7 @@ def test_a_time_index_that_a_broker_would_believe_and_we_do_not_is_said(index, s
     assert (finding.rule, finding.file) == ("time-index-differs", name)
     assert state in finding.message
     assert f"would {verdict} it" in finding.message
-    # What a broker's start makes anew is not believed by it either.
+    # A broker's start rebuilds this file, so it does not use it either.
     assert plan(files, {"retention.ms": str(HOUR)}, is_clean=False).findings == ()
     assert plan(files, {"retention.ms": str(HOUR)}, is_clean=False, recovery_point=1).findings != ()
     del files.files[f"{0:020d}.index"]
@@ -289,7 +289,7 @@ def damaged(*, index: bytes | None = None) -> Files:
     return files
 
 
-def test_a_damaged_segment_whose_age_cannot_be_known_stays_and_so_do_all_behind_it() -> None:
+def test_a_damaged_segment_of_unknown_age_and_all_later_ones_are_kept() -> None:
     made = plan(damaged(), {"retention.ms": "60000"})
     assert gone(made) == []
     assert "it is damaged: the age of its latest record is unknown" in made.decision.stays[0].why
@@ -342,7 +342,7 @@ def test_a_torn_tail_of_a_broker_that_was_killed_is_no_damage() -> None:
     assert made.new_segment == 5
 
 
-def test_a_log_that_starts_behind_its_end_is_for_a_recovery() -> None:
+def test_a_log_that_starts_after_its_end_needs_a_recovery() -> None:
     with pytest.raises(LogError, match="after its log end 6"):
         plan(three(), FOREVER, log_start_offset=7)
 
@@ -377,7 +377,7 @@ def test_a_directory_without_segments_has_nothing_to_retain() -> None:
     assert made.files == {"partition.metadata": Keep("partition.metadata")}
 
 
-def test_of_segments_behind_the_first_that_stays_no_byte_is_read() -> None:
+def test_no_byte_is_read_of_segments_after_the_first_that_stays() -> None:
     class Unread(bytes):
         def __getitem__(self, _):  # type: ignore[no-untyped-def]
             raise AssertionError("it was read")

@@ -93,13 +93,13 @@ def test_a_marker_of_a_newer_epoch_than_its_data_decides_it() -> None:
     assert view.transactions[0].producer_epoch == 4
 
 
-def test_a_batch_outside_of_its_producers_open_transaction_is_told_and_belongs_to_none() -> None:
+def test_a_batch_outside_of_its_producers_open_transaction_is_reported_and_belongs_to_none() -> None:
     view = derive(data(1, 0), data(1, 1, transactional=False), data(1, 2, transactional=False), marker(1, 3, "ABORT"))
     assert rows(view) == [(1, 0, 0, 3, ABORTED)]
     assert [(f.rule, f.start_offset) for f in view.findings] == [("batch-outside-transaction", 1)]
 
 
-def test_idempotent_batches_without_a_transaction_are_nothing_to_tell() -> None:
+def test_idempotent_batches_without_a_transaction_cause_no_finding() -> None:
     view = derive(data(1, 0, transactional=False), data(1, 1, transactional=False))
     assert (view.transactions, view.findings) == ((), ())
 
@@ -117,7 +117,7 @@ def test_what_lies_below_the_log_start_is_part_of_no_transaction() -> None:
 
 
 @pytest.mark.parametrize("kind", ["COMMIT", "ABORT"])
-def test_a_marker_behind_a_corrupt_stretch_decides_only_what_follows_the_stretch(kind) -> None:
+def test_a_marker_after_a_corrupt_stretch_decides_only_what_follows_the_stretch(kind) -> None:
     view = derive(data(1, 0), stretch(1), data(1, 5), marker(1, 6, kind), high_watermark=7)
     decided = COMMITTED if kind == "COMMIT" else ABORTED
     assert rows(view) == [(1, 0, 0, None, UNKNOWN), (1, 5, 5, 6, decided)]
@@ -138,18 +138,18 @@ def test_an_unknown_transaction_does_not_hold_the_last_stable_offset() -> None:
     assert derive(data(1, 0), stretch(1), data(1, 5), marker(1, 6, "COMMIT"), high_watermark=7).last_stable_offset == 7
 
 
-def test_a_marker_right_behind_a_loss_shows_that_the_transaction_before_it_is_over() -> None:
+def test_a_marker_right_after_a_loss_shows_that_the_transaction_before_it_is_over() -> None:
     view = derive(data(1, 0), data(2, 1), stretch(2), marker(1, 6, "ABORT"), high_watermark=7)
     assert rows(view) == [(1, 0, 0, None, UNKNOWN), (2, 1, 1, None, OPEN)]
     assert view.last_stable_offset == 1
 
 
-def test_a_marker_behind_a_loss_shows_nothing_until_it_is_below_the_high_watermark() -> None:
+def test_a_marker_after_a_loss_shows_nothing_until_it_is_below_the_high_watermark() -> None:
     batches = data(1, 0), stretch(1), data(1, 5), marker(1, 6, "COMMIT")
     assert rows(derive(*batches, high_watermark=6)) == [(1, 0, 0, None, OPEN), (1, 5, 5, None, OPEN)]
 
 
-def test_data_of_a_newer_epoch_behind_a_loss_shows_that_the_transaction_before_it_is_over() -> None:
+def test_data_of_a_newer_epoch_after_a_loss_shows_that_the_transaction_before_it_is_over() -> None:
     assert rows(derive(data(1, 0, epoch=3), stretch(1), data(1, 5, epoch=4))) == [
         (1, 0, 0, None, UNKNOWN),
         (1, 5, 5, None, OPEN),
@@ -170,13 +170,13 @@ def test_a_source_cleaned_stretch_hides_markers_like_a_corrupt_one() -> None:
     assert rows(view) == [(1, 0, 0, None, UNKNOWN), (1, 9, 9, 10, COMMITTED)]
 
 
-def test_a_transaction_that_a_snapshot_tells_of_is_decided_by_its_marker_from_where_it_began() -> None:
+def test_a_transaction_in_a_snapshot_is_decided_from_its_first_offset_by_its_marker() -> None:
     ongoing = [Ongoing(1, 3, 80, 95), Ongoing(2, 0, 90, 91)]
     view = derive(data(1, 100), marker(1, 101, "ABORT"), marker(2, 102, "COMMIT"), ongoing=ongoing)
     assert rows(view) == [(1, 80, 100, 101, ABORTED), (2, 90, 91, 102, COMMITTED)]
 
 
-def test_a_transaction_that_a_snapshot_tells_of_holds_the_last_stable_offset_at_the_log_start() -> None:
+def test_a_transaction_in_a_snapshot_keeps_the_last_stable_offset_at_the_log_start() -> None:
     batches = (data(-1, 100, 109, transactional=False),)
     given = {"ongoing": [Ongoing(1, 3, 80, 95)], "log_start_offset": 104}
     assert derive(*batches, **given).last_stable_offset == 104
@@ -184,7 +184,7 @@ def test_a_transaction_that_a_snapshot_tells_of_holds_the_last_stable_offset_at_
     assert derive(*batches, log_start_offset=104, high_watermark=110).last_stable_offset == 110
 
 
-def test_a_loss_in_front_of_the_first_batch_hides_the_marker_of_what_a_snapshot_tells_of() -> None:
+def test_a_loss_before_the_first_batch_hides_the_marker_of_a_transaction_in_a_snapshot() -> None:
     view = derive(data(1, 105), marker(1, 106, "COMMIT"), ongoing=[Ongoing(1, 0, 80, 95)], start_offset=100)
     assert rows(view) == [(1, 80, 95, None, UNKNOWN), (1, 105, 105, 106, COMMITTED)]
 
@@ -206,7 +206,7 @@ def test_a_stretch_that_takes_no_offsets_hides_no_marker() -> None:
     assert view.findings == ()
 
 
-def test_a_cleaned_gap_long_behind_a_corrupt_stretch_hides_no_marker() -> None:
+def test_a_cleaned_gap_long_after_a_corrupt_stretch_hides_no_marker() -> None:
     view = derive(stretch(0), data(1, 5), marker(1, 9, "COMMIT"), cleaner_checkpoint=9)
     assert rows(view) == [(1, 5, 5, 9, COMMITTED)]
 
@@ -217,7 +217,7 @@ def test_several_stretches_in_a_row_are_one_loss() -> None:
     assert len(view.findings) == 1
 
 
-def test_a_marker_behind_a_gap_that_nothing_explains_decides_nothing_before_it() -> None:
+def test_a_marker_after_an_unexplained_gap_decides_nothing_before_it() -> None:
     view = derive(data(1, 0), marker(1, 5, "COMMIT"))
     assert rows(view) == [(1, 0, 0, None, UNKNOWN)]
 

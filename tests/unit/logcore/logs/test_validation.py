@@ -76,7 +76,7 @@ def test_a_good_batch_becomes_a_row_with_every_header_field() -> None:
     assert (judged.findings, judged.end, judged.next_offset) == ((), End.CLEAN, 9)
 
 
-def test_a_delete_horizon_and_a_marker_are_told_in_their_rows() -> None:
+def test_a_delete_horizon_and_a_marker_are_in_their_rows() -> None:
     data = handmade.batch([handmade.record()], attributes=HORIZON, base_timestamp=77, max_timestamp=77)
     data += handmade.marker(1, handmade.ABORT, producer_id=4)
     _, rows = walked(data)
@@ -175,7 +175,7 @@ def test_a_partial_batch_at_the_end_is_ordinary_only_while_the_segment_is_writte
 @pytest.mark.parametrize(
     ("sealed", "rule", "end"), [(False, "zero-padding", End.CLEAN), (True, "zero-tail", End.CORRUPT)]
 )
-def test_zeros_at_the_end_are_padding_and_told_with_their_place(sealed, rule, end) -> None:
+def test_zeros_at_the_end_are_padding_and_reported_with_their_position(sealed, rule, end) -> None:
     data = three_batches()[0]
     judged, rows = walked(handmade.zero_tail(data, 500), sealed=sealed)
     assert (rules(judged), judged.end, len(rows)) == ([rule], end, 1)
@@ -295,7 +295,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_each_rule_speaks_of_the_batch_that_breaks_it_and_of_no_other(case: str) -> None:
+def test_each_rule_reports_the_batch_that_breaks_it_and_no_other(case: str) -> None:
     data, expected = CASES[case]
     judged, rows = walked(data)
     assert rules(judged) == ([] if expected is None else expected.split())
@@ -309,7 +309,7 @@ def test_an_empty_batch_is_not_measured_by_the_records_of_the_batch_before() -> 
     assert judged.findings == ()
 
 
-def test_a_leader_epoch_that_falls_is_told_once_and_none_is_no_epoch() -> None:
+def test_a_leader_epoch_that_falls_is_reported_once_and_minus_one_is_no_epoch() -> None:
     epochs = [3, 3, -1, 2, 2, 5]
     data = b"".join(handmade.simple_batch(i, [(b"k", b"v")], leader_epoch=e) for i, e in enumerate(epochs))
     judged, _ = walked(data)
@@ -317,7 +317,7 @@ def test_a_leader_epoch_that_falls_is_told_once_and_none_is_no_epoch() -> None:
 
 
 def from_producers(*batches: tuple[int, int, int, int]) -> bytes:
-    """Batches of (producer, epoch, base sequence, number of records), one behind the other."""
+    """Batches of (producer, epoch, base sequence, number of records), one after the other."""
     data, offset = b"", 0
     for producer, epoch, sequence, count in batches:
         data += handmade.simple_batch(
@@ -373,7 +373,7 @@ def test_where_offsets_are_missing_no_sequence_is_expected() -> None:
     assert rules(walked(first + ended + gap)[0]) == ["sequence-gap"]
 
 
-def test_behind_damage_no_sequence_is_expected() -> None:
+def test_after_damage_no_sequence_is_expected() -> None:
     whole = [from_producers((7, 0, 0, 1))]
     for offset in (1, 2):
         made = handmade.simple_batch(offset, ONE, producer_id=7, producer_epoch=0, base_sequence=offset)
@@ -427,7 +427,7 @@ def test_memory_does_not_grow_with_the_segment() -> None:
     assert peak < 1_000_000
 
 
-def test_no_finding_tells_what_a_record_holds() -> None:
+def test_no_finding_contains_the_content_of_a_record() -> None:
     first, second, third = three_batches()
     judged, _ = walked(first + handmade.flip(second, 66) + third + second, sealed=True)
     assert len(judged.findings) == 2

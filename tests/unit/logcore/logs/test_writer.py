@@ -141,7 +141,7 @@ def test_an_offset_that_an_index_cannot_hold_begins_a_segment(offset, is_rolled)
     assert rolls(log) == ([(offset, RollReason.OFFSET_SPAN)] if is_rolled else [])
 
 
-def test_a_new_segment_is_named_by_the_first_offset_of_the_call_also_behind_a_gap() -> None:
+def test_a_new_segment_is_named_by_the_first_offset_of_the_call_even_after_a_gap() -> None:
     log = writer({"segment.bytes": str(SIZE)})
     log.append(batch(0), T)
     log.append(batch(7), T)
@@ -156,7 +156,7 @@ def test_of_an_old_format_the_log_end_names_the_new_segment() -> None:
     assert log.base_offsets == (0, 4)
 
 
-def test_an_empty_segment_that_is_rolled_at_its_own_base_is_made_anew() -> None:
+def test_an_empty_segment_that_is_rolled_at_its_own_base_is_replaced() -> None:
     log = writer()
     assert log.roll(T + 5) == 0
     assert log.base_offsets == (0,)
@@ -222,7 +222,7 @@ def test_a_killed_broker_leaves_the_active_indexes_at_their_whole_size() -> None
     assert [name for name in made if name.endswith("snapshot")] == [file(3, "snapshot")]
 
 
-def test_a_segment_that_nobody_wrote_to_has_index_files_where_the_broker_makes_them() -> None:
+def test_a_segment_without_writes_has_the_index_files_that_a_broker_creates() -> None:
     def names(line: BrokerLine, *, is_rolled: bool) -> list[str]:
         log = writer(line=line)
         if is_rolled:
@@ -238,7 +238,7 @@ def test_a_segment_that_nobody_wrote_to_has_index_files_where_the_broker_makes_t
     assert names(BrokerLine.V4_4, is_rolled=True) == ["index", "log", "snapshot", "timeindex"]
 
 
-def test_the_count_towards_an_entry_begins_anew_with_a_restart() -> None:
+def test_a_restart_resets_the_byte_count_of_the_next_index_entry() -> None:
     def entries(*, restarts: bool) -> bytes:
         log = writer({"index.interval.bytes": str(2 * SIZE)})
         for offset in range(5):
@@ -442,7 +442,7 @@ def grown() -> LogWriter:
     return log
 
 
-def test_truncating_takes_the_whole_batch_of_its_offset_and_all_behind_it() -> None:
+def test_truncating_removes_the_whole_batch_of_its_offset_and_all_later_ones() -> None:
     log = grown()
     log.truncate(7, T)
     assert (log.base_offsets, log.log_end_offset) == ((0, 4), 7)
@@ -478,7 +478,7 @@ def test_truncating_at_or_above_the_end_cuts_the_history_alone() -> None:
     assert epochs(log) == b"0\n3\n0 0\n1 4\n2 8\n"
 
 
-def test_truncating_below_the_first_segment_begins_the_log_anew() -> None:
+def test_truncating_below_the_first_segment_starts_an_empty_log() -> None:
     log = writer(start_offset=10)
     log.append(batch(10), T)
     log.truncate(5, T)
@@ -499,7 +499,7 @@ def test_truncating_brings_back_the_producers_as_they_were() -> None:
     assert made[file(4, "snapshot")] == snapshot(entry(7, 1, 2, coordinator=4), entry(8, 0, 1, 1))
 
 
-def test_after_truncation_the_greatest_time_is_looked_for_behind_the_last_entry() -> None:
+def test_after_truncation_the_greatest_time_is_searched_after_the_last_entry() -> None:
     log = writer({"index.interval.bytes": str(2 * SIZE)})
     for offset, at in enumerate((T + 5, T, T, T, T + 9, T + 20)):
         log.append(batch(offset, at), T)

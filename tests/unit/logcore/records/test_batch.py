@@ -104,7 +104,7 @@ def test_every_cut_of_a_batch_says_truncated() -> None:
         assert reason_of(caught) is CorruptionReason.TRUNCATED
 
 
-def test_bytes_behind_a_batch_are_not_its_business() -> None:
+def test_bytes_after_a_batch_are_ignored() -> None:
     assert read_header(TWO_RECORDS + b"garbage") == read_header(TWO_RECORDS)
 
 

@@ -67,7 +67,7 @@ def literals_of_codecs(tree: ast.AST) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
             sides = [node.left, *node.comparators]
-            # A negative number stands for no codec, or for several.
+            # A negative number means no codec, or several.
             is_sign = isinstance(node.ops[0], ast.GtE | ast.Lt) and _number(sides[1]) == 0
             is_codec = any(isinstance(side, ast.Name | ast.Attribute) and _last_name(side) == "codec" for side in sides)
             if is_codec and not is_sign and any(number is not None and number >= 0 for number in map(_number, sides)):

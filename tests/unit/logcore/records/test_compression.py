@@ -134,19 +134,19 @@ def test_a_raw_snappy_block_cut_at_any_byte_is_an_error() -> None:
 @pytest.mark.parametrize(
     "junk", [b"\0", b"\0" * 4, b"\0" * 64, b"junk", b"\xff" * 9, b"\x28\xb5", b"\x1f\x8b", b"x" * 5000]
 )
-def test_bytes_behind_a_stream_are_damage(codec: Codec, junk: bytes) -> None:
+def test_bytes_after_a_stream_are_damage(codec: Codec, junk: bytes) -> None:
     assert refusal(codec, STREAMS[codec] + junk) is CorruptionReason.CODEC_STREAM
 
 
 @pytest.mark.parametrize("raw", [True, False])
-def test_bytes_behind_a_snappy_block_are_damage(raw: bool) -> None:
+def test_bytes_after_a_snappy_block_are_damage(raw: bool) -> None:
     block = snappy_block(TEXT) + b"\x00z"
     stream = block if raw else XERIAL + struct.pack(">i", len(block)) + block
     assert refusal(Codec.SNAPPY, stream) is CorruptionReason.CODEC_STREAM
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD, Codec.SNAPPY])
-def test_streams_one_behind_the_other_are_all_read(codec: Codec) -> None:
+def test_consecutive_streams_are_all_read(codec: Codec) -> None:
     second = {Codec.GZIP: gzip.compress(OTHER), Codec.ZSTD: zstd_frame(OTHER), Codec.SNAPPY: xerial(OTHER)}[codec]
     both = STREAMS[codec] + second
     assert decompress(codec, both, CAP) == TEXT + OTHER
@@ -225,7 +225,9 @@ def test_a_snappy_block_length_is_compared_with_the_bytes_left(length: int) -> N
         ("ffffffffff", CorruptionReason.CODEC_STREAM),  # no end
     ],
 )
-def test_what_a_snappy_block_declares_is_judged_before_it_is_read(framed: bool, preamble: str, reason) -> None:
+def test_the_declared_size_of_a_snappy_block_is_checked_before_the_block_is_read(
+    framed: bool, preamble: str, reason
+) -> None:
     block = bytes.fromhex(preamble) + b"\x14abcde"
     stream = XERIAL + struct.pack(">i", len(block)) + block if framed else block
     assert refusal(Codec.SNAPPY, stream) is reason
@@ -346,8 +348,8 @@ def gzip_members() -> Iterator[bytes]:
         yield deflate.compress(text) + deflate.flush()
 
 
-def judged_by_zlib(stream: bytes) -> bytes | None:
-    """What the members of a stream hold; None for what zlib refuses or what is cut or followed by anything."""
+def decoded_by_zlib(stream: bytes) -> bytes | None:
+    """The content of all members of a stream; None if zlib refuses one, or the stream is cut or other bytes follow."""
     out = b""
     while stream:
         member = zlib.decompressobj(31)
@@ -371,7 +373,7 @@ def test_isal_has_no_opinion_of_its_own() -> None:
         bits = range(8 * len(stream)) if len(stream) < 100 else chosen.sample(range(8 * len(stream)), 800)
         injured += [handmade.flip(stream, bit // 8, bit % 8) for bit in bits]
         for data in [stream, *injured]:
-            expected = judged_by_zlib(data)
+            expected = decoded_by_zlib(data)
             try:
                 assert decompress(Codec.GZIP, data, CAP) == expected
             except CorruptRecordError:
@@ -395,7 +397,7 @@ def test_what_isal_takes_and_zlib_does_not_is_refused() -> None:
             taken = igzip_lib.decompress(injured) == text
         except igzip_lib.error:
             continue
-        if taken and judged_by_zlib(stream) is None:
+        if taken and decoded_by_zlib(stream) is None:
             found += 1
             assert refusal(Codec.GZIP, stream) is CorruptionReason.CODEC_STREAM
     assert found > 0
@@ -404,7 +406,7 @@ def test_what_isal_takes_and_zlib_does_not_is_refused() -> None:
 def test_without_isal_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "isal", None)
     for stream in gzip_members():
-        assert decompress(Codec.GZIP, stream, CAP) == judged_by_zlib(stream)
+        assert decompress(Codec.GZIP, stream, CAP) == decoded_by_zlib(stream)
         assert refusal(Codec.GZIP, stream[:-1]) is CorruptionReason.CODEC_STREAM
 
 
@@ -535,4 +537,4 @@ def test_streams_are_framed_as_kafkas_producers_frame_them() -> None:
     assert compress(Codec.LZ4, bytes(70_000)).startswith(bytes.fromhex("04224d18604082"))
     zstd = compress(Codec.ZSTD, TEXT)
     assert zstd.startswith(bytes.fromhex("28b52ffd00"))  # no content size, no checksum
-    assert zstd.endswith(bytes.fromhex("010000"))  # an empty last block behind the flush
+    assert zstd.endswith(bytes.fromhex("010000"))  # an empty last block after the flush

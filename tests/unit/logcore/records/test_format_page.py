@@ -18,7 +18,7 @@ PAGE = (Path(logcore.__file__).parent / "FORMAT.md").read_text(encoding="utf-8")
 
 
 def byte_table(title: str) -> list[tuple[int, int, str]]:
-    """(offset, length, field) of the first table of bytes behind a heading of FORMAT.md."""
+    """(offset, length, field) of the first byte table below a heading of FORMAT.md."""
     section = re.split(r"^## ", PAGE.split(f"\n## {title}\n", 1)[1], maxsplit=1, flags=re.M)[0]
     return [(int(a), int(b), c) for a, b, c in re.findall(r"^\| (\d+) \| (\d+) \| (\w+) \|", section, flags=re.M)]
 
@@ -89,7 +89,7 @@ def test_the_page_on_the_format_and_the_code_agree_on_messages() -> None:
 
 
 def worked(title: str) -> list[bytes]:
-    """The bytes of the examples behind a heading: the first column of each block."""
+    """The bytes of the examples below a heading: the first column of each block."""
     section = re.split(r"^##+ ", PAGE.split(f"\n### {title}\n", 1)[1], maxsplit=1, flags=re.M)[0]
     blocks = re.findall(r"^```\n(.*?)^```", section, flags=re.M | re.S)
     return [bytes.fromhex("".join(line.split(" ", 1)[0] for line in block.splitlines())) for block in blocks]

@@ -76,7 +76,7 @@ def test_the_hand_packs_what_kafka_packs() -> None:
 @pytest.mark.parametrize(
     ("key", "value"), [(None, None), (b"", b""), (None, b""), (b"", None), (b"k" * 300, bytes(70000))]
 )
-def test_null_and_empty_are_told_apart(magic: int, key: bytes | None, value: bytes | None) -> None:
+def test_null_and_empty_are_different_values(magic: int, key: bytes | None, value: bytes | None) -> None:
     (record,) = read(handmade.message(7, key, value, magic=magic))
     assert (record.offset, record.key, record.value, record.headers) == (7, key, value, ())
 

@@ -133,7 +133,7 @@ def test_a_count_that_the_bytes_cannot_hold_is_refused_before_the_first_record(m
 
 
 @BOTH
-def test_bytes_behind_the_last_record_are_damage(make) -> None:
+def test_bytes_after_the_last_record_are_damage(make) -> None:
     for junk in (b"\0", b"\0" * 40, handmade.record(1)):
         data = make([handmade.record(0), junk], count=1, last_offset_delta=5)
         assert refusal(data) is CorruptionReason.TRAILING_BYTES
@@ -156,7 +156,7 @@ def test_records_cut_at_any_byte_are_damage() -> None:
 def test_a_record_cut_at_any_byte_within_its_length_is_damage() -> None:
     content = handmade.record(0, b"key", b"value", headers=[(b"n", b"v"), (b"m", None)])[1:]
     for length in range(len(content)):
-        # padded in front of the batch's count check, which would refuse very short ones earlier
+        # a record comes first, because the batch's count check would refuse very short batches earlier
         data = handmade.batch([handmade.record(0), handmade.varint(length) + content[:length]], last_offset_delta=9)
         assert refusal(data) in {
             CorruptionReason.TRUNCATED,

@@ -89,7 +89,7 @@ def test_its_blocks_are_not_the_packages() -> None:
 
 
 @pytest.mark.parametrize("load", [None, lambda: None, object], ids=["no loader", "no library", "no such function"])
-def test_where_it_is_absent_the_package_stands_in(load: LibraryLoader | None) -> None:
+def test_the_package_replaces_an_absent_library(load: LibraryLoader | None) -> None:
     use_library(load)
     assert jvm_encoder() == 0
     assert xerial_blocks(compress(Codec.SNAPPY, TEXT[:4000])) == of_the_package(TEXT[:4000])
@@ -138,7 +138,9 @@ def test_what_cannot_be_made_smaller_fits_its_room() -> None:
     assert len(compressed_block(noise)) <= largest_block(len(noise))
 
 
-def test_the_package_stands_in_with_one_warning_that_says_what_to_install(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_package_replaces_the_library_with_one_warning_that_says_what_to_install(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     compress(Codec.SNAPPY, TEXT)
     assert caplog.messages == []
     use_library(None)

@@ -119,7 +119,7 @@ def test_one_byte_too_many_is_an_error(reader, longest: int) -> None:
     assert reader(b"\x80" * (longest - 1) + b"\x00", 0, longest) == (0, longest)
 
 
-def test_bytes_before_and_behind_are_left_alone() -> None:
+def test_bytes_before_and_after_are_not_read() -> None:
     assert read_varint(b"\xff\x80\x01\xff", 1, 4) == (64, 3)
 
 

@@ -229,10 +229,10 @@ def test_offset_entries_of_older_brokers_are_explained(entries: tuple[OffsetEntr
     ("entries", "wrong"),
     [
         ((OffsetEntry(105, SIZE + 1),), [0]),  # no batch starts there
-        ((OffsetEntry(105, 6 * SIZE),), [0]),  # behind the end
+        ((OffsetEntry(105, 6 * SIZE),), [0]),  # after the end
         (offset_entries((101, 1)), [0]),  # of the batch before
         (offset_entries((121, 1)), [0]),  # past the end of the segment
-        (offset_entries((106, 1), (112, 2)), [0]),  # 106 lies behind where the next entry points
+        (offset_entries((106, 1), (112, 2)), [0]),  # 106 lies after the position of the next entry
         (offset_entries((105, 1), (99, 2), (120, 5)), [1]),
     ],
 )
@@ -258,7 +258,7 @@ def test_time_entries_of_older_brokers_are_explained(entries: tuple[TimeEntry, .
     [
         (time_entries((2000, 106)), [0]),  # a batch's timestamp, but not the greatest by then
         (time_entries((50, 120)), [0]),
-        (time_entries((2999, 105)), [0]),  # nobody's
+        (time_entries((2999, 105)), [0]),  # of no batch
         (time_entries((3000, 106)), [0]),  # of another batch
         (time_entries((3000, 108)), [0]),  # in a gap
         (time_entries((1000, 101), (3000, 101), (9000, 113)), [1]),

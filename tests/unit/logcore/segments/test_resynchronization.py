@@ -1,4 +1,4 @@
-"""Where a walk goes on behind damage: what counts, what lies inside a batch, and what a tail may be."""
+"""Where a walk continues after damage: which batches count, what lies inside a batch, and what a tail may be."""
 
 import struct
 import tempfile
@@ -38,8 +38,8 @@ def length(data: bytes, stated: int) -> bytes:
     return patch(data, 8, struct.pack(">i", stated))
 
 
-def judged(data: bytes, *, sealed: bool, base_offset: int = 0, next_base: int | None = None) -> SegmentVerdict:
-    """A judgement by every engine there is; all say the same, and every byte is accounted for."""
+def verdict_of(data: bytes, *, sealed: bool, base_offset: int = 0, next_base: int | None = None) -> SegmentVerdict:
+    """The verdict of every available engine. All verdicts are equal, and every byte is accounted for."""
     found = validate_segment(data, base_offset=base_offset, sealed=sealed, file="f", next_base_offset=next_base)
     for _ in found:
         pass
@@ -120,7 +120,7 @@ def salvaged(files: dict[str, bytes]) -> tuple[RecoveryPlan, dict[str, bytes]]:
 def test_one_flipped_bit_in_a_length_field_costs_one_batch_and_is_an_error() -> None:
     batches = [batch(offset) for offset in range(0, 400, 2)]
     size = len(batches[0])
-    found = judged(flip(b"".join(batches), size + 9), sealed=False)
+    found = verdict_of(flip(b"".join(batches), size + 9), sealed=False)
     assert exit_code(found.findings) == 2
     assert found.counts.batches == 199
     assert found.accounting.quarantined == size
@@ -131,21 +131,21 @@ def test_one_flipped_bit_in_a_length_field_costs_one_batch_and_is_an_error() -> 
 def test_bytes_that_are_no_batch_are_an_error_at_the_end_of_an_active_segment(
     content: bytes, has_batches: bool
 ) -> None:
-    found = judged((batch(0) if has_batches else b"") + content, sealed=False)
+    found = verdict_of((batch(0) if has_batches else b"") + content, sealed=False)
     assert rules(found) == ["tail-hides-batches"]
     assert found.findings[0].severity is Severity.ERROR
 
 
 @pytest.mark.parametrize("size", [9, 11, 12, 16, 17, 20, 60, 61, 70])
 def test_a_file_of_one_partial_batch_is_not_clean(size: int) -> None:
-    found = judged(cut(batch(1 << 56), size), sealed=False, base_offset=1 << 56)
+    found = verdict_of(cut(batch(1 << 56), size), sealed=False, base_offset=1 << 56)
     assert rules(found) == ["torn-tail", "segment-without-batch"]
     assert exit_code(found.findings) == 1
 
 
 @pytest.mark.parametrize("content", [b"", bytes(5000)])
 def test_an_empty_file_and_zeros_alone_in_the_last_segment_are_clean(content: bytes) -> None:
-    assert exit_code(judged(content, sealed=False).findings) == 0
+    assert exit_code(verdict_of(content, sealed=False).findings) == 0
 
 
 # -- tails
@@ -153,23 +153,23 @@ def test_an_empty_file_and_zeros_alone_in_the_last_segment_are_clean(content: by
 
 @pytest.mark.parametrize("size", list(range(8, len(batch(2)))))
 def test_every_part_of_a_batch_is_an_ordinary_tail(size: int) -> None:
-    assert rules(judged(batch(0) + cut(batch(2), size), sealed=False)) == ["torn-tail"]
+    assert rules(verdict_of(batch(0) + cut(batch(2), size), sealed=False)) == ["torn-tail"]
 
 
 def test_a_write_under_way_of_a_value_that_is_a_batch_is_never_data() -> None:
     outer = batch(2, 2, value=batch(3))
-    found = judged(batch(0) + cut(outer, len(outer) - 2), sealed=False)
+    found = verdict_of(batch(0) + cut(outer, len(outer) - 2), sealed=False)
     assert rules(found) == ["tail-hides-batches"]
     assert found.counts.batches == 1
     foreign = batch(2, 2, value=batch(0))  # offsets that do not fit are a record's value for certain
-    assert rules(judged(batch(0, 2) + cut(foreign, len(foreign) - 2), sealed=False)) == ["torn-tail"]
+    assert rules(verdict_of(batch(0, 2) + cut(foreign, len(foreign) - 2), sealed=False)) == ["torn-tail"]
 
 
 def test_a_length_field_of_the_last_batch_that_is_wrong_is_no_write_under_way() -> None:
     for bit in range(32):
         last = batch(2)
         injured = flip(last, 11 - bit // 8, bit % 8)
-        found = judged(batch(0) + injured, sealed=False)
+        found = verdict_of(batch(0) + injured, sealed=False)
         assert rules(found) == ["corrupt-bytes"], bit
 
 
@@ -187,9 +187,7 @@ def test_a_value_that_is_a_batch_is_not_read_where_its_batch_fails_its_checksum(
 @pytest.mark.parametrize("sealed", [True, False])
 @pytest.mark.parametrize("inner_offset", [2, 3, 5, 1000])
 @pytest.mark.parametrize("copies", [1, 2])
-def test_damage_in_a_length_field_in_front_of_a_value_that_is_a_batch(
-    sealed: bool, inner_offset: int, copies: int
-) -> None:
+def test_damage_in_a_length_field_before_a_value_that_is_a_batch(sealed: bool, inner_offset: int, copies: int) -> None:
     inner = b"".join(batch(inner_offset + 2 * copy) for copy in range(copies))
     outer = batch(2, 2, value=inner)
     for bit in range(32):
@@ -243,7 +241,9 @@ def sealed_and_active() -> Iterator[tuple[list[bytes], bool]]:
 
 
 @pytest.mark.parametrize(("parts", "sealed"), list(sealed_and_active()))
-def test_every_flipped_bit_of_a_header_is_said_and_costs_one_batch_at_most(parts: list[bytes], sealed: bool) -> None:
+def test_every_flipped_bit_of_a_header_is_reported_and_costs_one_batch_at_most(
+    parts: list[bytes], sealed: bool
+) -> None:
     end = sum(SIZES)
     for number in range(len(parts)):
         start = sum(map(len, parts[:number]))
@@ -252,13 +252,13 @@ def test_every_flipped_bit_of_a_header_is_said_and_costs_one_batch_at_most(parts
             # Every bit of a length field; of the others, in turn, each bit of a byte in one batch or another.
             for bit in range(8) if at in LENGTH else {(at + number) % 8, (at + number * 3 + 4) % 8}:
                 data = flip(b"".join(parts), start + at, bit)
-                found = judged(data, sealed=sealed, next_base=end if sealed else None)
+                found = verdict_of(data, sealed=sealed, next_base=end if sealed else None)
                 place = (number, at, bit)
                 if at in EPOCH:
                     assert found.counts.batches == len(parts), place
                     continue
                 if is_last and not sealed and at in BASE_OFFSET:
-                    continue  # nothing of the segment tells where its last batch begins; see the high watermark
+                    continue  # the segment does not show where its last batch begins; see the high watermark
                 assert found.counts.batches == len(parts) - 1, place
                 is_unwritten = is_last and not sealed and at not in LENGTH
                 assert exit_code(found.findings) == 2 or (is_unwritten and rules(found) == ["torn-tail"]), place
@@ -267,7 +267,7 @@ def test_every_flipped_bit_of_a_header_is_said_and_costs_one_batch_at_most(parts
 @pytest.mark.parametrize("has_later_segment", [True, False])
 def test_salvage_keeps_every_other_batch_and_that_of_a_wrong_length(has_later_segment: bool) -> None:
     parts, _ = next(sealed_and_active())
-    behind = {f"{sum(SIZES):020d}.log": batch(sum(SIZES))} if has_later_segment else {}
+    later = {f"{sum(SIZES):020d}.log": batch(sum(SIZES))} if has_later_segment else {}
     for number in range(len(parts)):
         start = sum(map(len, parts[:number]))
         others = b"".join(parts[:number] + parts[number + 1 :])
@@ -275,23 +275,23 @@ def test_salvage_keeps_every_other_batch_and_that_of_a_wrong_length(has_later_se
             for bit in (0, 5, 7):
                 if at in BASE_OFFSET and number == len(parts) - 1 and not has_later_segment:
                     continue
-                plan, made = salvaged({LOG: flip(b"".join(parts), start + at, bit), **behind})
+                plan, made = salvaged({LOG: flip(b"".join(parts), start + at, bit), **later})
                 wanted = b"".join(parts) if at in LENGTH else others
                 assert made[LOG] == wanted, (number, at, bit)
                 assert ("length-repaired" in [loss.kind for loss in plan.losses]) == (at in LENGTH)
                 assert plan.exit_code == (2 if at not in LENGTH and plan.losses[0].kind == "cut" else 1)
 
 
-def test_what_is_wrong_is_told_with_its_reason() -> None:
+def test_damage_is_reported_with_its_reason() -> None:
     data = batch(0) + flip(batch(2), 9) + batch(4)
     (stretch,) = stretches(data)
     assert (stretch.reason, stretch.offset) == (CorruptionReason.TRUNCATED, 2)
     assert f"its crc matches the {len(batch(2))} bytes" in stretch.message
 
 
-def test_a_batch_behind_zeros_is_found_wherever_the_search_takes_its_parts() -> None:
-    """The first bytes of a batch are zeros too; only its length tells where it begins."""
+def test_a_batch_after_zeros_is_found_at_any_boundary_of_the_search() -> None:
+    """The first bytes of a batch are zeros too. Only its length shows where it begins."""
     damaged = length(batch(0), 1 << 30)
     for zeros in range(0, 150, 3):
-        found = judged(damaged + bytes(zeros) + batch(7) + batch(9), sealed=True)
+        found = verdict_of(damaged + bytes(zeros) + batch(7) + batch(9), sealed=True)
         assert (found.counts.batches, found.next_offset) == (2, 11), zeros

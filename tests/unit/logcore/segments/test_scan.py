@@ -77,7 +77,7 @@ def test_an_empty_file_is_clean_and_goes_on_at_its_name(sealed: bool) -> None:
     assert (finished.end, finished.next_offset, finished.last_batch) == (End.CLEAN, BASE, None)
 
 
-def test_the_outcome_is_not_told_before_the_end() -> None:
+def test_the_outcome_is_not_available_before_the_end() -> None:
     unfinished = scan(SEGMENT, base_offset=BASE, sealed=True)
     next(iter(unfinished))
     with pytest.raises(ValueError, match="not reached its end"):
@@ -99,7 +99,7 @@ def test_a_segment_cut_inside_a_batch_is_torn_if_active_and_corrupt_if_sealed(le
     active, sealed = walk(cut(SEGMENT, length), sealed=False), walk(cut(SEGMENT, length), sealed=True)
     assert good(active) == good(sealed) == [10, 13, 16][:whole]
     assert active.next_offset == sealed.next_offset == BASE + 3 * whole
-    # The first eight bytes of a batch are its offset: cut behind zeros of it, they look like reserved room.
+    # The first eight bytes of a batch are its offset. Cut after its leading zeros, they look like reserved space.
     rest = SEGMENT[STARTS[whole] : length]
     if any(rest):
         assert (active.end, sealed.end) == (End.TORN, End.CORRUPT)
@@ -109,7 +109,7 @@ def test_a_segment_cut_inside_a_batch_is_torn_if_active_and_corrupt_if_sealed(le
 
 
 @pytest.mark.parametrize("length", STARTS)
-def test_a_segment_cut_between_batches_cannot_be_told_from_a_whole_one(length: int) -> None:
+def test_a_segment_cut_between_batches_looks_like_a_whole_one(length: int) -> None:
     assert walk(cut(SEGMENT, length), sealed=True).end is End.CLEAN
 
 
@@ -131,7 +131,7 @@ def test_zeros_up_to_the_end_are_padding(count: int) -> None:
     assert sealed.end is End.CORRUPT, "nothing reserves room in a segment that is complete"
 
 
-def test_a_partial_batch_in_reserved_room_is_a_tail_and_the_zeros_behind_are_not_trusted() -> None:
+def test_a_partial_batch_in_reserved_space_is_a_tail_and_the_zeros_after_it_are_not_trusted() -> None:
     torn = walk(zero_tail(FIRST + cut(SECOND, len(SECOND) - 5), 5000), sealed=False)
     assert good(torn) == [10]
     assert torn.end is End.TORN
@@ -169,14 +169,14 @@ def test_a_bad_last_batch_of_an_active_segment_is_a_tail() -> None:
     assert finished.next_offset == 16
 
 
-def test_a_batch_of_older_offsets_behind_a_bad_one_proves_nothing() -> None:
+def test_a_batch_of_older_offsets_after_a_bad_one_proves_nothing() -> None:
     older = handmade.simple_batch(0, ROWS)
     finished = walk(FIRST + flip(SECOND, 61) + older + THIRD)
     assert good(finished) == [10, 16]
     assert finished.accounting.quarantined == len(SECOND) + len(older)
 
 
-def test_a_successor_whose_own_crc_fails_accuses_nobody() -> None:
+def test_a_successor_with_a_wrong_crc_proves_no_damage_before_it() -> None:
     after_gap = handmade.simple_batch(20, ROWS)
     liar = flip(handmade.simple_batch(21, ROWS), 61)
     assert good(walk(FIRST + after_gap + liar + handmade.simple_batch(24, ROWS))) == [10, 20, 24]
@@ -219,7 +219,7 @@ def test_a_wrong_length_that_ends_at_no_batch_costs_its_batch_alone() -> None:
 def test_every_other_magic_byte_costs_its_batch_alone(magic: int) -> None:
     finished = walk(patch(SEGMENT, STARTS[1] + 16, struct.pack(">b", magic)))
     assert good(finished) == [10, 16]
-    # As a message of an old format the batch is judged by that format's checksum.
+    # A batch with the magic byte of an old format is checked by the checksum of that format.
     reason = CorruptionReason.CRC if magic in (0, 1) else CorruptionReason.MAGIC
     assert bad(finished) == [(STARTS[1], len(SECOND), reason)]
 
@@ -326,22 +326,22 @@ def test_a_last_message_cut_at_any_byte_is_a_tail() -> None:
             assert (good(sealed), sealed.end) == ([10], End.CORRUPT)
 
 
-def test_a_good_wrapper_behind_a_bad_batch_proves_where_that_ends() -> None:
-    for behind in (OLD[1], OLD[3]):
-        data = flip(OLD[0], 20) + behind
+def test_a_good_wrapper_after_a_bad_batch_proves_where_the_bad_one_ends() -> None:
+    for following in (OLD[1], OLD[3]):
+        data = flip(OLD[0], 20) + following
         finished = walk(data, sealed=False)
         assert bad(finished) == [(0, len(OLD[0]), CorruptionReason.CRC)]
 
 
-def test_a_walk_tells_where_it_stands_and_another_goes_on_from_there() -> None:
+def test_a_walk_reports_its_position_and_another_continues_from_there() -> None:
     data = b"".join(OLD[:3]) + flip(OLD[3], 40) + b"".join(OLD[4:]) + bytes(30)
     whole = scan(data, base_offset=BASE, sealed=False)
     assert (whole.position, whole.next_offset) == (0, BASE)
-    items, stands = [], [(0, BASE)]
+    items, positions = [], [(0, BASE)]
     for item in whole:
         items.append(item)
-        stands.append((whole.position, whole.next_offset))
-    for done, (position, next_offset) in enumerate(stands):
+        positions.append((whole.position, whole.next_offset))
+    for done, (position, next_offset) in enumerate(positions):
         rest = scan(data, base_offset=BASE, sealed=False, start=position, next_offset=next_offset)
         assert next(iter(rest), None) == (items[done] if done < len(items) else None)
         assert list(rest) == items[done + 1 :]
@@ -421,13 +421,13 @@ def test_a_right_crc_does_not_excuse_wrong_contents(fields: dict[str, int], reas
     assert bad(finished) == [(len(FIRST), len(injured), reason)]
 
 
-def test_damage_behind_a_right_crc_is_no_tail_even_at_the_end() -> None:
+def test_damage_under_a_right_crc_is_no_tail_even_at_the_end() -> None:
     finished = walk(FIRST + handmade.simple_batch(13, ROWS, count=2), sealed=False)
     assert finished.end is End.CORRUPT
     assert finished.accounting.tail == 0
 
 
-def test_batches_behind_two_that_do_not_parse_are_still_read() -> None:
+def test_batches_after_two_that_do_not_parse_are_still_read() -> None:
     """A right crc proves where its batch ends, whatever is wrong inside."""
     injured = handmade.simple_batch(13, ROWS, count=2) + handmade.simple_batch(16, ROWS, count=2)
     assert good(walk(FIRST + injured + handmade.simple_batch(19, ROWS))) == [10, 19]
@@ -510,7 +510,7 @@ class TestLastGoodEnd:
             assert last is not None
             assert last.header.base_offset == 13
 
-    def test_a_bad_stretch_with_good_batches_behind_is_taken_along(self) -> None:
+    def test_a_bad_stretch_before_good_batches_is_included(self) -> None:
         assert last_good_end(flip(SEGMENT, STARTS[1] + 61), BASE)[:2] == (len(SEGMENT), 19)
 
     def test_nothing_good_means_nothing_to_take(self) -> None:
@@ -523,7 +523,7 @@ class TestLastGoodEnd:
 
 
 def test_a_right_crc_of_other_bytes_than_the_length_says_proves_the_end() -> None:
-    """The crc covers no length: what it covers tells where the batch ends."""
+    """The crc does not cover the length field. The bytes that match the crc show where the batch ends."""
     injured = patch(SECOND, 8, struct.pack(">i", len(SECOND) - 12 - 1))
     finished = walk(FIRST + fix_crc(injured) + THIRD)
     assert good(finished) == [10, 16]

@@ -159,7 +159,7 @@ def test_a_snapshot_below_the_last_segment_at_nobodys_base_goes_even_if_it_is_th
     assert plan.dropped == {f"{60:020d}.snapshot": DropReason.STRAY_SNAPSHOT}
 
 
-def test_snapshots_that_no_part_of_the_log_is_in_front_of_go() -> None:
+def test_snapshots_at_or_before_the_log_start_are_removed() -> None:
     snapshots = names(0, kinds=(".snapshot",)) + names(40, kinds=(".snapshot",)) + names(80, kinds=(".snapshot",))
     plan = kept_at_start([*PLAIN, *snapshots], never).without_old_snapshots(40)
     assert plan.dropped == dict.fromkeys(snapshots[:2], DropReason.OLD_SNAPSHOT)

@@ -36,7 +36,7 @@ def test_an_index_cut_anywhere_keeps_its_whole_entries(length: int) -> None:
 
 
 @pytest.mark.parametrize("zeros", [1, 34, 100, 4096])
-def test_zeros_behind_the_last_entry_are_none(zeros: int) -> None:
+def test_zeros_after_the_last_entry_are_no_entries(zeros: int) -> None:
     assert parse(DATA + bytes(zeros), 0) == ENTRIES
     assert parse(bytes(zeros), 0) == ()
 

@@ -28,7 +28,7 @@ def test_it_is_lengthened_where_it_is_and_what_is_new_is_zero(size: int) -> None
 
 
 @pytest.mark.parametrize("grows", [False, True])
-def test_without_addresses_behind_it_it_stays_as_long_as_it_is(grows: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_without_reserved_addresses_after_it_cannot_grow(grows: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(anonymous_memory, "_reserved", lambda *_: None)
     memory = AnonymousMemory(100, grows=grows)
     assert not memory.can_lengthen

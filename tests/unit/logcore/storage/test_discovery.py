@@ -505,7 +505,7 @@ class TestHeaderReader:
         assert header.base_offset == 2
 
     @pytest.mark.parametrize("position", [-1, 1, 10_000])
-    def test_no_header_where_none_stands(self, tmp_path: Path, position: int) -> None:
+    def test_a_position_without_a_header_has_none(self, tmp_path: Path, position: int) -> None:
         assert HeaderReader().header_at(self.file(tmp_path, self.FIRST), position) is None
 
     def test_every_cut_ends_the_walk_with_none(self, tmp_path: Path) -> None:

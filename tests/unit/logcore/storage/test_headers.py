@@ -53,7 +53,7 @@ def test_nothing_is_decompressed_for_a_damaged_wrapper(tmp_path: Path) -> None:
     assert (first.base_offset, second.base_offset, second.record_count, third.base_offset) == (0, 4, 1, 5)
 
 
-def test_a_wrapper_that_holds_nothing_is_passed_over_where_a_batch_stands_behind_it(tmp_path: Path) -> None:
+def test_an_empty_wrapper_is_skipped_if_a_batch_follows(tmp_path: Path) -> None:
     empty = handmade.wrapper([b""], offset=4)
     walked = list(HeaderReader().headers(file_of(tmp_path, MIXED[0] + empty + MIXED[2])))
     assert [header.base_offset for _, header in walked] == [0, 5]

@@ -1,4 +1,4 @@
-"""Files that come into memory whole when they are asked for, and go when nobody holds them."""
+"""A file is loaded whole into memory on request, and is released when no caller uses it."""
 
 import errno
 import os
@@ -36,7 +36,7 @@ def test_a_file_is_read_when_it_is_asked_for_and_not_before(paths: list[Path], m
     assert len(reads) == 1
 
 
-def test_of_what_nobody_holds_no_more_is_kept_than_the_limit(
+def test_of_unused_files_no_more_bytes_are_kept_than_the_limit(
     paths: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loaded_files, "KEPT_BYTES", 250_000)
@@ -133,7 +133,7 @@ def test_a_sector_that_cannot_be_read_is_an_error_that_names_it(paths: list[Path
 
 
 @pytest.mark.usefixtures("broken")
-def test_who_reads_around_it_has_zeros_there_and_is_told(paths: list[Path]) -> None:
+def test_reading_around_bad_sectors_gives_zeros_there_and_reports_the_ranges(paths: list[Path]) -> None:
     file = LoadedFiles(reads_around=True).file(str(paths[0]))
     assert file.content == CONTENT[:4096] + bytes(4096) + CONTENT[8192:]
     assert file.fetched.unreadable(0, file.size) == ((4096, 8192),)

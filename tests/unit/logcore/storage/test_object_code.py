@@ -47,13 +47,13 @@ def test_each_name_has_its_own_code(home: Path) -> None:
     assert cached_object_code("x-1", refused) == b"one"
 
 
-def test_nothing_unfinished_is_left_behind(home: Path) -> None:
+def test_no_unfinished_file_remains(home: Path) -> None:
     cached_object_code("x-1", lambda: CODE)
     assert sorted(path.name for path in home.iterdir()) == ["x-1", "x-1.lock"]
 
 
 def _slowly(folder: str, started: float) -> None:
-    """In a process of its own: ask for the code, whose making takes a while and is counted."""
+    """In a process of its own: request the code. To make it takes a while, and each time is counted."""
     os.environ["LOGLAKE_HOME"] = folder
 
     def make() -> bytes:
@@ -91,7 +91,7 @@ def test_of_processes_that_ask_at_once_one_makes_it(tmp_path: Path) -> None:
     ],
     ids=["empty", "short", "no code", "torn", "longer", "wrong digest", "foreign"],
 )
-def test_a_torn_or_foreign_file_is_made_anew(home: Path, content: bytes) -> None:
+def test_a_torn_or_foreign_file_is_replaced(home: Path, content: bytes) -> None:
     home.mkdir(parents=True)
     (home / "x-1").write_bytes(content)
     assert cached_object_code("x-1", lambda: CODE) == CODE
@@ -112,7 +112,7 @@ def test_where_nothing_can_be_written_it_is_made_and_not_kept(tmp_path: Path, mo
     assert len(made) == 2
 
 
-def test_code_is_read_from_a_folder_that_nobody_may_write(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_is_read_from_a_read_only_folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cached_object_code("x-1", lambda: CODE)
     (home / "x-1.lock").unlink()
     home.chmod(0o500)
@@ -163,7 +163,7 @@ def test_nothing_is_taken_from_the_folder_one_happens_to_stand_in(
     assert cached_object_code("x-1", lambda: CODE) == CODE
 
 
-def test_what_others_may_write_is_made_anew(home: Path) -> None:
+def test_a_file_that_others_may_write_is_replaced(home: Path) -> None:
     cached_object_code("x-1", lambda: b"anyone's")
     (home / "x-1").chmod(0o666)
     assert cached_object_code("x-1", lambda: CODE) == CODE

@@ -123,7 +123,7 @@ def test_a_hole_costs_no_reads(path: Path, reads: list[int]) -> None:
     assert len(reads) <= 2
 
 
-def test_data_behind_a_hole_is_found(path: Path) -> None:
+def test_data_after_a_hole_is_found(path: Path) -> None:
     with path.open("r+b") as file:
         file.seek(HOLE)
         file.write(b"end")
@@ -154,7 +154,7 @@ def test_an_empty_file_has_no_bytes(tmp_path: Path) -> None:
     assert source.is_zero_from(0)
 
 
-def test_who_waits_for_a_read_that_fails_is_told_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_waits_for_a_failing_read_gets_the_error_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = SourceBytes(str(path), sealed=True)
     begun, waits = threading.Event(), threading.Event()
 

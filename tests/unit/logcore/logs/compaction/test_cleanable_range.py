@@ -56,7 +56,7 @@ def test_a_first_dirty_offset_below_the_log_start_counts_as_none() -> None:
     assert chosen(facts(10, 20, 30), first_dirty=4, log_start_offset=10) == ([10, 20], 30, 0, 200)
 
 
-def test_a_dirty_segment_younger_than_the_lag_keeps_itself_and_all_behind_it() -> None:
+def test_a_dirty_segment_younger_than_the_lag_and_all_later_ones_are_kept() -> None:
     segments = facts(0, 10, 20, 30)
     segments[1] = replace(segments[1], max_timestamp=9_001)
     assert chosen(segments, min_compaction_lag_ms=1_000) == ([0], 10, 0, 100)

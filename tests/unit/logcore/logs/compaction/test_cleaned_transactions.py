@@ -10,7 +10,7 @@ from tests.unit.logcore.logs.compaction.one_round import aborted
 def test_data_of_an_aborted_transaction_is_discardable_and_other_data_is_not():
     tracker = CleanedTransactions()
     tracker.add([aborted(7, 10, 14)])
-    assert not tracker.data(9, 7, is_transactional=True)  # in front of where the aborted one begins
+    assert not tracker.data(9, 7, is_transactional=True)  # before the aborted one begins
     assert tracker.data(11, 7, is_transactional=True)
     assert not tracker.data(12, 8, is_transactional=True)
     assert not tracker.data(13, 7, is_transactional=False)
@@ -31,7 +31,7 @@ def test_an_abort_marker_without_data_is_discardable():
     assert tracker.control(24, 7, ControlType.ABORT) == (True, aborted(7, 20, 24))
 
 
-def test_a_commit_marker_is_discardable_once_no_data_stands_in_front_of_it():
+def test_a_commit_marker_is_discardable_once_no_data_precedes_it():
     tracker = CleanedTransactions()
     tracker.data(3, 7, is_transactional=True)
     assert tracker.control(4, 7, ControlType.COMMIT) == (False, None)

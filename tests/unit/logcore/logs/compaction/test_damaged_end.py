@@ -49,7 +49,7 @@ def test_after_a_clean_stop_the_log_ends_after_a_batch_with_a_wrong_checksum():
     }
 
 
-def test_after_a_crash_the_log_ends_in_front_of_a_batch_with_a_wrong_checksum():
+def test_after_a_crash_the_log_ends_before_a_batch_with_a_wrong_checksum():
     assert cleaned_first_segment(log_with_end(WRONG_CHECKSUM, is_clean=False)) == KEPT + EMPTY
 
 
@@ -61,7 +61,7 @@ def test_without_a_stated_high_watermark_the_end_after_the_damage_is_taken():
     assert cleaned_first_segment(log_with_end(WRONG_CHECKSUM, high_watermark=None)) == KEPT
 
 
-def test_a_stated_high_watermark_in_front_of_the_damage_stays():
+def test_a_stated_high_watermark_before_the_damage_stays():
     assert cleaned_first_segment(log_with_end(WRONG_CHECKSUM, high_watermark=2)) == KEPT + EMPTY
 
 
@@ -82,7 +82,7 @@ def test_bytes_that_no_broker_reads_as_a_batch_do_not_move_the_end(active: bytes
     assert cleaned_first_segment(log_with_end(active)) == KEPT + EMPTY
 
 
-def test_good_batches_in_front_of_the_damage_count_too():
+def test_good_batches_before_the_damage_count_too():
     good = simple_batch(2, [(b"b", b"2")])
     broken = handmade.flip(simple_batch(3, [(b"c", b"3")]), 66)
     plan = planned(log_with_end(good + broken))

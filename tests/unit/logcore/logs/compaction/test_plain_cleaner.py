@@ -110,7 +110,7 @@ def test_the_map_is_full_when_a_keyed_record_arrives_even_one_of_a_key_that_is_t
     assert PlainCleaner().build_map([log], a_round(3, max_keys=2)) == 3
 
 
-def test_the_map_ends_where_the_segment_behind_begins_whatever_the_batches_say():
+def test_the_map_ends_at_the_base_of_the_next_segment_whatever_the_batches_say():
     log = segment(0, simple_batch(0, [(b"a", b"1")]), next_base=10)
     assert PlainCleaner().build_map([log], a_round(10)) == 10
 
@@ -313,7 +313,7 @@ def test_at_and_above_damage_only_values_with_a_newer_record_go():
     assert result.transaction_index is not None
 
 
-def test_behind_damage_a_marker_and_a_tombstone_outlast_their_horizons_and_a_newer_record():
+def test_after_damage_a_marker_and_a_tombstone_outlast_their_horizons_and_a_newer_record():
     marker = handmade.batch(
         [record(0, struct.pack(">hh", 0, handmade.ABORT), struct.pack(">hi", 0, 0), timestamp_delta=40 - HORIZON)],
         attributes=TRANSACTIONAL | handmade.CONTROL | DELETE_HORIZON,

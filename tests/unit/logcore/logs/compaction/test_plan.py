@@ -144,7 +144,7 @@ def test_a_checkpoint_outside_of_the_log_counts_as_none(first_dirty: int):
     assert planned(moved).round.first_dirty_offset == 2
 
 
-def test_an_open_transaction_keeps_its_segment_and_all_behind_it():
+def test_the_segment_of_an_open_transaction_and_all_later_ones_are_kept():
     pid = {"attributes": TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
     where = directory(
         {0: [rows(0, b"a")], 1: [rows(1, b"a"), rows(2, b"b", **pid)], 3: [rows(3, b"a")], 4: [rows(4, b"x")]}
@@ -167,7 +167,7 @@ def test_the_bound_asked_for_is_rounded_down_to_a_segment():
     assert "the requested bound is 1" in refused(directory(THREE), upper_bound=1)
 
 
-def test_min_compaction_lag_keeps_the_first_dirty_segment_that_is_too_young_and_all_behind_it():
+def test_min_compaction_lag_keeps_the_first_dirty_segment_that_is_too_young_and_all_later_ones():
     young = directory({0: [rows(0, b"a")], 1: [rows(1, b"a", base_timestamp=NOW - 10)], 2: [rows(2, b"a")], 3: []})
     assert planned(young, min_compaction_lag_ms=1000).round.upper_bound_offset == 1
     assert "younger than min.compaction.lag.ms" in refused(young, min_compaction_lag_ms=60_000)
@@ -266,13 +266,13 @@ def test_what_stays_as_it_is_beside_damage_stays_dirty():
     assert plan.next_first_dirty(plan.round.upper_bound_offset) == plan.segments[0].base_offset == 0
 
 
-def test_a_log_start_behind_the_end_is_not_guessed_about():
+def test_a_log_start_after_the_end_is_refused():
     with pytest.raises(LogError, match="begin with an empty log"):
         planned(directory(THREE, log_start_offset=9))
     assert "no whole segment" in refused(directory({4: THREE[4]}, log_start_offset=5)), "it is the end: an empty log"
 
 
-def test_old_tombstones_go_by_the_last_segment_in_front_of_the_dirty_part():
+def test_the_last_segment_before_the_dirty_part_gives_the_horizon_of_old_tombstones():
     plan = planned(directory(THREE, first_dirty_offset=2), delete_retention_ms=10)
     assert plan.round.legacy_horizon_ms == NOW - 100_000 - 10
     assert planned(directory(THREE)).round.legacy_horizon_ms == 0
@@ -296,7 +296,7 @@ def test_an_entry_of_the_offset_index_that_would_leave_dirty_records_out_is_not_
     assert planned(directory(log, index, first_dirty_offset=1)).segments[0].dirty_position == 0
 
 
-def test_a_transaction_that_ended_above_the_high_watermark_is_open_whatever_snapshot_was_taken_behind_it():
+def test_a_transaction_that_ended_above_the_high_watermark_is_open_despite_a_later_snapshot():
     pid = {"producer_id": 7, "producer_epoch": 0}
     data = rows(1, b"a", attributes=TRANSACTIONAL, base_sequence=0, **pid)
     marker = handmade.marker(2, handmade.COMMIT, base_timestamp=NOW, **pid)
@@ -309,7 +309,7 @@ def test_a_transaction_that_ended_above_the_high_watermark_is_open_whatever_snap
 
 
 def test_of_a_transaction_that_ended_above_the_high_watermark_only_what_is_in_the_log_is_open():
-    """As for one without a marker: a start begins its replay at the log start, or with what a snapshot tells."""
+    """As for one without a marker: a broker's start begins its replay at the log start, or with a snapshot."""
     pid = {"producer_id": 7, "producer_epoch": 0}
     first = rows(0, b"a", attributes=TRANSACTIONAL, base_sequence=0, **pid)
     second = rows(2, b"a", attributes=TRANSACTIONAL, base_sequence=1, **pid)
@@ -324,7 +324,7 @@ def test_of_a_transaction_that_ended_above_the_high_watermark_only_what_is_in_th
     assert "the last stable offset is 1" in refused(remembered)
 
 
-def test_a_snapshot_that_tells_of_the_producer_s_next_transaction_hides_none_that_ended_above_the_high_watermark():
+def test_a_snapshot_with_the_next_transaction_of_a_producer_hides_none_that_ended_above_the_high_watermark():
     pid = {"producer_id": 7, "producer_epoch": 0}
     first, second = (
         rows(at, b"a", attributes=TRANSACTIONAL, base_sequence=number, **pid) for number, at in enumerate((1, 3))
@@ -339,7 +339,7 @@ def test_a_snapshot_that_tells_of_the_producer_s_next_transaction_hides_none_tha
 
 @pytest.mark.parametrize("kind", [handmade.COMMIT, handmade.ABORT])
 def test_a_transaction_that_may_have_ended_in_damage_is_not_decided_by_a_later_marker(kind: int):
-    """Its own marker is lost, and was the other one perhaps; the next belongs to what the producer wrote behind."""
+    """Its own marker is lost and may have been of the other kind. The next marker belongs to a later transaction."""
     pid = {"producer_id": 7, "producer_epoch": 0}
     first = rows(1, b"a", attributes=TRANSACTIONAL, base_sequence=0, **pid)
     lost = handmade.flip(handmade.marker(2, handmade.ABORT, base_timestamp=NOW, **pid), 70)

@@ -26,7 +26,7 @@ def test_an_offset_is_found_in_the_batch_that_reaches_it(line: BrokerLine) -> No
     assert found(content, 10, line) == []
 
 
-def test_behind_an_old_batch_at_the_end_lines_from_4_0_on_find_nothing() -> None:
+def test_after_an_old_batch_at_the_end_lines_from_4_0_on_find_nothing() -> None:
     content = simple_batch(0, rows(3)) + simple_batch(5, rows(3)) + simple_batch(0, rows(3))
     assert found(content, 7, BrokerLine.V3_9) == [5, 0]
     assert found(content, 7, BrokerLine.V4_0) == []

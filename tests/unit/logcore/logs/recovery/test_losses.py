@@ -1,4 +1,4 @@
-"""Which offsets no loss names: told at once, and offset after offset."""
+"""Which offsets no loss names: computed as ranges, and compared with a search offset by offset."""
 
 import random
 
@@ -14,7 +14,7 @@ def test_offsets_that_no_loss_names_are_those_that_each_of_them_leaves_out() -> 
     for _ in range(500):
         starts = [chance.randrange(30) for _ in range(chance.randrange(6))]
         losses = [loss(start, start + chance.randrange(6)) for start in starts]
-        losses += [loss(None, None), loss(chance.randrange(30), None)]  # nothing tells how far these reach
+        losses += [loss(None, None), loss(chance.randrange(30), None)]  # these have no known end
         begin, end = sorted((chance.randrange(40), chance.randrange(40)))
         left = [offset for pair in uncovered(begin, end, lost_ranges(losses)) for offset in range(*pair)]
         named = {

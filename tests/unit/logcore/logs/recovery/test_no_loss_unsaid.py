@@ -1,7 +1,7 @@
-"""Whatever harm a log comes to: each committed offset that is not in the new directory is named by a loss.
+"""After any damage to a log, a loss names each committed offset that is not in the new directory.
 
-The log is packed by hand, so the test knows which bytes hold which offsets. What is in the new directory is told by
-finding the whole batches in it, byte for byte.
+The log is packed by hand, so the test knows which bytes hold which offsets. To find what the new
+directory holds, it searches the directory for the whole batches, byte for byte.
 """
 
 from __future__ import annotations

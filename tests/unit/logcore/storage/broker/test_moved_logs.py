@@ -70,7 +70,7 @@ def test_brokers_before_kraft_state_their_id_by_another_name_and_no_directory(
     assert is_moved(disks)
 
 
-def test_a_log_directory_that_is_gone_as_a_whole_tells_nothing(disks: tuple[LogDirectory, LogDirectory]) -> None:
+def test_a_missing_log_directory_does_not_show_a_moved_log(disks: tuple[LogDirectory, LogDirectory]) -> None:
     (disks[0].path / "meta.properties").unlink()
     disks[0].path.rmdir()
     assert not is_moved(disks)

@@ -18,7 +18,7 @@ from logcore.storage.source_bytes import SourceBytes
 from tests import handmade
 from tests.executed import executed
 from tests.handmade import flip, patch
-from tests.unit.logcore.segments.test_resynchronization import batch, good, judged, length, rules
+from tests.unit.logcore.segments.test_resynchronization import batch, good, length, rules, verdict_of
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,7 @@ def salvaged(content: bytes, *, is_sealed: bool, next_base: int = 30) -> bytes:
             return bytes(made)
 
 
-# -- two damaged batches, one behind the other
+# -- two damaged batches, one after the other
 
 SECOND = batch(15, 5)
 DAMAGED_SECONDS = {
@@ -65,7 +65,7 @@ def test_a_value_that_is_a_batch_stays_a_value_where_the_next_batch_is_damaged_t
     data = front + first + DAMAGED_SECONDS[second] + behind
     start = len(data) - len(behind)
     assert good(data, sealed=sealed) == [0, start, start + len(batch(20, 5))]
-    assert judged(data, sealed=sealed, next_base=30 if sealed else None).counts.batches == 3
+    assert verdict_of(data, sealed=sealed, next_base=30 if sealed else None).counts.batches == 3
     assert salvaged(data, is_sealed=sealed) == front + behind
 
 
@@ -97,16 +97,16 @@ LONGER: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("codec", [0, handmade.GZIP])
-@pytest.mark.parametrize("behind", ["", "zeros", "a part of a batch", "a part of an offset"])
+@pytest.mark.parametrize("tail", ["", "zeros", "a part of a batch", "a part of an offset"])
 @pytest.mark.parametrize("injury", LONGER)
-def test_sound_batches_behind_a_length_beyond_the_end_of_an_active_segment_are_the_log(
-    injury: str, behind: str, codec: int
+def test_sound_batches_after_a_length_beyond_the_end_of_an_active_segment_are_kept(
+    injury: str, tail: str, codec: int
 ) -> None:
     rest = {"": b"", "zeros": bytes(500), "a part of a batch": batch(100)[:65], "a part of an offset": bytes(5)}
     batches, damaged = hundred(10, LONGER[injury], codec)
-    data = b"".join(damaged) + rest[behind]
+    data = b"".join(damaged) + rest[tail]
     assert len(good(data, sealed=False)) == 99
-    found = judged(data, sealed=False)
+    found = verdict_of(data, sealed=False)
     assert (found.counts.batches, found.next_offset) == (99, 100)
     assert "corrupt-bytes" in rules(found)
     assert salvaged(data, is_sealed=False) == b"".join(batches[:10] + batches[11:])
@@ -114,7 +114,7 @@ def test_sound_batches_behind_a_length_beyond_the_end_of_an_active_segment_are_t
 
 def test_what_a_record_claims_for_itself_is_no_batch_of_an_active_segment() -> None:
     _, damaged = hundred(10, lambda data: length(patch(data, 61, b"\x7e"), 0x10000))
-    found = judged(b"".join(damaged), sealed=False)
+    found = verdict_of(b"".join(damaged), sealed=False)
     assert (found.counts.batches, rules(found)) == (10, ["tail-hides-batches"])
 
 
@@ -123,7 +123,7 @@ def test_a_length_into_the_zeros_at_the_end_hides_no_sound_batch() -> None:
     for sealed in (True, False):
         data = b"".join(damaged) + bytes(50_000)
         assert len(good(data, sealed=sealed)) == 99
-        assert judged(data, sealed=sealed).counts.batches == 99
+        assert verdict_of(data, sealed=sealed).counts.batches == 99
     assert salvaged(data, is_sealed=False) == b"".join(batches[:10] + batches[11:])
 
 
@@ -197,7 +197,7 @@ def test_where_every_second_batch_is_damaged_each_costs_a_look_at_few_others(sta
     count = 400
     data = every_second(count, stated)
     assert walked(data) == count // 2
-    # Some hundred lines for each batch; to judge all batches of 64 KiB behind each damaged one takes thousands.
+    # It takes some hundred lines per batch. A check of all batches in 64 KiB after each damaged one takes thousands.
     assert executed(lambda: walked(data), "line") < 1500 * count
 
 
