@@ -38,7 +38,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """A directory that a lake may be told to take in."""
+    """A source directory for a lake."""
     directory = tmp_path / "kafka-logs"
     directory.mkdir()
     (directory / "meta.properties").write_text("version=1\ncluster.id=test\n")

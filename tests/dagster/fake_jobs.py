@@ -35,7 +35,7 @@ SEGMENT_BYTES = 1000
 
 @dataclass
 class World:
-    """What lies at the sources, and what was asked of the jobs."""
+    """What lies at the sources, and the configurations that the jobs received."""
 
     ends: dict[str, int] = field(default_factory=dict)
     """Log end offset by topic partition."""

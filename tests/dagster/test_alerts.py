@@ -108,7 +108,7 @@ def _register(lake: str, source: Path, policies: str) -> None:
     remember(lake, Intake((str(source),), policies=str(path)))
 
 
-def test_damage_is_told_within_one_tick_and_once(lake: str, receiver: Receiver) -> None:
+def test_damage_is_reported_within_one_tick_and_once(lake: str, receiver: Receiver) -> None:
     ticks = Ticks()
     for minute in range(5):
         ticks.tick(NOON + minute * MINUTE)
@@ -120,7 +120,7 @@ def test_damage_is_told_within_one_tick_and_once(lake: str, receiver: Receiver) 
     assert ticks.warnings == []
 
 
-def test_that_all_problems_are_gone_is_told_too(
+def test_the_end_of_all_problems_is_reported_too(
     lake: str, receiver: Receiver, world: World, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ticks = Ticks()
@@ -172,7 +172,7 @@ def test_five_thousand_problems_are_one_message(lake: str, receiver: Receiver, m
     assert len(ticks.cursor or "") < 500
 
 
-def test_lag_above_the_limit_and_a_missed_schedule_are_told(lake: str, receiver: Receiver, source: Path) -> None:
+def test_lag_above_the_limit_and_a_missed_schedule_are_reported(lake: str, receiver: Receiver, source: Path) -> None:
     policies = f"lake: {{alerts.webhook: '{receiver.address}', alerts.max.lag: 0, ingest: every 5 min}}"
     _register(lake, source, policies)
     ticks = Ticks()
@@ -184,7 +184,7 @@ def test_lag_above_the_limit_and_a_missed_schedule_are_told(lake: str, receiver:
     assert counts == [{"damage": 1, "lag": 1}, {"damage": 1, "lag": 1, "missed-schedule": 1}]
 
 
-def test_failed_runs_are_told_also_while_the_webhook_was_away(lake: str, receiver: Receiver) -> None:
+def test_runs_that_failed_while_the_webhook_was_away_are_reported_later(lake: str, receiver: Receiver) -> None:
     ticks = Ticks()
     ticks.tick()
     receiver.status = 503

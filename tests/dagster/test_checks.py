@@ -1,4 +1,4 @@
-"""Checks are red for what is wrong, say where it is, and are never green because nobody looked."""
+"""A failed check names the place of the problem. A check that looked at nothing is never green."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.dagster.fake_jobs import World, log_of
 pytestmark = pytest.mark.dagster
 
 
-def test_damage_is_a_red_check_that_names_the_place_and_stops_nobody_else(
+def test_damage_is_a_red_check_that_names_the_place_and_stops_no_other_partition(
     execute: Execute, world: World, home: Path
 ) -> None:
     world.ends = {"orders-0": 9, "orders-1": 9}

@@ -27,7 +27,7 @@ def shop(execute: Execute, world: World, home: Path, source: Path) -> str:
     return lake
 
 
-def test_only_the_chosen_one_is_worked_on_and_told_of(execute: Execute, world: World, shop: str) -> None:
+def test_only_the_chosen_partition_is_processed_and_materialized(execute: Execute, world: World, shop: str) -> None:
     result = execute(partition_key="orders-1")
 
     assert result.success
@@ -38,7 +38,7 @@ def test_only_the_chosen_one_is_worked_on_and_told_of(execute: Execute, world: W
     assert {config.lake for config in world.asked} == {shop}
 
 
-def test_a_chosen_one_with_nothing_new_is_told_of_all_the_same_so_that_a_backfill_ends(
+def test_a_chosen_partition_with_nothing_new_is_materialized_too_so_that_a_backfill_ends(
     execute: Execute, world: World, shop: str
 ) -> None:
     execute(partition_key="orders-1")

@@ -46,7 +46,7 @@ def test_the_definitions_can_be_loaded_with_two_lakes_and_with_none(defs: dg.Def
 
 
 def test_workspace_yaml_is_valid_from_another_directory_and_without_a_network(tmp_path: Path) -> None:
-    # An unreachable proxy stands for a missing network: whoever tries to reach out, fails.
+    # An unreachable proxy simulates a missing network: every request to another host fails.
     nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
     done = subprocess.run(
         [sys.executable, "-m", "dagster", "definitions", "validate", "-w", str(REPOSITORY / "workspace.yaml")],

@@ -1,4 +1,4 @@
-"""One run looks at every log and tells of those that changed, by partition."""
+"""One run checks every log and reports the changed ones by partition."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_three_changed_logs_of_a_thousand_are_one_run_with_three_events_an_asset
     assert latest.run_id == result.run_id
 
 
-def test_a_run_that_finds_nothing_new_tells_of_no_materialization_and_still_answers_every_check(
+def test_a_run_that_finds_nothing_new_has_no_materialization_and_still_evaluates_every_check(
     execute: Execute, world: World, home: Path
 ) -> None:
     lake = str(home / "lakes" / "shop")

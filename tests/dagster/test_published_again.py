@@ -1,4 +1,4 @@
-"""Ranges that are published again, and what a run tells its jobs of isolation, sources and waiting."""
+"""Ranges that are published again, and the isolation, sources and waiting time that a run passes to its jobs."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_a_first_table_of_uncommitted_records_is_new_and_the_same_again_is_not(t
     assert DeltaTable(str(tmp_path / "lake" / "tables" / "records_uncommitted")).to_pyarrow_table().num_rows == 5
 
 
-def test_a_path_that_is_not_there_is_told_by_every_run_and_its_exit_code(tmp_path: Path) -> None:
+def test_a_missing_path_is_reported_by_every_run_and_its_exit_code(tmp_path: Path) -> None:
     done = [loglake("run", tmp_path / "gone", "--lake", tmp_path / "lake") for _ in range(2)]
 
     assert [each.returncode for each in done] == [3, 3]
@@ -115,16 +115,16 @@ def test_the_help_names_every_option_of_the_contract(capsys) -> None:
         assert f"--{option}" in said, option
 
 
-def test_a_plan_is_told_in_short_lines() -> None:
+def test_a_plan_is_described_in_short_lines() -> None:
     plan = {"logs": [{"topic_partition": "orders-0", "bytes": 10, "segments": [{}, {}]}], "unfinished": {"ledgers": []}}
     assert describe(plan) == ["orders-0: bytes 10, segments 2"]
     assert describe({"logs": [], "unfinished": {}}) == ["nothing"]
 
 
-def test_of_a_long_plan_the_beginning_is_told_and_how_much_more_there_is() -> None:
-    told = describe({"merges": [{"table": "records", "files": number} for number in range(25)]})
-    assert len(told) == 21
-    assert told[-1] == "merges: and 5 more"
+def test_a_long_plan_is_cut_after_its_beginning_with_the_number_of_other_entries() -> None:
+    described = describe({"merges": [{"table": "records", "files": number} for number in range(25)]})
+    assert len(described) == 21
+    assert described[-1] == "merges: and 5 more"
 
 
 def test_a_second_run_in_one_process_keeps_nothing_from_the_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -259,7 +259,7 @@ def shop(home: Path, source: Path) -> str:
 
 
 class Runs:
-    """The runs of a daemon that ends each as it is told."""
+    """The runs of a daemon that ends each run with the given status."""
 
     def __init__(self) -> None:
         self.status: dict[str, dg.DagsterRunStatus] = {}

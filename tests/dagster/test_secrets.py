@@ -179,7 +179,7 @@ def _use(place: Place, policies: Path) -> None:
 
 
 def _tick(place: Place) -> None:
-    """A tick of the alerts whose webhook nobody serves."""
+    """A tick of the alerts whose webhook has no server."""
     with pytest.MonkeyPatch.context() as patched:
         for name, value in place.environment.items():
             patched.setenv(name, value)

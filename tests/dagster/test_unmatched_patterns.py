@@ -1,4 +1,4 @@
-"""Patterns that match no topic of a lake are told with the nearest names."""
+"""Patterns that match no topic of a lake are reported with the nearest names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def lake(tmp_path: Path) -> str:
     return config.lake
 
 
-def test_a_pattern_of_a_policy_with_a_typo_is_told_with_the_nearest_topic(lake: str, tmp_path: Path) -> None:
+def test_a_pattern_of_a_policy_with_a_typo_is_reported_with_the_nearest_topic(lake: str, tmp_path: Path) -> None:
     policies = tmp_path / "policies.yaml"
     body = "    cleanup.policy: delete\n    retention.ms: -1\n"
     policies.write_text("topics:\n" + "".join(f'  "{glob}":\n{body}' for glob in ("oders*", "pay*", "*")))
@@ -36,11 +36,11 @@ def test_a_pattern_of_a_policy_with_a_typo_is_told_with_the_nearest_topic(lake: 
     assert line == f"{policies}: the pattern 'oders*' matches no topic; the nearest names are orders."
 
 
-def test_a_topic_that_no_log_has_is_told_with_the_nearest_topic(lake: str) -> None:
+def test_a_topic_that_no_log_has_is_reported_with_the_nearest_topic(lake: str) -> None:
     assert unmatched_lines(read_state(lake), LogSelection(("paymets", "ord*")), None) == [
         "--topic 'paymets' matches no topic; the nearest names are payments."
     ]
 
 
-def test_nothing_is_told_of_a_lake_without_logs(tmp_path: Path) -> None:
+def test_nothing_is_reported_for_a_lake_without_logs(tmp_path: Path) -> None:
     assert unmatched_lines(read_state(str(tmp_path / "lake")), LogSelection(("orders",)), None) == []

@@ -1,4 +1,7 @@
-"""Compaction of the archive: what a broker would leave, told by the tables; nothing unproven, nothing unpublished."""
+"""Compaction of the archive leaves what a broker would leave, and never touches unproven or unpublished offsets.
+
+The tables of the lake show what was kept.
+"""
 
 from __future__ import annotations
 

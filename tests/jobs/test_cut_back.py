@@ -21,7 +21,7 @@ BATCH = 5
 
 
 def archived(lake: Lake) -> list[tuple[int, int, str | None]]:
-    """(first offset, offset behind the last, why retired) of every segment, live ones first."""
+    """(first offset, offset after the last, why retired) of every segment, live ones first."""
     rows = [(s["base_offset"], s["next_offset"], s["retired_because"]) for s in lake.rows("segments")]
     return sorted(rows, key=lambda row: (row[2] is not None, row[:2]))
 
@@ -143,7 +143,7 @@ def test_a_difference_below_the_frontier_is_never_cut_back(source, lake):
     assert archived(lake) == [(0, 20, None)]
 
 
-def test_a_source_that_only_ends_earlier_is_behind_and_cuts_nothing(source, lake):
+def test_a_source_that_only_ends_earlier_stops_its_log_and_cuts_nothing(source, lake):
     orders = source.partition("orders-0")
     orders.append(20)
     source.high_watermarks(orders_0=5)
@@ -177,7 +177,7 @@ def test_damage_at_the_source_is_no_reason_to_give_up_good_bytes(source, lake):
     assert lake.stopped() == {"orders-0": None}
 
 
-def test_a_run_that_died_behind_the_cut_is_taken_up_to_the_same_tables(source, lake):
+def test_a_run_that_died_after_the_cut_is_completed_to_the_same_tables(source, lake):
     orders = source.partition("orders-0")
     orders.append(30)
     source.high_watermarks(orders_0=10)
@@ -315,7 +315,7 @@ def values(partition: Partition) -> dict[int, bytes | None]:
     return {offset: value for offset, (_, value) in partition.rows.items()}
 
 
-def test_what_came_in_the_place_of_a_tail_is_published_only_as_validation_judged_it(source, lake):
+def test_bytes_that_replaced_a_tail_are_published_only_as_validation_classified_them(source, lake):
     orders = source.partition("orders-0")
     orders.append(30)
     source.high_watermarks(orders_0=30)
@@ -339,7 +339,7 @@ def test_what_came_in_the_place_of_a_tail_is_published_only_as_validation_judged
     assert states(lake.ledger("orders")) == {"present": 20, "open": 10}
 
 
-def test_bytes_that_come_again_are_judged_again_though_they_were_once(source, lake):
+def test_bytes_that_come_again_are_validated_again(source, lake):
     orders = source.partition("orders-0")
     orders.append(10)
     orders.roll()
@@ -386,7 +386,7 @@ def test_a_tail_of_which_nothing_agrees_is_cut_back_whole_where_nothing_is_publi
     assert lake.versions() == versions
 
 
-def test_another_log_that_no_leader_epoch_tells_apart_is_not_cut_back_whole(source, lake):
+def test_another_log_with_the_same_leader_epoch_is_not_cut_back_whole(source, lake):
     orders = source.partition("orders-0")
     orders.append(5)
     source.high_watermarks(orders_0=0)

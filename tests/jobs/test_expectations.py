@@ -62,7 +62,7 @@ def records(lake: Lake) -> str:
 
 
 def plant(lake: Lake, rows: pa.Table) -> None:
-    """Rows appended behind everyone's back, in this order and in one file a call."""
+    """Append rows without any job, in this order and as one file per call."""
     write_deltalake(records(lake), rows, mode="append")
 
 
@@ -140,7 +140,7 @@ def test_a_timestamp_that_got_lost_is_found_and_one_that_never_was_is_not(lake):
     assert next(r for r in report.plan["frame"] if r["log"] == ORDERS)["unexpected_null_timestamps"] == 1
 
 
-def test_only_the_range_that_was_asked_for_is_judged(lake):
+def test_only_the_requested_range_is_checked(lake):
     plant(lake, rows_at(lake, 17))
     assert failed(expect(lake, {ORDERS: (0, 17)})) == {}
     assert failed(expect(lake, {ORDERS: (17, 40)})) != {}
@@ -188,7 +188,7 @@ def test_a_check_that_looked_at_nothing_is_a_failure(frame, ranges):
 
 
 @pytest.mark.parametrize("column", ["crc_failures", "non_rising_offsets", "unexpected_null_timestamps"])
-def test_each_count_that_must_be_zero_is_judged(column):
+def test_each_count_that_must_be_zero_is_checked(column):
     assert evaluate([frame_row("a/0")], 1).success
     bad = evaluate([frame_row("a/0"), frame_row("b/0", **{column: 1})], 2)
     assert [(o.failing) for o in bad.outcomes if not o.success] == [("b/0",)]

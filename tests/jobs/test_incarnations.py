@@ -194,7 +194,7 @@ def test_a_topic_made_again_is_appended_as_a_log_of_its_own_where_its_policy_say
     assert not any(r.changed for r in lake.turn(source.path, policies=policies).values())
     assert lake.versions() == versions
 
-    shutil.rmtree(again.path)  # a snapshot of the first life comes back: it is behind us
+    shutil.rmtree(again.path)  # a copy of the first incarnation comes back: it is older than the archive
     old = source.partition("orders-0", TOPIC_ID)
     old.append(20)
     lake.turn(source.path, policies=policies)

@@ -1,4 +1,4 @@
-"""What comes late, or is taken back, is judged again from where it matters, and what is published stays published."""
+"""Validation starts again at the first affected offset when bytes come late or are removed. Published rows stay."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def plan(lake: Lake) -> validate.ValidatePlan:
     return validate.plan(ValidateConfig(str(lake.path), "look", AS_OF_MS))
 
 
-def test_a_segment_that_comes_late_decides_what_was_unknown_and_is_due_behind_the_frontier(
+def test_a_late_segment_decides_unknown_outcomes_and_waits_for_publishing_below_the_frontier(
     source, lake, orders, tmp_path
 ):
     policies = tmp_path / "policies.yaml"
@@ -135,7 +135,7 @@ def test_in_a_strict_log_what_comes_late_lies_above_the_frontier_and_is_publishe
 def test_an_end_that_was_taken_back_leaves_nothing_of_it_in_ledger_and_transactions(source, lake, orders):
     lake.turn(source.path, publish=False)
     assert joined(lake.ledger("orders")) == WHOLE
-    # The leader that kept [0, 34) wrote something else behind it: the marker at 34 was never committed.
+    # The leader that kept [0, 34) wrote other batches after it: the marker at 34 was never committed.
     last = orders.segments()[-1]
     data = last.read_bytes()
     position = 0

@@ -65,9 +65,7 @@ def filled(lake: Lake) -> list[tuple[int, int]]:
     return sorted((row["start_offset"], row["end_offset"]) for row in rows)
 
 
-def test_a_damaged_batch_is_filled_from_a_replica_that_is_named_and_what_lies_behind_is_published(
-    source, lake, tmp_path
-):
+def test_a_damaged_batch_is_filled_from_a_replica_that_is_named_and_later_offsets_are_published(source, lake, tmp_path):
     orders, replica = damaged(source, tmp_path, 1)
     lake.turn(source.path)
     assert lake.ledger("orders") == [(0, 5, "present"), (5, 10, "corrupt"), (10, 25, "present")]
@@ -247,7 +245,7 @@ def test_another_history_fills_nothing(source, lake, tmp_path):
     assert lake.published("orders") == orders.rows
 
 
-def test_a_run_that_died_behind_the_fill_is_taken_up_to_the_same_tables(source, lake, tmp_path):
+def test_a_run_that_died_after_the_fill_is_completed_to_the_same_tables(source, lake, tmp_path):
     orders = source.partition("orders-0")
     orders.append(10)
     orders.roll()
@@ -324,7 +322,7 @@ def test_what_is_filled_below_the_frontier_is_published_as_a_replacement(source,
     assert lake.versions() == versions
 
 
-def test_growth_goes_on_behind_damage_at_the_archives_end_that_was_filled_from_elsewhere(source, lake, tmp_path):
+def test_growth_continues_after_damage_at_the_archives_end_that_was_filled_from_elsewhere(source, lake, tmp_path):
     orders = source.partition("orders-0")
     orders.append(20)
     orders.roll()

@@ -53,7 +53,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lake, Facts]:
     orders.marker(7, handmade.ABORT)  # 15
     orders.append(1)  # 16
     orders.append(5, **(aborted | {"producer_id": 8}))  # [17, 22), open
-    orders.append(2)  # [22, 24), behind it
+    orders.append(2)  # [22, 24), after it
     orders.append(2)  # [24, 26), above the high watermark
     plain = source.partition("plain-1", PLAIN_ID)
     facts.first = plain.append(4)
@@ -120,7 +120,7 @@ def test_a_row_leads_to_the_bytes_of_its_batch_in_the_archive_and_at_the_source(
     origin = Path(line["segment"]["origin_file"])
     assert origin == facts.source / "plain-1" / f"{0:020d}.log"
     assert origin.read_bytes()[batch["origin_position"] :][: batch["size"]] == facts.second
-    # The second growth is a slice of its own in the archive and lies behind the first at the source.
+    # The second growth is a slice of its own in the archive. At the source it follows the first.
     assert (batch["archive_position"], batch["origin_position"]) == (0, len(facts.first))
     assert line["segment"]["digest"] == hashlib.sha256(facts.second).hexdigest()
     assert (line["log_id"], line["log"]) == (f"{PLAIN_ID}.0", f"{PLAIN_ID}.0/1")
@@ -236,7 +236,7 @@ def test_a_row_that_the_table_lost_is_damage(capsys, own: Lake):
     assert "no row of it" in line["explanation"]
 
 
-def test_a_segment_that_was_compacted_since_leads_on_to_what_stands_in_its_place(capsys, own: Lake):
+def test_a_segment_that_was_compacted_since_leads_to_its_replacement(capsys, own: Lake):
     _, before = ask_offset(capsys, own, "keyed-0:3")
     policies = own.path.parent / "policies.yaml"
     policies.write_text("topics: {keyed: {cleanup.policy: compact}}")

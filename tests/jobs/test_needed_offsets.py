@@ -1,4 +1,4 @@
-"""What is needed yet stays: offsets that came late or may come, room in indexes, and what is not told of."""
+"""What is still needed stays: late offsets, offsets that may come, room in indexes, and files not yet reported."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ def test_where_a_brokers_indexes_would_not_hold_what_is_cleaned_nothing_is_swapp
     assert spans(lake, "orders") == before
 
 
-def test_a_file_that_tells_what_compaction_left_stays_until_it_is_told(source, lake, orders, monkeypatch):
-    """Two runs in a row die behind their swap; the files of the first one's segment are asked for by the third."""
+def test_a_file_that_shows_what_compaction_kept_stays_until_it_is_reported(source, lake, orders, monkeypatch):
+    """Two runs in a row die after their swap. The third run needs the files of the first one's segment."""
     lake.turn(source.path)
     finish = removals.finish
     dirty = ("segment.bytes: 1000000", "min.cleanable.dirty.ratio: 0")

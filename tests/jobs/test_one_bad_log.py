@@ -1,4 +1,4 @@
-"""One bad log, file or option: it is told in a line, nothing of it is lost, and everything else goes on."""
+"""One bad log, file or option is reported in one line. Nothing of it is lost, and everything else continues."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_last_batch_of_a_closed_segment_that_claims_offsets_of_the_next_is_dam
     assert lake.ledger("orders") == [(0, 5, "present"), (5, 10, "corrupt"), (10, 30, "present")]
 
 
-def test_one_named_segment_is_taken_and_the_directory_goes_on_behind_it(source, lake, orders):
+def test_one_named_segment_is_taken_and_the_directory_continues_after_it(source, lake, orders):
     lake.turn(orders.segments()[0])
     assert set(lake.published("orders")) == set(range(10))
     lake.turn(orders.path)
@@ -71,7 +71,7 @@ def test_one_named_segment_is_taken_and_the_directory_goes_on_behind_it(source, 
     assert states(lake.ledger("orders")) == {"present": 30}
 
 
-def test_nothing_behind_a_segment_that_was_not_named_is_taken_so_that_it_can_still_come(source, lake, orders):
+def test_nothing_after_a_segment_that_was_not_named_is_taken_so_that_it_can_still_come(source, lake, orders):
     lake.turn(orders.segments()[0], orders.segments()[2])
     assert set(lake.published("orders")) == set(range(10))
     assert lake.stopped() == {"orders-0": "segments-not-named"}
@@ -124,7 +124,7 @@ def test_a_lake_of_internal_topics_alone_publishes_nothing_and_is_no_fault(sourc
     assert lake.published("__consumer_offsets") == {}
 
 
-def test_a_batch_whose_crc_is_right_and_whose_record_is_not_holds_back_only_what_lies_behind_it(source, lake, payments):
+def test_a_batch_with_a_right_crc_and_a_wrong_record_holds_back_only_later_offsets(source, lake, payments):
     orders = source.partition("orders-0")
     orders.append(5)
     liar = handmade.batch([handmade.record(length=3)], base_offset=5, leader_epoch=0)
@@ -147,7 +147,7 @@ def test_a_cluster_id_that_is_a_path_is_refused(tmp_path, lake):
     assert not list(tmp_path.rglob("*escape*"))
 
 
-def test_an_archived_file_that_is_gone_keeps_its_log_from_being_judged_and_no_other(source, lake, orders, payments):
+def test_a_missing_archived_file_stops_the_validation_of_its_log_and_of_no_other(source, lake, orders, payments):
     config = IngestConfig(str(lake.path), (str(source.path),), "run", AS_OF_MS)
     from spark_jobs.launch import run
 

@@ -114,7 +114,7 @@ def test_run_again_it_takes_its_own_directory_for_done_and_leaves_anothers_alone
     lake.turn(source.path)
     out = tmp_path / "out"
     recovered(lake, out)
-    (out / "recovery-point-offset-checkpoint").unlink()  # as if it had been killed in front of it
+    (out / "recovery-point-offset-checkpoint").unlink()  # as if the run had been killed before it
     before, told = files(out / "orders-0"), lake.rows("log_actions")
     again = recovered(lake, out)
     assert (again.metrics["written"], again.findings) == (1, ())

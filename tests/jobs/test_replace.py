@@ -60,7 +60,7 @@ def config(lake: Lake, **request: Any) -> ReplaceConfig:
 
 
 def spoil(lake: Lake, where: str, topic: str = "orders") -> None:
-    """Change rows of the table as nobody should."""
+    """Change rows of the table, which is forbidden."""
     table = DeltaTable(str(lake.path / "tables" / "records"))
     table.update(predicate=f"topic = '{topic}' AND {where}", updates={"leader_epoch": "77"})
 
@@ -182,7 +182,7 @@ def test_offsets_that_the_archive_does_not_have_as_published_are_refused_by_name
     assert "orders-0: offsets [10, 20) are not replaced" in refused["message"]
 
 
-def test_what_was_filled_behind_the_frontier_is_published_as_a_replacement_and_only_that(published, orders):
+def test_only_offsets_filled_below_the_frontier_are_published_as_a_replacement(published, orders):
     lose(published, "offset >= 12 AND offset < 18")
     spoil(published, "offset = 3")
     change_ledger(published, 12, 18, published=False)

@@ -132,7 +132,7 @@ def test_an_unpublished_segment_stays_though_it_is_due(lake):
     assert spans(lake, "orders") == [(30, 40)]
 
 
-def test_a_segment_that_is_not_validated_keeps_all_behind_it(lake):
+def test_a_segment_that_is_not_validated_and_all_later_ones_are_kept(lake):
     unvalidated = next(r for r in lake.rows("segments") if (r["topic"], r["base_offset"]) == ("orders", 10))
     commits.delete(str(lake.path), "validations", ("segment_id", [unvalidated["segment_id"]]), "test")
     [log] = retain(lake, ALL).plan["logs"]
@@ -199,7 +199,7 @@ def test_counts_of_a_range_with_gaps_are_divided_where_the_segments_meet(lake):
 
 
 @pytest.mark.parametrize("survives", ["segments", "offset_ledger"])
-def test_a_run_that_died_behind_its_swap_is_completed_by_the_next(lake, monkeypatch, survives):
+def test_a_run_that_died_after_its_swap_is_completed_by_the_next(lake, monkeypatch, survives):
     undisturbed = Lake(Path(shutil.copytree(lake.path, lake.path.parent / "undisturbed")))
     retain(undisturbed, OLD)
 

@@ -18,7 +18,7 @@ TRANSACTIONAL = {"attributes": handmade.TRANSACTIONAL, "producer_epoch": 0, "bas
 
 
 class Policed:
-    """A source, a lake and the policies that its jobs are told."""
+    """A source, a lake and the policies of its jobs."""
 
     def __init__(self, folder: Path) -> None:
         self.source = LogDirectory(folder / "source")
@@ -77,8 +77,8 @@ def test_damage_is_passed_where_the_policy_says_so_and_said_all_the_same(policed
     assert policed.lake.versions() == versions
 
 
-def test_damage_with_nothing_behind_it_is_not_passed(policed, orders):
-    """A frontier behind it could not tell later whether it was filled before or after."""
+def test_damage_at_the_end_is_not_passed(policed, orders):
+    """A frontier after it would not show later whether it was filled before or after."""
     policed.say(salvage="permissive")
     orders.append(10)
     flip_batch(orders, 1)
@@ -92,7 +92,7 @@ def test_damage_with_nothing_behind_it_is_not_passed(policed, orders):
     assert set(policed.lake.published("orders")) == {*range(5), *range(10, 15)}
 
 
-def test_what_is_open_is_not_passed_with_damage_in_front_of_it(policed, orders):
+def test_an_open_transaction_is_not_passed_with_damage_before_it(policed, orders):
     policed.say(salvage="permissive")
     orders.append(10)
     flip_batch(orders, 1)
@@ -169,7 +169,7 @@ def test_a_run_that_is_asked_for_publishes_at_once(policed, orders):
 
 
 @pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])
-def test_what_is_filled_behind_the_frontier_is_published_as_a_replacement(policed, orders, tmp_path, isolation_level):
+def test_offsets_filled_below_the_frontier_are_published_as_a_replacement(policed, orders, tmp_path, isolation_level):
     policed.say(salvage="permissive")
     orders.append(20)
     orders.roll()
@@ -199,7 +199,7 @@ def test_what_is_filled_behind_the_frontier_is_published_as_a_replacement(police
     assert policed.lake.versions() == versions
 
 
-def test_an_aborted_transaction_that_was_filled_behind_the_frontier_comes_to_who_reads_uncommitted(
+def test_an_aborted_transaction_filled_below_the_frontier_is_published_for_who_reads_uncommitted(
     policed, orders, tmp_path
 ):
     orders.append(5)

@@ -42,7 +42,7 @@ class Reader:
                 rows = table.to_pyarrow_table(columns=["topic", "offset"]).to_pylist()
                 found = Counter((row["topic"], row["offset"]) for row in rows)
                 assert self.seen.setdefault(table.version(), found) == found
-        except BaseException as error:  # noqa: BLE001 - told in the test's own thread
+        except BaseException as error:  # noqa: BLE001 - raised again in the test's own thread
             self.error = error
 
 

@@ -91,7 +91,7 @@ def test_half_a_batch_at_the_end_waits_until_it_is_whole(source, lake):
     assert lake.archived_bytes("orders") == content
 
 
-def test_a_flipped_bit_in_the_middle_is_quarantined_and_what_lies_behind_it_is_not_published(source, lake):
+def test_a_flipped_bit_in_the_middle_is_quarantined_and_later_offsets_are_not_published(source, lake):
     orders, payments = source.partition("orders-0"), source.partition("payments-0", OTHER_TOPIC_ID)
     orders.append(15)
     payments.append(15)

@@ -1,4 +1,4 @@
-"""The archive kept tidy: what nobody needs is deleted, slices are joined, and every table says so."""
+"""The archive is kept tidy: needless files are deleted, slices are joined, and every table shows it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def retain(lake: Lake, as_of_ms: int = RETIRED_AT) -> None:
 
 
 def keep_tidy(lake: Lake, **more: object) -> JobReport:
-    """With nobody else at the lake, unless told otherwise."""
+    """Run the job. By default it is the only user of the lake."""
     settings = {"as_of_ms": AS_OF_MS, "apply": True, "force": True, "orphan_after_ms": 0} | more
     config = TidyArchiveConfig(str(lake.path), "tidy", policies=str(lake.path.parent / "policies.yaml"), **settings)
     return launch.run("tidy_archive", config)
@@ -204,7 +204,7 @@ def test_every_version_of_the_segments_that_a_reader_can_meet_holds_the_whole_lo
     assert seen == {((10, 15), (15, 20), (20, 25)), ((10, 25),)}
 
 
-def test_behind_a_merge_the_log_grows_is_validated_and_published_as_if_there_had_been_none(built, lake):
+def test_after_a_merge_the_log_grows_is_validated_and_published_as_without_a_merge(built, lake):
     orders_of = built.path.parent / "source"
     source = LogDirectory(Path(shutil.copytree(orders_of, lake.path.parent / "source")))
     undisturbed = Lake(Path(shutil.copytree(lake.path, lake.path.parent / "undisturbed")))

@@ -202,7 +202,7 @@ def test_of_what_cleaning_left_exactly_the_records_that_are_gone_are_withdrawn(l
     assert sum(r["records"] for r in ledger if not r["withdrawn"]) == 2
 
 
-def test_where_the_archive_cannot_tell_which_records_are_gone_the_offsets_are_named_and_left_alone(lake, capsys):
+def test_where_the_archive_does_not_show_which_records_are_gone_the_offsets_are_named_and_stay(lake, capsys):
     delete(lake, "offset = 3", "keyed")
     for file in (lake.path / "archive" / f"{KEYED_ID}.0").rglob("*.log"):
         file.unlink()
@@ -214,7 +214,7 @@ def test_where_the_archive_cannot_tell_which_records_are_gone_the_offsets_are_na
     assert lake.versions() == versions
 
 
-def test_replace_leaves_withdrawn_rows_out_and_brings_them_back_when_told_to(lake, orders):
+def test_replace_leaves_withdrawn_rows_out_and_restores_them_on_request(lake, orders):
     delete(lake, "offset >= 3 AND offset < 8")
     command(lake, "--apply")
     delete(lake, "offset = 20")
@@ -267,7 +267,7 @@ def test_records_that_are_published_from_the_beginning_again_leave_the_withdrawn
     assert completeness.differences(str(lake.path)) == ()
 
 
-def test_a_log_goes_on_growing_behind_a_withdrawal(made_once, lake):
+def test_a_log_continues_to_grow_after_a_withdrawal(made_once, lake):
     delete(lake, "offset >= 28")
     command(lake, "--apply")
     source = LogDirectory(made_once[0] / "source")

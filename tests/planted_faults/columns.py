@@ -134,11 +134,11 @@ FAULTS = (
         ("tests/unit/logcore/columns/test_cleaned_batches.py", "-k", "plain_way"),
     ),
     Fault(
-        "bytes behind an lz4 frame are overlooked by the kernel",
+        "bytes after an lz4 frame are overlooked by the kernel",
         "logcore/columns/kernels/decoding/frames.py",
         "    if at != end:\n        return none, none, none",
         "    if at > end:\n        return none, none, none",
-        ("tests/unit/logcore/columns/test_foreign_streams.py", "-k", "byte_behind"),
+        ("tests/unit/logcore/columns/test_foreign_streams.py", "-k", "byte_after"),
     ),
     Fault(
         "two characters of base64 change places",
@@ -162,7 +162,7 @@ FAULTS = (
         ("tests/unit/logcore/columns/test_line_forms.py", "-k", "any_bytes"),
     ),
     Fault(
-        "an index entry is used although a wrong checksum stands at its position",
+        "an index entry is used although the batch at its position has a wrong checksum",
         "logcore/segments/side_files/proved_entries.py",
         "if not crc_matches(content, position, header) or self._fetched.unreadable(position, end):",
         "if self._fetched.unreadable(position, end):",
@@ -173,14 +173,14 @@ FAULTS = (
         "logcore/columns/kernels/decoding/batches.py",
         "good = big_int64(source, behind) > table[row + batch_row.LAST_OFFSET]",
         "good = big_int64(source, behind) > 0",
-        ("tests/unit/logcore/columns/test_engines.py", "-k", "claims_its_offsets"),
+        ("tests/unit/logcore/columns/test_engines.py", "-k", "overlapping_offsets"),
     ),
     Fault(
-        "a wrapper behind a gap is believed",
+        "a wrapper after a gap is trusted",
         "logcore/columns/kernels/decoding/messages.py",
         "behind_gap = wrapped and",
         "behind_gap = False and",
-        ("tests/unit/logcore/columns/test_engines.py", "-k", "claims_its_offsets"),
+        ("tests/unit/logcore/columns/test_engines.py", "-k", "overlapping_offsets"),
     ),
     Fault(
         "since leaves out its own millisecond",

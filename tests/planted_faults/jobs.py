@@ -14,7 +14,7 @@ READER = "tests/crash/test_reader.py"
 
 FAULTS = (
     Fault(
-        "maintain asks for nobody who reads",
+        "maintain ignores readers",
         "spark_jobs/tidy_archive/archive_removal.py",
         "known = None if clocks.is_alone or not due else retired_by(lake, clocks.store_ms - longest)",
         "known = None",
@@ -144,7 +144,7 @@ FAULTS = (
         "spark_jobs/validate/job.py",
         "    if taken_back:\n",
         "    if False:\n",
-        ("tests/jobs/test_cut_back.py", "-k", "judged_again"),
+        ("tests/jobs/test_cut_back.py", "-k", "validated_again"),
     ),
     Fault(
         "a retired file goes although its offsets are not published",

@@ -189,7 +189,7 @@ FAULTS = (
         "spark_jobs/lake/delta/live_files.py",
         "history.removed_ms.get(path, file.modified_ms)",
         "file.modified_ms",
-        (OPTIMIZE, "-k", "behind_the_floor"),
+        (OPTIMIZE, "-k", "below_the_floor"),
     ),
     Fault(
         "an outcome that is not known is forgotten when the log grows",
@@ -276,7 +276,7 @@ FAULTS = (
         ("tests/unit/spark_jobs/lake/delta/test_commits.py", "-k", "whole_table"),
     ),
     Fault(
-        "an append that stands on a whole table is rebased",
+        "an append that depends on a whole table is rebased",
         "spark_jobs/lake/delta/commits.py",
         "        retries = 0 if self._guards or self._expected else APPEND_RETRIES",
         "        retries = 0 if self._guards else APPEND_RETRIES",

@@ -34,14 +34,14 @@ FAULTS = (
         ("tests/unit/logcore/records/test_compression.py",),
     ),
     Fault(
-        "bytes behind an lz4 frame are overlooked",
+        "bytes after an lz4 frame are overlooked",
         "logcore/records/lz4_frames.py",
         "    if position < len(view):",
         "    if False:",
         ("tests/unit/logcore/records/test_compression.py",),
     ),
     Fault(
-        "isal alone judges gzip",
+        "isal alone checks gzip",
         "logcore/records/compression.py",
         "        zlib.decompressobj(-zlib.MAX_WBITS).decompress(view[deflate : deflate + _DEFLATE_TABLES], 1)\n",
         "",
@@ -90,7 +90,7 @@ FAULTS = (
         ("tests/unit/logcore/logs",),
     ),
     Fault(
-        "a marker behind a loss decides what was open before it",
+        "a marker after a loss decides what was open before it",
         "logcore/logs/model/transactions.py",
         "                    self._lose_sight(expected, batch.base_offset)",
         "                    pass",
@@ -181,7 +181,7 @@ FAULTS = (
         ("tests/unit/logcore/records/test_codec_table.py", "tests/unit/logcore/records/test_legacy.py"),
     ),
     Fault(
-        "a log begins anew without a word of its leader epochs",
+        "a log is cut back whole although no leader epoch shows the fork",
         "logcore/logs/growth/divergence.py",
         "    if bound is None or bound > begin or begin",
         "    if begin",
@@ -223,7 +223,7 @@ FAULTS = (
         ("tests/unit/logcore/logs/test_fillers.py",),
     ),
     Fault(
-        "what was filled in behind the frontier counts as published",
+        "what was filled in below the frontier counts as published",
         "logcore/logs/ledger/ledger_history.py",
         "return replace(each, published=False, evidence=EVIDENCE_FILLED)",
         "return replace(each, published=True, evidence=EVIDENCE_FILLED)",

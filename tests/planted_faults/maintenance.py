@@ -18,21 +18,21 @@ FAULTS = (
         CLEANING,
     ),
     Fault(
-        "a marker leaves from behind damage",
+        "a marker after damage is removed",
         "logcore/logs/compaction/retained_batch.py",
         "        if frozen:\n",
         "        if frozen and header.magic < 0:\n",
         CLEANING,
     ),
     Fault(
-        "aborted data leaves from behind damage",
+        "aborted data after damage is removed",
         "logcore/logs/compaction/retained_batch.py",
         "discards = discardable and not frozen",
         "discards = discardable",
         CLEANING,
     ),
     Fault(
-        "a tombstone leaves from behind damage",
+        "a tombstone after damage is removed",
         "logcore/logs/compaction/retained_batch.py",
         "return record.key is None or record.value is None or record.offset >=",
         "return record.key is None or record.offset >=",
@@ -263,7 +263,7 @@ FAULTS = (
         ("tests/property/columns/test_recovery_properties.py",),
     ),
     Fault(
-        "segments behind a cut stay",
+        "segments after a cut stay",
         "logcore/logs/recovery/loading.py",
         "for later in bases[number + 1 :]:",
         "for later in bases[number + 2 :]:",

@@ -378,7 +378,7 @@ def test_a_run_with_a_clock_ahead_of_time_leaves_the_files_of_a_publish_at_work(
     assert at_work.exists()
 
 
-def test_only_files_behind_the_floor_that_no_version_names_are_removed(scattered, years_later):
+def test_only_files_below_the_floor_that_no_version_names_are_removed(scattered, years_later):
     run("optimize", _config(scattered))
     root = Path(table_uri(str(scattered), "records"))
     live = {root / file.path for file in live_files(open_table(str(scattered), "records"))}

@@ -364,7 +364,7 @@ def test_nulls_everywhere(engine: Engine) -> None:
 
 @every_engine
 @pytest.mark.parametrize("column", ["key", "value"])
-def test_null_empty_and_filled_values_differ_at_every_bit_of_a_validity_byte(engine: Engine, column: str) -> None:
+def test_null_and_empty_and_filled_values_differ_at_every_bit_of_a_validity_byte(engine: Engine, column: str) -> None:
     contents = [None, b"", b"x", b"", None, None, b"yy", b"", b"", None, b"z" * 40, None, None] * 7
     for start in range(9):
         rows = [(each, None) if column == "key" else (None, each) for each in contents[start:]]

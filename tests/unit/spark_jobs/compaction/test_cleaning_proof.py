@@ -32,10 +32,10 @@ MakeNewest = Callable[..., NewestByKey]
 
 @pytest.fixture(params=["exact", "hashed"])
 def newest(request) -> MakeNewest:
-    """Tells the newest of some rows by either way."""
+    """Return the latest row of each key, in either way."""
     secret = HashKey.random()
 
-    def told(kept: dict[int, Row], end: int = 6, aborted: Aborted | None = None) -> NewestByKey:
+    def newest_of(kept: dict[int, Row], end: int = 6, aborted: Aborted | None = None) -> NewestByKey:
         is_hashed = request.param == "hashed"
         seen = (
             HashedNewestByKey(end, aborted or Aborted(), hash_key=secret)
@@ -46,7 +46,7 @@ def newest(request) -> MakeNewest:
             seen.add(batch)
         return seen
 
-    return told
+    return newest_of
 
 
 def test_what_is_left_in_order_is_a_part_and_so_is_nothing():
@@ -93,7 +93,7 @@ def test_a_value_that_shows_again_because_its_tombstone_left_is_named(newest: Ma
     assert "offset 0 is left" in str(not_newest(newest(before), newest({0: before[0]})))
 
 
-def test_what_lies_behind_the_end_makes_nothing_obsolete(newest: MakeNewest):
+def test_records_after_the_end_make_nothing_obsolete(newest: MakeNewest):
     assert "offset 2 is the newest" in str(not_newest(newest(ALL, end=3), newest({1: ALL[1], 5: ALL[5]}, end=3)))
 
 

@@ -34,7 +34,7 @@ def hashed(rows: Rows, secret: bytes, meeting: bool = False) -> Hashed:
 def newer_of(
     lake: Path, groups: list[list[Rows]], dirty: int, secret: bytes, *, bits: int, rows: int, at_once: int = 3
 ) -> list[dict[tuple[int, int], int]]:
-    """What each group is told, by hash, and how many rows it took."""
+    """What each group receives, by hash, and how many rows it took."""
     files: list[list[str]] = []
     for number, segments in enumerate(groups):
         files.append([])
@@ -45,33 +45,33 @@ def newer_of(
     paths = [f"newer-{bucket}" for bucket in range(1 << bits)]
     for bucket, path in enumerate(paths):
         write_newer(str(lake), path, files, bucket, bits, rows)
-    told = []
+    received = []
     for number in range(len(groups)):
         found: dict[tuple[int, int], int] = {}
         for some in read_newer(str(lake), paths, number, len(groups)):
             for high, low, newest in zip(some.high.tolist(), some.low.tolist(), some.offsets.tolist(), strict=True):
                 assert found.setdefault((high, low), newest) == newest
-        told.append(found)
-    return told
+        received.append(found)
+    return received
 
 
 def expected(groups: list[list[Rows]], dirty: int, secret: bytes) -> list[dict[tuple[int, int], int]]:
     newest = {key: offset for group in groups for segment in group for offset, key in segment if offset >= dirty}
-    told = []
+    received = []
     for group in groups:
         older = {key for segment in group for offset, key in segment if offset < newest.get(key, -1)}
         rows = hashed([(newest[key], key) for key in older], secret)
-        told.append(
+        received.append(
             {(int(h), int(low)): int(o) for h, low, o in zip(rows.high, rows.low, rows.offsets, strict=True)}
             if older
             else {}
         )
-    return told
+    return received
 
 
 @pytest.mark.parametrize(("bits", "rows"), [(0, 1000), (3, 1000), (0, 4), (2, 5)])
 @pytest.mark.parametrize("seed", range(6))
-def test_a_group_is_told_of_the_keys_that_go_from_it_and_of_no_others(tmp_path, seed, bits, rows):
+def test_a_group_receives_the_keys_that_leave_it_and_no_others(tmp_path, seed, bits, rows):
     chance = random.Random(seed)
     offset, groups = 0, []
     for _ in range(4):
@@ -84,17 +84,17 @@ def test_a_group_is_told_of_the_keys_that_go_from_it_and_of_no_others(tmp_path, 
             segments.append(segment)
         groups.append(segments)
     dirty, secret = chance.randint(0, offset + 1), chance.randbytes(16)
-    told = newer_of(tmp_path, groups, dirty, secret, bits=bits, rows=rows)
-    assert told == expected(groups, dirty, secret)
+    received = newer_of(tmp_path, groups, dirty, secret, bits=bits, rows=rows)
+    assert received == expected(groups, dirty, secret)
 
 
-def test_keys_whose_hashes_begin_alike_are_told_apart(tmp_path):
+def test_keys_whose_hashes_begin_alike_are_distinguished(tmp_path):
     rows = [(offset, b"key-%d" % (offset % 7)) for offset in range(40)]
     write_hashes(str(tmp_path), "keys", [hashed(rows, b"s", meeting=True)], 0, 1, 100, keeps_oldest=True)
     for bucket in range(2):
         write_newer(str(tmp_path), f"newer-{bucket}", [["keys"]], bucket, 1, 100)
-    told = list(read_newer(str(tmp_path), ["newer-0", "newer-1"], 0, 1))
-    assert sorted(offset for some in told for offset in some.offsets.tolist()) == list(range(33, 40))
+    received = list(read_newer(str(tmp_path), ["newer-0", "newer-1"], 0, 1))
+    assert sorted(offset for some in received for offset in some.offsets.tolist()) == list(range(33, 40))
 
 
 @pytest.mark.parametrize("shared_bits", [0, 40, 57, 64])
@@ -118,9 +118,9 @@ def test_a_range_of_hashes_with_too_many_rows_is_gone_through_in_parts(tmp_path)
     rows = [(offset, b"key-%d" % (offset % 50)) for offset in range(100)]
     write_hashes(str(tmp_path), "keys", [hashed(rows, b"s")], 0, 0, 1000, keeps_oldest=True)
     assert write_newer(str(tmp_path), "newer", [["keys"]], 0, 0, 8) == 7
-    told = list(read_newer(str(tmp_path), ["newer"], 0, 1))
-    assert max(len(some) for some in told) < 25
-    assert sum(len(some) for some in told) == 50
+    received = list(read_newer(str(tmp_path), ["newer"], 0, 1))
+    assert max(len(some) for some in received) < 25
+    assert sum(len(some) for some in received) == 50
 
 
 def test_one_hot_key_takes_one_row_a_sorted_run(tmp_path):

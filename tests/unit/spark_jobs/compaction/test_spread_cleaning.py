@@ -156,7 +156,7 @@ def left_of(done: CleaningResult, lake: Path) -> dict[int, list[int]]:
     return left
 
 
-def test_behind_damage_an_aborted_record_leaves_for_a_newer_one_of_its_key(changed):
+def test_after_damage_an_aborted_record_leaves_for_a_newer_one_of_its_key(changed):
     aborted = [data(2, b"k"), marker(3, handmade.ABORT), row(4, b"y")]
     log = {0: row(0, b"a"), 1: damaged(row(1, b"b")), 2: b"".join(aborted), 5: row(5, b"k"), 6: row(6, b"z")}
     assert changed(log) == {2: b"".join(aborted[1:])}

@@ -71,7 +71,7 @@ def test_only_rows_of_the_log_and_the_range_count(tmp_path):
     ],
     ids=["twice in a row", "falling", "two files overlap", "files in another order", "over chunks and row groups"],
 )
-def test_rows_that_are_there_twice_or_out_of_order_are_told_apart(tmp_path, files, rows, distinct, falls):
+def test_duplicate_rows_and_rows_out_of_order_are_counted_separately(tmp_path, files, rows, distinct, falls):
     paths = [written(tmp_path / f"part-{i:032x}.parquet", offsets) for i, offsets in enumerate(files)]
     found = counted(*paths)
     assert (found.rows, found.distinct_offsets, found.non_rising_offsets) == (rows, distinct, falls)

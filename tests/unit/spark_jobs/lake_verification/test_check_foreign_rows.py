@@ -54,7 +54,7 @@ def test_a_lake_that_only_we_write_to_has_nothing_to_prove(recorded):
     assert ask(recorded).metrics == {}
 
 
-def test_rows_that_were_written_anew_and_are_the_same_are_equal_and_remembered(recorded):
+def test_rows_that_were_rewritten_unchanged_are_equal_and_remembered(recorded):
     table(recorded).update(predicate="topic = 'orders' AND offset = 13", updates={"leader_epoch": "0"})
     report = ask(recorded)
     assert report.findings == ()

@@ -1,4 +1,4 @@
-"""`loglake lineage` of offsets behind the last one that could be read: lost where they were committed.
+"""`loglake lineage` of offsets after the last readable one: lost if they were committed.
 
 The lakes are made by the real jobs from a log directory packed by hand.
 """
@@ -49,15 +49,15 @@ def taken(source: LogDirectory, tmp_path: Path, high_watermark: int, lake: Lake 
     return lake
 
 
-def test_a_committed_offset_behind_the_last_one_that_could_be_read_is_missing(
+def test_a_committed_offset_after_the_last_readable_one_is_missing(
     source: LogDirectory, orders: Partition, tmp_path: Path, capsys: Captured
 ) -> None:
     lake = taken(source, tmp_path, 14)
     found = traced(lake, capsys, 12, code=2)
     assert found["damaged"] is True
     assert found["explanation"].startswith("missing")
-    told = {name: found["ledger"][name] for name in ("start_offset", "end_offset", "state", "evidence", "published")}
-    assert told == {
+    shown = {name: found["ledger"][name] for name in ("start_offset", "end_offset", "state", "evidence", "published")}
+    assert shown == {
         "start_offset": 10,
         "end_offset": 14,
         "state": "missing",

@@ -244,7 +244,7 @@ def test_a_file_that_another_engine_swapped_for_an_earlier_one_is_found(lake, ve
 # rows
 
 
-def test_rows_that_another_engine_only_wrote_anew_are_proved_by_the_archive(lake, verified):
+def test_rows_that_another_engine_only_rewrote_are_proved_by_the_archive(lake, verified):
     table(lake).optimize.compact()
     done = verified(lake)
     assert done.code == 0
@@ -316,7 +316,7 @@ def test_doubled_rows_are_named(lake, verified):
     assert "more than once" in done.of("rows-differ-from-ledger")[0]["message"]
 
 
-def test_rows_that_no_record_stands_for_are_named(lake, verified):
+def test_rows_without_a_record_are_named(lake, verified):
     rows = table(lake).to_pyarrow_table()
     at = rows.schema.get_field_index("offset")
     strange = rows.filter(pa.compute.field("topic") == "payments").slice(0, 1)
@@ -444,7 +444,7 @@ def test_batches_that_are_gone_are_named(lake, verified):
     }
 
 
-def test_a_transaction_behind_the_log_end_is_named(lake, verified):
+def test_a_transaction_after_the_log_end_is_named(lake, verified):
     rewrite(lake, "transactions", lambda row: row | {"marker_offset": 99})
     done = verified(lake)
     assert done.code == 2
@@ -485,7 +485,7 @@ def test_a_commit_that_is_gone_or_repeated_or_unreadable_is_named(lake, verified
     assert "records" in {each["table"] for each in done.findings}
 
 
-def test_a_missing_commit_in_front_of_a_checkpoint_is_named(lake, verified):
+def test_a_missing_commit_before_a_checkpoint_is_named(lake, verified):
     table(lake).create_checkpoint()
     assert verified(lake).code == 0
     (lake.path / "tables" / "records" / "_delta_log" / f"{1:020d}.json").unlink()

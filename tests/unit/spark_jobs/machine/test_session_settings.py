@@ -1,4 +1,4 @@
-"""What Spark is told, before any Spark is there."""
+"""The settings of Spark, checked without a Spark session."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_settings_that_cannot_be_read_are_the_callers_mistake(monkeypatch, given
         session_settings()
 
 
-def test_workers_of_a_cluster_are_told_of_packages_and_kernels_and_no_setting_holds_a_credential(monkeypatch, tmp_path):
+def test_workers_of_a_cluster_receive_packages_and_kernels_and_no_setting_holds_a_credential(monkeypatch, tmp_path):
     monkeypatch.setenv("LOGLAKE_SPARK_MASTER", "spark://127.0.0.1:7077")
     monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", "/packages")

@@ -1,4 +1,4 @@
-"""The library comes from the jar that the installed Spark has, wherever that lies; nothing of it stays behind."""
+"""The library comes from the jar of the installed Spark, wherever that is. No file of it remains afterwards."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_one_older_checkpoint_stays_in_each_hour_of_two_days_and_is_a_whole_vers
     drop_commits(lake, NAME, now_ms, kept=5)
     monkeypatch.undo()
     assert kept(lake)[1] == [20, 30]
-    # Placed in an earlier hour, one of two days ago: only the first of them tells something.
+    # Checkpoint 20 is of an earlier hour. It is needed now, and needless when CHECKPOINTS_MS have passed.
     checkpoints = delta_log.log_files(lake, NAME).checkpoints
     placed = {20: now_ms - 3 * CHECKPOINT_EVERY_MS, 30: now_ms}
     monkey = {v: file.__class__(file.path, file.size, file.modified_ms, placed[v]) for v, file in checkpoints.items()}

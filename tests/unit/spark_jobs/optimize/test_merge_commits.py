@@ -46,9 +46,9 @@ def lake(tmp_path: Path) -> str:
 
 
 def _lose_first_answer(monkeypatch: pytest.MonkeyPatch, then: object = None) -> None:
-    """What a store does whose client repeats a conditional put that had been heard: it is told that another was first.
+    """A store whose client repeats a conditional put that had succeeded. The store answers that another was first.
 
-    ``then``: called behind the commit, before anybody looks again.
+    ``then``: called after the commit, before the table is read again.
     """
     answer = commits.rewrite_files
 
@@ -62,14 +62,14 @@ def _lose_first_answer(monkeypatch: pytest.MonkeyPatch, then: object = None) -> 
     monkeypatch.setattr(commits, "rewrite_files", lost)
 
 
-def test_a_merge_that_landed_and_was_told_another_was_first_is_counted_and_its_rows_stay(lake, monkeypatch):
+def test_a_merge_that_landed_despite_a_conflict_answer_is_counted_and_its_rows_stay(lake, monkeypatch):
     _lose_first_answer(monkeypatch)
     metrics = _optimize(lake)
     assert _offsets(lake) == list(range(20))
     assert (metrics["merged_files"], metrics["overtaken"]) == (4, 0)
 
 
-def test_files_of_a_merge_that_landed_unheard_stay_also_where_another_commit_follows_at_once(lake, monkeypatch):
+def test_files_of_a_merge_that_landed_without_an_answer_stay_even_if_another_commit_follows_at_once(lake, monkeypatch):
     for start in range(0, 20, 5):
         _publish(lake, start, start + 5, topic="u")
 

@@ -57,7 +57,7 @@ def test_of_a_range_that_goes_through_the_frontier_the_rest_is_published(lake):
     assert plan.stale_ledgers == ("t.1/0",)
 
 
-def test_rows_of_an_earlier_incarnation_are_told_by_statistics_and_no_file_is_opened(lake, monkeypatch):
+def test_rows_of_an_earlier_incarnation_are_recognized_by_statistics_and_no_file_is_opened(lake, monkeypatch):
     spec = TABLES["records"]
     rows = [{"topic": "t", "partition": 0, "offset": offset, "log_id": "t.0"} for offset in range(500)]
     chunk = pa.RecordBatch.from_pylist(rows, schema=spec.schema)

@@ -95,7 +95,7 @@ def test_rows_that_a_change_carries_over_keep_what_is_known_of_them(tmp_path, by
     assert (row_digest.of_file(f"{table_uri(lake, 'findings')}/{after.path}") is None) == by_another
 
 
-def test_rows_that_nobody_compared_stay_unproven_when_our_optimize_carries_them_on(tmp_path):
+def test_rows_that_were_not_compared_stay_unproven_when_our_optimize_carries_them_on(tmp_path):
     lake = str(tmp_path)
     ours, theirs = published(lake, 0, 1), published(lake, 2, 3)
     table_state.record_state(lake, "run", 0)

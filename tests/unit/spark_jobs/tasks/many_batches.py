@@ -85,7 +85,7 @@ class Watch:
 
 
 def main(count: int) -> None:
-    """Write, look, tell."""
+    """Write the batches, read them, print the result."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "batches.parquet")
         # Elsewhere: what a writer leaves in this process's pools would hide what the log pass takes.

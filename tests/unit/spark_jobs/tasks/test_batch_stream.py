@@ -24,7 +24,7 @@ def segment(number: int) -> SegmentPlace:
 
 
 def rows_of(place: SegmentPlace, log: str = "l") -> list[dict]:
-    """A batch for every second offset, and in front of each tenth something that can't be trusted."""
+    """A batch for every second offset, and corrupt bytes before each tenth batch."""
     rows = []
     for offset in range(place.base_offset, place.next_offset, 2):
         position = (offset - place.base_offset) * 10

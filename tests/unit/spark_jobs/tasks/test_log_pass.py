@@ -1,4 +1,4 @@
-"""The log pass takes rows of `batches` in the order of the log, with nulls for what cannot be told."""
+"""The log pass takes rows of `batches` in the order of the log, with nulls for unknown values."""
 
 import pyarrow as pa
 import pytest
@@ -39,7 +39,7 @@ def stretch(expected: int, reason: str = "CRC") -> tuple:
     return expected, None, None, None, None, None, None, None, reason, "s", expected * 70, 70, None, "l"
 
 
-def judged(*rows: tuple, end: int, resume: int = 0, **given) -> ValidatedLog | Finding:
+def validated(*rows: tuple, end: int, resume: int = 0, **given) -> ValidatedLog | Finding:
     table = pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
     facts = {
         "topic_partition": "orders-0",
@@ -62,18 +62,18 @@ def states(result: ValidatedLog) -> list[tuple]:
 def test_batches_become_ranges_of_one_state() -> None:
     rows = [data(0, 3), data(4, 5, 1, transactional=True), marker(6, 1, "ABORT"), data(7, 9)]
     expected = [(0, 4, "present", 4), (4, 6, "aborted", 2), (6, 7, "control", 1), (7, 10, "present", 3)]
-    assert states(judged(*rows, end=10)) == expected
+    assert states(validated(*rows, end=10)) == expected
 
 
-def test_a_stretch_stands_before_the_batch_that_is_expected_at_its_place() -> None:
-    result = judged(data(0, 1), stretch(2), data(2, 3), stretch(4), data(6, 6), end=7)
+def test_a_corrupt_stretch_precedes_the_batch_of_the_same_offset() -> None:
+    result = validated(data(0, 1), stretch(2), data(2, 3), stretch(4), data(6, 6), end=7)
     assert states(result) == [(0, 4, "present", 4), (4, 6, "corrupt", 0), (6, 7, "present", 1)]
     assert [finding.rule for finding in result.findings] == ["corrupt-offsets"]
 
 
 def test_an_outcome_that_was_lost_is_a_state_of_the_ledger_and_of_the_transaction() -> None:
     lost = [data(0, 0, 1, transactional=True), stretch(1), marker(5, 1, "COMMIT"), data(6, 6)]
-    result = judged(*lost, end=7)
+    result = validated(*lost, end=7)
     expected = [(0, 1, "unknown", 1), (1, 5, "corrupt", 0), (5, 7, "present", 1)]
     assert states(result) == expected
     assert [str(state) for state in result.transactions["state"]] == ["unknown"]
@@ -82,7 +82,7 @@ def test_an_outcome_that_was_lost_is_a_state_of_the_ledger_and_of_the_transactio
 
 def test_a_log_of_single_messages_is_counted_on_both_sides_of_where_it_goes_on() -> None:
     rows = [data(offset, offset) for offset in range(100)]
-    assert states(judged(*rows, end=100, resume=40, high_watermark=70)) == [
+    assert states(validated(*rows, end=100, resume=40, high_watermark=70)) == [
         (40, 70, "present", 30),
         (70, 100, "open", 30),
     ]
@@ -95,13 +95,13 @@ def test_a_log_without_batches_is_a_gap_or_nothing(end: int) -> None:
 
 
 def test_batches_that_contradict_each_other_leave_the_log_unjudged() -> None:
-    result = judged(data(0, 3), data(2, 5), end=6)
+    result = validated(data(0, 3), data(2, 5), end=6)
     assert result.rule == "log-not-judged"
 
 
 def test_a_transaction_that_began_below_where_the_log_is_looked_at_again_keeps_its_beginning_and_its_outcome() -> None:
     rows = [data(10, 11, 2, transactional=True), data(12, 12, 1, transactional=True), marker(13, 1, "ABORT")]
-    result = judged(*rows, end=14, resume=10, ongoing=((1, 0, 5, 6),))
+    result = validated(*rows, end=14, resume=10, ongoing=((1, 0, 5, 6),))
     assert states(result) == [(10, 14, "open", 4)]
     transactions = result.transactions.to_pydict()
     assert list(zip(transactions["first_offset"], transactions["last_offset"], transactions["state"], strict=True)) == [
@@ -111,14 +111,14 @@ def test_a_transaction_that_began_below_where_the_log_is_looked_at_again_keeps_i
 
 
 def test_a_gap_where_the_log_is_looked_at_again_hides_how_what_was_open_there_ended() -> None:
-    result = judged(marker(12, 1, "COMMIT"), end=13, resume=10, ongoing=((1, 0, 5, 6),))
+    result = validated(marker(12, 1, "COMMIT"), end=13, resume=10, ongoing=((1, 0, 5, 6),))
     assert [str(state) for state in result.transactions["state"]] == ["unknown"]
     assert "transaction-outcome-lost" in {finding.rule for finding in result.findings}
 
 
-def test_ranges_are_cut_where_they_are_told_to_be() -> None:
+def test_ranges_are_cut_at_the_given_offsets() -> None:
     rows = [data(offset, offset + 4) for offset in range(0, 100, 5)]
-    assert states(judged(*rows, end=100, cuts=(30, 62))) == [
+    assert states(validated(*rows, end=100, cuts=(30, 62))) == [
         (0, 30, "present", 30),
         (30, 62, "present", 32),
         (62, 100, "present", 38),

@@ -135,7 +135,9 @@ def test_what_a_disk_fails_to_read_is_stated_and_the_batches_around_it_are_taken
     assert (result.segment.next_offset, result.segment.size) == (600, len(CONTENT))
 
 
-def test_what_a_disk_fails_to_read_behind_the_last_batch_waits(active: CopyTask, broken: Break) -> None:
+def test_bytes_that_cannot_be_read_after_the_last_batch_are_left_for_a_later_run(
+    active: CopyTask, broken: Break
+) -> None:
     whole = STARTS[400]
     broken(active.source, range(whole // SECTOR + 1, len(CONTENT) // SECTOR + 1))
     result = copy_segment(active)

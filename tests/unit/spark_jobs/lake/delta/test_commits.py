@@ -43,7 +43,7 @@ def test_a_plan_that_another_commit_overtook_is_refused_and_writes_nothing(tmp_p
     assert commits.versions(lake, "logs", ["x", "y"]) == {"x": 6, "y": None}
 
 
-def test_files_and_the_version_that_stands_for_them_land_in_one_commit(tmp_path):
+def test_files_and_their_transaction_version_land_in_one_commit(tmp_path):
     lake = str(tmp_path)
     written = _quarantine_file(tmp_path, 3, 9)
     commits.add_files(lake, "quarantine", [written], "run", [Guard("frontier", None, 10)])
@@ -199,7 +199,7 @@ def test_a_writer_that_fails_leaves_no_file_that_looks_whole(tmp_path):
     assert list(tmp_path.rglob("*.parquet")) == []
 
 
-def test_what_stands_on_a_whole_table_is_refused_after_any_commit_of_another_and_moves_on_with_its_own(tmp_path):
+def test_a_commit_that_depends_on_a_whole_table_is_refused_after_a_foreign_commit_but_not_after_its_own(tmp_path):
     lake = str(tmp_path)
     early = commits.TableVersions.of(lake, "logs", "quarantine")
     mine = commits.TableVersions.of(lake, "logs", "quarantine")
@@ -218,7 +218,9 @@ def test_what_stands_on_a_whole_table_is_refused_after_any_commit_of_another_and
     commits.append(lake, "logs", _log_row("b/0", 4), "run", expected=mine)
 
 
-def test_a_commit_between_look_and_commit_refuses_what_stands_on_the_whole_table(tmp_path, monkeypatch):
+def test_a_commit_that_depends_on_a_whole_table_is_refused_after_one_between_its_check_and_itself(
+    tmp_path, monkeypatch
+):
     lake = str(tmp_path)
     ensure_table(lake, "logs")
     expected = commits.TableVersions.of(lake, "logs")
@@ -235,7 +237,7 @@ def test_a_commit_between_look_and_commit_refuses_what_stands_on_the_whole_table
     assert read_rows(lake, "logs", ["log"])["log"].to_pylist() == ["b/0"]
 
 
-def test_a_commit_that_nobody_confirms_is_said_to_be_unknown_and_what_to_do(tmp_path, monkeypatch):
+def test_a_commit_without_an_answer_is_reported_as_unknown_with_what_to_do(tmp_path, monkeypatch):
     def cut_off(*_, **__):
         raise OSError("connection reset by peer")
 

@@ -55,7 +55,7 @@ def write(lake: Path, rows: list[tuple[str, int, int]], name: str = "f.parquet")
     return path
 
 
-def test_rows_of_a_file_are_told_apart_by_log(tmp_path):
+def test_rows_of_a_file_are_counted_by_log(tmp_path):
     chance = random.Random(3)
     rows = [(f"l.{chance.randrange(3)}", chance.randrange(2), chance.randrange(40)) for _ in range(500)]
     write(tmp_path, rows)

@@ -1,4 +1,4 @@
-"""A file that nobody names any more is as old as its removal, and never older."""
+"""A file that no version names any more is as old as its removal, and never older."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_they_are_those_of_the_newest_commits(lake):
     assert _in_one_pass(lake)["records/unknown"] is None
 
 
-def test_a_checkpoint_stands_for_the_commits_before_it(lake):
+def test_a_checkpoint_replaces_the_commits_before_it(lake):
     DeltaTable(table_uri(lake, "findings")).create_checkpoint()
     _move(lake, [(IDS[4], 4, 40)])
     recorded = delta_log.recorded_versions(lake, "findings", 2 + 1)

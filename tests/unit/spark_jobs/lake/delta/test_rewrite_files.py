@@ -20,7 +20,7 @@ from spark_jobs.lake.store.written_file import WrittenFile
 
 
 class Records:
-    """A table of records in which a row is told by its offset alone."""
+    """A table of records in which the offset alone identifies a row."""
 
     def __init__(self, lake: Path) -> None:
         self.lake = str(lake)

@@ -56,7 +56,7 @@ def test_every_commit_of_a_state_table_adds_files_whose_rows_have_the_digest_of_
     assert _content(lake) == {"a/0": 5}
 
 
-def test_only_files_that_lose_rows_are_written_anew(tmp_path):
+def test_only_files_that_lose_rows_are_rewritten(tmp_path):
     lake = str(tmp_path)
     commits.append(lake, "logs", _logs(a=1, m=2), "run")
     commits.append(lake, "logs", _logs(x=3), "run")

@@ -52,7 +52,9 @@ def contents_of(lake: str, name: str, path: str) -> FileContents:
 
 @pytest.fixture
 def compare(monkeypatch: pytest.MonkeyPatch):
-    def told(ledger: list[LedgerRow], files: list[LiveFile], logs: list[str] | None = None) -> tuple[Difference, ...]:
+    def differences_of(
+        ledger: list[LedgerRow], files: list[LiveFile], logs: list[str] | None = None
+    ) -> tuple[Difference, ...]:
         by_log: dict[str, list[LedgerRow]] = {}
         for row in ledger:
             by_log.setdefault(row.log, []).append(row)
@@ -64,7 +66,7 @@ def compare(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(completeness, "read_contents", contents_of)
         return differences("lake", logs)
 
-    return told
+    return differences_of
 
 
 def said(found: tuple[Difference, ...]) -> list[tuple[int, int, int, int]]:
@@ -113,7 +115,7 @@ def test_a_file_that_ends_among_gaps_is_counted_with_the_next_one(compare):
     assert said(compare(ledger, [file(0, 40, 33), file(42, 79, 16), file(80, 99)])) == [(0, 100, 70, 69)]
     parts = [*ledger[:2], held(80, 100, evidence="filled-late")]
     assert said(compare(parts, [file(0, 40, 33), file(42, 79, 16), file(80, 99)])) == [(0, 80, 50, 49)]
-    # The range ends in a gap, and the next file begins behind it.
+    # The range ends in a gap, and the next file begins after it.
     assert compare(ledger, [file(0, 70, 50), file(80, 99)]) == ()
 
 
@@ -140,7 +142,7 @@ def test_incarnations_of_one_topic_partition_are_logs_of_their_own_though_their_
     assert [d.log for d in compare(ledger[:1], [file(0, 49), file(0, 9, log_id="b.0")])] == ["b.0/0"]
 
 
-def test_a_file_that_neither_statistics_nor_itself_tell_the_log_of_is_a_difference(compare, tmp_path: Path):
+def test_a_file_whose_log_is_unknown_from_statistics_and_content_is_a_difference(compare, tmp_path: Path):
     bounds = [{"partition": 0, "offset": offset, "log_id": log_id} for offset, log_id in ((0, "a"), (4, "b"))]
     gone, cut = str(tmp_path / "gone.parquet"), str(tmp_path / "cut.parquet")
     Path(cut).write_bytes(b"PAR1 and nothing behind it")

@@ -88,7 +88,7 @@ def test_a_range_with_gaps_is_cut_by_count(below, expected):
     assert left.gap_state == "compacted"
 
 
-def test_what_was_cut_back_or_filled_is_no_removal_and_older_rows_are_told_by_their_replacement():
+def test_cut_back_and_filled_segments_are_no_removals_and_a_replacement_gives_the_reason_of_older_rows():
     retired = replace(segment(0, 5), retired_because="retention")
     cleaned = replace(segment(5, 10, "other"), retired_because="compaction")
     never = [replace(segment(10, 20), retired_because=why) for why in ("cut-back", "filled")]

@@ -1,4 +1,4 @@
-"""One writer a lake, and the others are told who it is."""
+"""A lake has one writer. The error for another writer names the first."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _other_process(lake) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", TRY, str(lake)], capture_output=True, text=True, check=False)
 
 
-def test_another_process_is_refused_and_told_who_works(tmp_path):
+def test_another_process_is_refused_with_the_name_of_the_holder(tmp_path):
     with hold(str(tmp_path), "loglake run"):
         refused = _other_process(tmp_path)
         assert refused.returncode != 0

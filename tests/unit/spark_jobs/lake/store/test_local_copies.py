@@ -1,4 +1,4 @@
-"""Copies of uploaded segments: kept during a run, and only where nobody else can write."""
+"""Copies of uploaded segments: kept during a run, and only where no other user can write."""
 
 from __future__ import annotations
 

@@ -29,5 +29,5 @@ def test_a_transaction_that_hangs_is_a_warning_in_the_exit_code(lake: str):
     ("ms", "said"),
     [(0, "0 s"), (59_999, "59 s"), (60_000, "1 min"), (172_799_999, "47 h 59 min"), (172_800_000, "2 days")],
 )
-def test_durations_are_said_in_the_unit_that_tells(ms: int, said: str):
+def test_durations_are_shown_in_a_suitable_unit(ms: int, said: str):
     assert duration(ms) == said
