@@ -66,7 +66,7 @@ class Partition:
         return written
 
     def write(self, data: bytes) -> None:
-        """Bytes as they are behind the active segment's end."""
+        """Append these bytes unchanged to the active segment."""
         with self.segments()[-1].open("ab") as file:
             file.write(data)
 

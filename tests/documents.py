@@ -114,7 +114,7 @@ def sentences(text: str) -> list[str]:
 
 
 def word_count(text: str) -> int:
-    """Words of a text: what stands between spaces and has a letter or a digit in it."""
+    """Words of a text: parts between spaces that contain a letter or a digit."""
     return sum(bool(re.search(r"\w", word)) for word in text.split())
 
 

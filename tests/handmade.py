@@ -165,16 +165,18 @@ def message(
     size: int | None = None,
     key_length: int | None = None,
     value_length: int | None = None,
-    behind: bytes = b"",
+    after: bytes = b"",
     crc: int | None = None,
 ) -> bytes:
-    """A message of format v0 or v1 (`timestamp` is v1's alone). Sizes, lengths and checksum may lie; `behind` are bytes
-    behind its value."""
+    """A message of format v0 or v1 (`timestamp` is v1's alone). Sizes, lengths and checksum may lie.
+
+    `after` are bytes after its value.
+    """
     content = struct.pack(">q", timestamp) if magic == 1 else b""
     for data, length in ((key, key_length), (value, value_length)):
         stated = (-1 if data is None else len(data)) if length is None else length
         content += struct.pack(">i", stated) + (data or b"")
-    content += behind
+    content += after
     whole = MESSAGE.pack(offset, 6 + len(content) if size is None else size, 0, magic, attributes) + content
     return fix_message_crc(whole) if crc is None else patch(whole, MESSAGE_CRC_AT, struct.pack(">I", crc))
 
@@ -313,7 +315,7 @@ def cut(data: bytes, length: int) -> bytes:
 
 
 def zero_tail(data: bytes, count: int) -> bytes:
-    """`count` zero bytes behind, as preallocation leaves them."""
+    """`count` zero bytes after the data, as preallocation leaves them."""
     return data + bytes(count)
 
 

@@ -164,7 +164,7 @@ def _measured(chosen: dict[str, Callable[[], Iterator[Line]]]) -> tuple[list[Lin
                 sys.stdout.write(line.text() + "\n")
                 sys.stdout.flush()
         except Exception as error:  # noqa: BLE001 - one void case must not hide the others
-            # The page is read elsewhere: of an error nobody foresaw it tells the kind, and no path.
+            # The page is read elsewhere. For an unexpected error it shows the kind and no path.
             failures[name] = str(error) if isinstance(error, Differ | NoGateway | Unavailable) else type(error).__name__
             sys.stderr.write(f"{name} is void:\n{traceback.format_exc(limit=-3, chain=False)}")
     return lines, failures

@@ -51,7 +51,7 @@ _TEXT_RECORD = re.compile(
 def lines(name: str, mib: int, rounds: int) -> Iterator[Line]:
     """One of the two rows.
 
-    :raises Differ: the outputs do not tell the same. :raises distribution.Unavailable: Kafka cannot be run here.
+    :raises Differ: the outputs differ in content. :raises distribution.Unavailable: Kafka cannot be run here.
     """
     made = segment(named(_CORPUS.get(name, "small-none-16k")), mib)
     with tempfile.TemporaryDirectory(prefix="loglake-commands-", dir=_memory()) as folder:
@@ -144,7 +144,7 @@ def _compared(
 
 
 def _process(command: list[str], stdout: Path | None, replaces: Path | None = None) -> Callable[[], float]:
-    """A function that runs the command to its end and tells the seconds. `replaces`: a file removed beforehand."""
+    """A function that runs the command to its end and returns the seconds. `replaces`: a file removed before."""
 
     def seconds() -> float:
         for path in (stdout, replaces):

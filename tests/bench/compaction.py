@@ -55,7 +55,7 @@ def lines(mib: int, rounds: int) -> Iterator[Line]:
 
 
 class _Session:
-    """A process with a session of so many cores, which cleans the lake anew each time it is asked."""
+    """A process with a session of so many cores. For each request it cleans the lake from its first state."""
 
     def __init__(self, scratch: Path, cores: int) -> None:
         self._process = subprocess.Popen(

@@ -1,7 +1,7 @@
 """The rows about maintenance as a user runs it: `loglake run SRC --lake LAKE --maintain --apply` on a log to clean.
 
     ours      the whole command from its start to the prompt: an intake with nothing new, retention, cleaning with its
-              proof, indexes, tables, Dagster; a lake that took the log before, copied anew for each round
+              proof, indexes, tables, Dagster; a lake that took the log before, copied again for each round
     kafka     `Cleaner.doClean` on the same segments in a warm JVM, which may use every core; copying and opening the
               log are not timed
 
@@ -147,7 +147,7 @@ class _Place:
         self._lake.rename(self._taken)
 
     def renew(self) -> None:
-        """Make the copy anew."""
+        """Make the copy again."""
         shutil.rmtree(self._lake, ignore_errors=True)
         shutil.copytree(self._taken, self._lake, copy_function=_linked)
         os.sync()

@@ -1,6 +1,6 @@
 """Log directories of very many small things: segments of one batch, batches of one record, partitions of few bytes.
 
-A batch's checksum does not cover its base offset, so one batch, packed by hand, stands at every offset.
+A batch's checksum does not cover its base offset, so one batch, packed by hand, is used at every offset.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The results page: the machine, what was asked for and what came out. Written by the benchmark, edited by nobody."""
+"""The results page: the machine, the targets and the results. The benchmark writes it, and no person edits it."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Unit(StrEnum):
 
 
 class Verdict(StrEnum):
-    """How a figure stands to what was asked for."""
+    """How a figure compares with its target."""
 
     AIM = "aim"
     MUST = "must"

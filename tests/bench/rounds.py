@@ -1,7 +1,7 @@
 """How times are taken: contenders take turns, A B A B, and a set of times that spreads too far is taken again.
 
 A round runs every contender once. The medians of all rounds are compared, so that what slows the machine for a while
-slows all of them. A contender that reads only a part of the segment tells its share, and its times are for the whole.
+slows all of them. A contender that reads only a part of the segment states its share. Its times are for the whole.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SETS = 3
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """`seconds` does the work once and tells how long it took."""
+    """`seconds` does the work once and returns how long it took."""
 
     name: str
     seconds: Callable[[], float]

@@ -57,7 +57,7 @@ _CONTENT = "sum(cast(xxhash64(partition, offset, unix_millis(timestamp), key, va
 
 
 class Routes:
-    """One topic, and a folder whose tables are made anew for every time that is taken."""
+    """One topic, and a folder whose tables are created again for every measurement."""
 
     def __init__(self, spark: SparkSession, servers: str, made: Topics, topic: Topic, folder: Path) -> None:
         self.spark, self.servers, self.made, self.topic = spark, servers, made, topic

@@ -70,7 +70,7 @@ def test_the_reference_reader_finds_every_record_that_was_written(made: dict[str
 
 
 @pytest.mark.parametrize("name", [*V2, *COMPRESSED, *V1])
-def test_headers_tell_the_batch_that_they_head(made: dict[str, Segment], name: str) -> None:
+def test_headers_match_the_records_of_their_batch(made: dict[str, Segment], name: str) -> None:
     batches, records = read(made[name])
     corpus = made[name].corpus
     first = 0
@@ -166,7 +166,7 @@ def test_lz4_frames_have_independent_64_kb_blocks_and_no_content_size(made: dict
         assert stream[-4:] == bytes(4)
 
 
-def test_zstd_frames_do_not_tell_the_size_of_their_content(made: dict[str, Segment]) -> None:
+def test_zstd_frames_do_not_declare_the_size_of_their_content(made: dict[str, Segment]) -> None:
     for stream in stored(made["small-zstd-16k"]):
         assert stream[:4] == b"\x28\xb5\x2f\xfd"
         descriptor = stream[4]
@@ -205,7 +205,7 @@ def test_a_corpus_is_made_once_and_is_the_same_every_time(tmp_path: Path) -> Non
     assert segment(corpus, 1, tmp_path / "b").path.read_bytes() == first.path.read_bytes()
 
 
-def test_a_half_made_corpus_is_made_anew(tmp_path: Path) -> None:
+def test_a_half_made_corpus_is_replaced(tmp_path: Path) -> None:
     whole = segment(named("small-none-16k"), 1, tmp_path / "a").path.read_bytes()
     torn = tmp_path / "b" / "small-none-16k-0" / SEGMENT_NAME
     torn.parent.mkdir(parents=True)

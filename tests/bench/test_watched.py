@@ -1,4 +1,4 @@
-"""A watched command tells what its own process held at most, and fails when it does."""
+"""A watched command has a peak of memory of its own process, and its failure is a failure of the measurement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.bench.watched import watched
 HOLDS = "import time; held = b'x' * (64 << 20); time.sleep(0.5); print(len(held))"
 
 
-def test_the_peak_of_the_command_is_told(tmp_path: Path):
+def test_the_peak_of_the_command_is_reported(tmp_path: Path):
     found = watched([sys.executable, "-c", HOLDS], tmp_path, os.environ)
     assert 64 << 20 <= found.driver < 128 << 20
     assert (found.jvm, found.worker) == (0, 0)

@@ -1,4 +1,4 @@
-"""The rows about whole runs: `loglake run` with nothing new, on one MiB, and the memory of the jobs behind it."""
+"""The rows about whole runs: `loglake run` with nothing new and on one MiB, and the memory of its jobs."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class StandaloneCluster:
             "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",  # it would ask for a fixed port
             "JAVA_HOME": str(java_home()),
         }
-        settings.pop("PYTHONPATH", None)  # workers of Spark are told where packages are by the session alone
+        settings.pop("PYTHONPATH", None)  # only the session gives Spark's workers the folders of packages
         log = self.folder / f"{name}.log"
         where = ("--host", host, "--webui-port", "0")
         with log.open("wb") as output:

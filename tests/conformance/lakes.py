@@ -121,7 +121,7 @@ def by_log(rows: Rows) -> dict[str, list[Consumed]]:
 
 
 def as_consumed(row: dict[str, Any]) -> Consumed:
-    """A row of `records` as a real consumer would have told it."""
+    """A row of `records` as a real consumer would have reported it."""
     return Consumed(
         row["offset"],
         row["timestamp_ms"],

@@ -30,7 +30,7 @@ def test_every_archive_has_its_digest_in_the_certificate():
 
 
 def test_every_folder_of_every_archive_is_a_listed_snapshot():
-    """What is neither the oracle nor listed would be a log directory that nobody looks at."""
+    """A folder that is neither the oracle nor listed would be a log directory that no test reads."""
     found = set()
     for path in ARCHIVES:
         with tarfile.open(path) as archive:

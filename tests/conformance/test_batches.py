@@ -47,8 +47,10 @@ def test_every_batch_is_what_the_dump_tool_prints(corpus: Corpus, snapshot: Snap
 
 
 def assert_alike_around_damage(segment: ours.Segment, text: str) -> None:
-    """The same batches, but for those that lie in bytes we do not trust, and those behind the tool's giving up: with an
-    exception, or in silence where a length leads beyond the file's end."""
+    """The same batches, except those in bytes that we do not trust and those after the place where the tool gives up.
+
+    It gives up with an exception, or without a message where a length leads beyond the file's end.
+    """
     body = re.split(r"^(?:Found \d+ invalid|Non-consecutive|EXCEPTION)", text, flags=re.MULTILINE)[0]
     printed = {int(_POSITION.search(block)[1]): block for block in _BATCH.split(body)[1:]}  # type: ignore[index]
     read = {batch.scanned.position: "".join(dump_text.batch_lines([batch], payload=False)) for batch in segment.batches}

@@ -26,7 +26,7 @@ AS_OF_MS = 1_900_000_000_000
 
 
 def take(lake: Path, source: Path, number: int) -> None:
-    """Each round's log directory lies elsewhere: a log stays with its source until it is told of another."""
+    """Each round has another log directory. A log keeps its source until an option names another one."""
     run, now = f"take-{number}", AS_OF_MS + number
     options = {"topics": ("c-*",), "move_source": number > 1}
     launch.run("ingest", IngestConfig(str(lake), (str(source),), run, now, **options))
@@ -98,7 +98,7 @@ ROUNDS = {"3.9.2": 2, "4.1.2": 2, "4.4.0": 3}
 def test_a_lake_that_took_what_the_broker_had_leaves_what_the_broker_left(
     corpus: Corpus, tmp_path: Path, version: str, spread: bool
 ):
-    """Round by round: what the broker cleaned and then took in is ingested behind what was cleaned here."""
+    """Round by round, new records of the broker are ingested after the records that were cleaned here."""
     lake = tmp_path / "lake"
     for number in range(1, ROUNDS[version] + 1):
         compared = 0

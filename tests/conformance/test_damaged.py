@@ -55,7 +55,7 @@ def expected(what: str, base: ours.Log, damaged: ours.Log) -> Damage:
         field = byte - position
         end = next(segment for segment in damaged.segments if segment.name == file).accounting.file_size
         if field in _EPOCH:
-            # seen by the batches behind it, if there are any
+            # the batches after it show it, if there are any
             return Damage("leader-epoch-regression" if position + nbytes < end else "unseen-epoch", file)
         return Damage("corrupt-bytes", file, position, nbytes, position, position + nbytes)
     if cut := _CUT.fullmatch(what):

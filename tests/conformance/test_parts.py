@@ -1,4 +1,4 @@
-"""Logs that are a part of what consumers saw: behind, diverged, tiered; and snapshots of KRaft's metadata."""
+"""Logs with a part of what consumers saw: of lagging or diverged replicas, and tiered. And KRaft's snapshots."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ TIERED = ("tiered-3.9.2", "tiered-4.3.1")
 REPLICAS = "replicas-4.4.0"
 
 
-def test_a_replica_that_is_behind_holds_the_beginning_of_what_consumers_got(corpus: Corpus):
+def test_a_lagging_replica_holds_the_beginning_of_what_consumers_got(corpus: Corpus):
     logs = corpus.logs(snapshot(f"{REPLICAS}/lag-n3"))
     consumed = corpus.consumed(snapshot(f"{REPLICAS}/lag-n1"), "read_uncommitted")
-    behind = 0
+    shorter = 0
     for name, records in consumed.items():
         held = ours.stored(logs[name].batches())
         assert held
         assert held == records[: len(held)], name
-        behind += len(held) < len(records)
-    assert behind == len(consumed) == 3
+        shorter += len(held) < len(records)
+    assert shorter == len(consumed) == 3
 
 
 @pytest.mark.parametrize("isolation_level", BOTH)

@@ -61,7 +61,7 @@ def test_every_record_is_what_the_real_consumer_received(
         assert [row.offset for row in rows] == [record.offset for record in records], name
         for row, record in zip(rows, records, strict=True):
             if record.leader_epoch is None and snapshot.era == "legacy":
-                row = row._replace(leader_epoch=None)  # clients before 2.1 do not tell it
+                row = row._replace(leader_epoch=None)  # clients before 2.1 do not report it
             assert row == record, f"{name} offset {record.offset}"
 
 

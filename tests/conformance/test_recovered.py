@@ -163,7 +163,7 @@ def test_a_recovery_leaves_the_broker_s_own_files(corpus: Corpus, case: str, cle
 
 @pytest.mark.parametrize(("case", "name"), STRAY)
 def test_a_log_without_its_metadata_is_recovered_and_put_aside(corpus: Corpus, case: str, name: str):
-    """It is loaded as any other before its broker finds that nobody asked for it; an empty replica takes its place."""
+    """The broker loads it as any other log. Then it finds that the log is not its own, and creates an empty one."""
     source = held(corpus.directory(snapshot(f"{case}/before")) / name, clean=case == CLEAN)
     after = corpus.directory(snapshot(f"{case}/after"))
     (stray,) = after.glob(f"{name}.*-stray")

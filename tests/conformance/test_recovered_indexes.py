@@ -1,8 +1,8 @@
 """Side files made again from whole logs are those that brokers wrote while the logs grew.
 
 Transaction indexes always; offset and time indexes of sealed segments that were never active when their broker stopped
-or cut them: there the distance to the next entry begins anew. Compacted and trimmed logs are left out: what they were
-made from is gone.
+or cut them: there the distance to the next entry starts at zero. Compacted and trimmed logs are left out: their earlier
+bytes are gone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a broker's start made of a damaged log: what it kept is what we find good in front of the damage.
+"""What a broker's start made of a damaged log: it kept the batches that we find good before the damage.
 
 And where the start, or the damage it left, makes the broker answer wrongly, what the log says is expected instead.
 """
@@ -31,7 +31,7 @@ NO_LONGER_ASKED = {"d-meta-del-0": "without its partition.metadata the log was r
 
 
 def before_damage(log: ours.Log) -> list[Consumed]:
-    """Data records in front of the first bytes that cannot be trusted."""
+    """Data records before the first bytes that cannot be trusted."""
     good: list[ours.Batch] = []
     for segment in log.segments:
         end = segment.stretches[0].position if segment.stretches else segment.accounting.file_size
@@ -42,7 +42,7 @@ def before_damage(log: ours.Log) -> list[Consumed]:
 
 
 @pytest.mark.parametrize("case", [CLEAN, UNCLEAN, UNCLEAN_RP])
-def test_what_a_broker_s_start_kept_is_what_was_good_in_front_of_the_damage(corpus: Corpus, case: str):
+def test_a_broker_s_start_kept_the_good_records_before_the_damage(corpus: Corpus, case: str):
     consumed = corpus.consumed(snapshot(f"{case}/after"), "read_uncommitted")
     compared = 0
     for name, log in corpus.logs(snapshot(f"{case}/before")).items():

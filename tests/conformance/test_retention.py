@@ -257,7 +257,7 @@ def test_a_second_round_at_the_same_clock_changes_nothing(corpus: Corpus, partit
     assert plan.decision.deletions == ()
     assert plan.new_segment is None
     assert plan.new_log_start_offset == plan.log_start_offset
-    # what the next start removes, the first round's own leftover among it: a snapshot that nothing is in front of
+    # files that the next start removes, also a leftover of the first round: the snapshot at the log start
     old = f"{plan.log_start_offset:020d}.snapshot"
     assert set(plan.removed()) == {name for name in directory.files if name.endswith(".deleted") or name == old}
 

@@ -1,4 +1,4 @@
-"""Kafka's storage classes in a JVM of ours do what brokers did: only then they may judge what no broker has done.
+"""Kafka's storage classes in our JVM do what brokers did. Only then they are a reference for what no broker did.
 
 Every round of the cleaner in the corpus is done again from what was before it, by the version of that broker, and every
 recovery of an old broker by all three versions.

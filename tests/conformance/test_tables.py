@@ -1,8 +1,8 @@
 """Every record of every snapshot went through a lake, and is in its tables as a real consumer received it.
 
 `records` is what a consumer at `read_committed` got, `records_uncommitted` one at `read_uncommitted`, whoever reads
-them: deltalake, DuckDB, Polars. Where the log is damaged, strict publishes what lies in front of the damage, permissive
-what lies behind it too.
+them: deltalake, DuckDB, Polars. Where the log is damaged, strict publishes what lies before the damage, permissive
+what lies after it too.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def test_of_a_damaged_log_everything_but_the_damage_can_be_had(
     same_records(lake.consumed("read_uncommitted").get(name, []), expected, name)
     states = {(r["start_offset"], r["end_offset"]): r["state"] for r in ledgers_by_log(lake)[name]}
     assert states[start, end] == ("corrupt" if "flip" in name else "missing")
-    if salvage == "permissive" and (place, name) not in APART:  # where the consumer went on behind the damage too
+    if salvage == "permissive" and (place, name) not in APART:  # where the consumer continued after the damage too
         for isolation_level in BOTH:
             received = corpus.consumed(snapshot(place), isolation_level)[name]
             same_records(lake.consumed(isolation_level)[name], received, name)
@@ -153,7 +153,7 @@ def test_side_files_that_misled_the_broker_do_not_mislead_us(lakes: Lakes, corpu
 
 
 @pytest.mark.parametrize("entry", sorted(NOT_CONSUMED))
-def test_a_snapshot_that_nobody_consumed_has_no_measure(entry: str):
+def test_a_snapshot_without_a_consumer_has_no_measure(entry: str):
     pytest.skip(NOT_CONSUMED[entry])
 
 
@@ -181,7 +181,7 @@ def same_as_consumed(
 
 
 def same_records(found: list[Consumed], expected: list[Consumed], name: str) -> None:
-    """Every field; clients before 2.1 do not tell the leader epoch."""
+    """Every field; clients before 2.1 do not report the leader epoch."""
     assert [row.offset for row in found] == [record.offset for record in expected], name
     for row, record in zip(found, expected, strict=True):
         if record.leader_epoch is None:

@@ -27,13 +27,13 @@ WARNED = {
     "recovery-kill9-4.4.0/before": {"no-high-watermark"},  # killed before it was first written
     "tiered-3.9.2/logdir": {"remote-tier"},
     "tiered-4.3.1/logdir": {"remote-tier"},
-    "crash-2.8.2/after": {"checkpoint-beyond-log-end"},  # a snapshot that the broker left behind what it cut
+    "crash-2.8.2/after": {"checkpoint-beyond-log-end"},  # a snapshot after the cut that the broker did not remove
 }
 """Snapshots that are sound, and what is to be said of them all the same."""
 
 
 def is_sound(snapshot: Snapshot) -> bool:
-    """Whether nobody hurt the files, and they are a log directory."""
+    """Whether the files are undamaged and are a log directory."""
     if snapshot.case.startswith(("recovery-damage", "recovery-fatal")):
         return snapshot.name == "base"
     return not (snapshot.case.startswith("crash-") and snapshot.name == "before") and snapshot.name != "remote"
@@ -88,7 +88,7 @@ INJURIES = {
     "idx-junk": "corrupt-index",
     "idx-odd": "index-partial-entry",
     "idx-zero": "index-zeroed",
-    "meta-del": None,  # told by nothing in the log: brokers before 2.8 wrote no such file
+    "meta-del": None,  # nothing in the log shows it: brokers before 2.8 wrote no such file
     "none": None,
     "seg-empty": "missing-offsets",
     "seg-gone": "missing-offsets",

@@ -201,7 +201,7 @@ def _in_rounds(turn: Turn) -> list[dict[str, Any]]:
 
 
 def configuration(turn: Turn, job: str) -> Any:
-    """What a job is told."""
+    """The configuration of a job."""
     from spark_jobs.contracts import IngestConfig, PublishConfig, ValidateConfig
 
     more = turn.options.get(job, {})

@@ -24,7 +24,7 @@ def _killed_before(module: Any, name: str) -> None:
     setattr(module, name, die)
 
 
-def _killed_behind(module: Any, name: str, when: Callable[..., bool]) -> None:
+def _killed_after(module: Any, name: str, when: Callable[..., bool]) -> None:
     done = getattr(module, name)
 
     def do_and_die(*args: Any, **kwargs: Any) -> Any:
@@ -50,7 +50,7 @@ def plant(point: str) -> None:
         "between batches and validations": lambda: _killed_before(validate, "_commit_transactions"),
         "ledger committed before validations": lambda: _killed_before(validate, "_commit_validations"),
         "Parquet written before the publish commit": lambda: _killed_before(publish, "_commit"),
-        "publish commit landed before its answer": lambda: _killed_behind(
+        "publish commit landed before its answer": lambda: _killed_after(
             commits, "add_files", lambda lake, name, *_, **__: name == "records"
         ),
         "inside the next job": lambda: _killed_before(expectations, "apply"),

@@ -2,7 +2,7 @@
 
 It goes by what is written about the lake alone, with `deltalake` and DuckDB: a version of ``segments`` is a snapshot,
 its live rows name files, and whoever took a snapshot may read these files for as long as a run may take. So it looks
-again and again, and holds on to every snapshot that was new to it until it is told to end (a line on its input). Each
+again and again, and keeps every new snapshot until it is asked to end (a line on its input). Each
 look is counted in ``SIGNALS/looks``.
 
 Every new snapshot is a line of JSON on its output, the last line is what went wrong: a list of sentences.
@@ -66,7 +66,7 @@ def _snapshot(line: str) -> Snapshot:
 
 
 def snapshot(lake: Path) -> tuple[Snapshot, list[dict[str, Any]], list[str]]:
-    """What the lake shows now, with the live rows and the Parquet files that it stands for."""
+    """What the lake shows now, with its live rows and its Parquet files."""
     segments = DeltaTable(str(lake / "tables" / "segments"))
     rows = [row for row in segments.to_pyarrow_table().to_pylist() if row["retired_ms"] is None]
     parquet = DeltaTable(str(lake / "tables" / "records")).file_uris()

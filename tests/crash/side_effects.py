@@ -2,10 +2,10 @@
 
 Everything that changes what another process could see is an effect: a file opened for writing, a Parquet file begun,
 filled or closed, a sync, a rename, a folder made, a file removed, cut or given a time, and every Delta commit, once
-before it lands and once behind it. They are seen from outside, by Python's audit events and by wrappers around what
+before it lands and once after it. They are seen from outside, by Python's audit events and by wrappers around what
 audit events do not show (`os.fsync`, Arrow's writers, Delta's commits); the code under test knows nothing of it.
 
-What happens stands *before* the effect: killed at the k-th, k - 1 took place. There is no undoing a plant: it belongs
+What is planted happens *before* the effect: killed at the k-th, k - 1 took place. A plant cannot be undone: it belongs
 to a process that ends soon.
 """
 
@@ -77,8 +77,8 @@ class Order:
 class SideEffects:
     """The effects of this process so far; see the module for what counts.
 
-    Its order is given at once, or stands in the file `control` and is looked for there at each effect: processes that
-    serve many tasks, as Python workers of Spark do, can so be told anew, and count from 1 again.
+    Its order is given at once, or is read from the file `control` at each effect. So processes that serve many tasks,
+    as Python workers of Spark do, can receive a new order, and count from 1 again.
     """
 
     def __init__(self, order: Order | None = None, control: str | None = None) -> None:

@@ -1,7 +1,7 @@
 """Killed before any single side effect and run again, a lake is what it would have been undisturbed.
 
 The side effects are not chosen by hand: an undisturbed run writes down its own, and each is a place to die at. One
-process stands for driver and workers here; killed workers under Spark are in `test_workers`, whole commands in
+process is driver and workers here; killed workers under Spark are in `test_workers`, whole commands in
 `test_kill`.
 """
 

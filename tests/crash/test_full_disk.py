@@ -16,7 +16,7 @@ pytestmark = pytest.mark.crash
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_a_disk_that_is_full_from_any_side_effect_on_is_named_and_leaves_nothing_behind_that_counts(scene, job):
+def test_a_disk_that_is_full_from_any_side_effect_on_is_named_and_commits_nothing_unfinished(scene, job):
     known = scene.effects[job]
     places = failures(known, f"full disk {scene.name} {job}", only_table_changes=scene.name != "first")
 

@@ -1,7 +1,7 @@
 """Killed before any side effect of retention and of maintain, and run again: tables and files of an undisturbed run.
 
-The lake has a segment that retention takes, one that it took before, slices that fit together and a file that nobody
-names.
+The lake has a segment that retention removes, one that it removed before, slices that fit together and a file that no
+row names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ JOBS = ("retention", "tidy_archive")
 
 @dataclass(frozen=True)
 class Upkeep:
-    """A lake before its maintenance, and after one that nobody disturbed."""
+    """A lake before its maintenance, and after an undisturbed one."""
 
     forks: list[Forks]
     source: str
@@ -117,7 +117,7 @@ def upkeep(forks: list[Forks], tmp_path_factory: pytest.TempPathFactory) -> Upke
     return Upkeep(forks, str(source.path), before, effects, ended.tables, archived(lake), scratch, told)
 
 
-def test_the_undisturbed_run_retires_deletes_merges_and_tells(upkeep):
+def test_the_undisturbed_run_retires_deletes_merges_and_records_it(upkeep):
     told = "\n".join(upkeep.undisturbed["log_actions"])
     assert [told.count(f"'action', '{action}'") for action in ("retention", "delete", "merge", "delete-orphan")] == [
         2,

@@ -77,7 +77,7 @@ def test_a_kill_at_any_step_leaves_nothing_or_all_and_the_next_run_completes_it(
         assert code == -signal.SIGKILL, effects[number - 1]
         assert is_whole_or_absent(target), effects[number - 1]
         if (target / "orders-0").exists():
-            named += 1  # the directory is done: the run after it is told so
+            named += 1  # the directory is complete: the next run reports that it exists
             assert ended(source, target, None, tmp_path / "journals") == 1
             assert is_whole_or_absent(target)
             continue

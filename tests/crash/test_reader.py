@@ -1,7 +1,7 @@
-"""Who reads while compaction and maintain work sees one round or the next, and all files of it for as long as he may.
+"""A reader during compaction and maintenance sees one round or the next, with all its files for the allowed time.
 
-Before every Delta commit, behind it and before every removal the jobs wait until the reader has looked again: nothing
-that anybody could see is passed over.
+Before and after every Delta commit, and before every removal, the jobs wait until the reader has looked again. So the
+reader sees every visible state.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ A_MONTH_MS = 30 * 86_400_000
 
 @dataclass(frozen=True)
 class Rounds:
-    """A lake before compaction, and what it shows then, behind compaction, and behind maintain."""
+    """A lake before compaction, and what it shows before, after compaction, and after maintenance."""
 
     forks: Sequence[Forks]
     source: str
@@ -98,7 +98,7 @@ def test_a_reader_sees_one_round_or_the_next_and_can_read_its_files_to_the_end(r
     assert (done["deleted_segments"], done["deleted_files"]) == (0, 0), "who began before the round may be reading yet"
 
 
-def test_what_nobody_can_be_reading_any_more_goes_and_who_reads_what_is_live_misses_nothing(rounds: Rounds):
+def test_files_that_no_reader_can_use_are_removed_and_readers_of_live_files_miss_nothing(rounds: Rounds):
     lake, signals = rounds.lake("read-later"), rounds.scratch / "signals-later"
     rounds.do(lake, "compaction")
     rounds.do(lake, "tidy_archive")

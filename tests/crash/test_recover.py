@@ -1,6 +1,6 @@
 """`recover` killed before any single side effect and run again: the log directories and tables of an undisturbed run.
 
-One log is sound, one has damage that a start would cut off: both kinds of directories are written and told of.
+One log is sound, one has damage that a start would cut off: both kinds of directories are written and reported.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ DRIVEN = {"create", "commit", "committed"} if EVERY_KILL else {"create", "commit
 @pytest.mark.parametrize("job", JOBS)
 def test_whenever_the_lease_is_lost_to_another_run_the_tables_are_those_of_one_run(scene, job):
     known = scene.effects[job]
-    # What workers write until it is committed is seen by nobody: one place among that is as good as all.
+    # Uncommitted files of workers are invisible to readers, so one point among their effects is as good as all.
     pairs = [number for number, name in enumerate(known) if name.split()[0] in DRIVEN]
     pairs = [pairs[0] - 1, *pairs]
 

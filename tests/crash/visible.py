@@ -78,7 +78,7 @@ def _segments_are_whole(lake: Path) -> None:
 
 
 def _rows_end_at_frontiers(lake: Path, published: list[dict[str, Any]]) -> None:
-    """Below a log's frontier every present record stands, at and above it none does."""
+    """The table holds every present record below a log's frontier, and none at or above it."""
     ledger = rows(lake, "offset_ledger")
     table = (
         DeltaTable(str(lake / "tables" / "records")) if (lake / "tables" / "records" / "_delta_log").is_dir() else None

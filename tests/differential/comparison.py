@@ -7,11 +7,11 @@ wrote them. The state of the log. Where one refuses the other must, too.
 Named, and counted:
 
     recompressed-zstd  a batch that holds the same: before 4.4 Kafka brings an older version of the library. Its header
-                     is equal but for length and CRC; behind it indexes name other positions
+                     is equal but for length and CRC; after it indexes name other positions
     nothing-cleanable  a round over no whole dirty segment: the cleaner's manager never begins one, we refuse it
     damage-kept      segments that fail their checksums in the range of a round: the cleaner does not look at checksums
                      and writes such batches again with right ones, or ends; we leave those segments as they are
-    damage-seen      the same in the active segment, where ours knows of the log only what is in front of the damage
+    damage-seen      the same in the active segment, where ours knows of the log only what is before the damage
     index-full       Kafka's cleaner ends because what it writes needs more index entries than a small
                      `segment.index.bytes` has room for; ours are not bounded by it
     lost-transaction a start that Kafka ends with "Attempted to complete transaction which was not started": where
@@ -75,7 +75,7 @@ def compare(trial: Trial, kafka: Left, ours: Left) -> Comparison:
         if known is not None:
             return Comparison((), Counter({known: 1}))
     if kafka.refusal is None and ours.is_nothing_cleanable and trial.injuries:
-        # A transaction is open in front of the damage, and what ended it is behind: its offsets stay dirty.
+        # A transaction is open before the damage, and its marker is after the damage: its offsets stay dirty.
         return Comparison((), Counter({"damage-seen": 1}))
     if (kafka.refusal is None) != (ours.refusal is None):
         return Comparison((f"refusal: Kafka's {kafka.refusal!r}, ours {ours.refusal!r}",))

@@ -1,4 +1,4 @@
-"""What may happen to a partition directory in front of a start: each a change of its files, with words for it."""
+"""What may happen to a partition directory before a start: each is a change of its files, with words for it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def zeros(draw: random.Random, files: Files) -> str | None:
 
 
 def garbage(draw: random.Random, files: Files) -> str | None:
-    """Bytes of something else behind a log."""
+    """Foreign bytes after a log."""
     name = _one_log(draw, files)
     if name is None:
         return None
@@ -58,7 +58,7 @@ def garbage(draw: random.Random, files: Files) -> str | None:
 
 
 def batch_twice(draw: random.Random, files: Files) -> str | None:
-    """A batch is there once more, behind another one: offsets do not rise."""
+    """A batch is there once more, after another one: offsets do not rise."""
     return _with_batches(draw, files, lambda batches: batches.append(draw.choice(batches)), "a batch twice in")
 
 
@@ -174,7 +174,7 @@ def _with_batches(draw: random.Random, files: Files, change: Callable[[list[byte
 
 
 def batches(content: Buffer) -> list[bytes]:
-    """Whole batches of a log; what is behind the last whole one counts as one too."""
+    """Whole batches of a log. The bytes after the last whole one count as one too."""
     content = bytes(content)
     found = []
     while content:

@@ -2,8 +2,8 @@
 
     python -m tests.differential.long --cases 10000 --seed 20261121 -o docs/differential-results.md
 
-It goes through blocks of cases, each with a JVM of its own, and writes down each block when it is done: begun again
-with the same sources it goes on behind them. What came out differently is kept as an archive beside the blocks, in a
+It runs blocks of cases, each with a JVM of its own, and writes down each block when it is done. A new start with the
+same sources continues after these blocks. What came out differently is kept as an archive beside the blocks, in a
 form that `tests/differential/found` takes. Exits 1 if anything did; the file is written either way.
 """
 
@@ -44,7 +44,7 @@ _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run, tell about it on stderr after every block, write the file."""
+    """Run, report on stderr after every block, write the file."""
     parser = argparse.ArgumentParser(prog="python -m tests.differential.long", description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=int, default=10_000, help="of all versions together")
     parser.add_argument("--seed", type=int, default=20261121)
@@ -149,7 +149,7 @@ def _line(head: str, cells: list[str]) -> str:
 
 
 def _blocks(cases: int) -> Iterator[tuple[str, int, int]]:
-    """Version, first case and the one behind the last; the versions take turns, so that any beginning has all."""
+    """Version, first case and the one after the last. The versions take turns, so that any beginning has all."""
     share, rest = divmod(cases, len(VERSIONS))
     shares = [share + (number < rest) for number in range(len(VERSIONS))]
     for first in range(0, max(shares), _BLOCK):

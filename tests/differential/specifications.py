@@ -10,7 +10,7 @@
     marker, abort                   an open transaction ends; it is aborted
     marker_of_nothing               a marker although no transaction is open
     leave_open        bool: transactions stay open at the end
-    roll, last_roll   a segment ends although it is not full; also behind all
+    roll, last_roll   a segment ends although it is not full; also at the log end
     leader_change, gap              the leader epoch rises; offsets are left out
     step_ms, jitter_ms              clock from batch to batch; records around it
     clock_jump, clock_jump_ms       the clock goes far forth or back

@@ -8,7 +8,7 @@ it. Further options are libFuzzer's. Fails, and writes the input to the working 
 for, an engine gives other rows or stretches than the reference, or anything is raised at all.
 
     input   byte 0    bit 0: the segment is sealed · bit 1: lengths and checksums are made right first, so that
-                      what is changed reaches the decoders behind them
+                      what is changed reaches the decoders after them
             the rest  the segment's bytes, its base offset that of its first batch, if that is one a file can have
 """
 

@@ -84,7 +84,7 @@ def _plain(magic: int, size: int) -> bytes:
 
 
 def _head(size: int) -> bytes:
-    """The bytes in front of the value of a record of about that size; zeros go on behind it."""
+    """The bytes before the value of a record of about that size. Zeros follow."""
     return handmade.record(0, None, b"", length=size)[:-2] + handmade.varint(size)
 
 

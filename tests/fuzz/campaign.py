@@ -121,7 +121,7 @@ def _same(each: Mutant, engine: Engine) -> bool:
 def _can_be_chained(each: Mutant, opinion: Opinion) -> bool:
     """Whether it can be given other offsets and a slot of its own in a long segment, for speed."""
     if opinion.refusal in ("LENGTH", "MAGIC"):
-        return False  # nobody can say where such a batch ends, nor what stands behind it
+        return False  # the end of such a batch is unknown, and so is what follows
     if each.magic < 2:
         moved = "outer offset" in each.ways or each.data[:8] == bytes(8) or opinion.refusal == "OFFSET_ORDER"
         if moved or (each.magic == 0 and each.data[17] & 7):

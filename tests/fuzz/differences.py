@@ -79,7 +79,7 @@ def _counts_none(mutant: Mutant, mine: Opinion, theirs: Opinion) -> bool:
 
 
 def _stream_parts(mutant: Mutant) -> tuple[bytes, bytes]:
-    """What is in front of the compressed stream, and the stream."""
+    """The bytes before the compressed stream, and the stream."""
     data = mutant.data
     if mutant.magic == 2:
         return data[:61], data[61:]
@@ -107,7 +107,7 @@ def _explains(mutant: Mutant, stream: bytes, theirs: Opinion, *, sound: bool = T
     return agree(mine, theirs) or explanation(other, mine, theirs) is not None
 
 
-def _bytes_behind_the_stream(mutant: Mutant, mine: Opinion, theirs: Opinion) -> bool:
+def _bytes_after_the_stream(mutant: Mutant, mine: Opinion, theirs: Opinion) -> bool:
     if not _only_kafka_reads(mine, theirs) or mine.refusal != "CODEC_STREAM":
         return False
     _, stream = _stream_parts(mutant)
@@ -150,7 +150,7 @@ def _cut_zstd_frame(mutant: Mutant, mine: Opinion, theirs: Opinion) -> bool:
     return not frame.eof and _explains(mutant, streams.zstd_stream(plain), theirs)
 
 
-def _bytes_behind_a_value(mutant: Mutant, mine: Opinion, theirs: Opinion) -> bool:
+def _bytes_after_a_value(mutant: Mutant, mine: Opinion, theirs: Opinion) -> bool:
     return (
         _only_kafka_reads(mine, theirs)
         and mutant.magic < 2
@@ -227,7 +227,7 @@ DIFFERENCES = (
         "bytes behind the stream",
         "Kafka reads one byte more than the records need. It trusts the decompressor that the stream has ended; "
         "java.util.zip, the LZ4 frame reader and snappy-java ignore bytes after it",
-        _bytes_behind_the_stream,
+        _bytes_after_the_stream,
     ),
     Difference(
         "reserved flags of a gzip header",
@@ -247,7 +247,7 @@ DIFFERENCES = (
     Difference(
         "bytes behind the value of a message",
         "Kafka reads key and value of v0 and v1 by their lengths and never asks whether they fill the message",
-        _bytes_behind_a_value,
+        _bytes_after_a_value,
     ),
     Difference(
         "a control record without a control key",

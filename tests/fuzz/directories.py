@@ -156,7 +156,7 @@ def _kib(pid: int | str, name: str) -> int:
 
 
 def work(seed: int, first: int, count: int) -> None:
-    """Run the commands on cases, and tell about each in lines of JSON."""
+    """Run the commands on cases, and report each in lines of JSON."""
     out = os.fdopen(os.dup(1), "w")
     memory = _MEMORY if os.access(_MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=memory) as folder:
@@ -166,17 +166,17 @@ def work(seed: int, first: int, count: int) -> None:
             Path(folder, "salvaged").mkdir(exist_ok=True)
             os.environ["LOGLAKE_ENGINE"] = "kernels" if number % 2 else "reference"
             for name in ("verify", "recover", "ledger"):
-                _tell(out, begin=name, number=number)
-                _tell(out, **_judged(name, root, Path(folder, "salvaged", NAME), ways))
+                _report(out, begin=name, number=number)
+                _report(out, **_outcome_of(name, root, Path(folder, "salvaged", NAME), ways))
             shutil.rmtree(root)
 
 
-def _tell(out: io.TextIOWrapper, **line: object) -> None:
+def _report(out: io.TextIOWrapper, **line: object) -> None:
     out.write(json.dumps(line) + "\n")
     out.flush()
 
 
-def _judged(name: str, root: Path, new: Path, ways: list[str]) -> dict[str, object]:
+def _outcome_of(name: str, root: Path, new: Path, ways: list[str]) -> dict[str, object]:
     from logcore.cli.main import main
 
     arguments = {

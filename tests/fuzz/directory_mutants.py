@@ -188,7 +188,7 @@ def _lying_field(root: Path, draw: random.Random) -> None:
 
 
 def _insert_mutants(root: Path, draw: random.Random) -> None:
-    """Batches with a right checksum and content that lies, between others or behind them."""
+    """Batches with a right checksum and wrong content, between others or after them."""
     path = _any_segment(root, draw)
     data = path.read_bytes()
     at = draw.choice([*_batch_positions(data), len(data)])

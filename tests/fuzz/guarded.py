@@ -5,8 +5,8 @@
     python -m tests.fuzz.guarded changed   the compiled cleaner, where a batch changes after its checksum was looked at;
                                            prints how many of the changes to lengths were refused, and of how many
 
-A page is mapped without any right behind the buffer, and one before it: whoever reads a byte beyond the segment, on
-either side, gets no byte but SIGSEGV. Canonical batches are cut at every length, so that every field is once the last.
+A page without access rights is mapped after the buffer, and one before it. So a read of a byte beyond the segment, on
+either side, ends in SIGSEGV. Canonical batches are cut at every length, so that every field is once the last.
 """
 
 import ctypes
@@ -54,22 +54,22 @@ class Guarded:
         self._view = memoryview(self._map)[_PAGE : _PAGE + self._size]
 
     def last(self, data: bytes) -> memoryview:
-        """These bytes, nothing readable behind them."""
+        """These bytes, nothing readable after them."""
         self._view[self._size - len(data) :] = data
         return self._view[self._size - len(data) :]
 
     def first(self, data: bytes) -> memoryview:
-        """These bytes, nothing readable in front of them."""
+        """These bytes, nothing readable before them."""
         self._view[: len(data)] = data
         return self._view[: len(data)]
 
     def beyond(self) -> int:
-        """A byte that nobody may read; reading it is the end of the process."""
+        """A byte without read access: reading it ends the process."""
         return self._map[_PAGE + self._size]
 
 
 def segments() -> Iterator[tuple[bytes, int]]:
-    """(bytes, base offset): every canonical batch cut at every length, behind another one and alone; mutants."""
+    """(bytes, base offset): every canonical batch cut at every length, after another one and alone; mutants."""
     for batch in CANONICAL:
         where = scene(batch, 0)
         for length in range(len(batch.data) + 1):
@@ -133,7 +133,7 @@ def changed() -> None:
     last = SourceSegment(_RECORDS + 1, _RECORDS + 2, handmade.simple_batch(_RECORDS + 1, [(b"k5", b"new")]), 0, 0, 0)
 
     def lengths(of: Callable[[int], int]) -> bytes:
-        """The batch with another number in front of each record, in as many bytes as the number takes."""
+        """The batch with another length before each record, in as many bytes as the right one."""
         content = bytearray(data)
         for start in starts:
             number = handmade.varint(of(start))[: len(data) - start]
@@ -145,7 +145,7 @@ def changed() -> None:
     wrong += [lengths(lambda start, by=by: len(data) - start - 2 + by) for by in (0, 1, 100)]
     wrong += [bytes(len(data)), b"\xff" * len(data), data[: starts[0]] + b"\xff" * (len(data) - starts[0])]
     draw = random.Random(36)
-    # Too short a length stays within bounds, like any other change of a value: nothing but the checksum could tell.
+    # Too short a length stays within bounds, like any other change of a value: only the checksum could show it.
     strange = [lengths(lambda start: 63)]
     strange += [data[: starts[0]] + draw.randbytes(len(data) - starts[0]) for _ in range(_AT_RANDOM)]
     refused = 0
@@ -170,7 +170,7 @@ def _cleaned_while_it_changes(data: bytes, content: bytes, last: SourceSegment) 
         def _make_room(self, *arguments: object) -> None:
             self._target = self._scratch = np.empty(0, np.uint8)
             super()._make_room(*arguments)
-            # As much as was asked for, and nothing behind it.
+            # As much as was requested, and nothing after it.
             room, scratch = len(self._target) * 4 // 5, len(self._scratch) * 4 // 5
             self._target = np.frombuffer(Guarded(4).last(bytes(room)), np.uint8)
             self._scratch = np.frombuffer(Guarded(4).last(bytes(scratch)), np.uint8)

@@ -48,7 +48,7 @@ _IDEMPOTENT, _PRODUCER = 8, 9
 
 
 class Row(NamedTuple):
-    """A data record: its offset, and what tells it from all others."""
+    """A data record: its offset, and its unique content."""
 
     offset: int
     content: bytes
@@ -56,7 +56,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A batch and the data records in it. last_offset: as its header tells. is_absolute: its records carry offsets of
+    """A batch and the data records in it. last_offset: of its header. is_absolute: its records carry offsets of
     their own, under the checksum. aborts: of an abort marker, where its transaction began."""
 
     data: bytes
@@ -158,7 +158,7 @@ def log(seed: int, magic: int = 2) -> Log:
 
 
 class _Batches:
-    """Batches of every make, one behind the other. A transaction is ended by the batch behind."""
+    """Batches of every kind, one after the other. The next batch ends a transaction."""
 
     def __init__(self, draw: random.Random, magic: int) -> None:
         self._draw, self._magic = draw, magic
@@ -185,7 +185,7 @@ class _Batches:
         deltas = sorted(draw.sample(range(6), draw.randint(1, 4))) if is_cleaned else list(range(draw.randint(1, 4)))
         contents = [b"%d:%d" % (offset + delta, draw.getrandbits(64)) for delta in deltas]
         if draw.random() < 0.3:
-            # A mirrored segment: the value is a batch itself, of offsets that would fit behind this one.
+            # A mirrored segment: the value is a batch itself, of offsets that would fit after this one.
             contents[0] += handmade.simple_batch(offset + deltas[-1] + 1, [(b"k", b"v")], leader_epoch=3)
         records = b"".join(
             handmade.record(delta, b"k%d" % delta, content, timestamp_delta=delta)
@@ -295,9 +295,9 @@ def missed(log: Log, files: dict[int, bytes]) -> list[Row]:
 
 
 def doubted(log: Log, number: int, bit: int) -> Placed | None:
-    """The batch in front, where a flipped offset leaves two explanations. In a cleaned log a batch that now begins
-    inside the one in front, and leaves that one room below, may be right, and that one wrong: no byte of the segment
-    tells."""
+    """The batch before, where a flipped offset leaves two explanations. In a cleaned log a batch that now begins inside
+    the one before, and leaves that one room below, may be right, and that one wrong. No byte of the segment shows
+    which."""
     batch = log.batches[number]
     base, segment = next((base, batches) for base, batches in log.segments.items() if batch in batches)
     at = segment.index(batch)

@@ -42,7 +42,7 @@ def injuries(data: bytes) -> Iterator[Injury]:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Where the injured batch stands: between sound ones of its own format, so many free offsets on either side."""
+    """The place of the injured batch: between sound ones of its own format, with free offsets on both sides."""
 
     batch: Canonical
     gap: int
@@ -56,7 +56,7 @@ class Scene:
 
     @property
     def successor(self) -> int:
-        """Base offset of the batch behind."""
+        """Base offset of the next batch."""
         return self.batch.last_offset + self.gap + 1
 
     def segment(self, injured: bytes) -> bytes:

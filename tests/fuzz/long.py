@@ -23,7 +23,7 @@ _STEP = 10_000
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run, tell about it on stderr every 10^4 mutants, write the file."""
+    """Run, report on stderr every 10^4 mutants, write the file."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.long", description=__doc__.splitlines()[0])
     parser.add_argument("--mutants", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=20260821)

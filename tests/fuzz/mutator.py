@@ -1,7 +1,7 @@
-"""Mutants with a right checksum: what no CRC can refuse, and a decoder must therefore judge by structure.
+"""Mutants with a right checksum: no CRC can refuse them, so a decoder must check their structure.
 
-A mutant is a function of (seed, number) alone. It starts from a canonical batch, or from records drawn anew whose
-fields may lie, and is injured in one to three of these ways: in the records before they are compressed, in the
+A mutant is a function of (seed, number) alone. It starts from a canonical batch, or from random records whose
+fields may be wrong, and is injured in one to three of these ways: in the records before they are compressed, in the
 compressed stream, in the fields of the header. Then its length field and its checksum are made right again.
 """
 
@@ -117,7 +117,7 @@ def _compressed(codec: int, plain: bytes, draw: random.Random) -> bytes:
         return streams.snappy_stream(plain, draw.randrange(1, 60))
     pack = streams.STREAMS[codec]
     if codec == streams.LZ4 and how > 0.95:
-        # A block of nothing, stored or not, in front of the end mark, and sometimes the last block again behind it.
+        # An empty block, stored or not, before the end mark, and sometimes the last block again after it.
         stream = pack(plain)[:-4]
         nothing = draw.choice((b"\0\0\0\x80", b"\1\0\0\0\0"))
         return stream + nothing + draw.choice((b"", b"", stream[7:])) + bytes(4)

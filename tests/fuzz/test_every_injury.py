@@ -1,4 +1,4 @@
-"""Every injury of every canonical batch is refused, or changes nothing, or is listed as what nobody could prove."""
+"""Every injury of every canonical batch is refused, or changes nothing, or is listed as not provable."""
 
 import os
 
@@ -17,7 +17,7 @@ ROOM = 40
 
 
 def neighbours(where: Scene) -> tuple[list[Seen], list[Seen]]:
-    """What is seen of the batches before and behind, each alone."""
+    """What is read from the batches before and after, each alone."""
     return see(where.before, where.base_offset)[0], see(where.after, where.successor)[0]
 
 
@@ -39,7 +39,7 @@ def unprovable(where: Scene) -> dict[tuple[str, int], list[Seen]]:
 
     These bits are under no checksum. A base offset that still lies between the neighbours' is a possible one; so is any
     leader epoch. A batch that is missing whole leaves a gap, as compaction does. Only a witness outside the segment
-    (an index, a manifest, the sequence numbers of its producer, another replica) could tell.
+    (an index, a manifest, the sequence numbers of its producer, another replica) could show it.
     """
     batch, whole = where.batch, original(where.batch)
     lowest = where.base_offset + 1 if where.before else where.base_offset

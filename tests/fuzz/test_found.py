@@ -23,11 +23,11 @@ def test_a_control_batch_without_a_control_key_is_damage_to_whoever_wants_contro
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("behind", [b"", streams.lz4_stream(handmade.record(1))[7:-4]])
-def test_a_stored_lz4_block_of_nothing_ends_the_stream(engine: Engine, behind: bytes) -> None:
-    # The kernels went on behind it, as liblz4 does. Kafka does not, so what follows are bytes behind the stream.
-    stream = streams.lz4_stream(handmade.record(0))[:-4] + b"\0\0\0\x80" + behind + bytes(4)
-    count = 2 if behind else 1
+@pytest.mark.parametrize("more", [b"", streams.lz4_stream(handmade.record(1))[7:-4]])
+def test_a_stored_lz4_block_of_nothing_ends_the_stream(engine: Engine, more: bytes) -> None:
+    # The kernels read on after it, as liblz4 does. Kafka does not, so what follows are bytes after the stream.
+    stream = streams.lz4_stream(handmade.record(0))[:-4] + b"\0\0\0\x80" + more + bytes(4)
+    count = 2 if more else 1
     data = handmade.batch(body=stream, attributes=streams.LZ4, count=count, last_offset_delta=count - 1)
     found = outcome(data, 0, engine)
     assert [item.reason for item in found if isinstance(item, Stretch)] == [CorruptionReason.CODEC_STREAM]

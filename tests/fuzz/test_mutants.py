@@ -16,7 +16,7 @@ MUTANTS = 100_000
 
 
 @pytest.fixture(scope="module")
-def judged() -> tuple[str, campaign.Results]:
+def campaign_results() -> tuple[str, campaign.Results]:
     """The third reader's name, and what was found."""
     with third_reader() as (name, ask):
         found = campaign.run(SEED, MUTANTS, ask)
@@ -25,14 +25,14 @@ def judged() -> tuple[str, campaign.Results]:
 
 
 @pytest.fixture
-def results(judged: tuple[str, campaign.Results]) -> campaign.Results:
-    return judged[1]
+def results(campaign_results: tuple[str, campaign.Results]) -> campaign.Results:
+    return campaign_results[1]
 
 
 @pytest.fixture
-def three_ways(judged: tuple[str, campaign.Results]) -> campaign.Results:
+def three_ways(campaign_results: tuple[str, campaign.Results]) -> campaign.Results:
     """The same, where there was a third reader."""
-    name, found = judged
+    name, found = campaign_results
     if not found.third:
         pytest.skip(f"third reader: {name}")
     return found

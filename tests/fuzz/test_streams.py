@@ -56,7 +56,7 @@ def test_a_second_stream_is_read_where_kafka_reads_it(magic: int, codec: int, en
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("magic", "codec"), FORMATS, ids=_IDS)
-def test_bytes_behind_a_stream_are_damage(magic: int, codec: int, engine: Engine) -> None:
+def test_bytes_after_a_stream_are_damage(magic: int, codec: int, engine: Engine) -> None:
     stream = streams.STREAMS[codec](b"".join(parts(magic)))
     for junk in (b"\0", b"x", b"\0\0\0\0\0", b"\xff" * 20):
         assert reasons(batch(magic, codec, stream + junk), engine) == ["CODEC_STREAM"], junk

@@ -1,4 +1,4 @@
-"""Kafka's own classes behind one call: batches in, opinions out.
+"""Kafka's own classes in one call: batches in, opinions out.
 
 No other reader would do. aiokafka's compiled one does not survive mutants (it ends the process); kafka-python's takes a
 record's attributes for a varint, does not wrap timestamps, and reads messages that are not whole.

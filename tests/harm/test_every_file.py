@@ -108,7 +108,7 @@ def whole_files(lake: Path, earlier: Path) -> Iterator[Change]:
 
 
 def flips(lake: Path) -> Iterator[Change]:
-    """Bits of every `STEP`-th byte, over all files one behind the other, so that no file is always hit at its begin."""
+    """Bits of every `STEP`-th byte, over all files one after the other, so that no file is always hit at its begin."""
     at = 0
     for name in files(lake):
         size = (lake / name).stat().st_size

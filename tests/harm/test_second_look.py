@@ -244,7 +244,7 @@ def test_a_source_inside_a_lake_is_refused_before_anything_is_made(place: Place,
     assert place.versions() == before
 
 
-def test_a_source_that_is_not_there_leaves_no_lake_behind(place: Place, tmp_path: Path) -> None:
+def test_a_missing_source_creates_no_lake(place: Place, tmp_path: Path) -> None:
     done = place.loglake("run", tmp_path / "nope", "--lake", tmp_path / "l1")
     assert done.code == 3, done.said
     assert str(tmp_path / "nope") in done.err

@@ -14,7 +14,7 @@ from tests.conftest import REPOSITORY
 
 @dataclass
 class Checkout:
-    """A work tree without anything that a run leaves behind, in which the pages' commands are typed."""
+    """A work tree without files of earlier runs, in which the commands of the pages run."""
 
     path: Path
     outputs: dict[str, subprocess.CompletedProcess[str]] = field(default_factory=dict)

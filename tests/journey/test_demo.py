@@ -81,16 +81,18 @@ def test_the_ledger_counts_what_the_consumer_saw_and_tiles_every_log(name, demo,
         assert all(a["end_offset"] == b["start_offset"] for a, b in pairwise(ranges))
         assert ranges[-1]["end_offset"] == uncommitted[topic_partition]["end"]
         decided = [r for r in ranges if r["state"] != "open"]
-        assert decided[-1]["end_offset"] == seen["end"]  # the last stable offset, as the broker told its consumer
+        assert (
+            decided[-1]["end_offset"] == seen["end"]
+        )  # the last stable offset, as the broker reported it to its consumer
         assert sum(r["records"] for r in ranges if r["state"] == "present") == seen["records"]
         assert all(r["published"] for r in decided)
         assert not any(r["published"] for r in ranges if r["state"] == "open")
 
 
-def test_internal_topics_are_judged_and_not_published(demo):
+def test_internal_topics_are_validated_and_not_published(demo):
     lake = demo.lake("internal-topics-4.4.0")
-    judged = {row["topic"] for row in _rows(lake, "offset_ledger")}
-    assert {"__consumer_offsets", "__transaction_state", "__share_group_state"} <= judged
+    validated = {row["topic"] for row in _rows(lake, "offset_ledger")}
+    assert {"__consumer_offsets", "__transaction_state", "__share_group_state"} <= validated
     assert not [row for row in _rows(lake, "records") if row["topic"].startswith("__")]
     assert "delete-directory" in {row["rule"] for row in _rows(lake, "findings")}
 
@@ -101,7 +103,7 @@ def test_the_damaged_cluster_is_what_its_stated_expectation_says(demo, sample, e
     published: dict[str, list[dict[str, Any]]] = {}
     for row in _published(lake):
         published.setdefault(f"{row['topic']}-{row['partition']}", []).append(row)
-    ledger, findings, judged = (_rows(lake, name) for name in ("offset_ledger", "findings", "validations"))
+    ledger, findings, validated = (_rows(lake, name) for name in ("offset_ledger", "findings", "validations"))
     for name, expected in expected_of_damaged.items():
         topic = name.rpartition("-")[0]
         rows = published.get(name, [])
@@ -116,8 +118,12 @@ def test_the_damaged_cluster_is_what_its_stated_expectation_says(demo, sample, e
             assert any(_says(finding, topic, stated_finding) for finding in findings), (name, stated_finding)
         errors = {f["rule"] for f in findings if f["topic"] == topic and f["severity"] == "error"}
         assert errors <= {f["rule"] for f in expected["findings"]} | {"corrupt-offsets", "missing-offsets"}, name
-        assert sum(r["quarantined_bytes"] for r in judged if r["topic"] == topic) == expected["quarantined_bytes"], name
-        assert sum(r["file_bytes"] for r in judged if r["topic"] == topic) == sum(expected["archived_bytes"].values())
+        assert sum(r["quarantined_bytes"] for r in validated if r["topic"] == topic) == expected["quarantined_bytes"], (
+            name
+        )
+        assert sum(r["file_bytes"] for r in validated if r["topic"] == topic) == sum(
+            expected["archived_bytes"].values()
+        )
 
 
 def _merged(ranges: list[list[Any]]) -> list[list[Any]]:

@@ -23,7 +23,7 @@ _TRIES = 3
 _SCRIPT = ("-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent")
 """As in `kafka-run-class.sh`."""
 
-# One replica of everything, small indexes, nothing deleted or cleaned behind a test's back, no waiting for others.
+# One replica of everything, small indexes, no deletion or cleaning by the broker itself, no waiting for others.
 _SETTINGS = {
     "process.roles": "broker,controller",
     "node.id": "1",

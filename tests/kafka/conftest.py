@@ -31,7 +31,7 @@ Lines = dict[tuple[str, int], list[dict[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """What the broker left behind, and what its clients said. Shared by all tests: never write into it."""
+    """The files of the broker, and the output of its clients. Shared by all tests: never write into it."""
 
     log_dir: Path
     """The log directory after a clean stop."""

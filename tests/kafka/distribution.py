@@ -4,7 +4,7 @@
 the storage classes alone for the others (`storage_oracle.py`). They are fetched once, into
 ``$LOGLAKE_HOME/kafka/<version>``, by Maven if `mvn` is on the PATH, else by the Ivy that Spark brings along; both ask
 whatever registry this machine is set to ask (Ivy: ``LOGLAKE_IVY_SETTINGS``, ``LOGLAKE_JARS_REPOSITORIES``, as for
-Spark's jars). The sources in `java/` are compiled there too, anew when one of them changes. Both steps end in renames,
+Spark's jars). The sources in `java/` are compiled there too, and again after a change. Both steps end in renames,
 so processes may race.
 
 Needed beside a registry: a JDK of 17 or later (`JAVA_HOME`, or `java` on the PATH); a runtime without the module

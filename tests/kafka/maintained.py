@@ -1,6 +1,6 @@
 """A log directory put together from what our maintenance makes of another, for a broker to start on.
 
-What a consumer must find there is told from what a real consumer found before, from the names and sizes of files and
+The expectation for a consumer comes from what a real consumer found before, from the names and sizes of files and
 from batch headers read with `struct`: the library has no part in it.
 """
 
@@ -56,7 +56,7 @@ class Before:
     """The topic's `index.interval.bytes`."""
 
     def shared(self, target: Path) -> tuple[object, ...]:
-        """What every command is told."""
+        """The options of every command."""
         interval = ("--config", f"index.interval.bytes={self.interval}")
         return ("--checkpoints-out", target.parent, "--as-of", NOW_MS, *interval)
 
@@ -162,7 +162,7 @@ def recovered(before: Before, target: Path) -> Expected:
 
 
 def recovered_from_a_torn_tail(before: Before, target: Path) -> Expected:
-    """The same with the first bytes of a batch behind the last."""
+    """The same with the first bytes of a batch after the last."""
     hurt = target.parent / "between" / target.name
     shutil.copytree(before.running, hurt)
     active = segment_files(hurt)[-1]

@@ -65,7 +65,7 @@ def test_nothing_is_shown_beside_them(produced: Produced, level: str, ours: Line
 
 
 def test_a_running_brokers_directory_shows_the_same(produced: Produced, level: str, tmp_path: Path) -> None:
-    """Its indexes are preallocated, its checkpoints empty: the log end stands in, as the option says."""
+    """Its indexes are preallocated, its checkpoints empty. The log end is the high watermark, as the option says."""
     lines = dumped(
         tmp_path / "lines", produced.running, "--isolation.level", level, "--high-watermark", "log-end", "--all"
     )

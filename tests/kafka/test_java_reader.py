@@ -58,7 +58,7 @@ def test_messages_inside_of_messages_are_unfolded(reader: JavaReader) -> None:
     assert [record.offset for record in reader.read(blob).records] == [4, 6, 9, 10, 11, 12]
 
 
-def test_damage_is_refused_and_the_batches_before_it_are_told(reader: JavaReader) -> None:
+def test_damage_is_refused_and_the_batches_before_it_are_read(reader: JavaReader) -> None:
     blob = good(5) + handmade.flip(good(8), 70)
     reading = reader.read(blob)
     assert isinstance(reading, Refused)

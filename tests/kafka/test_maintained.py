@@ -85,7 +85,7 @@ def test_a_clean_start_mends_nothing(clean: Started):
 def test_an_unclean_start_cuts_nothing(unclean: Started):
     said = [line for line in unclean.said if _is_of(line, unclean)]
     assert any("Recovering unflushed" in line for line in said)
-    # Snapshots it throws away and takes anew; that they come out as they were is another test's claim.
+    # It deletes snapshots and writes them again. Another test claims that they come out the same.
     said = [
         line for line in said if "Recovering unflushed" not in line and "Deleted producer state snapshot" not in line
     ]
@@ -136,7 +136,7 @@ def test_after_a_clean_stop_our_files_are_what_we_wrote(started: Started):
             continue
         assert left is not None, path
         if path.endswith(".snapshot") and left != content:
-            # Taken anew from the same replay; in which order is a hash map's affair.
+            # Written again from the same replay, in the order of a hash map.
             assert _entries(left) == _entries(content), f"{path}, {started.made[path.partition('/')[0]][0]}"
             continue
         assert left == content, f"{path}, {started.made[path.partition('/')[0]][0]}"

@@ -59,7 +59,7 @@ def grow(source: Path) -> None:
 
 
 def _reopened(path: Path) -> Partition:
-    """A partition directory that is there; `Partition` itself would write its metadata anew."""
+    """An existing partition directory. `Partition` itself would write its metadata again."""
     made = Partition.__new__(Partition)
     made.path, made.topic_id, made.rows = path, None, {}
     return made

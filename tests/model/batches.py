@@ -1,4 +1,4 @@
-"""Segments read by the model: a walk over v2 batches with `struct`, and what stands in side files.
+"""Segments read by the model: a walk over v2 batches with `struct`, and the content of side files.
 
 It knows what the model writes and what cleaning may make of it: v2, no codec or gzip. A batch whose checksum is wrong
 is there, but has nothing in it; where a size makes no sense the walk ends. Nothing here is shared with logcore.
@@ -89,7 +89,7 @@ def batches(content: bytes) -> tuple[Batch, ...]:
 
 
 def unread_bytes(content: bytes) -> int:
-    """Bytes behind the last batch that the walk came to."""
+    """Bytes after the last batch that the walk reached."""
     return len(content) - sum(len(batch.raw) for batch in batches(content))
 
 

@@ -1,4 +1,4 @@
-"""What must hold after a round of cleaning, whoever did it: invariants I4 to I8, told by the truth of the model.
+"""What must hold after a round of cleaning by any cleaner: invariants I4 to I8, checked by the truth of the model.
 
     I4  the newest committed record of a key stays, unless it is a tombstone past its horizon
     I5  a key whose newest committed record is a tombstone shows no older value, now or at any later clean
@@ -24,7 +24,7 @@ from tests.model.reference_log import Fate, Marked, ReferenceLog, Segment, Writt
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a round is told. groups: whether segments may grow together. max_keys: of the offset map; None: no limit."""
+    """The settings of a round. groups: whether segments are merged. max_keys: of the offset map; None: no limit."""
 
     delete_retention_ms: int = 1000
     producer_expiration_ms: int = 86_400_000
@@ -243,7 +243,7 @@ def _nothing_needed_is_gone(before: ReferenceLog, after: ReferenceLog, settings:
         if each.key is None or each.offset not in there:
             continue
         if each.offset >= before.last_stable_offset and not before.damage:
-            continue  # where a transaction's only bytes cannot be read, nobody knows that it is open
+            continue  # where a transaction's only bytes cannot be read, a cleaner cannot know that it is open
         if before.fate(each) is Fate.COMMITTED and not unreadable(before, each.offset):
             newest[each.key] = each.offset
     for each in before.written:
@@ -305,8 +305,8 @@ def _markers_outlive_their_data(before: ReferenceLog, after: ReferenceLog) -> It
 
 
 def _readers_see_what_was_committed(log: ReferenceLog) -> Iterator[str]:
-    """As a consumer of read_committed sees the log: by the transaction indexes, as a broker tells it, and by nothing
-    but the markers."""
+    """As a consumer of read_committed sees the log: by the transaction indexes, as a broker reports it, and by
+    the markers alone."""
     unsure = {each.producer_id for each in log.marked if unreadable(log, each.offset)}
     truth = {each.offset: each for each in log.written}
     waiting = sorted(
@@ -364,7 +364,7 @@ def _damage_stays_as_it_is(before: ReferenceLog, after: ReferenceLog) -> Iterato
 
 
 def _producers_are_remembered(before: ReferenceLog, after: ReferenceLog, settings: Settings) -> Iterator[str]:
-    """The last batch of data of a producer that a broker still knows tells its sequence: it stays, if only empty."""
+    """The last data batch of a producer that a broker still knows holds its sequence. It stays, perhaps empty."""
     there = {batch.base_offset for segment in before.segments for batch in batches(segment.content)}
     left = {batch.base_offset for segment in after.segments for batch in batches(segment.content)}
     last: dict[int, int] = {}

@@ -12,7 +12,7 @@
     X0 X3      the newest batch, or the third before it, gets a wrong checksum     Y0  a size that makes no sense
     G          what is damaged heals                V          retention
     W2         deleteRecords up to two below the end
-    L2 F       the high watermark stands two below the end; it follows the end again
+    L2 F       the high watermark is two below the end; it follows the end again
 
 A history is written with spaces between: "Pa Da K H" is a program that anybody can run again.
 """
@@ -64,8 +64,8 @@ STORIES = (
     "T1a H T1a A1 W3 Mba L3 K F K H",
     "E2b T1b Y1 G T1b X0 E2b A2 A1 W3 E2b Y1 A2 G K H",  # an abort that is neither met nor begun outside of damage
     "I1a I2b Da H Pc H X3 H",  # damage to a batch that is empty already
-    "I2b T1a A1 N K Y1 W3 Y1 T1a C1 G K",  # damage in front of damage
-    "T1b I2b H K A1 E2b J H L3 K",  # the high watermark falls back in front of an abort of which nothing is left
+    "I2b T1a A1 N K Y1 W3 Y1 T1a C1 G K",  # damage before damage
+    "T1b I2b H K A1 E2b J H L3 K",  # the high watermark falls below an abort of which nothing is left
 )
 """Histories that once mattered; every cleaner goes through them."""
 
@@ -179,7 +179,7 @@ def shortest(
 
 
 def identity(log: ReferenceLog) -> object:
-    """Equal for logs that nothing done later can tell apart."""
+    """Equal for logs that no later operation can distinguish."""
     return (
         log.segments,
         log.written,

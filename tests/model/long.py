@@ -28,7 +28,7 @@ _STEP = 1000
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run; tell about it on stdout."""
+    """Run and report on stdout."""
     parser = argparse.ArgumentParser(prog="python -m tests.model.long", description=__doc__.splitlines()[0])
     parser.add_argument("--histories", type=int, default=100_000, help="how many random ones (default: %(default)s)")
     parser.add_argument("--length", type=int, default=5, help="letters of the short ones (default: %(default)s)")

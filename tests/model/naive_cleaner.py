@@ -1,6 +1,6 @@
-"""A cleaner that one can see through: section 9 told in the plainest way, over the model's own reading of bytes.
+"""A simple cleaner: section 9 in the plainest way, over the model's own reading of bytes.
 
-It stands in for the real ones where the checker is tested: `MUTANTS` are cleaners with one fault each, and the checker
+It replaces the real ones where the checker is tested: `MUTANTS` are cleaners with one fault each, and the checker
 must find every one; `RETENTION_MUTANTS` the same for retention. It puts no segments together.
 """
 
@@ -125,7 +125,7 @@ class NaiveCleaner:
         return replace(segment, content=b"".join(self.arranged(out)), aborted=tuple(aborted))
 
     def entry_stays(self, entry: AbortedEntry, each: Batch) -> bool:
-        """Below damage nobody knows what data a transaction had."""
+        """Below damage the data of a transaction is unknown."""
         has_data = each.base_offset not in self.empty_transactions or self.is_frozen(each.base_offset)
         return entry.last_offset == each.base_offset and has_data
 
@@ -184,7 +184,7 @@ class _NeverDrops(NaiveCleaner):
 
 
 class _StampsAgain(NaiveCleaner):
-    """Each round stamps tombstones anew, so that they stay for ever if it comes often enough."""
+    """Each round stamps tombstones again, so frequent rounds keep them for ever."""
 
     def stamps(self, each: Batch, kept: list[Read]) -> int:
         found = super().stamps(each, kept)
@@ -227,14 +227,14 @@ class _MovesOn(NaiveCleaner):
 
 
 class _Launders(NaiveCleaner):
-    """What cannot be read is thrown away, and the rest of its segment written anew."""
+    """Unreadable bytes are removed, and the rest of their segment is rewritten."""
 
     def is_damaged(self, segment: Segment) -> bool:
         return False
 
 
 class _DamageCounts(NaiveCleaner):
-    """A record that nobody can read counts as the newest of its key."""
+    """An unreadable record counts as the latest of its key."""
 
     def newest_offsets(self, sources: Iterable[Segment]) -> dict[bytes, int]:
         newest = super().newest_offsets(sources)
@@ -351,7 +351,7 @@ class _Renumbers(NaiveCleaner):
 
 
 class _Restamps(NaiveCleaner):
-    """Timestamps are told from the horizon on, but written as they were."""
+    """Timestamp deltas count from the horizon on, but are written as they were."""
 
     def output(self, each: Batch, kept: list[Read]) -> bytes:
         horizon = self.stamps(each, kept)
@@ -434,7 +434,7 @@ def _ignores_the_high_watermark(log: ReferenceLog, settings: Settings) -> Kept:
 
 
 def _ignores_the_log_start(log: ReferenceLog, settings: Settings) -> Kept:
-    """What deleteRecords left behind stays."""
+    """Files that deleteRecords left stay."""
     kept = expected_retention(replace(log, log_start=0), settings)
     return Kept(kept.segments, max(log.log_start, kept.log_start))
 

@@ -1,4 +1,4 @@
-"""What an unclean start leaves of the model's log, told by the model's own reading of bytes (sections 3.4 and 5)."""
+"""What an unclean start leaves of the model's log, by the model's own reading of bytes (sections 3.4 and 5)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.model.reference_log import ReferenceLog, Segment
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """Files by name, and the bounds of the log. Transaction indexes are told only where all of the log is replayed."""
+    """Files by name, and the bounds of the log. It has transaction indexes only if all of the log is replayed."""
 
     files: dict[str, bytes]
     log_start: int

@@ -114,7 +114,7 @@ class ReferenceLog:
     def last_stable_offset(self) -> int:
         """Below it every transaction is decided, with a marker below the high watermark. What lies below the log start
         leaves nothing open, as a broker's replay begins there. Nor does what was cleaned away: a round may have known
-        of an abort behind its own end, and the high watermark fell back in front of the marker since."""
+        of an abort after its own end, and the high watermark fell below the marker since."""
         late = {mark.transaction for mark in self.marked if mark.offset >= self.committed_end}
         left = {batch.base_offset for batch in self.batches_left()} if late else set()
         unstable = [
@@ -226,7 +226,7 @@ class ReferenceLog:
 
     def injured(self, from_the_end: int, *, unwalkable: bool = False) -> ReferenceLog | None:
         """The batch at that place, counted from the newest sound one, cannot be read any more: its checksum is wrong,
-        or its size makes no sense, so that nothing behind it in its segment can be found either. None if there is no
+        or its size makes no sense, so that nothing after it in its segment can be found either. None if there is no
         such batch."""
         sound = [(place, each) for place in self.segments for each in batches(place.content) if each.is_sound]
         if from_the_end >= len(sound):
@@ -234,18 +234,18 @@ class ReferenceLog:
         segment, hurt = sound[-1 - from_the_end]
         tail = segment.content[hurt.position :] if unwalkable else hurt.raw
         broken = patch(tail, 8, b"\x00\x00\x00\x02") if unwalkable else flip(tail, len(tail) - 1)
-        behind = [each for each in batches(segment.content) if each.position >= hurt.position]
+        rest = [each for each in batches(segment.content) if each.position >= hurt.position]
         last = hurt.last_offset
-        if unwalkable:  # what was damaged before lies behind it now
+        if unwalkable:  # what was damaged before lies after it now
             inside = [each.last_offset for each in self.damage if each.broken in tail]
-            last = max([behind[-1].last_offset, *inside])
+            last = max([rest[-1].last_offset, *inside])
         content = patch(segment.content, hurt.position, broken)
         hurt_log = replace(
             self,
             segments=tuple(replace(each, content=content) if each is segment else each for each in self.segments),
             damage=(*self.damage, Damage(hurt.base_offset, last, tail, broken)),
         )
-        return hurt_log.roll() if unwalkable else hurt_log  # nothing is appended behind what is not walked over
+        return hurt_log.roll() if unwalkable else hurt_log  # nothing is appended after unwalkable bytes
 
     def healed(self) -> ReferenceLog:
         """What was damaged can be read again (another copy was found): the bytes are what they were. Nobody looks for

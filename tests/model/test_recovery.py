@@ -57,7 +57,7 @@ def check(history: str, log: ReferenceLog, recovery_point: int) -> None:
 
 
 def _of(files: dict[str, bytes], suffixes: tuple[str, ...]) -> dict[str, bytes]:
-    """An index without entries may also stay behind as an empty file: only emptied, it was there before."""
+    """An index without entries may also stay as an empty file, if there was an index before."""
     return {
         name: content
         for name, content in files.items()

@@ -1,4 +1,4 @@
-"""Guards hold on an object store without a lease: of those who commit what stands on one frontier, one does."""
+"""Guards hold on an object store without a lease: of several commits that depend on one frontier, one succeeds."""
 
 from __future__ import annotations
 

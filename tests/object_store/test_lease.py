@@ -1,4 +1,4 @@
-"""One writer a lake on an object store: who comes second is told who works, a dead holder is in the way for a while."""
+"""A lake on an object store has one writer. A second one gets its name. A dead holder blocks for a limited time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def lake(bucket: str) -> str:
     return f"{bucket}/lake"
 
 
-def test_another_process_is_refused_and_told_who_works(lake):
+def test_another_process_is_refused_with_the_name_of_the_holder(lake):
     with hold(lake, "loglake run"), hold(lake, "a step of it"):
         refused = _python(TRY, lake)
         assert refused.returncode != 0
@@ -42,7 +42,7 @@ def test_a_holder_that_was_killed_is_in_the_way_until_its_lease_has_expired(lake
     with pytest.raises(LeaseHeld, match="'the dead'"), hold(lake, "run"):
         pass
     monkeypatch.setattr(lease, "EXPIRES_SECONDS", 1)
-    time.sleep(2.1)  # the store tells times by whole seconds
+    time.sleep(2.1)  # the store has times in whole seconds
     with hold(lake, "run"):
         assert _python(TRY, lake).returncode != 0
 

@@ -31,7 +31,7 @@ def _publish(lake: str, start: int, end: int) -> None:
     commits.add_files(lake, "records", [file], "run", [guard])
 
 
-def test_small_files_are_merged_and_what_nobody_needs_is_removed(bucket, monkeypatch):
+def test_small_files_are_merged_and_needless_files_are_removed(bucket, monkeypatch):
     lake = f"{bucket}/lake"
     for start in range(0, 60, 5):
         _publish(lake, start, start + 5)

@@ -44,7 +44,7 @@ def test_of_two_who_replace_the_same_object_one_does(bucket):
     assert storage.read(f"{bucket}/lease.json") == b"second"
 
 
-def test_a_range_is_fetched_alone_and_stands_where_it_stands_in_the_object(bucket, monkeypatch):
+def test_a_range_is_fetched_alone_and_has_the_position_of_the_object(bucket, monkeypatch):
     content = os.urandom(3000)
     storage.put(f"{bucket}/segment", content)
     monkeypatch.setattr(object_store, "PART_BYTES", 700)

@@ -28,7 +28,7 @@ TIMES = st.one_of(st.sampled_from([-1, 0, 400, 900, CLOCK, CLOCK + 50]), st.inte
 
 @dataclass(frozen=True)
 class Drawn:
-    """A segment: its base, the timestamp of each of its batches of one record, gaps in front of them, its mtime."""
+    """A segment: its base, the timestamp of each of its batches of one record, gaps before them, its mtime."""
 
     base: int
     timestamps: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""What `make` and Dagster find in this repository does what they are told it does."""
+"""The targets of `make` and the definitions of Dagster in this repository do what their descriptions say."""
 
 from __future__ import annotations
 

@@ -74,11 +74,11 @@ def test_every_field_of_a_policy_is_a_setting():
     assert {setting.field for setting in SETTINGS.values()} == declared
 
 
-# --- what a person is told to do exists -------------------------------------------------------------------------------
+# --- every instruction to a person names an existing thing ------------------------------------------------------------
 
 
 def spans(text: str) -> list[str]:
-    """What stands between backticks."""
+    """The texts between backticks."""
     return re.findall(r"`([^`]+)`", text)
 
 

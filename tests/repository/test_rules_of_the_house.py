@@ -123,7 +123,7 @@ def test_what_bytes_mean_does_not_depend_on_the_clock():
         for name, tree in modules("logcore", "spark_jobs")
         if (lines := [node.lineno for node, owner, called in calls(tree) if (owner, called) in CLOCKS])
     }
-    # A command may default to now; it is told the time by the one place that looks. A commit that removes files says
+    # A command may default to now. One place reads the clock and passes the time on. A commit that removes files says
     # when it was made, as Delta's own do: other tools count from there how long readers may still use them.
     assert set(offenders) <= {"logcore/cli/main.py", "spark_jobs/lake/delta/commits.py"}
     assert all(len(lines) == 1 for lines in offenders.values())

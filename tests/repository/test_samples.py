@@ -46,7 +46,7 @@ def test_an_undamaged_sample_has_lines_for_all_its_consumer_counted(name, sample
         assert counts == {log: records for log, records in stated.items() if records}
 
 
-def test_the_expectation_speaks_of_every_damaged_partition_in_the_words_of_the_case(sample, expected_of_damaged):
+def test_the_expectation_describes_every_damaged_partition_in_the_words_of_the_case(sample, expected_of_damaged):
     damaged = sample("damaged")
     assert set(expected_of_damaged) == {path.name for path in damaged.logdir.iterdir() if path.is_dir()}
     for log, expected in expected_of_damaged.items():

@@ -1,4 +1,4 @@
-"""What most tests of the jobs begin with: a source that nobody has taken from, and a lake that is not there yet.
+"""What most tests of the jobs begin with: a source that no run has ingested, and a lake that does not exist yet.
 
 Tasks of jobs run on Spark. A module that needs Spark for something else uses `tasks_in_process`.
 """

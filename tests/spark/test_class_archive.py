@@ -45,7 +45,7 @@ def jars(tmp_path: Path) -> Path:
 
 
 def session(jars: Path) -> tuple[list[str], str]:
-    """What a session with these jars says: rows, whether its JVM was told of an archive, whether it has mapped it."""
+    """The output of a session with these jars: rows, whether its JVM has the archive's option, whether it mapped it."""
     settings = os.environ | {"LOGLAKE_JARS_DIR": str(jars)}
     command = [sys.executable, "-c", SESSION]
     done = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=300, check=False)

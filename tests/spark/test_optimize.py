@@ -459,7 +459,7 @@ def test_frontiers_outlive_checkpoint_and_log_cleanup(tmp_path):
     assert before["a.0/0"] == 120
     log = Path(table_uri(str(tmp_path), "records"), "_delta_log")
     for path in log.glob("*.json"):
-        os.utime(path, (1_000_000_000, 1_000_000_000))  # long behind what Delta keeps
+        os.utime(path, (1_000_000_000, 1_000_000_000))  # much older than the commits that Delta keeps
     report = run("optimize", _config(tmp_path))
     assert report.metrics["checkpoints"] == 1
     kept = sorted(path.name for path in log.glob("*.json"))

@@ -103,7 +103,7 @@ def called(which: Any, name: str, made: Made, *options: str) -> int:
 
 
 def erase(made: Made, name: str = "records") -> None:
-    """As an engine does that was told to keep application ids for no time at all, at its next checkpoint."""
+    """As an engine that keeps application ids for no time at all, at its next checkpoint."""
     place = f"delta.`{made.table(name)}`"
     properties = "'delta.setTransactionRetentionDuration'='interval 0 seconds', 'delta.checkpointInterval'='1'"
     spark = get_session()
@@ -318,7 +318,7 @@ def test_columns_that_were_lost_are_filled_from_the_archive_by_a_replacement(mad
 
 
 @pytest.mark.parametrize("dies_at", [1, 2, "cleaning", "writing"])
-def test_a_rebuild_may_be_killed_anywhere_and_nobody_publishes_into_the_gap(made, monkeypatch, dies_at):
+def test_a_rebuild_may_be_killed_anywhere_and_no_job_publishes_into_the_gap(made, monkeypatch, dies_at):
     rows = sorted((r["topic"], r["offset"]) for r in made.lake.rows("records"))
     rename, rmtree, done = os.rename, shutil.rmtree, []
 
@@ -453,7 +453,7 @@ def test_validations_of_segments_whose_files_are_deleted_are_copied_and_never_re
     assert made.offsets() == set(range(40))
 
 
-def test_what_nothing_else_tells_of_is_not_thrown_away(made, capsys):
+def test_a_table_that_cannot_be_derived_is_not_deleted(made, capsys):
     DeltaTable(made.table()).delete("topic = 'orders' AND offset = 3")
     called(withdraw_command, "withdraw", made, "--apply")
     damage(made, "withdrawals")

@@ -113,7 +113,7 @@ def test_the_command_line_leaves_the_same_segments_and_indexes(built, whole, tmp
 
 
 def test_a_group_whose_newest_record_was_lost_is_not_swapped(built, monkeypatch):
-    """The cleaner is told that everything has a newer record."""
+    """The cleaner receives the claim that every record has a newer one."""
     real = spread_cleaning.clean_group
 
     def forgetful(*given: object) -> Replacement | CleaningResult | None:

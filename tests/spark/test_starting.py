@@ -44,7 +44,7 @@ stop_session()
 
 def run_first_job(tmp_path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """A new process, elsewhere, that writes and reads a Delta table."""
-    # the repository's folder on the path stands for the editable install
+    # the repository's folder on the path replaces the editable install
     settings = os.environ | {"PYTHONPATH": str(REPOSITORY)} | environment
     command = [sys.executable, "-c", FIRST_JOB, str(tmp_path / "table")]
     return subprocess.run(command, cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=300, check=False)
@@ -101,7 +101,7 @@ def test_jars_come_from_the_repository_a_site_has_named_without_their_dependenci
     assert [path.name for path in (tmp_path / "home" / "jars").iterdir()] == ["delta-storage-0.1.jar"]
 
 
-def test_a_repository_that_serves_something_else_leaves_nothing_behind(site, tmp_path):
+def test_a_repository_that_serves_another_jar_leaves_no_file(site, tmp_path):
     (site / "delta-storage-0.1.jar").write_bytes(b"a swapped jar")
     with pytest.raises(JobError, match="is not the jar that"):
         delta_jars()

@@ -39,12 +39,12 @@ def rows_of(lake: Lake) -> list[dict[str, Any]]:
     return sorted(lake.rows("records"), key=lambda row: (row["log_id"], row["partition"], row["offset"]))
 
 
-def told_of(lake: Lake) -> list[dict[str, Any]]:
+def statistics_of(lake: Lake) -> list[dict[str, Any]]:
     """What the table's statistics say of its files, whatever they are called."""
     actions = pa.table(DeltaTable(str(lake.path / "tables" / "records")).get_add_actions(flatten=True)).to_pylist()
     own = {"path", "size_bytes", "modification_time"}
-    told = [{name: value for name, value in sorted(action.items()) if name not in own} for action in actions]
-    return sorted(told, key=repr)
+    listed = [{name: value for name, value in sorted(action.items()) if name not in own} for action in actions]
+    return sorted(listed, key=repr)
 
 
 @pytest.mark.parametrize("name", ["timestamps-v2-4.4.0", "transactions-4.4.0", "codecs-v2-4.3.1"])
@@ -59,7 +59,7 @@ def test_both_writers_publish_the_same_rows_in_every_column(sample, tmp_path, mo
         assert report.metrics["records"]
         assert not report.findings
     assert rows_of(theirs) == rows_of(ours)
-    assert told_of(theirs) == told_of(ours)
+    assert statistics_of(theirs) == statistics_of(ours)
     # nothing of Spark's committer is left, and no file that the table does not name
     folder = theirs.path / "tables" / "records"
     live = {str(folder / path) for path in DeltaTable(str(folder)).file_uris()}

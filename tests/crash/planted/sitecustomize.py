@@ -1,6 +1,6 @@
 """Python runs this at its start where this folder is on the path: side effects of Spark's Python workers are watched.
 
-The order stands in the file that ``LOGLAKE_TEST_CONTROL`` names. Only the daemon that Spark forks its workers from is
+The order is in the file that ``LOGLAKE_TEST_CONTROL`` names. Only the daemon that Spark forks its workers from is
 planted with it; whatever else inherits the environment is left alone.
 """
 

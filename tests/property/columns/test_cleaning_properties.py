@@ -28,7 +28,9 @@ def test_any_log_is_cleaned_to_the_same_bytes(scene: Scene) -> None:
 
 @stable
 @given(scenes(), st.data())
-def test_damage_that_nobody_stated_leads_to_the_same_bytes_or_the_same_error(scene: Scene, data: st.DataObject) -> None:
+def test_damage_that_is_not_declared_leads_to_the_same_bytes_or_the_same_error(
+    scene: Scene, data: st.DataObject
+) -> None:
     contents = []
     for each in scene.segments:
         content = bytes(each.content)

@@ -33,7 +33,7 @@ headers = st.lists(st.tuples(names, values), max_size=2)
 
 @st.composite
 def batches(draw: st.DrawFn, offset: int) -> tuple[bytes, int]:
-    """A sound batch of any format, codec and kind at that offset, and the next offset behind it."""
+    """A sound batch of any format, codec and kind at that offset, and the next offset after it."""
     kind = draw(st.sampled_from(["v2", "v2", "v2", "v2", "marker", "emptied", "message", "wrapper"]))
     if kind == "marker":
         return handmade.marker(offset, draw(st.sampled_from([0, 1])), producer_id=5), offset + 1
@@ -126,7 +126,7 @@ def test_records_that_were_built_into_batches_come_back_as_rows(
     data, expected, shift = b"", [], 0
     kind = TimestampType.LOG_APPEND_TIME if append_time else TimestampType.CREATE_TIME
     for group in groups:
-        # Each group begins behind the one before, in the same segment.
+        # Each group begins after the one before, in the same segment.
         base = group[0].offset
         moved = [
             Record(record.offset - base + shift, record.timestamp, kind, record.key, record.value, record.headers)

@@ -1,4 +1,4 @@
-"""The compiled recovery and the specification: the same result on any bytes, and the same state of producers behind."""
+"""The compiled recovery and the specification: the same result on any bytes, and the same producer state after it."""
 
 from __future__ import annotations
 

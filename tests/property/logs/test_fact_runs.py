@@ -68,7 +68,7 @@ def tables(draw: st.DrawFn) -> tuple[pa.RecordBatch, int]:
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA), offset
 
 
-def judged(facts: Iterator[BatchFact], walk: TransactionWalk, given: dict, cuts: list[int]) -> tuple:
+def view_and_ledger(facts: Iterator[BatchFact], walk: TransactionWalk, given: dict, cuts: list[int]) -> tuple:
     folded = list(fold(walk.over(facts), cuts))
     view = walk.view()
     held = lambda fact, cut: max(0, fact.record_count - (cut - fact.base_offset))  # noqa: E731
@@ -102,8 +102,8 @@ def test_runs_of_batches_mean_what_the_batches_mean(drawn: tuple[pa.RecordBatch,
                 taken += 1
                 yield fact
 
-    expected = judged((fact for chunk in chunks for fact in each_fact(chunk)), slow, given, cuts)
-    assert judged(runs(), fast, given, cuts) == expected
+    expected = view_and_ledger((fact for chunk in chunks for fact in each_fact(chunk)), slow, given, cuts)
+    assert view_and_ledger(runs(), fast, given, cuts) == expected
     event("fewer facts than rows" if taken < table.num_rows else "as many facts as rows")
     event(f"findings: {bool(expected[0].findings)}")
 

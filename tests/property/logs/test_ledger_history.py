@@ -1,6 +1,6 @@
 """A log that grew, and parts of which came late: its ledger made again over the earlier one is that of the whole log.
 
-Only what was published before stays as it was, and what came in behind the frontier is not published.
+Only what was published before stays as it was. What was filled in below the frontier is not published.
 """
 
 from __future__ import annotations

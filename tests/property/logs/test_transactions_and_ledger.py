@@ -1,4 +1,4 @@
-"""Any history of a log, told twice: by the library from its batches, and by a model that looks at one offset at a time.
+"""Any history of a log, computed twice: by the library from its batches, and by a model offset by offset.
 
 The model knows no ranges and keeps no state: for every offset it looks back and forth over the whole history.
 """
@@ -73,7 +73,7 @@ class Model:
         return "compacted" if checkpoint is not None and high <= checkpoint else "missing"
 
     def outcome(self, entry: Entry) -> str | None:
-        """COMMIT or ABORT of a transactional batch, LOST where a marker behind a loss shows that it is over, None while
+        """COMMIT or ABORT of a transactional batch, LOST where a marker after a loss shows that it is over, None while
         it may still be decided."""
         for later in self.held:
             if later.first > entry.first and later.producer == entry.producer and later.is_marker:

@@ -89,7 +89,7 @@ def test_what_is_built_is_read_back(rows: list[Record], magic: int, codec: Codec
 
 @stable
 @given(wrappers())
-def test_a_wrapper_is_read_folded_or_not_and_tells_its_span(data: bytes) -> None:
+def test_a_wrapper_is_read_folded_or_not_and_its_header_has_its_first_and_last_offset(data: bytes) -> None:
     folded = read_header(data)
     header = unfold(data, 0, folded)
     check_header(header)

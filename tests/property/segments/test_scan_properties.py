@@ -115,7 +115,7 @@ def test_a_sound_segment_is_read_whole(segment: tuple[int, bytes, list[int]], se
 
 @given(injured_segments(), st.booleans(), st.data())
 @settings(derandomize=True, deadline=None, max_examples=150)
-def test_a_walk_that_goes_on_where_another_stopped_judges_as_that_would_have(
+def test_a_walk_that_continues_where_another_stopped_finds_the_same(
     segment: tuple[int, bytes], sealed: bool, data: st.DataObject
 ) -> None:
     base_offset, content = segment

@@ -97,7 +97,7 @@ def aborted(draw: st.DrawFn) -> list[AbortedTransaction]:
 
 
 @given(aborted(), st.integers(0, 100))
-def test_a_transaction_index_that_is_written_is_read_back_whatever_room_is_behind(
+def test_a_written_transaction_index_is_read_back_whatever_zeros_follow(
     entries: list[AbortedTransaction], zeros: int
 ) -> None:
     data = transaction_index.encode(entries)

@@ -209,8 +209,8 @@ def test_a_transactional_batch_without_a_producer_belongs_to_no_transaction(root
     # No broker takes one from a producer. A consumer asks for the outcome of a producer id, finds none, and shows it.
     strange = handmade.simple_batch(5, [(b"k", b"v")], attributes=handmade.TRANSACTIONAL, leader_epoch=3)
     orders(root, 5).write_bytes(strange)
-    told_of = reported(capsys, "--high-watermark", "6", str(root))
-    assert told_of[-1] == (5, 6, "present", 1, 0, "batches")
+    found = reported(capsys, "--high-watermark", "6", str(root))
+    assert found[-1] == (5, 6, "present", 1, 0, "batches")
 
 
 def test_the_picture_names_the_damaged_offsets_of_each_log(root: Path, tmp_path: Path, capsys: Captured) -> None:

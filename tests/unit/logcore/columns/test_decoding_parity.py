@@ -284,7 +284,7 @@ def test_nothing_of_a_damaged_batch_is_given_out(injury: str) -> None:
     [
         handmade.message(1, key_length=99),
         handmade.message(1, value_length=4),
-        handmade.message(1, behind=b"x"),
+        handmade.message(1, after=b"x"),
         handmade.message(1, crc=5),
         handmade.message(1, attributes=4),
         handmade.wrapper([], offset=1),

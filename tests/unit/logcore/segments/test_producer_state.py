@@ -16,9 +16,9 @@ ROWS = (
 ENTRIES = tuple(ProducerEntry(*row) for row in ROWS)
 
 
-def packed(*rows: tuple[int, ...], version: int = 1, count: int | None = None, behind: bytes = b"") -> bytes:
+def packed(*rows: tuple[int, ...], version: int = 1, count: int | None = None, after: bytes = b"") -> bytes:
     body = struct.pack(">i", len(rows) if count is None else count)
-    body += b"".join(struct.pack(">qhiqiqiq", *row) for row in rows) + behind
+    body += b"".join(struct.pack(">qhiqiqiq", *row) for row in rows) + after
     return struct.pack(">hI", version, handmade.crc32c(body)) + body
 
 
@@ -85,7 +85,7 @@ def test_every_flipped_bit_is_seen(bit: int) -> None:
         packed(*ROWS, count=2),
         packed(*ROWS, count=4),
         packed(*ROWS, count=2**31 - 1),
-        packed(*ROWS, behind=b"\0"),
+        packed(*ROWS, after=b"\0"),
         packed(ROWS[0], ROWS[0]),
     ],
 )
