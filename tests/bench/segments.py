@@ -2,7 +2,7 @@
 
 Batches are filled like a producer fills them, by an upper bound of what a record takes, and compressed as Java clients
 do it: gzip at level 6, snappy in xerial blocks of 32 KB, lz4 frames of independent 64 KB blocks, zstd at level 3; the
-frames do not declare the size of their content.
+frames do not tell the size of their content.
 
 Independent of the library's own encoder: nothing of `logcore` is used.
 """

@@ -60,7 +60,7 @@ class Shape:
     has_headers: bool = False
 
     def rows(self, random: np.random.Generator, first: int, count: int) -> Rows:
-        """`count` records from number `first` on, drawn again at each call."""
+        """The records from number `first` on; as many, drawn anew at each call."""
         keys = beside([constant(b"user-", count), decimal(np.asarray(random.zipf(1.3, count) % _KEYS), 8, zeros=True)])
         return Rows(
             keys=keys,

@@ -52,7 +52,7 @@ class Results:
 
 
 def run(seed: int, count: int, third: ThirdReader | None, *, first: int = 0, keep: int = 20) -> Results:
-    """Judge that many mutants from number `first` on; keeps at most so many examples of what is wrong."""
+    """Check `count` mutants from number `first` on. Keeps at most `keep` examples of each problem."""
     results = Results(seed)
     numbers = iter(range(first, first + count))
     while some := [mutant(seed, number) for number in islice(numbers, _AT_ONCE)]:

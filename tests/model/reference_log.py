@@ -248,8 +248,8 @@ class ReferenceLog:
         return hurt_log.roll() if unwalkable else hurt_log  # nothing is appended after unwalkable bytes
 
     def healed(self) -> ReferenceLog:
-        """What was damaged can be read again (another copy was found): the bytes are what they were. Nobody looks for
-        what lies below the log start."""
+        """What was damaged can be read again (another copy was found): the bytes are what they were. Damage
+        below the log start stays."""
         healed = self
         wanted = [each for each in self.damage if each.last_offset >= self.log_start]
         for each in reversed(wanted):
