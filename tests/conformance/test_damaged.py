@@ -135,6 +135,6 @@ HEALTHY = [
 
 
 @pytest.mark.parametrize("healthy", HEALTHY, ids=str)
-def test_nothing_is_said_against_what_a_broker_left_in_order(corpus: Corpus, healthy: Snapshot):
+def test_files_that_a_broker_left_in_order_have_no_finding(corpus: Corpus, healthy: Snapshot):
     for name, log in corpus.logs(healthy).items():
         assert ours.findings(log) == [], name

@@ -237,7 +237,7 @@ LOST = {
 
 
 @pytest.mark.parametrize(("case", "clean"), [(UNCLEAN, False), (CLEAN, True)])
-def test_what_the_broker_lost_or_hid_without_a_word_is_listed(corpus: Corpus, case: str, clean: bool):
+def test_records_that_the_broker_lost_or_hid_silently_are_listed(corpus: Corpus, case: str, clean: bool):
     said = {}
     for name, source, started, path in recovered(corpus, case, clean=clean):
         plan = best_of(source, started, {file.name: file.read_bytes() for file in path.iterdir()})[0].plan

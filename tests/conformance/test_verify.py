@@ -53,7 +53,7 @@ SOUND = [snapshot for snapshot in SNAPSHOTS if is_sound(snapshot)]
 
 
 @pytest.mark.parametrize("snapshot", SOUND, ids=str)
-def test_nothing_is_said_against_what_healthy_brokers_left(
+def test_files_of_healthy_brokers_have_no_finding(
     corpus: Corpus, snapshot: Snapshot, capsys: pytest.CaptureFixture[str]
 ):
     code, findings, summary = verified(corpus, snapshot, capsys)

@@ -44,7 +44,7 @@ def test_a_disk_that_is_full_from_any_side_effect_on_is_named_and_commits_nothin
     assert not wrong, "\n".join(wrong)
 
 
-def test_one_log_whose_files_cannot_be_written_is_said_and_the_other_goes_on(scene):
+def test_one_log_whose_files_cannot_be_written_is_reported_and_the_other_continues(scene):
     """The folder of one log, not the disk: read-only, on another disk, of another owner."""
     for job, folder, rule in (
         ("ingest", "archive/BBBBBBBBBBBBBBBBBBBBBQ", "archive-not-written"),

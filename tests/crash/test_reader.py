@@ -110,7 +110,7 @@ def test_files_that_no_reader_can_use_are_removed_and_readers_of_live_files_miss
     assert done["deleted_files"] >= 3
 
 
-def test_a_reader_who_is_said_not_to_be_there_notices(rounds: Rounds):
+def test_a_reader_loses_files_if_the_option_says_that_there_is_none(rounds: Rounds):
     lake, signals = rounds.lake("read-alone"), rounds.scratch / "signals-alone"
     reader = Reader(lake, signals)
     rounds.do(lake, "compaction")

@@ -106,7 +106,7 @@ def test_only_what_is_chosen_counts_for_the_answer(place: Place) -> None:
     assert "orders-0" not in damaged.stdout
 
 
-def test_a_path_that_is_not_there_is_said_and_the_rest_goes_on(place: Place, tmp_path: Path) -> None:
+def test_a_missing_path_is_reported_and_the_rest_continues(place: Place, tmp_path: Path) -> None:
     done = loglake(
         "run", place.source.path, tmp_path / "not-mounted", "--lake", place.lake, LOGLAKE_HOME=str(place.home)
     )

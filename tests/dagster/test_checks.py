@@ -117,7 +117,7 @@ def test_an_expectation_that_was_not_met_is_asked_again_where_the_partition_is_c
     assert check_of(result, "expectations_met").passed
 
 
-def test_an_answer_that_was_lost_is_asked_for_again(execute: Execute, world: World, home: Path) -> None:
+def test_an_answer_that_was_lost_is_requested_again(execute: Execute, world: World, home: Path) -> None:
     world.ends = {"orders-0": 9}
     execute(lake=str(home / "lakes" / "shop"))
     (answers,) = (home / "expectations").iterdir()

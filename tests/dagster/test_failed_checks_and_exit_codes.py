@@ -177,7 +177,7 @@ def test_records_of_a_log_are_those_that_the_ledger_counts(execute: Execute, wor
     assert log.records == 8
 
 
-def test_harm_to_files_is_red_with_its_log_until_it_is_mended(execute: Execute, world: World, tmp_path: Path) -> None:
+def test_harm_to_files_is_red_with_its_log_until_it_is_repaired(execute: Execute, world: World, tmp_path: Path) -> None:
     world.ends = {"orders-0": 10, "orders-1": 10}
     lake = str(tmp_path / "lake")
     assert check_of(execute(lake=lake), "tables_unharmed").passed

@@ -67,7 +67,7 @@ def test_damaged_offsets_are_named_in_words_too() -> None:
     "text",
     ["a|b", "<img src=x onerror=alert(1)>", "[x](javascript:alert(1))", "`x`", "**b**", "a\nb", "\\|", "![i](u)"],
 )
-def test_nothing_said_in_a_cell_acts_as_markdown_or_html(text: str) -> None:
+def test_no_text_in_a_cell_acts_as_markdown_or_html(text: str) -> None:
     (line,) = markdown_table(["what"], [[text]]).splitlines()[2:]
 
     assert not set("<>[]`*\\\n") & set(line)

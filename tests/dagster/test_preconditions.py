@@ -147,14 +147,14 @@ def test_a_first_run_without_a_usable_java_makes_nothing(logs, tmp_path, capsys,
     assert "Java 17 or later" in said
 
 
-def test_a_lake_that_cannot_be_written_is_said_before_anything_is_made(logs, tmp_path, capsys):
+def test_a_lake_that_cannot_be_written_is_reported_before_anything_is_made(logs, tmp_path, capsys):
     (tmp_path / "file").write_text("a file")
     code, said = refused(tmp_path, capsys, logs.path, "--lake", tmp_path / "file" / "lake")
     assert code == 3
     assert f"{tmp_path / 'file'} is no directory" in said
 
 
-def test_a_folder_without_permission_to_write_is_said_before_anything_is_made():
+def test_a_folder_without_permission_to_write_is_reported_before_anything_is_made():
     code = (
         "import os, sys; from spark_jobs.lake.setup.placement import check_writable as check; "
         "from spark_jobs.lake.errors import JobError\n"
@@ -171,7 +171,7 @@ def test_a_folder_without_permission_to_write_is_said_before_anything_is_made():
         folder.rmdir()
 
 
-def test_policies_that_cannot_be_read_are_said_before_anything_is_made(logs, tmp_path, capsys):
+def test_policies_that_cannot_be_read_are_reported_before_anything_is_made(logs, tmp_path, capsys):
     code, said = refused(tmp_path, capsys, logs.path, "--lake", tmp_path / "lake", "--policies", tmp_path / "none.yaml")
     assert code == 64
     assert "none.yaml" in said

@@ -28,7 +28,7 @@ def lake(execute: Execute, world: World, tmp_path: Path) -> str:
     return path
 
 
-def test_nothing_is_replaced_unless_it_was_asked_for_or_came_late(execute: Execute, world: World, lake: str):
+def test_only_requested_or_late_ranges_are_replaced(execute: Execute, world: World, lake: str):
     assert execute(lake=lake).success
     assert world.of("replace") == []
 
@@ -43,7 +43,7 @@ def test_nothing_is_replaced_unless_it_was_asked_for_or_came_late(execute: Execu
         ({"replace": "..", "replace_since_ms": 0}, (None, None, 0, None)),
     ],
 )
-def test_a_range_reaches_the_job_as_it_was_said(
+def test_a_range_reaches_the_job_as_it_was_given(
     execute: Execute, world: World, lake: str, said: dict, asked: tuple[int | None, ...]
 ):
     assert execute(lake=lake, **said).success
@@ -83,7 +83,7 @@ def test_a_range_that_is_none_fails_the_step_with_a_sentence(execute: Execute, w
     assert world.of("replace") == []
 
 
-def test_what_was_filled_late_is_published_by_the_next_run_whatever_it_was_asked_for(
+def test_offsets_filled_late_are_published_by_the_next_run_whatever_its_request_is(
     execute: Execute, world: World, lake: str
 ):
     log = log_of("orders-0")

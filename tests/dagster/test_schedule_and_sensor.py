@@ -318,7 +318,7 @@ def test_a_tick_asks_for_new_logs_the_run_takes_them_in_and_the_next_tick_is_qui
     assert second.skip_message == "Nothing new."
 
 
-def test_a_closed_segment_and_a_new_log_are_asked_for_at_once(sensor: Sensor, shop: str, broker: Broker) -> None:
+def test_a_closed_segment_and_a_new_log_are_requested_at_once(sensor: Sensor, shop: str, broker: Broker) -> None:
     assert sensor.tick() == []
     broker.segment("orders-1", 20)
     closed = sensor.tick()
@@ -329,7 +329,7 @@ def test_a_closed_segment_and_a_new_log_are_asked_for_at_once(sensor: Sensor, sh
     assert (closed, new) == ([shop], [shop])
 
 
-def test_growth_of_an_active_segment_is_asked_for_within_the_longest_delay_for_seven_days(
+def test_growth_of_an_active_segment_is_requested_within_the_longest_delay_for_seven_days(
     sensor: Sensor, shop: str, broker: Broker
 ) -> None:
     """Once a growing segment was never asked for."""
@@ -346,7 +346,7 @@ def test_growth_of_an_active_segment_is_asked_for_within_the_longest_delay_for_s
     assert len(asked) >= len(minutes) // 12
 
 
-def test_closed_segments_that_become_visible_are_asked_for(sensor: Sensor, shop: str, broker: Broker) -> None:
+def test_closed_segments_that_become_visible_are_requested(sensor: Sensor, shop: str, broker: Broker) -> None:
     broker.high_watermarks(orders_0=10, orders_1=5)
     visible = sensor.tick()
     sensor.end()
@@ -356,7 +356,7 @@ def test_closed_segments_that_become_visible_are_asked_for(sensor: Sensor, shop:
 
 
 @pytest.mark.parametrize("end", [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED, None])
-def test_a_change_whose_run_failed_or_got_lost_is_asked_for_again_later_each_time(
+def test_a_change_whose_run_failed_or_got_lost_is_requested_again_later_each_time(
     shop: str, broker: Broker, end: dg.DagsterRunStatus | None
 ) -> None:
     sensor = Sensor(shop)
@@ -377,7 +377,7 @@ def test_a_change_whose_run_failed_or_got_lost_is_asked_for_again_later_each_tim
 
 
 @pytest.mark.parametrize("status", [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTED])
-def test_while_a_run_of_a_lake_waits_or_runs_no_other_is_asked_for(
+def test_while_a_run_of_a_lake_waits_or_runs_no_other_is_requested(
     shop: str, broker: Broker, status: dg.DagsterRunStatus
 ) -> None:
     sensor = Sensor(shop)
@@ -443,7 +443,7 @@ def test_a_partition_directory_that_is_a_link_is_watched(
     assert sensor.tick() == [shop]
 
 
-def test_what_may_wait_is_asked_for_once_more_when_the_longest_delay_is_over(sensor: Sensor, shop: str) -> None:
+def test_a_change_that_may_wait_is_requested_once_more_after_the_longest_delay(sensor: Sensor, shop: str) -> None:
     ticks = [sensor.tick(NOON + 599_999), sensor.tick(NOON + 600_000)]
     sensor.end()
     ticks += [sensor.tick(NOON + 700_000), sensor.tick(NOON + 1_900_000)]

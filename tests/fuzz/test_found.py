@@ -14,7 +14,7 @@ ENGINES = list(available())
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("key", [None, b"", b"abc", b"\xff\xff\0\0"])
-def test_a_control_batch_without_a_control_key_is_damage_to_whoever_wants_control_records(
+def test_a_control_batch_without_a_control_key_is_damage_where_control_records_are_wanted(
     engine: Engine, key: bytes | None
 ) -> None:
     # The kernels looked at the key only where they did not give the record out.

@@ -370,7 +370,7 @@ def test_the_proof_of_the_lake_says_it(name: str, seen: Callable[[str], Seen]) -
 
 
 @pytest.mark.parametrize("name", CHOSEN)
-def test_the_documented_command_mends_it(name: str, seen: Callable[[str], Seen]) -> None:
+def test_the_documented_command_repairs_it(name: str, seen: Callable[[str], Seen]) -> None:
     expected, found = TABLE[name], seen(name)
     for repaired in (found.repaired, found.repaired_then):
         assert repaired is None or repaired.code == 0, repaired.said

@@ -126,7 +126,7 @@ def test_a_row_leads_to_the_bytes_of_its_batch_in_the_archive_and_at_the_source(
     assert (line["log_id"], line["log"]) == (f"{PLAIN_ID}.0", f"{PLAIN_ID}.0/1")
 
 
-def test_what_is_said_of_a_batch_is_what_its_bytes_say(capsys, lake: Lake, facts: Facts):
+def test_the_report_of_a_batch_matches_its_bytes(capsys, lake: Lake, facts: Facts):
     code, line = ask_offset(capsys, lake, "orders-0:7")
     assert code == 0
     (crc,) = struct.unpack_from(">I", facts.gzipped, 17)

@@ -95,7 +95,7 @@ def test_a_segment_that_can_be_read_again_is_taken_where_the_log_stopped(
     assert states(lake.ledger("orders")) == {"present": 30}
 
 
-def test_a_run_that_died_between_its_two_commits_is_mended_though_the_topic_is_gone_meanwhile(
+def test_a_run_that_died_between_its_two_commits_is_repaired_though_the_topic_is_gone_meanwhile(
     source, lake, orders, payments, monkeypatch
 ):
     lake.turn(source.path)

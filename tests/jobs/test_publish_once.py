@@ -39,7 +39,7 @@ def test_of_two_plans_made_at_one_frontier_only_the_first_to_commit_adds_rows(re
     assert lake.published("payments") == payments.rows
 
 
-def test_rows_at_or_above_the_frontier_refuse_their_log_and_the_other_goes_on(ready):
+def test_rows_at_or_above_the_frontier_refuse_their_log_and_the_other_continues(ready):
     lake, orders, payments, config = ready
     run("publish", config)
     uri = str(lake.path / "tables" / "records")

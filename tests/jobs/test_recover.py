@@ -85,7 +85,7 @@ def test_the_directory_has_the_sources_segments_and_a_start_changes_nothing_in_i
     assert len(lake.rows("log_actions")) == 2
 
 
-def test_damage_is_cut_as_a_broker_cuts_it_and_said_or_salvaged(source, lake, tmp_path):
+def test_damage_is_cut_as_a_broker_cuts_it_and_reported_or_salvaged(source, lake, tmp_path):
     orders = source.partition("orders-0")
     orders.append(15)
     first = orders.segments()[0]

@@ -57,7 +57,7 @@ def flip_batch(orders: Partition, number: int) -> None:
     path.write_bytes(handmade.flip(data, at + 80))
 
 
-def test_damage_is_passed_where_the_policy_says_so_and_said_all_the_same(policed, orders):
+def test_damage_is_passed_where_the_policy_says_so_and_reported_too(policed, orders):
     policed.say(salvage="strict")
     orders.append(20)
     flip_batch(orders, 1)
@@ -158,7 +158,7 @@ def test_a_scheduled_run_leaves_little_for_later_until_it_is_much_or_old(policed
     assert policed.lake.published("orders") == orders.rows
 
 
-def test_a_run_that_is_asked_for_publishes_at_once(policed, orders):
+def test_a_requested_run_publishes_at_once(policed, orders):
     policed.say(publish_min_bytes=1 << 20, publish_max_delay=600_000)
     orders.append(10)
     policed.source.high_watermarks(orders_0=10)
@@ -199,7 +199,7 @@ def test_offsets_filled_below_the_frontier_are_published_as_a_replacement(police
     assert policed.lake.versions() == versions
 
 
-def test_an_aborted_transaction_filled_below_the_frontier_is_published_for_who_reads_uncommitted(
+def test_an_aborted_transaction_filled_below_the_frontier_is_published_to_who_reads_uncommitted(
     policed, orders, tmp_path
 ):
     orders.append(5)

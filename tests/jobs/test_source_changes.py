@@ -183,7 +183,7 @@ def test_a_merged_and_compacted_source_is_followed_at_its_end(source, lake):
     assert states(lake.ledger("orders")) == {"present": 20}
 
 
-def test_a_source_that_ends_inside_the_archive_stops_its_log_and_the_rest_goes_on(source, lake):
+def test_a_source_that_ends_inside_the_archive_stops_its_log_and_the_rest_continues(source, lake):
     orders, payments = source.partition("orders-0"), source.partition("payments-0", OTHER_TOPIC_ID)
     orders.append(10)
     payments.append(10)
@@ -250,7 +250,7 @@ def test_a_log_stays_with_its_first_source_and_the_other_is_reported(source, lak
     assert [f["file"] for f in again["of_paths"] if f["rule"] == "second-source"] == [str(replica.path)]
 
 
-def test_a_log_moves_to_another_directory_only_where_that_was_asked_for_and_agrees(source, lake, tmp_path):
+def test_a_log_moves_to_another_directory_only_on_request_and_if_it_agrees(source, lake, tmp_path):
     other, wrong = LogDirectory(tmp_path / "other"), LogDirectory(tmp_path / "wrong")
     orders = source.partition("orders-0")
     orders.append(10)

@@ -149,7 +149,7 @@ def test_a_segment_that_is_cut_between_plan_and_read_is_taken_as_far_as_it_goes(
     assert len(complained) <= 1
 
 
-def test_a_topic_that_is_made_again_stops_with_one_line_and_the_other_goes_on(watch, source, logs, complained):
+def test_a_topic_that_is_made_again_stops_with_one_line_and_the_other_continues(watch, source, logs, complained):
     watch.look()
     for path in logs["orders"].path.iterdir():
         path.unlink()

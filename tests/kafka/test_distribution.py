@@ -58,7 +58,7 @@ def test_a_version_without_a_lock_is_not_fetched(alone: Path):
 
 
 @pytest.mark.kafka
-def test_without_a_registry_the_reason_is_said_and_nothing_is_left(kafka: None, alone: Path):
+def test_without_a_registry_the_reason_is_reported_and_nothing_is_left(kafka: None, alone: Path):
     with pytest.raises(distribution.Unavailable, match=r"Maven is not installed; Ivy did not bring 47 of 47 jars \("):
         distribution.class_path.__wrapped__()
     assert [path for path in alone.rglob("*") if path.is_file()] == []

@@ -79,7 +79,7 @@ def test_without_the_check_of_checksums_a_wrong_one_is_passed_over(kafka: None) 
         assert len(lenient.read(wrong).records) == 3
 
 
-def test_inner_checksums_are_looked_at_if_asked_for(kafka: None) -> None:
+def test_inner_checksums_are_checked_on_request(kafka: None) -> None:
     wrong = handmade.message_v1(0, 5, None, b"z")
     inner = handmade.patch(wrong, 12, b"\0\0\0\0")
     blob = handmade.wrapper([inner], offset=0)
@@ -88,7 +88,7 @@ def test_inner_checksums_are_looked_at_if_asked_for(kafka: None) -> None:
         assert isinstance(strict.read(blob), Refused)
 
 
-def test_too_few_bytes_for_a_batch_are_left_without_a_word(reader: JavaReader) -> None:
+def test_too_few_bytes_for_a_batch_are_ignored_without_a_report(reader: JavaReader) -> None:
     reading = reader.read(good() + good(8)[:-1])
     assert type(reading) is Reading
     assert reading.size_read == len(good())

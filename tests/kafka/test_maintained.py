@@ -76,7 +76,7 @@ def test_every_way_was_taken_by_more_than_one_partition(clean: Started):
     assert min(taken.values()) > 1
 
 
-def test_a_clean_start_mends_nothing(clean: Started):
+def test_a_clean_start_repairs_nothing(clean: Started):
     said = [line for line in clean.said if _is_of(line, clean) and not _drops_snapshot_below_start(line, clean)]
     assert [line for line in said if any(word in line for word in MENDS)] == []
     assert [line for line in clean.said if re.search(r"\] (WARN|ERROR) ", line) and _is_of(line, clean)] == []

@@ -30,13 +30,13 @@ def test_what_is_put_is_read_listed_and_deleted(bucket):
         storage.read(path)
 
 
-def test_of_two_who_create_an_object_one_does(bucket):
+def test_only_one_of_two_creators_of_an_object_succeeds(bucket):
     assert storage.create(f"{bucket}/lake.json", b"first")
     assert not storage.create(f"{bucket}/lake.json", b"second")
     assert storage.read(f"{bucket}/lake.json") == b"first"
 
 
-def test_of_two_who_replace_the_same_object_one_does(bucket):
+def test_only_one_of_two_replacements_of_an_object_succeeds(bucket):
     first = object_store.create(f"{bucket}/lease.json", b"first")
     assert first is not None
     assert object_store.update(f"{bucket}/lease.json", b"second", first) is not None
@@ -95,7 +95,7 @@ def test_a_store_that_is_not_there_is_one_paragraph(bucket, monkeypatch):
     assert "not-secret" not in str(said.value)
 
 
-def test_a_bucket_that_is_not_there_is_said_to_be_missing_not_empty(server):
+def test_a_missing_bucket_is_reported_as_missing_not_as_empty(server):
     with pytest.raises(StorageError, match="there is no bucket nobody-made-it"):
         storage.read("s3://nobody-made-it/lake/lake.json")
     with pytest.raises(StorageError, match="there is no bucket nobody-made-it"):

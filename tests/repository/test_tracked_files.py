@@ -72,7 +72,7 @@ def test_the_lock_names_versions_and_digests_only():
     assert [line for line in lines if not (entry.fullmatch(line) or digest.fullmatch(line))] == []
 
 
-def test_the_lock_has_every_package_that_is_asked_for():
+def test_the_lock_has_every_package_that_is_requested():
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
     asked = [
         *project["project"]["dependencies"],

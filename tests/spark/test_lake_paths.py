@@ -54,7 +54,7 @@ def test_a_lake_with_unusual_characters_in_its_path_takes_in_grows_replaces_and_
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([top, "plain", "source"])
 
 
-def test_folders_that_stand_in_for_tables_are_gone_when_the_process_ends(tmp_path):
+def test_folders_that_replace_tables_are_gone_when_the_process_ends(tmp_path):
     code = (
         "import sys; from spark_jobs.lake.delta.tables import ensure_table;"
         "from spark_jobs.lake.delta import delta_location as d;"

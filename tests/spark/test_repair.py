@@ -197,7 +197,7 @@ def test_where_rows_and_ledger_disagree_the_log_is_named_with_offsets_and_left_a
     assert recorded(made) == {"orders": None, "payments": 15}
 
 
-def test_rows_that_stand_twice_are_a_disagreement(made, capsys, spark: SparkSession):
+def test_duplicate_rows_are_a_disagreement(made, capsys, spark: SparkSession):
     place = f"delta.`{made.table()}`"
     spark.sql(f"INSERT INTO {place} SELECT * FROM {place} WHERE topic = 'orders' AND offset < 3")
     erase(made)
@@ -246,7 +246,7 @@ def test_the_decided_part_of_records_uncommitted_gets_its_frontier_and_is_not_ma
 
 
 @pytest.mark.parametrize("name", ["segments", "findings"])
-def test_the_loss_of_other_application_ids_mends_itself(made, name):
+def test_the_loss_of_other_application_ids_repairs_itself(made, name):
     if name == "findings":
         logs = [row["log"] for row in made.lake.rows("logs")]
         guards = [commits.Guard(f"expectations/{log}", None, 5) for log in logs]

@@ -334,7 +334,7 @@ def test_beside_a_lost_mixed_file_only_logs_that_it_may_hold_wait_and_replace_le
 
 
 @mixers
-def test_replace_mends_rows_in_mixed_files(shared, mixed, logs):
+def test_replace_repairs_rows_in_mixed_files(shared, mixed, logs):
     before = rows(shared)
     sql(mixed, "UPDATE {records} SET value = unhex('00') WHERE topic = 'orders' AND offset IN (4, 17)")
     sql(mixed, "DELETE FROM {records} WHERE topic = 'orders' AND partition = 1 AND offset = 8")

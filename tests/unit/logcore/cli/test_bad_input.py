@@ -90,7 +90,7 @@ def whole(tmp_path: Path) -> Path:
     return logs.path
 
 
-def test_of_the_whole_log_nothing_is_said(whole: Path, capsys: Captured) -> None:
+def test_the_whole_log_has_no_warning_or_error(whole: Path, capsys: Captured) -> None:
     code, lines, summary = verified(whole, capsys)
     assert (code, rules(lines, "warning", "error")) == (0, [])
     assert (summary["batches"], summary["records"]) == (BATCHES, LOG_END)
@@ -176,7 +176,7 @@ def test_a_topic_with_a_typo_gets_the_nearest_name_and_exit_code_3(whole: Path, 
     assert "oders*" in captured.out + captured.err
 
 
-def test_one_pattern_of_two_that_matches_nothing_is_said_and_the_other_is_checked(
+def test_one_pattern_of_two_that_matches_nothing_is_reported_and_the_other_is_checked(
     whole: Path, capsys: Captured
 ) -> None:
     code, _, summary = verified(whole, capsys, "--topic", "orders", "--topic", "paymnets")

@@ -126,7 +126,7 @@ def test_what_reads_records_reports_the_file_as_changed(logs: Path, harm: str, a
 
 
 @pytest.mark.parametrize("harm", HARMS)
-def test_offsets_of_a_file_that_changed_while_it_was_read_are_not_said_to_be_missing(logs: Path, harm: str) -> None:
+def test_offsets_of_a_file_that_changed_while_it_was_read_are_not_reported_as_missing(logs: Path, harm: str) -> None:
     victim = logs / "a-0" / f"{BATCHES:020d}.log"
     done = run(harm, victim, "ledger", str(logs))
     assert done.returncode == 3, done.stderr

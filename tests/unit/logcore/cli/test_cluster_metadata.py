@@ -90,7 +90,7 @@ def test_a_snapshot_cut_in_the_middle_is_damaged_and_not_whole(controller: Path,
     assert last["summary"]["bytes"] == last["summary"]["valid_bytes"] + last["summary"]["quarantined_bytes"]
 
 
-def test_a_snapshot_that_cannot_be_read_is_said_and_the_rest_goes_on(controller: Path, capsys: Captured) -> None:
+def test_a_snapshot_that_cannot_be_read_is_reported_and_the_rest_continues(controller: Path, capsys: Captured) -> None:
     snapshot(controller).unlink()
     snapshot(controller).symlink_to("nowhere")
     *findings, last = lines(capsys, "verify", str(controller), code=3)

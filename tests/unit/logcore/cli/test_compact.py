@@ -122,14 +122,14 @@ def test_what_no_broker_can_clean_is_refused_and_leaves_nothing(orders: Path, tm
     assert "that format has no empty batches" in capsys.readouterr().err
 
 
-def test_wrong_usage_is_said(orders: Path, capsys: Captured):
+def test_wrong_usage_is_reported(orders: Path, capsys: Captured):
     assert main(["compact", str(orders)]) == 64
     assert main(["compact", str(orders), "--plan", "--config", "no.such=1"]) == 64
     assert main(["compact", str(orders), "--plan", "--compat", "2.8"]) == 64
     capsys.readouterr()
 
 
-def test_where_nothing_can_be_cleaned_damage_is_said_all_the_same(orders: Path, tmp_path: Path, capsys: Captured):
+def test_where_nothing_can_be_cleaned_damage_is_still_reported(orders: Path, tmp_path: Path, capsys: Captured):
     damaged = orders / f"{2:020d}.log"
     content = bytearray(damaged.read_bytes())
     content[-1] ^= 1

@@ -266,7 +266,7 @@ class TestFilters:
             (["--control"], [0, 1, 2, 3, 4, 5, 6, 7]),
         ],
     )
-    def test_only_what_is_asked_for_is_shown(
+    def test_only_requested_parts_are_shown(
         self, root: Path, capsys: Captured, options: list[str], expected: list[int]
     ) -> None:
         assert offsets(capsys, *options, str(root)) == expected
@@ -309,7 +309,7 @@ class TestDamage:
         (root / "replication-offset-checkpoint").unlink()
         assert offsets(capsys, str(root), code=1) == [*before, 8, 9, 11]
 
-    def test_a_segment_that_goes_away_is_said_and_the_rest_goes_on(
+    def test_a_segment_that_goes_away_is_reported_and_the_rest_continues(
         self, root: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         from logcore.logs.model.sources import SegmentFile
@@ -512,7 +512,7 @@ class TestSideFiles:
             },
         ]
 
-    def test_a_damaged_index_is_a_warning_and_the_rest_goes_on(self, root: Path, capsys: Captured) -> None:
+    def test_a_damaged_index_is_a_warning_and_the_rest_continues(self, root: Path, capsys: Captured) -> None:
         (root / "orders-0" / "00000000000000000000.index").write_bytes(b"\xff" * 16)
         lines = dump(capsys, "--indexes", str(root), code=1)
         assert [line["index"] for line in lines] == ["time"]

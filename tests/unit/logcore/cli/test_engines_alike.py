@@ -192,7 +192,7 @@ def test_several_segments_injured_anywhere(
     alike(capsys, monkeypatch, "verify", str(folder))
 
 
-def test_segments_that_cannot_be_read_are_said_where_they_stand(
+def test_segments_that_cannot_be_read_are_reported_in_their_place(
     tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, chunk_bytes: None
 ) -> None:
     folder = several(tmp_path / "logs")
@@ -204,7 +204,7 @@ def test_segments_that_cannot_be_read_are_said_where_they_stand(
     alike(capsys, monkeypatch, "dump", "--format", "jsonl", "--all", str(folder))
 
 
-def test_padding_is_said_once_however_many_chunks_there_are(
+def test_padding_is_reported_once_however_many_chunks_there_are(
     root: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, chunk_bytes: None
 ) -> None:
     active = root / "orders-0" / f"{5:020d}.log"
@@ -317,7 +317,7 @@ def test_an_engine_that_does_not_exist_is_wrong_usage(
     assert f"LOGLAKE_ENGINE is '{name}'; it may be kernels or reference" in capsys.readouterr().err
 
 
-def test_a_full_disk_is_said_as_what_it_is(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_as_such(tmp_path: Path) -> None:
     log_of(tmp_path, *TWENTY)
     command = [sys.executable, "-m", "logcore.cli.main", "dump", "--all", "--format", "jsonl", str(tmp_path)]
     with open("/dev/full", "w") as full:

@@ -78,7 +78,9 @@ def test_a_torn_tail_below_the_high_watermark_is_missing(root: Path, capsys: Cap
     assert reported(capsys, str(root), "--high-watermark", "7")[-1] == (5, 7, "present", 1, 1, "batches")
 
 
-def test_what_is_missing_at_the_end_is_said_once_with_the_times_of_both_files(root: Path, capsys: Captured) -> None:
+def test_offsets_missing_at_the_end_are_reported_once_with_the_times_of_both_files(
+    root: Path, capsys: Captured
+) -> None:
     made.write_checkpoint(root, "replication-offset-checkpoint", orders=9)
     os.utime(root / "replication-offset-checkpoint", ns=(0, 1_700_000_005_000_000_000))
     os.utime(orders(root, 5), ns=(0, 1_700_000_001_250_000_000))

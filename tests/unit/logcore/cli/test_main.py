@@ -125,7 +125,7 @@ def test_help_names_every_command_of_the_contract(capsys: Captured) -> None:
 
 
 @pytest.mark.parametrize("patience", ["60", "1"], ids=["all attempts", "attempts that take too long"])
-def test_a_store_that_cannot_be_reached_is_said_and_the_rest_goes_on(
+def test_a_store_that_cannot_be_reached_is_reported_and_the_rest_continues(
     tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, patience: str
 ) -> None:
     monkeypatch.setenv("LOGLAKE_STORE_TIMEOUT", patience)

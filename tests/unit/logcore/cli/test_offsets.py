@@ -203,7 +203,7 @@ def test_a_question_that_no_directory_answers_is_wrong_usage(known: Path, capsys
     assert "neither" in capsys.readouterr().err
 
 
-def test_a_segment_that_goes_away_is_said_and_the_other_logs_go_on(
+def test_a_segment_that_goes_away_is_reported_and_the_other_logs_continue(
     known: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from logcore.library import offset_lookup

@@ -192,7 +192,7 @@ def test_a_log_directory_that_has_the_name_of_a_partition_is_one(shop: Path, tmp
     assert sorted(os.listdir(tmp_path / "new")) == ["orders-0", "payments-1"]
 
 
-def test_a_path_without_a_log_is_said(tmp_path: Path, capsys: Captured) -> None:
+def test_a_path_without_a_log_is_reported(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "empty").mkdir()
     run("recover", tmp_path / "empty", "--out", tmp_path / "new", code=3)
     run("recover", tmp_path / "nowhere", "--out", tmp_path / "new", code=3)

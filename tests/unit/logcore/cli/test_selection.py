@@ -61,7 +61,7 @@ def test_verify_names_the_partitions_that_there_are(shop: Path, capsys: Captured
     assert "orders-0" in finding["message"]
 
 
-def test_topics_and_partitions_that_are_there_but_not_together_are_said(shop: Path, capsys: Captured) -> None:
+def test_topics_and_partitions_that_exist_but_not_together_are_reported(shop: Path, capsys: Captured) -> None:
     (finding,) = verified(capsys, 3, str(shop), "--topic", "orders", "--partition", "1")
     assert "orders-0" in finding["message"]
 
@@ -100,7 +100,7 @@ def test_checkpoints_of_topics_whose_directory_is_gone_are_no_empty_choice(shop:
 
 
 @pytest.mark.parametrize("what", [[], ["--batches"], ["--format", "jsonl"], ["--format", "csv"], ["--all"]])
-def test_offsets_beyond_the_end_are_said_with_the_offsets_that_there_are(
+def test_offsets_beyond_the_end_are_reported_with_the_existing_offsets(
     shop: Path, capsys: Captured, what: list[str]
 ) -> None:
     assert main(["dump", str(shop), "--topic", "orders", "--offsets", "9999..", *what]) == 0
@@ -115,20 +115,20 @@ def test_offsets_above_the_high_watermark_are_beyond_what_is_shown(shop: Path, c
     assert capsys.readouterr().err == ""
 
 
-def test_offsets_below_the_log_start_are_said(shop: Path, capsys: Captured) -> None:
+def test_offsets_below_the_log_start_are_reported(shop: Path, capsys: Captured) -> None:
     made.write_checkpoint(shop, "log-start-offset-checkpoint", orders=3)
     assert main(["dump", str(shop / "orders-0"), "--offsets", "0..2"]) == 0
     assert "orders-0 shows offsets 3 to 7" in capsys.readouterr().err
 
 
-def test_offsets_that_one_of_several_logs_holds_are_not_said(shop: Path, capsys: Captured) -> None:
+def test_offsets_that_one_of_several_logs_holds_are_not_reported(shop: Path, capsys: Captured) -> None:
     assert main(["dump", str(shop), "--offsets", "5.."]) == 0
     assert capsys.readouterr().err == ""
     assert main(["dump", str(shop), "--offsets", "8.."]) == 0
     assert "orders-0 contains offsets 0 to 7, payments-1 contains offsets 0 to 2" in capsys.readouterr().err
 
 
-def test_findings_of_topics_that_were_not_chosen_are_not_said(shop: Path, capsys: Captured) -> None:
+def test_findings_of_topics_that_were_not_chosen_are_not_reported(shop: Path, capsys: Captured) -> None:
     (shop / "payments-1" / "server.log").write_text("")
     (shop / "payments-1" / "leader-epoch-checkpoint").write_text("?")
     (shop / "lost+found").mkdir()
@@ -142,7 +142,7 @@ def test_findings_of_topics_that_were_not_chosen_are_not_said(shop: Path, capsys
     assert others == {"unknown-directory", "illegal-topic-name", "unreadable"}
 
 
-def test_findings_of_what_all_topics_need_are_said_whatever_is_chosen(
+def test_findings_of_files_that_all_topics_need_are_reported_whatever_is_chosen(
     shop: Path, tmp_path: Path, capsys: Captured
 ) -> None:
     root = tmp_path / "kafka-logs-1"
@@ -152,7 +152,7 @@ def test_findings_of_what_all_topics_need_are_said_whatever_is_chosen(
     assert found == ["broken-root-file", "no-high-watermark", "path-not-found"]
 
 
-def test_a_missing_high_watermark_of_a_directory_without_chosen_logs_is_not_said(
+def test_a_missing_high_watermark_of_a_directory_without_chosen_logs_is_not_reported(
     shop: Path, tmp_path: Path, capsys: Captured
 ) -> None:
     other = tmp_path / "other" / "audit-0"

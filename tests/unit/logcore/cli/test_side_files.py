@@ -101,7 +101,7 @@ def test_an_empty_snapshot_is_a_line_that_says_so(orders: Path, capsys: Captured
     assert lines == [{"topic": "orders", "partition": 0, "snapshot": 5, "entries": 0}]
 
 
-def test_a_damaged_snapshot_is_a_warning_and_the_rest_goes_on(orders: Path, capsys: Captured) -> None:
+def test_a_damaged_snapshot_is_a_warning_and_the_rest_continues(orders: Path, capsys: Captured) -> None:
     path = orders / "00000000000000000005.snapshot"
     path.write_bytes(handmade.flip(path.read_bytes(), 20))
     assert [line["snapshot"] for line in dump(capsys, "--snapshots", str(orders), code=1)] == [8, 8]

@@ -77,7 +77,7 @@ def test_answers_that_the_local_files_give_in_full_are_no_warning(tiered: Path, 
     assert capsys.readouterr().err == ""
 
 
-def test_a_file_that_was_named_is_not_asked_for_what_is_remote(tiered: Path, capsys: Captured) -> None:
+def test_a_named_file_gives_no_report_of_remote_offsets(tiered: Path, capsys: Captured) -> None:
     assert main(["dump", str(tiered / "orders-0" / f"{5:020d}.log")]) == 0
     assert capsys.readouterr().err == ""
 

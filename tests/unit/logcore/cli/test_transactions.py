@@ -59,7 +59,7 @@ def test_an_open_transaction_shows_its_age_at_the_requested_time(root: Path, cap
     assert text[1] == ("orders-0  producer 9 epoch 0  offsets 5 to 5  open since 2023-11-14T22:13:20.300Z, 60 s")
 
 
-def test_only_states_that_are_asked_for_are_listed_and_all_are_counted(root: Path, capsys: Captured) -> None:
+def test_only_requested_states_are_listed_and_all_are_counted(root: Path, capsys: Captured) -> None:
     rows, summary = reported(capsys, str(root), "--state", "committed")
     assert rows == [(9, 5, 5, 6, "committed")]
     assert summary["aborted"] == 1
@@ -93,7 +93,7 @@ def test_a_transaction_begun_before_the_first_segment_is_known_from_the_snapshot
     assert summary["last_stable_offset"] == 5
 
 
-def test_a_snapshot_that_cannot_be_used_is_said_and_left_out(rolled: Path, capsys: Captured) -> None:
+def test_a_snapshot_that_cannot_be_used_is_reported_and_left_out(rolled: Path, capsys: Captured) -> None:
     path = rolled / "orders-0" / f"{5:020d}.snapshot"
     snapshot(path, (7, 4, 2))
     path.write_bytes(handmade.flip(path.read_bytes(), 20))

@@ -122,7 +122,7 @@ def test_a_gap_is_legal_where_the_topic_is_cleaned(log: Path, capsys: Captured) 
     verified(capsys, str(log), "--config", "cleanup.policy=compact")
 
 
-def test_a_segment_that_cannot_be_read_is_said_and_the_rest_goes_on(log: Path, capsys: Captured) -> None:
+def test_a_segment_that_cannot_be_read_is_reported_and_the_rest_continues(log: Path, capsys: Captured) -> None:
     segment(log, 0).unlink()
     segment(log, 0).mkdir()
     lines, summary = verified(capsys, str(log), code=3)

@@ -170,7 +170,7 @@ def test_every_rule_on_batches_is_provoked() -> None:
 
 
 @pytest.mark.parametrize("rule", sorted(RULES))
-def test_what_provokes_a_rule_is_said_alone_and_among_others(rule: str, table_sizes: None) -> None:
+def test_a_batch_that_breaks_a_rule_is_reported_alone_and_among_others(rule: str, table_sizes: None) -> None:
     for provoking in PROVOKED[rule]:
         assert rule in rules_of(agreed(provoking, 10)[0])
         around = b"".join(good(at) for at in range(0, 10, 2)), b"".join(good(at) for at in range(30, 40, 2))

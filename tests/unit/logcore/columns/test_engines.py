@@ -255,7 +255,7 @@ def test_only_one_key_where_empty_is_not_null(engine: Engine, key: bytes) -> Non
 
 
 @every_engine
-def test_control_records_only_if_asked_for_and_filtered_like_others(engine: Engine) -> None:
+def test_control_records_only_if_requested_and_filtered_like_others(engine: Engine) -> None:
     both = sorted([*(row[0] for row in ALL_FILTERED), 8])
     assert_filtered(engine, Wanted(control=True), both)
     assert_filtered(engine, Wanted(control=True, visible=((7, 9),)), [7, 8])

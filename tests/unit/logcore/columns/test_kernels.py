@@ -149,7 +149,7 @@ def test_no_bit_of_a_batch_escapes_its_checksum(kernels: Library, size: int) -> 
 
 
 @pytest.mark.parametrize("block", [8, 256, 1024])
-def test_the_tables_stand_for_zeros_and_for_single_bytes(block: int) -> None:
+def test_the_tables_match_zeros_and_single_bytes(block: int) -> None:
     tables = list(checksum_tables(block))
     assert len(tables) == 4 * 256 + 2 * 8 * 256
     shift, castagnoli, ieee = tables[:1024], tables[1024:3072], tables[3072:]

@@ -148,7 +148,7 @@ def test_no_leader_epoch_is_null_and_epoch_zero_is_not() -> None:
         assert rows(handmade.simple_batch(0, [(b"k", b"v")], leader_epoch=epoch))[0]["leader_epoch"] == expected
 
 
-def test_log_append_time_is_said_in_the_row() -> None:
+def test_log_append_time_is_reported_in_the_row() -> None:
     data = handmade.simple_batch(0, [(b"k", b"v")], attributes=handmade.LOG_APPEND_TIME, max_timestamp=2000)
     assert [(row["timestampType"], row["timestamp_ms"]) for row in rows(data)] == [(1, 2000)]
 

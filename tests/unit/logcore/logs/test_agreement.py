@@ -207,7 +207,7 @@ class TestTrimmedAtTheSource:
         assert (growth.findings[0].start_offset, growth.findings[0].end_offset) == (0, 20)
         assert growth.findings[0].severity is Severity.INFO
 
-    def test_a_start_that_did_not_move_is_not_said(self, source: Source) -> None:
+    def test_a_start_that_did_not_move_is_not_reported(self, source: Source) -> None:
         del source.segments[0]
         assert source.decide(tail_of(source, 40), known_log_start_offset=20).findings == ()
 
@@ -285,7 +285,7 @@ class TestTrimmedAtTheSource:
         source.log_start_offset = 500
         assert_stops(source.decide(tail), "source-behind")
 
-    def test_trimmed_and_cleaned_are_both_said(self, source: Source) -> None:
+    def test_trimmed_and_cleaned_are_both_reported(self, source: Source) -> None:
         tail = tail_of(source, 0)
         source.segments = {40: [batch(50)], 60: [batch(60)]}
         source.cleaned = 60

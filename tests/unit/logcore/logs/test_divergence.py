@@ -93,7 +93,7 @@ def test_a_source_that_only_ends_earlier_has_no_fork():
         assert sides(dict(theirs), epochs=((0, 0),)).fork(None) is None
 
 
-def test_where_nothing_agrees_there_is_a_fork_only_for_who_may_give_up_everything():
+def test_where_nothing_agrees_there_is_a_fork_only_if_everything_may_be_given_up():
     theirs: dict[int, Headers] = {0: [batch(0, epoch=2, crc=7), batch(10, epoch=2, crc=8)]}
     parted = sides(theirs, epochs=((2, 0),))
     assert parted.fork(0) is None

@@ -149,7 +149,7 @@ class TestHighWatermark:
         assert growth.findings[0].severity is Severity.WARNING
 
     @pytest.mark.parametrize("seen", [None, 50, 55])
-    def test_an_unknown_or_higher_one_is_not_said(self, source: Source, seen: int | None) -> None:
+    def test_an_unknown_or_higher_one_is_not_reported(self, source: Source, seen: int | None) -> None:
         source.high_watermark = seen
         assert source.decide(tail_of(source, 40), known_high_watermark=50).findings == ()
 
@@ -157,7 +157,7 @@ class TestHighWatermark:
         source.high_watermark = 0
         assert len(source.decide(None).takes) == 3
 
-    def test_it_is_said_beside_a_stop(self, source: Source) -> None:
+    def test_a_fall_is_reported_beside_a_stop(self, source: Source) -> None:
         tail = tail_of(source, 40)
         source.segments = {0: [batch(0)]}
         source.high_watermark = 10

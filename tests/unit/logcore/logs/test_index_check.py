@@ -84,7 +84,7 @@ def test_indexes_as_old_brokers_wrote_them_are_right(check: Check) -> None:
         (offsets((9, AT[2] - 1), (14, AT[4] - 1)), 2, 0),
     ],
 )
-def test_entries_that_no_broker_would_have_written_are_said_once_a_file(
+def test_entries_that_no_broker_would_have_written_are_reported_once_per_file(
     check: Check, index: bytes, number: int, position: int
 ) -> None:
     (finding,) = check(index)
@@ -94,7 +94,7 @@ def test_entries_that_no_broker_would_have_written_are_said_once_a_file(
 
 
 @pytest.mark.parametrize("time", [times((3000, 12), (5000, 14)), times((3001, 10), (5000, 14))])
-def test_a_time_index_that_does_not_fit_is_said(check: Check, time: bytes) -> None:
+def test_a_time_index_that_does_not_fit_is_reported(check: Check, time: bytes) -> None:
     (finding,) = check(GOOD, time)
     assert (finding.rule, finding.position) == ("time-index-differs", 0)
 
@@ -123,7 +123,7 @@ def test_a_segment_without_an_offset_index_is_information(check: Check) -> None:
     assert (finding.rule, finding.severity) == ("index-missing", "info")
 
 
-def test_an_index_that_went_away_or_cannot_be_read_is_said(check: Check, tmp_path: Path) -> None:
+def test_an_index_that_went_away_or_cannot_be_read_is_reported(check: Check, tmp_path: Path) -> None:
     def refuse(path: str) -> bytes:
         raise LogError("no")
 

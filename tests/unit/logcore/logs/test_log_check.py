@@ -117,7 +117,7 @@ def test_a_log_with_everything_beside_it_as_it_should_be_gives_no_finding(files:
     ],
     ids=["missing", "first offset", "last stable offset", "producer", "marker", "one too many"],
 )
-def test_a_transaction_index_that_is_not_as_the_log_is_said_once(files: Files, said: Say, index: bytes) -> None:
+def test_a_transaction_index_that_differs_from_the_log_is_reported_once(files: Files, said: Say, index: bytes) -> None:
     findings = said(files | {name(0, ".txnindex"): index})
     assert rules_of(findings) == ["transaction-index-differs"]
     assert str(findings[0].file).endswith(name(0, ".txnindex"))
@@ -127,7 +127,7 @@ def test_a_transaction_index_that_cannot_be_read_is_corrupt_and_not_compared(fil
     assert rules_of(said(files | {name(0, ".txnindex"): b"\x00\x07" + bytes(31) + b"\x01"})) == ["corrupt-index"]
 
 
-def test_aborts_without_any_transaction_index_are_said(files: Files, said: Say) -> None:
+def test_aborts_without_any_transaction_index_are_reported(files: Files, said: Say) -> None:
     del files[name(0, ".txnindex")]
     (finding,) = said(files)
     assert (finding.rule, finding.start_offset) == ("transaction-index-differs", 3)
@@ -178,7 +178,7 @@ def test_brokers_of_1_0_left_the_timestamp_of_the_last_data(said: Say) -> None:
         assert rules_of(said(batches | beside)) == expected
 
 
-def test_a_snapshot_that_cannot_be_used_is_said(files: Files, said: Say) -> None:
+def test_a_snapshot_that_cannot_be_used_is_reported(files: Files, said: Say) -> None:
     broken = handmade.flip(files[name(4, ".snapshot")], 20)
     assert rules_of(said(files | {name(4, ".snapshot"): broken})) == ["broken-snapshot"]
 
@@ -238,7 +238,7 @@ def test_an_index_is_asked_only_for_markers_where_the_log_was_cleaned(files: Fil
     assert rules_of(said(other, **given)) == ["transaction-index-differs"]
 
 
-def test_a_batch_of_another_epoch_than_the_checkpoint_has_is_said_once_a_run(files: Files, said: Say) -> None:
+def test_batches_of_another_epoch_than_in_the_checkpoint_are_reported_once_per_run(files: Files, said: Say) -> None:
     batches = plain(0) + plain(2, leader_epoch=5) + plain(4, leader_epoch=5) + plain(6, 4, leader_epoch=6)
     findings = said({name(0): batches, "leader-epoch-checkpoint": epochs((0, 0), (6, 6))})
     assert [(f.rule, f.start_offset, f.end_offset) for f in findings] == [("leader-epoch-differs", 2, 4)]

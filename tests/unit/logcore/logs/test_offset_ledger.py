@@ -415,7 +415,7 @@ def test_a_range_the_frontier_cuts_is_split_where_its_counts_allow_it() -> None:
         mark_published([plain(0, 10, records=8, gaps=2)], 3)
 
 
-def test_a_range_whose_gaps_are_only_counted_is_split_by_who_can_count_them() -> None:
+def test_a_range_whose_gaps_are_only_counted_is_split_by_the_record_counter() -> None:
     asked = []
 
     def count_below(each: LedgerRange, at: int) -> RangeCounts:

@@ -122,7 +122,7 @@ def test_a_coordinator_epoch_that_was_not_looked_at_is_not_claimed_to_be_known()
     assert not replay.knows_coordinator_epoch(2)
 
 
-def test_a_batch_outside_of_the_open_transaction_is_an_error_only_if_asked_for() -> None:
+def test_a_batch_outside_of_the_open_transaction_is_an_error_only_if_requested() -> None:
     outside = data(1, 12, 12, 2, is_transactional=False)
     assert replayed(data(1, 10, 11), outside).entries()[1].last_offset == 12
     strict = ProducerReplay(is_strict=True)

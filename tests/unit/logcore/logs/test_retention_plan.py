@@ -170,7 +170,7 @@ def test_the_history_of_leaders_begins_where_the_log_does() -> None:
     assert untouched.files["leader-epoch-checkpoint"] == Keep("leader-epoch-checkpoint")
 
 
-def test_a_history_that_cannot_be_read_is_kept_and_said() -> None:
+def test_a_history_that_cannot_be_read_is_kept_and_reported() -> None:
     files = three()
     files.put("leader-epoch-checkpoint", b"junk")
     made = plan(files, {"retention.bytes": str(2 * SIZE)} | FOREVER)
@@ -250,7 +250,7 @@ def test_without_a_time_in_any_batch_the_files_time_of_change_counts() -> None:
         (struct.pack(">qi", NOW - 3 * HOUR, 0), "does not end in its greatest timestamp", "delete"),
     ],
 )
-def test_a_time_index_that_a_broker_would_believe_and_we_do_not_is_said(index, state, verdict) -> None:
+def test_a_time_index_that_a_broker_would_trust_and_we_do_not_is_reported(index, state, verdict) -> None:
     files = Files()
     files.segment(0, NOW - 2 * HOUR)
     files.segment(1, NOW)
@@ -347,7 +347,7 @@ def test_a_log_that_starts_after_its_end_needs_a_recovery() -> None:
         plan(three(), FOREVER, log_start_offset=7)
 
 
-def test_what_a_start_removes_is_left_out_and_said() -> None:
+def test_files_that_a_start_removes_are_left_out_and_reported() -> None:
     files = three()
     files.put(f"{0:020d}.log.deleted", b"x")
     files.put(f"{2:020d}.log.cleaned", b"x")

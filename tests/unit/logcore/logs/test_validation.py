@@ -121,7 +121,7 @@ def test_without_timestamps_there_is_no_time_range() -> None:
     assert (judged.min_timestamp, judged.max_timestamp, judged.findings) == (None, None, ())
 
 
-def test_a_flipped_bit_in_the_middle_is_one_stretch_and_the_rest_goes_on() -> None:
+def test_a_flipped_bit_in_the_middle_is_one_stretch_and_the_rest_continues() -> None:
     first, second, third = three_batches()
     judged, rows = walked(first + handmade.flip(second, 65) + third, sealed=True)
     assert [type(row).__name__ for row in rows] == ["BatchVerdict", "Stretch", "BatchVerdict"]
@@ -395,7 +395,7 @@ def test_findings_of_one_rule_are_capped_and_the_rest_counted() -> None:
     assert "5 more" in judged.findings[-1].message
 
 
-def test_split_points_stand_at_batches_at_least_the_distance_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_split_points_are_at_batches_at_least_the_distance_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     batches = [handmade.simple_batch(base, [(b"k", b"v")]) for base in range(3, 10)]
     size = len(batches[0])
     monkeypatch.setattr(validation, "SPLIT_BYTES", 2 * size + 1)

@@ -372,7 +372,7 @@ def test_an_old_format_clears_the_history_of_leaders() -> None:
     assert epochs(log) == b"0\n0\n"
 
 
-def test_root_files_say_what_a_stop_or_the_last_checkpoint_said() -> None:
+def test_root_files_have_the_offsets_of_a_stop_or_of_the_last_checkpoint() -> None:
     log = writer({"segment.bytes": str(2 * SIZE)})
     for offset in range(3):
         log.append(batch(offset), T)

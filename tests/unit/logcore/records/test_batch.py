@@ -108,7 +108,7 @@ def test_bytes_after_a_batch_are_ignored() -> None:
     assert read_header(TWO_RECORDS + b"garbage") == read_header(TWO_RECORDS)
 
 
-def test_a_header_alone_can_be_asked_for() -> None:
+def test_a_header_alone_can_be_read() -> None:
     only = handmade.cut(TWO_RECORDS, HEADER_SIZE)
     assert read_header(only, whole=False) == read_header(TWO_RECORDS)
     with pytest.raises(CorruptRecordError) as caught:

@@ -95,7 +95,7 @@ def worked(title: str) -> list[bytes]:
     return [bytes.fromhex("".join(line.split(" ", 1)[0] for line in block.splitlines())) for block in blocks]
 
 
-def test_the_worked_batch_is_one_and_holds_what_is_said() -> None:
+def test_the_worked_batch_is_valid_and_matches_the_page() -> None:
     (data,) = worked("A batch, byte by byte")
     header = read_header(data)
     assert header.size == len(data) == 81
@@ -104,7 +104,7 @@ def test_the_worked_batch_is_one_and_holds_what_is_said() -> None:
     assert rows == [(0, 1000, b"k1", b"v1"), (1, 1005, b"k2", None)]
 
 
-def test_the_worked_segment_is_one_and_holds_what_the_brokers_own_tool_said() -> None:
+def test_the_worked_segment_is_valid_and_matches_the_output_of_the_brokers_tool() -> None:
     (data,) = worked("A segment, byte by byte")
     assert len(data) == 194
     first, second = read_header(data), read_header(data, 83)
@@ -126,7 +126,7 @@ def test_a_flipped_bit_of_the_worked_segment_fails_its_checksum() -> None:
     assert not crc_matches(data[:70] + bytes([data[70] ^ 1]) + data[71:], 0, read_header(data))
 
 
-def test_the_worked_message_is_one_and_holds_what_is_said() -> None:
+def test_the_worked_message_is_valid_and_matches_the_page() -> None:
     (data,) = worked("A message, byte by byte")
     header = read_header(data)
     assert header.size == len(data) == 38
@@ -135,7 +135,7 @@ def test_the_worked_message_is_one_and_holds_what_is_said() -> None:
     assert rows == [(5, 1000, b"k1", b"v1")]
 
 
-def test_the_worked_wrapper_is_one_and_holds_what_is_said() -> None:
+def test_the_worked_wrapper_is_valid_and_matches_the_page() -> None:
     data, inside = worked("A compressed message")
     header = read_header(data)
     assert header.size == len(data) == 112

@@ -350,7 +350,7 @@ def test_a_walk_reports_its_position_and_another_continues_from_there() -> None:
         assert rest.accounting.padding == 30
 
 
-def test_oddities_of_the_last_batch_are_there_for_who_inspects() -> None:
+def test_oddities_of_the_last_batch_are_available_to_an_inspection() -> None:
     odd = handmade.wrapper([handmade.message(0, crc=1)], offset=10)
     unheard = scan(odd, base_offset=BASE, sealed=True)
     assert len(list(unheard)) == 1

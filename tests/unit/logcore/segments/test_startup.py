@@ -154,7 +154,7 @@ def test_snapshots_stay_at_segments_bases_and_one_above_the_last() -> None:
     assert set(plan.dropped.values()) == {DropReason.STRAY_SNAPSHOT}
 
 
-def test_a_snapshot_below_the_last_segment_at_nobodys_base_goes_even_if_it_is_the_highest() -> None:
+def test_a_snapshot_below_the_last_segment_at_no_base_offset_is_removed_even_if_it_is_the_highest() -> None:
     plan = kept_at_start([*PLAIN, f"{60:020d}.snapshot"], never)
     assert plan.dropped == {f"{60:020d}.snapshot": DropReason.STRAY_SNAPSHOT}
 

@@ -64,7 +64,7 @@ def test_a_limit_on_addresses_above_what_the_machine_has_is_left_to_the_rest_of_
     assert (done.stdout.strip(), done.stderr) == ("False", "")
 
 
-def test_a_system_that_promises_memory_for_every_address_is_asked_for_none(
+def test_on_a_system_that_commits_memory_for_every_address_none_is_reserved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     accounting = tmp_path / "overcommit_memory"

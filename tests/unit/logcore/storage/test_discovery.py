@@ -131,7 +131,7 @@ def test_a_named_file_outside_of_a_partition_directory_has_no_topic(tmp_path: Pa
 
 
 @pytest.mark.parametrize("content", [None, ""])
-def test_without_high_watermarks_nothing_is_known_and_that_is_said(root: Path, content: str | None) -> None:
+def test_without_high_watermarks_nothing_is_known_and_that_is_reported(root: Path, content: str | None) -> None:
     path = root / "replication-offset-checkpoint"
     path.unlink() if content is None else path.write_text(content)
     discovery = discover([str(root)])
@@ -141,7 +141,7 @@ def test_without_high_watermarks_nothing_is_known_and_that_is_said(root: Path, c
     assert exit_code(discovery.findings) == 1
 
 
-def test_a_missing_high_watermark_file_is_said_once_for_many_logs(root: Path) -> None:
+def test_a_missing_high_watermark_file_is_reported_once_for_many_logs(root: Path) -> None:
     (root / "replication-offset-checkpoint").unlink()
     segment(root / "orders-1")
     assert rules(discover([str(root)])) == ["no-high-watermark"]
@@ -281,7 +281,7 @@ def test_what_is_named_like_a_segment_and_is_no_file_leaves_a_hole_that_is_known
 
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EIO])
-def test_an_unreadable_segment_is_said_and_the_rest_goes_on(
+def test_an_unreadable_segment_is_reported_and_the_rest_continues(
     root: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     # Permission bits do not stop root, which tests may run as: the refusal itself is injected.
@@ -302,7 +302,9 @@ def test_an_unreadable_segment_is_said_and_the_rest_goes_on(
     assert exit_code(discovery.findings) == 3
 
 
-def test_an_unreadable_directory_is_said_and_the_rest_goes_on(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_directory_is_reported_and_the_rest_continues(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     segment(root / "payments-0")
     real = os.scandir
 
@@ -318,7 +320,7 @@ def test_an_unreadable_directory_is_said_and_the_rest_goes_on(root: Path, monkey
 
 
 @pytest.mark.parametrize("name", ["or ders-0", "..x@-1", "a" * 250 + "-0", "new\nline-0", "orders-99999999999", 'q"-0'])
-def test_an_illegal_topic_is_said_and_left_alone(root: Path, name: str) -> None:
+def test_an_illegal_topic_is_reported_and_left_alone(root: Path, name: str) -> None:
     segment(root / name)
     discovery = discover([str(root)])
     assert str(only_log(discovery).topic_partition) == "orders-0"
@@ -379,7 +381,7 @@ def test_a_link_out_of_use_is_set_aside_like_a_directory(root: Path, tmp_path: P
     assert [str(log.topic_partition) for log in discovery.set_aside] == ["orders-1"]
 
 
-def test_two_links_to_one_directory_are_one_log_and_that_is_said(root: Path) -> None:
+def test_two_links_to_one_directory_are_one_log_and_that_is_reported(root: Path) -> None:
     (root / "payments-0").symlink_to(root / "orders-0")
     discovery = discover([str(root)])
     assert str(only_log(discovery).topic_partition) == "orders-0"
@@ -446,7 +448,7 @@ def test_a_partition_directory_without_segments_is_a_log_without_segments(root: 
         (lambda path: segment(path), "illegal-topic-name"),
     ],
 )
-def test_a_path_that_is_no_log_makes_one_finding_and_the_rest_goes_on(
+def test_a_path_that_is_no_log_makes_one_finding_and_the_rest_continues(
     root: Path, tmp_path: Path, make: object, rule: str
 ) -> None:
     path = tmp_path / "thing"
@@ -467,7 +469,7 @@ def test_a_device_is_no_segment() -> None:
     assert rules(discover(["/dev/zero"])) == ["not-a-segment"]
 
 
-def test_a_segment_above_two_gibibytes_is_said(root: Path) -> None:
+def test_a_segment_above_two_gibibytes_is_reported(root: Path) -> None:
     os.truncate(root / "orders-0" / "00000000000000000100.log", 2**31)
     discovery = discover([str(root)])
     assert only_log(discovery).segments[-1].size == 2**31

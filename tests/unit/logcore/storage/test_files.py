@@ -111,7 +111,7 @@ def test_only_regular_files_are_opened_and_no_link_is_followed(tmp_path: Path, s
 
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EIO, errno.EMFILE])
-def test_what_the_system_refuses_is_said_by_its_reason(
+def test_a_refusal_of_the_system_is_reported_with_its_reason(
     source: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     # Permission bits do not stop root, which tests may run as: the refusal itself is injected.
@@ -123,7 +123,7 @@ def test_what_the_system_refuses_is_said_by_its_reason(
         read_file(str(source))
 
 
-def test_a_read_error_in_the_middle_is_said(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_error_in_the_middle_is_reported(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> bytes:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 

@@ -24,7 +24,7 @@ def paths(tmp_path: Path) -> list[Path]:
     return paths
 
 
-def test_a_file_is_read_when_it_is_asked_for_and_not_before(paths: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_read_on_request_and_not_before(paths: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     reads, whole = [], os.preadv
     monkeypatch.setattr(os, "preadv", lambda *given: reads.append(given) or whole(*given))
     files = LoadedFiles()
@@ -52,7 +52,7 @@ def test_no_more_files_are_kept_than_the_limit(paths: list[Path], monkeypatch: p
     assert [source() is not None for source in sources] == [False, False, False, True]
 
 
-def test_the_one_that_was_asked_for_last_is_kept_however_large_it_is(
+def test_the_last_requested_file_is_kept_however_large_it_is(
     paths: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loaded_files, "KEPT_BYTES", 1)

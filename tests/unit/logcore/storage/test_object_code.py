@@ -149,7 +149,7 @@ def test_without_a_home_it_is_kept_in_the_environment_or_among_the_users_caches(
     assert cached_object_code("x-3", refused) == CODE
 
 
-def test_nothing_is_taken_from_the_folder_one_happens_to_stand_in(
+def test_nothing_is_taken_from_the_working_directory(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cached_object_code("x-1", lambda: b"planted")

@@ -97,7 +97,7 @@ def test_every_step_of_a_swap_finds_the_indexes_that_belong_to_the_segments(orde
     assert read_file(path)[-1] == (len(".cleaned") if is_new else 0)
 
 
-def test_an_interrupted_swap_is_said_with_what_is_read_instead(orders: Path) -> None:
+def test_an_interrupted_swap_is_reported_with_what_is_read_instead(orders: Path) -> None:
     rename(orders, "*.cleaned", ".cleaned", ".swap")
     log, discovery = found_log(orders)
     (finding,) = [finding for finding in discovery.findings if finding.rule == "interrupted-swap"]
@@ -150,7 +150,7 @@ def test_a_file_that_takes_its_name_while_it_is_looked_at_is_looked_for_again(
     assert "unreadable" not in [finding.rule for finding in discovery.findings]
 
 
-def test_a_file_that_is_always_gone_is_said_in_the_end(orders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_always_gone_is_reported_in_the_end(orders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.open
 
     def gone(path: str, *arguments: int, **options: int) -> int:

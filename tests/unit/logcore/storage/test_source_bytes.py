@@ -45,7 +45,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return positions
 
 
-def test_only_what_was_asked_for_is_read(path: Path, reads: list[int]) -> None:
+def test_only_requested_bytes_are_read(path: Path, reads: list[int]) -> None:
     source = SourceBytes(str(path), sealed=True)
     source.fetch(PIECE + 5, 2 * PIECE + 5)
     assert reads == [PIECE, 2 * PIECE]
@@ -101,7 +101,7 @@ def test_only_a_file_that_is_still_written_to_may_grow(path: Path) -> None:
         sources[1].refuse_change()
 
 
-def test_a_read_that_fails_is_said_and_may_be_tried_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_that_fails_is_reported_and_may_be_tried_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> int:
         raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
 

@@ -57,7 +57,7 @@ def test_a_line_says_tasks_and_bytes_of_all_and_the_speed(progress, seconds, exp
     assert described(progress, seconds) == expected
 
 
-def test_the_engine_is_said_once_and_again_if_it_is_another():
+def test_the_engine_is_reported_once_and_again_if_it_is_another():
     out = io.StringIO()
     lines = ProgressLines(out, Clock())
     for engine in ("local: why", "local: why", "spark: why"):

@@ -61,7 +61,7 @@ def test_a_log_that_its_broker_moved_to_its_other_disk_grows_on_from_there(
     assert sources_of(lake) == {"orders-0": (str(moved.path), 20)}
 
 
-def test_a_log_of_another_topic_id_in_the_brokers_other_directory_is_left_alone_and_said(
+def test_a_log_of_another_topic_id_in_the_brokers_other_directory_is_left_alone_and_reported(
     disks: tuple[LogDirectory, LogDirectory], tmp_path: Path
 ) -> None:
     first, second = disks

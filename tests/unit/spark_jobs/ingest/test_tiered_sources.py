@@ -41,7 +41,7 @@ def row_of(lake: Path) -> LogRow:
     return row
 
 
-def test_what_is_remote_is_kept_with_the_log_and_said_once(
+def test_remote_offsets_are_kept_with_the_log_and_reported_once(
     source: LogDirectory, orders: Partition, tmp_path: Path
 ) -> None:
     said = turn(tmp_path / "lake", source).findings

@@ -217,7 +217,7 @@ def test_a_footer_that_ends_the_process_of_its_reader_is_a_finding(lake, monkeyp
 
 
 @pytest.mark.parametrize("name", ["segments", "validations", "batches", "offset_ledger", "logs", "transactions"])
-def test_zeros_in_the_middle_of_a_state_table_are_an_error_and_the_rest_goes_on(lake, verified, name):
+def test_zeros_in_the_middle_of_a_state_table_are_an_error_and_the_rest_continues(lake, verified, name):
     path = files_of(lake, name)[0]
     data = bytearray(path.read_bytes())
     data[len(data) // 3 : len(data) // 3 + 64] = bytes(64)

@@ -162,7 +162,7 @@ def test_a_transaction_whose_marker_is_not_committed_is_open_too():
     assert planned(replace(where, high_watermark=3)).last_stable_offset == 3
 
 
-def test_the_bound_asked_for_is_rounded_down_to_a_segment():
+def test_the_requested_bound_is_rounded_down_to_a_segment():
     assert planned(directory(THREE), upper_bound=3).round.upper_bound_offset == 2
     assert "the requested bound is 1" in refused(directory(THREE), upper_bound=1)
 

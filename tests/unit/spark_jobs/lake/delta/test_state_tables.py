@@ -119,7 +119,7 @@ def _of_other_types(path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [_gone, _cut, _zeroed, _of_other_types])
-def test_a_damaged_file_of_a_state_table_is_named_with_the_command_that_mends_it(tmp_path, harm):
+def test_a_damaged_file_of_a_state_table_is_named_with_the_command_that_repairs_it(tmp_path, harm):
     lake = str(tmp_path)
     commits.append(lake, "logs", _logs(a=1, b=2), "run")
     (path,) = _files(lake)

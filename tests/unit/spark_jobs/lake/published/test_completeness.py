@@ -182,7 +182,7 @@ def test_files_of_several_logs_count_for_each_of_them_offset_by_offset(compare, 
     ]
 
 
-def test_asked_for_one_log_files_that_cannot_have_its_rows_are_not_read(compare, tmp_path: Path):
+def test_for_one_log_files_that_cannot_have_its_rows_are_not_read(compare, tmp_path: Path):
     other = {"log_id": "b.0", "partition": 0}
     strange = LiveFile(str(tmp_path / "gone.parquet"), 1, 5, {"topic": "t"}, other, other)
     assert compare([held(0, 10)], [file(0, 9), strange], ["a.0/0"]) == ()

@@ -39,7 +39,7 @@ def test_a_file_and_every_directory_made_for_it_is_on_disk_before_it_counts_as_w
                           "lake/archive", "lake"]  # fmt: skip
 
 
-def test_of_two_who_create_a_file_one_does(tmp_path):
+def test_only_one_of_two_creators_of_a_file_succeeds(tmp_path):
     path = str(tmp_path / "lake.json")
     assert storage.create(path, b"first")
     assert not storage.create(path, b"second")

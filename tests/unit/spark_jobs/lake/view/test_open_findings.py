@@ -197,7 +197,7 @@ def test_a_finding_about_a_segment_ends_when_other_bytes_replace_it(lake: str, b
     assert open_rules(lake) == ({"corrupt-bytes"} if counts else set())
 
 
-def test_what_a_report_says_of_paths_is_said_once():
+def test_problems_of_paths_in_a_report_are_shown_once():
     said = {"rule": "no-segments", "severity": "warning", "message": "empty", "file": "orders-0"}
     reports = [JobReport("ingest", "run", "lake", plan={"of_paths": [said]}) for _ in range(2)]
     (found,) = path_findings([*reports, JobReport("validate", "run", "lake")])
