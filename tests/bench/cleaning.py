@@ -120,7 +120,7 @@ def _contenders(log: DirtyLog, kafka: StorageOracle, scratch: Path, stack: ExitS
 
 
 def request(log: DirtyLog) -> dict[str, Any]:
-    """What Kafka is asked for, but for the directory. Its map has room for every key that could be there."""
+    """The order to Kafka, without the directory. Its map has room for every key that could be there."""
     return {
         "now": NOW,
         "config": {"cleanup.policy": "compact", "delete.retention.ms": str(RETENTION)},

@@ -65,7 +65,7 @@ _PATTERNS: Mapping[PageName, Sequence[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """A figure for README and for whoever reads one table only.
+    """A figure for README and for a reader of one table only.
 
     Attributes:
         says: What the figure is, in words.

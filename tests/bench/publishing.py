@@ -31,7 +31,7 @@ AGAINST = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A topic, and what is asked for against each opponent: (must, aim)."""
+    """A topic, and the targets against each opponent: (must, aim)."""
 
     topic: str
     asked: dict[str, tuple[float | None, float | None]]

@@ -1,4 +1,4 @@
-"""One line of the results page: what was compared, what came out, what was asked for."""
+"""One line of the results page: what was compared, the figure, the target."""
 
 from __future__ import annotations
 

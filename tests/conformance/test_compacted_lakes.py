@@ -1,7 +1,7 @@
 """Rounds of cleaning by real brokers, and by the lake that took the same logs: the same segments and indexes.
 
 A case is a log directory before a broker's cleaner and after it. What was before is ingested, validated, published and
-compacted at the broker's clock; what lies in the archive then is held against what the broker left.
+compacted at the broker's clock; then the archive is compared with what the broker left.
 """
 
 from __future__ import annotations

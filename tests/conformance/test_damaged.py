@@ -31,7 +31,7 @@ _EPOCH = range(12, 16)
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What became unreadable: bytes of one file. rule: what must be said of it; None for damage that cannot be seen."""
+    """What became unreadable: bytes of one file. rule: of its finding; None for damage that cannot be seen."""
 
     rule: str | None = None
     file: str = ""

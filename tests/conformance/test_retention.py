@@ -6,7 +6,7 @@ here by hand, each thing on its own, to what retention gave:
 
     start   a new leader epoch begins at the log end; snapshots at or below the log start offset are removed
     stop    the indexes of the last segment are closed: same bytes, a new time of change
-    both    a deleted file lies about as `.deleted` for file.delete.delay.ms, which is 0 or a minute here
+    both    a deleted file stays as `.deleted` for file.delete.delay.ms, which is 0 or a minute here
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is said of whole logs: nothing of what healthy brokers left, the injury of each that was hurt on purpose, and of
+"""Findings of whole logs: none for what healthy brokers left, the injury of each that was hurt on purpose, and of
 every offset what a read_committed consumer found there."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WARNED = {
     "tiered-4.3.1/logdir": {"remote-tier"},
     "crash-2.8.2/after": {"checkpoint-beyond-log-end"},  # a snapshot after the cut that the broker did not remove
 }
-"""Snapshots that are sound, and what is to be said of them all the same."""
+"""Snapshots that are sound, and the rules that they break all the same."""
 
 
 def is_sound(snapshot: Snapshot) -> bool:

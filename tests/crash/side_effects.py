@@ -304,7 +304,7 @@ def wait_for(path: Path, seconds: float = 60) -> None:
 
 
 def wait_for_a_look(count: Path, seconds: float = 60) -> None:
-    """Return when whoever counts there has looked once more, from the beginning: one look may be under way."""
+    """Return when the counting process has looked once more, from the beginning: one look may be under way."""
     deadline = time.monotonic() + seconds
     seen = int(count.read_text())
     while int(count.read_text()) < seen + 2:

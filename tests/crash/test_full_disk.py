@@ -1,4 +1,4 @@
-"""A disk that is full: it is said, nothing half done is seen, and later all is well."""
+"""A full disk is reported, no reader sees a half-done state, and a later run completes the work."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ def test_a_disk_that_fails_at_any_side_effect_loses_nothing(upkeep, errno):
         lake = upkeep.lake("tidy_archive", f"failing-{errno}-{at}")
         what = Happening("fail", at=at + 1, errno=errno)
         forks.run(upkeep.turn(lake, ("tidy_archive",), happening=what))
-        # What could not be done was said, and stays said.
+        # What could not be done was reported, and stays reported.
         said = upkeep.difference(lake, forks.run(upkeep.turn(lake, look_first=True)), but="findings")
         shutil.rmtree(lake, ignore_errors=True)
         return said and f"seed {sampling.SEED}, failing with {errno} at effect {at + 1}, {known[at]}: {said}"

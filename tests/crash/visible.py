@@ -1,4 +1,4 @@
-"""What a lake shows to whoever opens it, between any two steps of whoever writes it."""
+"""What a lake shows to any reader, between any two steps of any writer."""
 
 from __future__ import annotations
 

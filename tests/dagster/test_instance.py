@@ -39,7 +39,7 @@ def started(definitions: dg.Definitions, instance: dg.DagsterInstance, tags: dic
 
 
 def tags_of_a_process_that_has_ended() -> dict[str, str]:
-    """What such a process said of itself while it ran."""
+    """What such a process reported about itself while it ran."""
     code = "import json; from pipelines.command.instance import process_tags; print(json.dumps(process_tags()))"
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)

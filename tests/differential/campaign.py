@@ -1,4 +1,4 @@
-"""Cases in a row, ours held against Kafka's, and the tally of them."""
+"""Cases in a row, our results compared with Kafka's, and the counts of them."""
 
 from __future__ import annotations
 

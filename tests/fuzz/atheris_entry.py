@@ -1,4 +1,4 @@
-"""A fuzzer led by coverage, for whoever has hours to spare: every engine on the same bytes, for as long as one likes.
+"""A fuzzer led by coverage, for runs of many hours: every engine on the same bytes, until it is stopped.
 
     uv pip install atheris                                      (not among the locked packages; Linux and macOS)
     python -m tests.fuzz.atheris_entry CORPUS [-max_total_time=3600 …]

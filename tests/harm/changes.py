@@ -2,7 +2,7 @@
 
 ``python -m tests.harm.changes LAKE EARLIER`` reads a line of JSON for each :class:`Change`, makes it, proves the lake
 in this process, takes it back, and answers with a line. A process of its own, because damaged bytes may end one;
-whoever waits for the answer then knows by which change.
+the process that waits for the answer then knows by which change.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def names_it(said: str, change: Change) -> bool:
         if finding.get("severity") not in ("error", "warning"):
             continue
         if change.path == "tables.json" and finding.get("table"):
-            return True  # what it remembers of a table is held against that table
+            return True  # what it remembers of a table is compared with that table
         text = json.dumps(finding)
         if change.path in text or parts[-1] in text or (table and re.search(rf"\b{table}\b", text)):
             return True

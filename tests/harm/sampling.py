@@ -9,7 +9,7 @@ EVERY_HARM = os.environ.get("LOGLAKE_TEST_EVERY_HARM") == "1"
 
 
 def sampled(cases: Iterable[str], *chosen: str) -> tuple[str, ...]:
-    """All cases, or those that stand for them."""
+    """All cases, or a sample of them."""
     everything = tuple(cases)
     assert set(chosen) <= set(everything)
     return everything if EVERY_HARM else chosen

@@ -1,6 +1,6 @@
 """What other engines, operators and disks do to a lake, and who says so: the next run, its checks, ``verify LAKE``.
 
-For each harm the table below states what each of them answers, and the one documented command that mends it
+For each harm the table below states what each of them answers, and the one documented command that repairs it
 (docs/shared-tables.md). After that command the run exits with 0, the proof is clean, and the rows are exactly those of
 the undisturbed lake, unless they were withdrawn.
 """

@@ -47,7 +47,7 @@ def test_the_next_run_exits_2_and_says_which_check_failed_and_what_to_do(harm: s
     assert done.code == 2, done.said
     assert "Traceback" not in done.said
     assert re.search(r"loglake (run|repair|withdraw|verify)\b|--replace|--fill-from", done.said), done.said
-    assert place.run().code == 2  # it stays so until it is mended
+    assert place.run().code == 2  # it stays so until it is repaired
 
 
 @pytest.mark.parametrize("harm", sampled(HARMS_OF_ROWS, "restored to version 0", "a value edited"))

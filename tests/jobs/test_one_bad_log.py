@@ -37,7 +37,7 @@ def payments(source: LogDirectory) -> Partition:
 
 @pytest.fixture
 def unreadable(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Files that the operating system refuses to open; root may read everything, so it is said for it."""
+    """Files that the operating system refuses to open. Root may read everything, so the refusal is simulated."""
     refused: set[str] = set()
     opened = files.open_readonly
 

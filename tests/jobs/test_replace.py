@@ -1,4 +1,4 @@
-"""A published range is published again just where it differs, or it is said by name why not."""
+"""A published range is published again only where it differs, or the refusal names the reason."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ Spark's jars). The sources in `java/` are compiled there too, and again after a 
 so processes may race.
 
 Needed beside a registry: a JDK of 17 or later (`JAVA_HOME`, or `java` on the PATH); a runtime without the module
-`jdk.compiler` is not enough. What is missing is said by `Unavailable`.
+`jdk.compiler` is not enough. `Unavailable` names what is missing.
 
 ``python -m tests.kafka.distribution`` prints the class path.
 """

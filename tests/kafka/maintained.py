@@ -43,7 +43,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """A partition as the broker left it, and what its consumers had said of it."""
+    """A partition as the broker left it, and what its consumers had read."""
 
     directory: Path
     running: Path

@@ -1,7 +1,7 @@
 """``python -m tests.kafka.operated_long --cases 100``: brokers operated at random, and what `verify` says of each.
 
 A case has three rounds: stopped in order, killed, stopped in order. After an orderly stop `verify` must be silent.
-After a kill it may warn, of what the broker's own recovery mends. A case with findings is kept, and its story printed.
+After a kill it may warn of what the broker's own recovery repairs. A case with findings is kept and its story printed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A broker starts on what we made of its log directory and mends nothing; its consumers read what the rules leave."""
+"""A broker starts on what we made of its log directory and repairs nothing; its consumers read what the rules leave."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def test_every_module_of_the_library_can_be_imported_plainly(plain: Environment)
 
 
 def is_first_use(stderr: str) -> bool:
-    """Whether nothing was said but what kernels are compiled, which other tests may have left in the cache."""
+    """Whether the only output is which kernels are compiled, which other tests may have left in the cache."""
     said = "WARNING logcore.columns.kernels.library: compiling kernels, once for this machine and version: "
     return all(line.startswith(said) for line in stderr.splitlines())
 

@@ -1,4 +1,4 @@
-"""What other engines did to a lake's tables is mended by one command, and nothing is published twice by it."""
+"""One command repairs what other engines did to a lake's tables, and publishes nothing twice."""
 
 from __future__ import annotations
 

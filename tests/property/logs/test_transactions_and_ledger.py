@@ -119,7 +119,7 @@ class Model:
 
 
 def facts(history: History) -> list[BatchFact]:
-    """What a scan would have said of these entries."""
+    """The facts that a scan would give for these entries."""
     found: list[BatchFact] = []
     expected = 0
     for entry in history.entries:

@@ -80,7 +80,7 @@ def test_the_other_2999_segments_are_shown(many: Path, command: str, capsys: Cap
 
 @pytest.fixture
 def whole(tmp_path: Path) -> Path:
-    """A log of two segments, 7 batches and 35 records, of which nothing is to be said."""
+    """A log of two segments, 7 batches and 35 records, without any finding."""
     logs = LogDirectory(tmp_path / "logs")
     orders = logs.partition("orders-0")
     orders.append(20)

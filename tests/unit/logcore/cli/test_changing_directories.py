@@ -220,7 +220,7 @@ def test_the_room_reserved_in_an_active_segment_costs_neither_time_nor_memory(
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> Break:
-    """Lets reads of some bytes of a file fail as a disk's do, for whoever reads it."""
+    """Makes reads of some bytes of a file fail as on a broken disk, for every reader."""
     whole, whole_pread = os.preadv, os.pread
 
     def break_sectors(path: Path, sectors: range) -> None:

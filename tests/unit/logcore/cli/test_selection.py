@@ -1,4 +1,4 @@
-"""A choice that matches nothing is said with the nearest names, and a choice leaves other topics' findings unsaid."""
+"""A choice that matches nothing is reported with the nearest names. A choice hides the findings of other topics."""
 
 import json
 import struct

@@ -92,7 +92,7 @@ def test_a_write_under_way_and_room_reserved_are_information(
     assert summary[part] == len(tail)
 
 
-def test_what_lies_beside_the_log_is_held_against_it(log: Path, capsys: Captured) -> None:
+def test_side_files_are_compared_with_the_log(log: Path, capsys: Captured) -> None:
     orders = log / "orders-0"
     (orders / f"{0:020d}.index").write_bytes(struct.pack(">ii", 2, len(made.FIRST)))
     (orders / f"{0:020d}.timeindex").write_bytes(struct.pack(">qi", 1_700_000_000_201, 4))

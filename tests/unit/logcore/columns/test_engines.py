@@ -1,4 +1,4 @@
-"""All engines: what is asked for is given, at every edge of the format, and the fast ones do it themselves."""
+"""All engines give what is requested, at every edge of the format, and the fast ones do it themselves."""
 
 from __future__ import annotations
 

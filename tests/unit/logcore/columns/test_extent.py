@@ -44,7 +44,7 @@ def test_cut_anywhere_both_stop_at_the_same_batch(sealed: bool, monkeypatch: pyt
         assert ours == extent(data, "reference", monkeypatch, sealed=sealed), length
 
 
-def test_hurt_anywhere_both_see_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_report_the_same_end_of_a_segment_damaged_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = random.Random(4)
     for _ in range(300):
         data = handmade.flip(WHOLE, chosen.randrange(len(WHOLE)), chosen.randrange(8))

@@ -150,7 +150,7 @@ def test_offsets_epochs_and_partitions_of_any_length() -> None:
 
 @pytest.mark.parametrize("codec", [0, handmade.GZIP])
 @pytest.mark.parametrize("column", ["key", "value", "header name", "header"])
-def test_contents_of_every_length_to_300_wherever_they_stand(column: str, codec: int) -> None:
+def test_contents_of_every_length_to_300_at_any_position(column: str, codec: int) -> None:
     """Copies go in wide steps where there is room; at the end of the bytes there is none."""
     expected, records = b"", []
     for size in range(301):

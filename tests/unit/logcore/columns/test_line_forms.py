@@ -168,7 +168,7 @@ def test_every_code_point_is_shown_as_text_or_in_hex() -> None:
     assert texts(data, TEXT) == "".join(text_line(row, at) for at, row in enumerate(rows))
 
 
-def test_contents_of_every_length_wherever_they_stand() -> None:
+def test_contents_of_every_length_at_any_position() -> None:
     """Copies go in wide steps where there is room; at the end of the bytes there is none."""
     for size in range(130):
         content = bytes(97 + at % 26 for at in range(size))

@@ -211,7 +211,7 @@ def test_batches_of_aborted_transactions_are_not_decoded(logdir: LogDirectory, d
     assert decoded == {5, 6, 11}
 
 
-def test_a_header_that_lies_about_its_time_is_believed_as_by_a_broker(tmp_path: Path, engine: Engine) -> None:
+def test_a_header_with_a_wrong_time_is_trusted_as_by_a_broker(tmp_path: Path, engine: Engine) -> None:
     """`validate` reports such a batch. Batches of older formats, and reads without `since`, use the records' times."""
     lying = handmade.batch([handmade.record(0, timestamp_delta=900)], base_timestamp=1000, max_timestamp=1000)
     content = [lying, handmade.message_v1(1, 1950, b"k", b"v"), handmade.simple_batch(2, [(b"k", b"v")])]

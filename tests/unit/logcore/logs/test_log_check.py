@@ -307,7 +307,7 @@ def test_a_log_cut_between_two_batches_is_reported_by_every_file_that_names_a_la
     ]
 
 
-def test_files_named_one_by_one_are_not_held_against_the_ends_of_the_whole_log(files: Files, said: Say) -> None:
+def test_files_named_one_by_one_are_not_compared_with_the_ends_of_the_whole_log(files: Files, said: Say) -> None:
     del files[name(4)]
     assert said(files, named=True) == []
 

@@ -1,4 +1,4 @@
-"""A broker's start over directories packed by hand, and what is said of what it loses."""
+"""A broker's start over directories packed by hand, and the report of what it loses."""
 
 import struct
 

@@ -294,7 +294,7 @@ def test_where_the_writing_fails_no_output_file_is_left(tmp_path: Path, error: B
             stream.write("half a line")
             raise error
 
-    # Of a full disk it is said which file has no room on it.
+    # The error of a full disk names the file that has no room.
     is_full = isinstance(error, OSError)
     with pytest.raises(LogError if is_full else type(error), match=r"out: it cannot be written" if is_full else None):
         fails()

@@ -363,7 +363,7 @@ def test_the_clock_of_the_round_is_the_only_one():
 
 
 @pytest.mark.parametrize("cleaner", [PlainCleaner, CompiledCleaner])
-def test_a_group_cleaned_by_itself_is_held_against_the_room_of_its_indexes(cleaner: type[Cleaner]):
+def test_a_group_cleaned_by_itself_is_compared_with_the_room_of_its_indexes(cleaner: type[Cleaner]):
     batches = [simple_batch(offset, [(b"%d" % offset, b"v")]) for offset in range(9)]
     only = segment(0, *batches, next_base=9)
     for room, fits in ((7 * 8, False), (8 * 8, True), (None, True)):
