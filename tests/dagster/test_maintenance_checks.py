@@ -103,7 +103,7 @@ def maintain(built: Path, shop: Path, instance: dg.DagsterInstance) -> Maintain:
     return run
 
 
-def test_a_plan_that_nobody_carries_out_is_red_after_seven_days_and_green_when_it_was_carried_out(
+def test_a_plan_that_is_not_carried_out_is_red_after_seven_days_and_green_when_it_was_carried_out(
     maintain: Maintain,
 ) -> None:
     early = maintain(DUE + 7 * DAY)
@@ -201,7 +201,7 @@ def finding(rule: str, severity: str, log: str | None = None) -> dict[str, Any]:
         ("optimize", "table_files_sound", "table-file-damaged", "error", "orders-1"),
     ],
 )
-def test_what_a_job_could_not_do_is_red_and_tells_what_to_do(
+def test_what_a_job_could_not_do_is_red_and_says_what_to_do(
     execute: Execute, world: World, lake: str, job: str, check: str, rule: str, severity: str, log: str | None
 ) -> None:
     world.reported = {job: {"plan": {}, "findings": (finding(rule, severity, log),)}}

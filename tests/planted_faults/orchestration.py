@@ -98,11 +98,11 @@ FAULTS = (
         (MAINTENANCE, "-k", "looked_at_nothing"),
     ),
     Fault(
-        "a plan that nobody carries out stays green",
+        "a plan that is not carried out stays green",
         "pipelines/run/maintenance_checks.py",
         "if not applied and ages and max(ages) > OLD_MS",
         "if applied and ages and max(ages) > OLD_MS",
-        (MAINTENANCE, "-k", "nobody_carries_out"),
+        (MAINTENANCE, "-k", "is_not_carried_out"),
     ),
     Fault(
         "answers of maintenance replace those of the intake",
