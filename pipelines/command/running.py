@@ -60,7 +60,7 @@ class EngineLauncher:
 
     engine: str = "auto"
     listener: JobListener | None = None
-    """Gets what happens while a job runs; None: nobody does."""
+    """Gets what happens while a job runs; None: no listener."""
 
     def run(self, config: JobConfig) -> JobReport:
         """Run the job of this configuration. An empty plan starts nothing."""
@@ -97,8 +97,8 @@ class HistoryInBackground:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Close it; without an open history nothing happens.
 
-        After an error or an interrupt nobody waits for a history that is still being opened: that takes seconds, and
-        the lease of the lake is held meanwhile. Its thread closes it.
+        After an error or an interrupt it does not wait for a history that is still being opened: that takes seconds,
+        and the lease of the lake is held meanwhile. The thread of the history closes it.
         """
         self._thread.shutdown(wait=kind is None)
         if self._opened is None:
@@ -109,7 +109,7 @@ class HistoryInBackground:
             self._opened.add_done_callback(_close)
 
 
-def _close(opened: Future[DagsterHistory]) -> None:
+def _close(opened: Future[RunRecorder]) -> None:
     if opened.exception() is None:
         opened.result().close()
 
