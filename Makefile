@@ -4,8 +4,6 @@ SHELL := /bin/sh
 .PHONY: help setup jars wheel bundle demo quick coverage test test-long faults ui lint bench pages browser-setup screenshots lock clean
 
 export LOGLAKE_HOME ?= $(CURDIR)/.loglake
-# Without compiled modules on disk, every process of the tests compiles all of them: 10 s of each.
-unexport PYTHONDONTWRITEBYTECODE
 demo ui: export DAGSTER_HOME = $(LOGLAKE_HOME)/dagster
 
 help: ## this list
