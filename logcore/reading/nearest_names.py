@@ -10,10 +10,14 @@ from logcore.logs.model.log_selection import LogSelection
 
 MOST = 3
 """Most names in a message."""
+_ABBREVIATION = 3
+"""Characters of the shortest abbreviation."""
 
 
 def nearest(pattern: str, names: Iterable[str]) -> tuple[str, ...]:
     """Return at most `MOST` names similar to the pattern, the most similar first; else names that begin with it.
+
+    Where three characters or more begin one name only, that name is the answer.
 
     Args:
         pattern: A name or a glob. Its case and the special characters of a glob are ignored.
@@ -23,9 +27,12 @@ def nearest(pattern: str, names: Iterable[str]) -> tuple[str, ...]:
     by_lower: dict[str, list[str]] = {}
     for name in sorted(set(names)):
         by_lower.setdefault(name.lower(), []).append(name)
-    close = difflib.get_close_matches(plain, by_lower, MOST)
-    if not close and plain:
-        close = [name for name in by_lower if name.startswith(plain)]
+    begun = [name for name in by_lower if plain and name.startswith(plain)]
+    # A beginning that only one name has is its abbreviation: `trans` is more similar to `runs` than to `transactions`.
+    close = (
+        begun if len(begun) == 1 and len(plain) >= _ABBREVIATION else difflib.get_close_matches(plain, by_lower, MOST)
+    )
+    close = close or begun
     return tuple(name for lower in close for name in by_lower[lower])[:MOST]
 
 

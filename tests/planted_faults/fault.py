@@ -26,7 +26,7 @@ COPIED = (
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One edit: in `file`, `old` (which stands there once) becomes `new`; `tests` is what must notice."""
+    """One edit: in `file`, `old` (which occurs there once) becomes `new`; `tests` is what must notice."""
 
     name: str
     file: str
@@ -49,7 +49,7 @@ def turns_red(fault: Fault) -> tuple[bool, str]:
         edited = tree / fault.file
         text = edited.read_text()
         if text.count(fault.old) != 1:
-            raise ValueError(f"{fault.name}: its text stands {text.count(fault.old)} times in {fault.file}")
+            raise ValueError(f"{fault.name}: its text occurs {text.count(fault.old)} times in {fault.file}")
         edited.write_text(text.replace(fault.old, fault.new))
         home = str(_home(Path(scratch, "home")))
         environment = os.environ | {"PYTHONPATH": str(tree), "LOGLAKE_HOME": home, "PYTHONDONTWRITEBYTECODE": "1"}

@@ -10,7 +10,7 @@ from pipelines.command.running import HistoryInBackground
 
 
 class History:
-    """Stands in for Dagster's; opening it ends when the test allows it."""
+    """Takes the place of Dagster's; opening it ends when the test allows it."""
 
     def __init__(self) -> None:
         self.begun, self.allowed, self.closed = Event(), Event(), Event()
