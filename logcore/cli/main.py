@@ -51,6 +51,7 @@ JOINED = {
     "repair": "repair frontiers, tables and archived files of a lake",
     "config": "check a policies file",
     "metrics": "figures of lakes for Prometheus",
+    "runs": "the latest runs of a lake: outcome, figures, durations",
     "upgrade": "bring a lake of an earlier version to the latest layout",
     "withdraw": "leave out rows that were deleted from records on purpose",
 }

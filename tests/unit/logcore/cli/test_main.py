@@ -121,6 +121,7 @@ def test_help_names_every_command_of_the_contract(capsys: Captured) -> None:
         "withdraw",
         "config",
         "metrics",
+        "runs",
     }
 
 
