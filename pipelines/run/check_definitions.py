@@ -286,3 +286,6 @@ MAINTENANCE_CHECKS = (
     TABLE_FILES_SOUND,
 )
 """Checks of maintenance jobs. Dagster shows one without an answer as skipped: many lakes have no such policy."""
+
+DUE_CHECKS = frozenset({RETENTION_CARRIED_OUT.name, NO_FILE_WAITS_FOR_DELETION.name})
+"""Checks that fail where planned work is not carried out. Their metadata have `applied`."""

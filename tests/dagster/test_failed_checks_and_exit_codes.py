@@ -65,6 +65,15 @@ def test_nothing_to_look_at_yet_is_printed_and_changes_nothing() -> None:
     assert check_lines(unanswered, None) == ["check rows_equal_ledger: nothing to look at yet. a sentence"]
 
 
+@pytest.mark.parametrize(("metadata", "code"), [({"applied": False}, 0), ({"applied": True}, 1), ({}, 1)])
+@pytest.mark.parametrize("name", ["retention_carried_out", "no_file_waits_for_deletion"])
+def test_what_a_requested_plan_finds_due_changes_no_exit_code(name: str, metadata: dict[str, bool], code: int) -> None:
+    failing = (failure(FIRST, Severity.WARNING),)
+    planned = CheckAnswer(name, RECORDS, False, "a sentence", failing, "add --apply.", metadata=metadata)
+    assert checks_code(RunOutcome("maintenance", {}, answers=(planned,)), None) == code
+    assert len(check_lines(RunOutcome("maintenance", {}, answers=(planned,)), None)) == 1
+
+
 def test_every_check_says_what_to_do() -> None:
     assert all(definition.what_to_do.endswith(".") for definition in CHECK_DEFINITIONS)
 
