@@ -149,6 +149,12 @@ def test_commits_that_no_run_has_seen_stay(lake):
     assert kept(lake)[0] == list(range(20, 31))
 
 
+def test_our_own_commits_stay_too_until_a_run_has_seen_them(lake):
+    record_at(lake, 14)
+    drop_commits(lake, NAME, storage.clock_ms(lake), kept=5)
+    assert kept(lake)[0] == list(range(10, 31))
+
+
 def test_a_commit_of_a_file_that_waited_for_days_stays_as_it_dates_the_removal_of_others(lake):
     commit = delta_log.read_commit(lake, NAME, 12)
     change_info(lake, 12, modificationTime=commit.timestamp_ms - 4 * 86_400_000)
