@@ -347,7 +347,7 @@ def _record(
         _refuse_unknown(run, done.state)
         register(context.instance, lake, (log.topic_partition for log in done.state.logs))
     if step.product is not None and step.product.name in selected:
-        yield from _tell(lake, context, step.product, run, done)
+        yield from _materializations(lake, context, step.product, run, done)
     if done.state is not None:
         for table in materialized_tables(lake, context.instance, step.name, done.state):
             context.log_event(table)
@@ -369,7 +369,7 @@ def _refuse_unknown(run: Run, state: LakeState) -> None:
         )
 
 
-def _tell(
+def _materializations(
     lake: RegisteredLake, context: dg.AssetExecutionContext, product: Product, run: Run, done: StepResult
 ) -> Iterator[dg.Output[None]]:
     """Materializations: of each chosen key, or of each key that changed."""

@@ -41,8 +41,8 @@ def is_cancel(error: BaseException) -> bool:
 def say_canceled(log: logging.Logger) -> None:
     """Log that the run was canceled.
 
-    Dagster stores and prints the place of the interrupt three times, with some 40 lines of trace each. It says nothing
-    to anybody, so for a few seconds traces have no lines. Usually the process ends in this time.
+    Dagster stores and prints the place of the interrupt three times, with some 40 lines of trace each. They do not help
+    a user, so for a few seconds traces have no lines. Usually the process ends in this time.
     """
     log.warning(CANCELED)
     if not hasattr(sys, "tracebacklimit"):

@@ -29,10 +29,8 @@ def nearest(pattern: str, names: Iterable[str]) -> tuple[str, ...]:
         by_lower.setdefault(name.lower(), []).append(name)
     begun = [name for name in by_lower if plain and name.startswith(plain)]
     # A beginning that only one name has is its abbreviation: `trans` is more similar to `runs` than to `transactions`.
-    close = (
-        begun if len(begun) == 1 and len(plain) >= _ABBREVIATION else difflib.get_close_matches(plain, by_lower, MOST)
-    )
-    close = close or begun
+    is_abbreviation = len(begun) == 1 and len(plain) >= _ABBREVIATION
+    close = begun if is_abbreviation else difflib.get_close_matches(plain, by_lower, MOST) or begun
     return tuple(name for lower in close for name in by_lower[lower])[:MOST]
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import dagster as dg
 
@@ -16,7 +14,7 @@ from pipelines.command.instance import end_dead_runs, open_instance, process_tag
 from pipelines.definitions import build_definitions
 from pipelines.event_log.transactions import few_transactions
 from pipelines.resources import ENGINE_TAG, LISTENER
-from pipelines.run.direct import FinishedSteps
+from pipelines.run.direct import FinishedRun
 from pipelines.run.listener import RunFailure
 from spark_jobs import launch
 from spark_jobs.lake.view.registered_lakes import lake_path, read_registered
@@ -60,51 +58,33 @@ class DagsterHistory:
         """Close the instance."""
         self.instance.dispose()
 
-    def record(
-        self,
-        job: str,
-        run_id: str,
-        lake: str,
-        as_of_ms: int,
-        settings: Mapping[str, Any],
-        engine: str,
-        finished: FinishedSteps,
-    ) -> RunFailure | None:
+    def record(self, run: FinishedRun) -> RunFailure | None:
         """Record a run whose steps have run.
-
-        Args:
-            job: Name of the job.
-            run_id: Identity of the run, in the lake and in Dagster.
-            lake: Path or address of the lake.
-            as_of_ms: The clock of the run.
-            settings: Fields of :class:`pipelines.run.settings.RunSettings`.
-            engine: What ran the tasks, as the command line names it.
-            finished: The results of the steps.
 
         Returns:
             Why the record is not complete; None: it is, or a step had failed.
         """
-        registered = read_registered(lake_path(lake))
-        config = run_config(registered, job, **{**settings, "as_of_ms": as_of_ms})
-        job_of_lake = self.prepare(lake).resolve_job_def(name_in_lake(registered, job))
+        registered = read_registered(lake_path(run.lake))
+        config = run_config(registered, run.job, **{**run.settings, "as_of_ms": run.as_of_ms})
+        job_of_lake = self.prepare(run.lake).resolve_job_def(name_in_lake(registered, run.job))
         with few_transactions(self.instance.event_log_storage), runs_of_location(self.instance):
             result = job_of_lake.execute_in_process(
                 instance=self.instance,
                 # Set explicitly, because otherwise Dagster adds a console logger of its own.
                 run_config={**config, "loggers": {"console": {}}},
-                tags={ENGINE_TAG: launch.engine_and_reason(engine), **process_tags()},
-                resources={LISTENER: finished},
-                run_id=run_id,
+                tags={ENGINE_TAG: launch.engine_and_reason(run.engine), **process_tags()},
+                resources={LISTENER: run.steps},
+                run_id=run.run_id,
                 raise_on_error=False,
             )
-        if result.success or finished.errors:
+        if result.success or run.steps.errors:
             return None
         failures = [event for event in result.all_events if event.is_step_failure]
         innermost = failures[0].step_failure_data.error if failures else None
         while innermost is not None and innermost.cause is not None:
             innermost = innermost.cause
         what = innermost.message.strip() if innermost is not None else "no reason was recorded"
-        message = f"The run {run_id} is complete, but Dagster could not record it: {what}"
+        message = f"The run {run.run_id} is complete, but Dagster could not record it: {what}"
         return RunFailure(message, ExitCode.NOT_CHECKED)
 
 

@@ -36,7 +36,7 @@ from pipelines.metadata.values import (
 )
 from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
 from pipelines.run.check_definitions import RECORDS, CheckAnswer
-from pipelines.run.direct import FinishedSteps
+from pipelines.run.direct import FinishedRun
 from pipelines.run.listener import RunFailure
 from spark_jobs.contracts import JobConfig
 from spark_jobs.lake.view.lake_state import LakeState
@@ -98,22 +98,13 @@ class PipesReport:
         for line in lines:
             self._safely(self._log, "warning", line)
 
-    def record(
-        self,
-        job: str,
-        run_id: str,
-        lake: str,
-        as_of_ms: int,
-        settings: Mapping[str, Any],
-        engine: str,
-        finished: FinishedSteps,
-    ) -> RunFailure | None:
-        """Report the steps of a run that have run. The arguments are those of ``DagsterHistory.record``.
+    def record(self, run: FinishedRun) -> RunFailure | None:
+        """Report the steps of a run that have run.
 
         Returns:
             None: a failure of the report is none of the run.
         """
-        self._safely(self._report, job, run_id, lake, as_of_ms, finished)
+        self._safely(self._report, run)
         return None
 
     def exit_code(self, code: int, failing: Collection[str]) -> int:
@@ -126,8 +117,8 @@ class PipesReport:
             code: The exit code without Pipes.
             failing: Names of the checks that fail.
         """
-        is_told = not self._is_broken and bool(self.expected_checks) and set(failing) <= set(self.expected_checks)
-        return ExitCode.CLEAN if is_told and code <= ExitCode.DAMAGE else code
+        is_reported = not self._is_broken and bool(self.expected_checks) and set(failing) <= set(self.expected_checks)
+        return ExitCode.CLEAN if is_reported and code <= ExitCode.DAMAGE else code
 
     def finish(self) -> None:
         """Report the checks that the step expects, each once, also if the run has no answer to one."""
@@ -149,24 +140,24 @@ class PipesReport:
     def _log(self, level: str, text: str) -> None:
         getattr(self.pipes.log, level)(text)
 
-    def _report(self, job: str, run_id: str, lake: str, as_of_ms: int, finished: FinishedSteps) -> None:
+    def _report(self, run: FinishedRun) -> None:
         state: LakeState | None = None
-        for step in _STEPS[job]:
-            done = finished.results.get(step.name)
+        for step in _STEPS[run.job]:
+            done = run.steps.results.get(step.name)
             if done is None:
                 continue
             state = done.state or state
             self._answers.update((answer.name, answer) for answer in done.answers)
             if step.product is None or state is None:
                 continue
-            made = AssetResult.of(step.product, state, done, as_of_ms)
+            made = AssetResult.of(step.product, state, done, run.as_of_ms)
             what = ", ".join(f"{name} {value:,}" for name, value in made.summary().items() if isinstance(value, int))
             self.pipes.log.info(f"{step.product.name}: {what}")
             self._materialize(step.product.name, partial(self._metadata, made))
-        if job == INTAKE_JOB and state is not None and not finished.errors:
+        if run.job == INTAKE_JOB and state is not None and not run.steps.errors:
             for table in TABLES:
                 self._materialize(table.name, partial(table_metadata, state.lake, table, state))
-        self.pipes.log.info(f"job {job} of lake {lake_name(lake)} ended; its run is {run_id}")
+        self.pipes.log.info(f"job {run.job} of lake {lake_name(run.lake)} ended; its run is {run.run_id}")
 
     def _metadata(self, made: AssetResult) -> Metadata:
         """Of the topic partition of the step; of the whole lake if the step is for no topic partition, or for many."""

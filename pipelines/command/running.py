@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,7 +17,7 @@ from logcore.columns.kernels.families import Work
 from logcore.columns.kernels.library import is_chosen
 from pipelines.command.interrupts import is_interrupt
 from pipelines.run.chains import CHAINS
-from pipelines.run.direct import FinishedSteps, outcome_of, run_steps
+from pipelines.run.direct import FinishedRun, outcome_of, run_steps
 from pipelines.run.listener import Announce, CollectingListener, RunFailure, RunOutcome
 from pipelines.run.recording.run_row_writer import RunRowWriter, system_clock_ms
 from pipelines.run.settings import Launcher, RunSettings
@@ -35,16 +35,7 @@ if TYPE_CHECKING:
 class RunRecorder(Protocol):
     """Records runs whose steps have run."""
 
-    def record(
-        self,
-        job: str,
-        run_id: str,
-        lake: str,
-        as_of_ms: int,
-        settings: Mapping[str, Any],
-        engine: str,
-        finished: FinishedSteps,
-    ) -> RunFailure | None:
+    def record(self, run: FinishedRun) -> RunFailure | None:
         """Record a run; return why that is not complete."""
 
     def close(self) -> None:
@@ -162,7 +153,7 @@ class Runner:
             raise KeyboardInterrupt
         for step, error in finished.errors.items():
             recorder.failed(step, error)
-        problem = self.history.get().record(job, run_id, lake, as_of_ms, settings, self.engine, finished)
+        problem = self.history.get().record(FinishedRun(job, run_id, lake, as_of_ms, settings, self.engine, finished))
         outcome = outcome_of(chain, run_id, listener, finished)
         return outcome if outcome.failure or problem is None else outcome.failed(problem)
 

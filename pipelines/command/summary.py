@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
-from pipelines.run.check_definitions import DUE_CHECKS, CheckAnswer, Failure, sentence
+from pipelines.run.check_definitions import CheckAnswer, Failure, sentence
 from spark_jobs.lake.view.alarms import damage_of, stops_of
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.ledger_states import ALARMING, MEANINGS
@@ -163,7 +163,7 @@ def checks_code(outcome: RunOutcome, logs: Collection[str] | None) -> int:
     """Exit code of a run's checks: 2 for a failed error-level one, 1 for a warning."""
     code = ExitCode.CLEAN
     for answer in outcome.answers:
-        if answer.name in DUE_CHECKS and not answer.metadata.get("applied", True):
+        if answer.is_of_plan:
             continue  # the user requested a plan: what is due is the answer, not a fault
         for failure in failures_of(answer, logs):
             code = max(code, ExitCode.DAMAGE if failure.severity is Severity.ERROR else ExitCode.WARNING)

@@ -79,6 +79,8 @@ class CheckAnswer:
     """Metadata for Dagster's pages."""
     is_unanswered: bool = False
     """Whether there was no data to check yet."""
+    is_of_plan: bool = False
+    """Whether the run only planned, and the check is about what is due. Failures do not change the exit code then."""
 
     @property
     def recorded(self) -> dict[str, Any]:
@@ -123,12 +125,15 @@ class CheckDefinition:
         fine: str,
         metadata: Metadata,
         notes: Sequence[str] = (),
+        *,
+        is_of_plan: bool = False,
     ) -> CheckAnswer:
         """Build the answer: one sentence and its metadata.
 
         Args:
             fine: The sentence if nothing failed.
             notes: Notes for people although nothing failed.
+            is_of_plan: Whether the run only planned, and the check is about what is due.
         """
         return CheckAnswer(
             name=self.name,
@@ -139,6 +144,7 @@ class CheckDefinition:
             what_to_do=self.what_to_do.replace("LAKE", lake),
             notes=tuple(notes),
             metadata=metadata,
+            is_of_plan=is_of_plan,
         )
 
     def unanswered(self, why: str) -> CheckAnswer:
@@ -286,6 +292,3 @@ MAINTENANCE_CHECKS = (
     TABLE_FILES_SOUND,
 )
 """Checks of maintenance jobs. Dagster shows one without an answer as skipped: many lakes have no such policy."""
-
-DUE_CHECKS = frozenset({RETENTION_CARRIED_OUT.name, NO_FILE_WAITS_FOR_DELETION.name})
-"""Checks that fail where planned work is not carried out. Their metadata have `applied`."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from logcore.exit_codes import ExitCode
 from pipelines.run.chains import Link
@@ -49,6 +50,29 @@ class FinishedSteps(RunListener):
             names = [f"{change.topic}-{change.partition}" for change in changes.values()]
             changed[link.asset] = tuple(names)
         return changed
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """A run whose steps have run, as it is recorded.
+
+    Attributes:
+        job: Name of Dagster's job.
+        run_id: Identity of the run, in the lake and in Dagster.
+        lake: Path or address of the lake.
+        as_of_ms: The clock of the run, epoch milliseconds.
+        settings: Fields of :class:`pipelines.run.settings.RunSettings`.
+        engine: What ran the tasks, as the command line names it.
+        steps: The results of the steps.
+    """
+
+    job: str
+    run_id: str
+    lake: str
+    as_of_ms: int
+    settings: Mapping[str, Any]
+    engine: str
+    steps: FinishedSteps
 
 
 def run_steps(chain: Sequence[Link], run: Run, listener: CollectingListener) -> FinishedSteps:

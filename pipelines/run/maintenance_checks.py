@@ -63,6 +63,7 @@ def retention_carried_out(state: LakeState, report: JobReport, as_of_ms: int, ap
             "bytes": sum(int(log["bytes"]) for log in due),
             "applied": applied,
         },
+        is_of_plan=not applied,
     )
 
 
@@ -134,7 +135,8 @@ def no_file_waits_for_deletion(state: LakeState, report: JobReport, applied: boo
     if kept:
         rows = [[each["log"], each["base_offset"], each["reason"]] for each in kept]
         shown = {**shown, "kept after their delay": table_value(["log", "base offset", "reason"], rows)}
-    return NO_FILE_WAITS_FOR_DELETION.answer(state.lake, failures, f"{_count(count, 'file')} {done}", shown)
+    what = f"{_count(count, 'file')} {done}"
+    return NO_FILE_WAITS_FOR_DELETION.answer(state.lake, failures, what, shown, is_of_plan=not applied)
 
 
 def indexes_written(state: LakeState, report: JobReport, applied: bool) -> CheckAnswer:

@@ -138,8 +138,9 @@ class _Reader:
         self._state, self._archived, self._where, self._verified = state, archived, where, result
         self._spec = TABLES[where.table]
         left_out = set(self._spec.partition_by)
-        if self._spec.separated_by not in where.file.nulls:
-            left_out.add(str(self._spec.separated_by))  # earlier versions kept no statistics of it
+        separated_by = self._spec.separated_by
+        if separated_by is not None and separated_by not in where.file.nulls:
+            left_out.add(separated_by)  # earlier versions kept no statistics of it
         self._bounds = _Bounds(tuple(name for name in self._spec.statistics if name not in left_out))
         self._runs: LogRuns = {}
         self._log: TableLog = read_table_log(state, where.table)

@@ -1,11 +1,10 @@
 """A reader at work beside the jobs, as a process of its own: ``python -m tests.crash.reader LAKE SIGNALS``.
 
-It goes by what is written about the lake alone, with `deltalake` and DuckDB: a version of ``segments`` is a snapshot,
-its live rows name files, and whoever took a snapshot may read these files for as long as a run may take. So it looks
-again and again, and keeps every new snapshot until it is asked to end (a line on its input). Each
-look is counted in ``SIGNALS/looks``.
+It uses only what the docs promise about a lake, with `deltalake` and DuckDB: a version of ``segments`` is a snapshot,
+and its live rows name files. A reader of a snapshot may read these files for as long as a run may take. So this reader
+looks repeatedly, and keeps every new snapshot until a line arrives on its input. ``SIGNALS/looks`` counts the looks.
 
-Every new snapshot is a line of JSON on its output, the last line is what went wrong: a list of sentences.
+Its output has a line of JSON for every new snapshot. The last line is a list of sentences: what went wrong.
 """
 
 from __future__ import annotations

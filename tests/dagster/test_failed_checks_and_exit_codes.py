@@ -11,7 +11,15 @@ from deltalake import DeltaTable
 
 from logcore.logs.model.findings import RULES, Severity
 from pipelines.command.summary import check_lines, checks_code
-from pipelines.run.check_definitions import CHECK_DEFINITIONS, RECORDS, CheckAnswer, Failure
+from pipelines.run.check_definitions import (
+    CHECK_DEFINITIONS,
+    NO_FILE_WAITS_FOR_DELETION,
+    RECORDS,
+    RETENTION_CARRIED_OUT,
+    CheckAnswer,
+    CheckDefinition,
+    Failure,
+)
 from pipelines.run.listener import RunOutcome
 from spark_jobs.lake.delta.tables import read_rows
 from spark_jobs.lake.view.lake_state import read_state
@@ -65,11 +73,13 @@ def test_nothing_to_look_at_yet_is_printed_and_changes_nothing() -> None:
     assert check_lines(unanswered, None) == ["check rows_equal_ledger: nothing to look at yet. a sentence"]
 
 
-@pytest.mark.parametrize(("metadata", "code"), [({"applied": False}, 0), ({"applied": True}, 1), ({}, 1)])
-@pytest.mark.parametrize("name", ["retention_carried_out", "no_file_waits_for_deletion"])
-def test_what_a_requested_plan_finds_due_changes_no_exit_code(name: str, metadata: dict[str, bool], code: int) -> None:
-    failing = (failure(FIRST, Severity.WARNING),)
-    planned = CheckAnswer(name, RECORDS, False, "a sentence", failing, "add --apply.", metadata=metadata)
+@pytest.mark.parametrize(("is_of_plan", "code"), [(True, 0), (False, 1)])
+@pytest.mark.parametrize("definition", [RETENTION_CARRIED_OUT, NO_FILE_WAITS_FOR_DELETION], ids=lambda each: each.name)
+def test_what_a_requested_plan_finds_due_changes_no_exit_code(
+    definition: CheckDefinition, is_of_plan: bool, code: int
+) -> None:
+    failing = [failure(FIRST, Severity.WARNING)]
+    planned = definition.answer("lake", failing, "all is done", {}, is_of_plan=is_of_plan)
     assert checks_code(RunOutcome("maintenance", {}, answers=(planned,)), None) == code
     assert len(check_lines(RunOutcome("maintenance", {}, answers=(planned,)), None)) == 1
 

@@ -144,7 +144,7 @@ def serving(home: Path, folder: Path) -> Iterator[Gateway]:
         wait_for_answer(address, process)
         yield Gateway(address, folder, log, process.pid)
     finally:
-        process.kill()  # asked to end, it waits ten seconds for open connections
+        process.kill()  # after SIGTERM it would wait ten seconds for open connections
         process.wait(30)
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 
 class StallingProxy:
-    """Forwards to a server until it is asked to stop; a context manager."""
+    """Forwards to a server until :meth:`stall` stops it; a context manager."""
 
     def __init__(self, target: str) -> None:
         where = urlsplit(target)

@@ -145,8 +145,8 @@ def log_files(lake: str, name: str) -> LogFiles:
 def newest_commit_name(lake: str, name: str) -> str:
     """Return the name of a local table's latest commit file; empty if there is none.
 
-    The log is listed only if the file that was the latest at the last look is gone. A listing takes the longer the more
-    commits the log keeps, and a round asks some seventy times.
+    The log is listed only if the file that was the latest at the last look is gone. A round looks some seventy times,
+    and the time of a listing grows with the number of commits.
     """
     folder = log_folder(lake, name)
     newest = _newest_commits.get(folder, -1)

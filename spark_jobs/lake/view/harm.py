@@ -7,7 +7,7 @@ that a run for chosen logs shows only these.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from logcore.logs.model.findings import Finding, Severity
@@ -51,7 +51,7 @@ class TablesSeen:
     @property
     def wrong(self) -> tuple[Finding, ...]:
         """Findings that are more than information."""
-        return tuple(finding for finding in self.findings if finding.severity is not Severity.INFO)
+        return _wrong(self.findings)
 
     def record(self, run_id: str, as_of_ms: int) -> None:
         """Append the harm to the table ``findings``, as a history without log keys.
@@ -67,24 +67,11 @@ class TablesSeen:
         differing = differing_files(self.lake)
         if not self.wrong and not differing:
             return ()
-        logs = _logs_by_file(self.lake)
-        names = {log: row.topic_partition for log, row in read_logs(self.lake).items()}
-        made = [*self.harm_of_findings()]
+        logs, names = _logs_by_file(self.lake), _names_of_logs(self.lake)
+        made = [*_of_findings(self.wrong, logs, names)]
         for path, answer in sorted(differing.items()):
             log = logs.get(storage.join(table_uri(self.lake, "records"), path))
             made += _of_answer(path, answer, log, names)
-        return tuple(made)
-
-    def harm_of_findings(self) -> tuple[Harm, ...]:
-        """What the look found, with the log of each file."""
-        logs = _logs_by_file(self.lake)
-        names = {log: row.topic_partition for log, row in read_logs(self.lake).items()}
-        made = []
-        for finding in self.wrong:
-            log = logs.get(finding.file or "")
-            offsets = _offsets(finding.start_offset, finding.end_offset)
-            what = f"{finding.rule}: {finding.message}"
-            made.append(Harm(what, log, names.get(log or ""), offsets, finding.severity))
         return tuple(made)
 
 
@@ -100,8 +87,8 @@ def look_at_tables(lake: str) -> TablesSeen:
 
 def look_at_archive(lake: str) -> tuple[Harm, ...]:
     """Compare the files of the archive with the table ``segments``, by listings."""
-    findings = table_state.check_archive(lake)
-    return TablesSeen(lake, findings, needs_check=False).harm_of_findings() if findings else ()
+    wrong = _wrong(table_state.check_archive(lake))
+    return tuple(_of_findings(wrong, _logs_by_file(lake), _names_of_logs(lake))) if wrong else ()
 
 
 def remember_tables(lake: str, run_id: str, as_of_ms: int) -> None:
@@ -117,6 +104,22 @@ def differing_files(lake: str) -> dict[str, table_state.ForeignAnswer]:
         return {}
     live = {file.path for file in newest_files(lake, "records")}
     return {path: answer for path, answer in differing.items() if path in live}
+
+
+def _wrong(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    return tuple(finding for finding in findings if finding.severity is not Severity.INFO)
+
+
+def _names_of_logs(lake: str) -> dict[str, str]:
+    return {log: row.topic_partition for log, row in read_logs(lake).items()}
+
+
+def _of_findings(findings: Iterable[Finding], logs: Mapping[str, str], names: Mapping[str, str]) -> Iterator[Harm]:
+    """Harm of findings, with the log of each file."""
+    for finding in findings:
+        log = logs.get(finding.file or "")
+        offsets = _offsets(finding.start_offset, finding.end_offset)
+        yield Harm(f"{finding.rule}: {finding.message}", log, names.get(log or ""), offsets, finding.severity)
 
 
 def _of_answer(

@@ -236,7 +236,7 @@ def test_the_declared_size_of_a_snappy_block_is_checked_before_the_block_is_read
 def test_a_snappy_block_that_declares_what_it_cannot_give_is_not_handed_to_the_codec(monkeypatch) -> None:
     import snappy
 
-    monkeypatch.setattr(snappy, "uncompress", lambda block: pytest.fail("was asked to allocate 64 KiB for 6 bytes"))
+    monkeypatch.setattr(snappy, "uncompress", lambda block: pytest.fail("the codec would allocate 64 KiB for 6 bytes"))
     with pytest.raises(CorruptRecordError, match="more than it can give"):
         decompress(Codec.SNAPPY, bytes.fromhex("808004") + b"\x14abcde", CAP)
 
