@@ -33,13 +33,15 @@ class Place:
     home: Path
     shop: Path
     busy: Path
+    policies: Path
+    """Of the lake ``busy``."""
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """Two sound logs and one with damage in the offsets 5..10; and a second source with very many small logs."""
     folder = tmp_path_factory.mktemp("browser")
-    place = Place(folder / "home", folder / "shop", folder / "busy")
+    place = Place(folder / "home", folder / "shop", folder / "busy", folder / "policies.yaml")
     source = LogDirectory(folder / "shop-logs")
     for number in range(2):
         source.partition(f"orders-{number}").append(12)
@@ -58,9 +60,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     many.high_watermarks(**{f"clicks_{number}": 5 for number in range(BUSY_LOGS)})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LOGLAKE_HOME", str(place.home))
-        policies = folder / "policies.yaml"
-        policies.write_text("lake: {ingest: every 365 d}")  # so that its schedule never starts a run here
-        launch.register(str(place.busy), Intake((str(many.path),), policies=str(policies)))
+        place.policies.write_text("lake: {ingest: every 365 d}")  # so that its schedule never starts a run here
+        launch.register(str(place.busy), Intake((str(many.path),), policies=str(place.policies)))
     return place
 
 
