@@ -227,6 +227,19 @@ class ExpectationsConfig(LakeJob):
 
 
 @dataclass(frozen=True, slots=True)
+class DecodeConfig(LakeJob):
+    """Decoded tables of topics, as the policies say, up to the frontiers of ``records``."""
+
+    JOB: ClassVar[str] = "decode"
+    policies: str | None = None
+    """Path of a ``policies.yaml``."""
+    topics: tuple[str, ...] = ()
+    """Globs; empty means all."""
+    replace: tuple[str, ...] = ()
+    """Names of topics whose decoded tables are written again from the first row."""
+
+
+@dataclass(frozen=True, slots=True)
 class RetentionConfig(MaintenanceJob):
     """Retention of the archive by Kafka's predicates; without ``apply`` only the plan."""
 
@@ -320,6 +333,7 @@ JobConfig = (
     | TidyArchiveConfig
     | VerifyConfig
     | CheckForeignRowsConfig
+    | DecodeConfig
 )
 
 CONFIGS: Mapping[str, type[JobConfig]] = {
@@ -338,6 +352,7 @@ CONFIGS: Mapping[str, type[JobConfig]] = {
         TidyArchiveConfig,
         VerifyConfig,
         CheckForeignRowsConfig,
+        DecodeConfig,
     )
 }
 

@@ -52,6 +52,7 @@ JOINED = {
     "config": "check a policies file",
     "metrics": "figures of lakes for Prometheus",
     "runs": "the latest runs of a lake: outcome, figures, durations",
+    "decode": "typed columns from the keys and values of records",
     "upgrade": "bring a lake of an earlier version to the latest layout",
     "withdraw": "leave out rows that were deleted from records on purpose",
 }

@@ -34,7 +34,20 @@ PLAIN_COMMANDS = {
     "reindex",
     "doctor",
 }
-LAKE_COMMANDS = {"run", "watch", "demo", "ui", "lineage", "repair", "upgrade", "withdraw", "config", "metrics", "runs"}
+LAKE_COMMANDS = {
+    "run",
+    "watch",
+    "demo",
+    "ui",
+    "lineage",
+    "repair",
+    "upgrade",
+    "withdraw",
+    "config",
+    "metrics",
+    "runs",
+    "decode",
+}
 BROUGHT_BY_OTHERS = {"llvmlite": "numba", "py4j": "pyspark", "pydantic": "dagster", "starlette": "dagster-webserver"}
 """Imported, and not required by name: the version goes with what brings it."""
 ON_REQUEST = {"obstore": "s3"}

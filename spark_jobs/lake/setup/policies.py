@@ -97,6 +97,14 @@ class TopicPolicy:
     """Level of that codec; only zstd has one."""
     expectations_suite: str | None = None
     """Path of a suite of Great Expectations for the published rows; None: none."""
+    decode_key: str | None = None
+    """Format of the keys in ``decoded/<topic>``; None: they stay bytes."""
+    decode_key_schema: str | None = None
+    """Path of their schema; None: the format needs none, or keys name theirs."""
+    decode_value: str | None = None
+    """Format of the values in ``decoded/<topic>``; None: they stay bytes."""
+    decode_value_schema: str | None = None
+    """Path of their schema, as for keys."""
 
     @property
     def compacts(self) -> bool:
@@ -134,6 +142,11 @@ class TopicPolicy:
     def passes_damage(self) -> bool:
         """Whether ``salvage`` lets the frontier pass offsets that are missing, corrupt or of unknown outcome."""
         return self.salvage == "permissive"
+
+    @property
+    def decodes(self) -> bool:
+        """Whether the topic has a table of decoded keys or values."""
+        return self.decode_key is not None or self.decode_value is not None
 
     def matches(self, topic: str) -> bool:
         """Whether this policy's pattern covers a topic."""

@@ -32,6 +32,22 @@ ON_CLOSED_SEGMENTS = "on closed segments"
 
 INT32_MAX = 2**31 - 1
 
+FORMATS = (
+    "json",
+    "avro",
+    "protobuf",
+    "string",
+    "short",
+    "integer",
+    "long",
+    "float",
+    "double",
+    "boolean",
+    "uuid",
+    "bytes",
+)
+"""Formats of keys and values that ``loglake decode`` knows; the names of numbers are those of Kafka's serializers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -223,6 +239,39 @@ SETTINGS: Mapping[str, Setting] = {
             FilePath(),
             "A suite of Great Expectations as JSON, evaluated on the published rows, in chunks of 100,000. An "
             "expectation on each row is met when it is met in every chunk.",
+            is_kafkas=False,
+            removes_nothing=True,
+        ),
+        Setting(
+            "decode.key",
+            "decode_key",
+            OneOf(FORMATS),
+            "Format of the keys in the table `decoded/<topic>`. Not set: they stay bytes.",
+            is_kafkas=False,
+            removes_nothing=True,
+        ),
+        Setting(
+            "decode.key.schema",
+            "decode_key_schema",
+            FilePath(),
+            "File with the schema of the keys.",
+            is_kafkas=False,
+            removes_nothing=True,
+        ),
+        Setting(
+            "decode.value",
+            "decode_value",
+            OneOf(FORMATS),
+            "Format of the values in the table `decoded/<topic>`. Not set: they stay bytes. Without `decode.key` and "
+            "`decode.value` the topic has no such table.",
+            is_kafkas=False,
+            removes_nothing=True,
+        ),
+        Setting(
+            "decode.value.schema",
+            "decode_value_schema",
+            FilePath(),
+            "File with the schema of the values.",
             is_kafkas=False,
             removes_nothing=True,
         ),

@@ -122,6 +122,7 @@ def test_help_names_every_command_of_the_contract(capsys: Captured) -> None:
         "config",
         "metrics",
         "runs",
+        "decode",
     }
 
 

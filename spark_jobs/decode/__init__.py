@@ -1,0 +1,1 @@
+"""The job `decode`: keys and values of `records` become typed columns of `decoded/<topic>`."""

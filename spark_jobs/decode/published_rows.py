@@ -1,0 +1,89 @@
+"""Rows of ``records`` of one log between two offsets, in batches: whatever the size of the table, memory is bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from spark_jobs.lake.delta.live_files import LiveFile, open_parquet
+from spark_jobs.lake.delta.tables import reading, table_uri
+from spark_jobs.lake.store import storage
+from spark_jobs.lake.table_specs import TABLES
+
+BATCH_ROWS = 8192
+COLUMNS = ("log_id", "partition", "offset", "timestamp", "headers", "published_at", "key", "value")
+_SCHEMA = pa.schema([TABLES["records"].schema.field(name) for name in COLUMNS])
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Offsets ``[start, end)`` of a log."""
+
+    topic: str
+    log_id: str
+    partition: int
+    start: int
+    end: int
+
+    def may_be_in(self, file: LiveFile) -> bool:
+        """Return whether a file of ``records`` can have rows of the span."""
+        return (
+            file.partition_values["topic"] == self.topic
+            and file.may_hold("partition", self.partition)
+            and file.may_hold("log_id", self.log_id)
+            and file.may_reach("offset", self.start)
+            and (file.min_offset is None or file.min_offset < self.end)
+        )
+
+
+def published_rows(lake: str, files: Sequence[LiveFile], span: Span) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a span, file by file in the order of their first offsets.
+
+    Args:
+        files: The live files of ``records``.
+
+    Raises:
+        TableUnreadable: A file is missing or damaged.
+    """
+    chosen = [file for file in files if span.may_be_in(file)]
+    for file in sorted(chosen, key=lambda each: (each.min_offset or 0, each.path)):
+        with reading(lake, "records", file.path):
+            path = storage.join(table_uri(lake, "records"), file.path)
+            parquet = open_parquet(path, page_checksum_verification=True)
+            with parquet:
+                groups = [n for n in range(parquet.num_row_groups) if _may_be_in(parquet.metadata.row_group(n), span)]
+                there = [name for name in COLUMNS if name in parquet.schema_arrow.names]
+                for batch in parquet.iter_batches(BATCH_ROWS, row_groups=groups, columns=there):
+                    rows = _within(batch, span)
+                    if rows.num_rows:
+                        yield rows
+
+
+def _may_be_in(group: pq.RowGroupMetaData, span: Span) -> bool:
+    for number in range(group.num_columns):
+        column = group.column(number)
+        if column.path_in_schema == "offset":
+            bounds = column.statistics
+            if bounds is None or bounds.min is None or bounds.max is None:
+                return True
+            return bool(bounds.max >= span.start and bounds.min < span.end)
+    return True
+
+
+def _within(batch: pa.RecordBatch, span: Span) -> pa.RecordBatch:
+    columns = [
+        batch.column(field.name).cast(field.type)
+        if field.name in batch.schema.names
+        else pa.nulls(batch.num_rows, field.type)
+        for field in _SCHEMA
+    ]
+    rows = pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+    offsets, partitions = np.asarray(rows["offset"]), np.asarray(rows["partition"])
+    of_log = np.asarray(pc.equal(rows["log_id"], pa.scalar(span.log_id)).fill_null(False))
+    inside = (partitions == span.partition) & of_log & (offsets >= span.start) & (offsets < span.end)
+    return rows if inside.all() else rows.filter(pa.array(inside))

@@ -1,0 +1,1 @@
+"""Decoded tables of topics: where they are, their commits, and whether they have every row."""

@@ -1,0 +1,77 @@
+"""Whether decoded and undecoded rows of a topic are together the rows of ``records`` below its frontier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable
+from spark_jobs.lake.delta.live_files import LiveFile, newest_files, open_parquet
+from spark_jobs.lake.delta.tables import reading, table_uri
+from spark_jobs.lake.segments.archive import LogRow
+from spark_jobs.lake.store import storage
+
+
+@dataclass(frozen=True, slots=True)
+class LogBalance:
+    """The rows of a log below the frontier of its decoded table."""
+
+    log: str
+    partition: int
+    end: int
+    """The frontier."""
+    records: int
+    decoded: int
+    undecoded: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether no row is missing and none is there twice."""
+        return self.records == self.decoded + self.undecoded
+
+
+def balances(lake: str, topic: str, logs: Sequence[LogRow]) -> list[LogBalance]:
+    """Return the balance of each log of a topic that has a frontier; empty: nothing was looked at.
+
+    Raises:
+        TableUnreadable: A table or a file whose rows have to be counted can't be read.
+    """
+    decoded, undecoded = TopicTable(lake, DECODED, topic), TopicTable(lake, UNDECODED, topic)
+    frontiers = decoded.versions([log.log for log in logs])
+    good, bad = decoded.files(), undecoded.files()
+    published = [file for file in newest_files(lake, "records") if file.partition_values["topic"] == topic]
+    found = []
+    for log in logs:
+        end = frontiers[log.log]
+        if end is None:
+            continue
+        with reading(lake, "records"):
+            records = sum(_rows(table_uri(lake, "records"), file, log, end) for file in published)
+        with decoded.reading():
+            rows = sum(_rows(decoded.uri, file, log, end) for file in good)
+        with undecoded.reading():
+            others = sum(_rows(undecoded.uri, file, log, end) for file in bad)
+        found.append(LogBalance(log.log, log.partition, end, records, rows, others))
+    return found
+
+
+def _rows(root: str, file: LiveFile, log: LogRow, end: int) -> int:
+    """Rows of a log below an offset: by the file's statistics, or else counted."""
+    if not (file.may_hold("partition", log.partition) and file.may_hold("log_id", log.log_id)):
+        return 0
+    if file.min_offset is not None and file.min_offset >= end:
+        return 0
+    is_whole = file.max_offset is not None and file.max_offset < end
+    if is_whole and file.rows >= 0 and file.partition == log.partition and file.log_id == log.log_id:
+        return file.rows
+    rows = 0
+    with open_parquet(storage.join(root, file.path)) as parquet:
+        for batch in parquet.iter_batches(columns=["log_id", "partition", "offset"]):
+            offsets, partitions = np.asarray(batch["offset"]), np.asarray(batch["partition"])
+            of_log = np.asarray(pc.equal(batch["log_id"].cast(pa.string()), pa.scalar(log.log_id)).fill_null(False))
+            rows += int(np.count_nonzero((partitions == log.partition) & (offsets < end) & of_log))
+    return rows

@@ -1,0 +1,264 @@
+"""The tables ``decoded/<topic>`` and ``undecoded/<topic>``: place, columns, and commits with their guards.
+
+Each topic has its own columns, so these tables are not among ``TABLES``. They are Delta tables with the same settings.
+All commits are guarded, and record the digests of the files' bytes, as ``delta/commits`` does for the other tables.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction
+
+from logcore.columns.schema import HEADER_TYPE
+from logcore.storage.objects.answers import said
+from spark_jobs.lake.delta.commits import Guard
+from spark_jobs.lake.delta.delta_location import LOG_DIRECTORY, delta_uri, prepare
+from spark_jobs.lake.delta.live_files import LiveFile, live_files
+from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, JobError, TableUnreadable
+from spark_jobs.lake.store import disk_sync, storage
+from spark_jobs.lake.store.written_file import WrittenFile
+from spark_jobs.lake.table_specs import TableSpec
+
+DECODED, UNDECODED = "decoded", "undecoded"
+_STATISTICS = ("log_id", "partition", "offset", "timestamp", "published_at")
+_TIME = pa.timestamp("us", tz="UTC")
+_COORDINATES = (
+    ("log_id", pa.string(), "topic id and incarnation; offsets are unique within a log only"),
+    ("partition", pa.int32(), "partition number"),
+    ("offset", pa.int64(), "offset in the log"),
+    ("timestamp", _TIME, "record time in UTC, as in `records`"),
+    ("headers", pa.list_(HEADER_TYPE), "record headers in their order; null where there are none"),
+    ("published_at", _TIME, "clock of the run that published the row to `records`"),
+)
+_REASONS = (
+    ("key", pa.binary(), "key as written"),
+    ("value", pa.binary(), "value as written"),
+    ("part", pa.string(), "`key` or `value`: the first part that could not be decoded"),
+    ("schema_id", pa.int64(), "schema id before the bytes; null where there is none"),
+    ("reason", pa.string(), "why it could not be decoded, one of a fixed list"),
+    ("place", pa.string(), "place in the key or value; empty for the whole"),
+    ("detail", pa.string(), "the reason as a phrase, without content of the record"),
+)
+
+
+def decoded_spec(topic: str, key: pa.Field[Any], value: pa.Field[Any]) -> TableSpec:
+    """Return the columns of a topic's decoded table.
+
+    Args:
+        key: Field with the type of decoded keys; its metadata may have a comment.
+        value: The same of values.
+    """
+    columns = (
+        *_COORDINATES,
+        ("key", key.type, _comment(key, "decoded key; null where the record has none")),
+        ("value", value.type, _comment(value, "decoded value; null for a tombstone")),
+        ("is_tombstone", pa.bool_(), "whether the record has no value"),
+    )
+    fields = pa.schema([key.with_name("key"), value.with_name("value")])
+    one_row = f"A record of the topic {topic} whose key and value were decoded."
+    return _spec(f"{DECODED}/{topic}", one_row, columns, fields)
+
+
+def undecoded_spec(topic: str) -> TableSpec:
+    """Return the columns of the table of rows that could not be decoded."""
+    one_row = f"A record of the topic {topic} whose key or value could not be decoded."
+    return _spec(f"{UNDECODED}/{topic}", one_row, (*_COORDINATES, *_REASONS), pa.schema([]))
+
+
+def _comment(field: pa.Field[Any], usual: str) -> str:
+    said_of_it = (field.metadata or {}).get(b"comment", b"").decode()
+    return f"{usual}; {said_of_it}" if said_of_it else usual
+
+
+def _spec(name: str, one_row: str, columns: Sequence[tuple[str, pa.DataType, str]], fields: pa.Schema) -> TableSpec:
+    schema = pa.schema(
+        [
+            pa.field(column, fields.field(column).type if column in fields.names else kind).with_metadata(
+                {"comment": meaning}
+            )
+            for column, kind, meaning in columns
+        ]
+    )
+    meanings = tuple((column, meaning) for column, _, meaning in columns)
+    return TableSpec(name, schema, _STATISTICS, (), ("log_id", "partition", "offset"), one_row, meanings)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTable:
+    """The place of one table."""
+
+    lake: str
+    kind: str
+    """``decoded`` or ``undecoded``."""
+    topic: str
+
+    @property
+    def name(self) -> str:
+        """Name for people."""
+        return f"{self.kind}/{self.topic}"
+
+    @property
+    def uri(self) -> str:
+        """Location of the table."""
+        return storage.join(self.lake, "tables", self.kind, _folder(self.topic))
+
+    def application_id(self, what: str) -> str:
+        """Return the application id of a log, or of something else that the table records."""
+        return f"{self.kind}/{self.topic}/{what}"
+
+    def open(self) -> DeltaTable | None:
+        """Return the table at its latest version; None if it was never created.
+
+        Raises:
+            TableUnreadable: Its log is damaged.
+        """
+        with self.reading():
+            try:
+                return DeltaTable(delta_uri(self.uri), storage_options=storage.delta_options(self.uri))
+            except TableNotFoundError:
+                return None
+
+    def files(self) -> list[LiveFile]:
+        """Return its live files; none if it was never created."""
+        table = self.open()
+        if table is None:
+            return []
+        with self.reading():
+            return live_files(table)
+
+    def versions(self, what: Sequence[str]) -> dict[str, int | None]:
+        """Return the recorded version of each application id; None if there is none."""
+        table = self.open()
+        if table is None:
+            return dict.fromkeys(what)
+        with self.reading():
+            return {each: table.transaction_version(self.application_id(each)) for each in what}
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Turn errors of Arrow and Delta into ours.
+
+        Raises:
+            TableUnreadable: The table or a file of it is missing or damaged.
+        """
+        try:
+            with storage.answers(self.uri):
+                yield
+        except JobError:
+            raise
+        except (pa.ArrowException, DeltaError, OSError, ValueError, KeyError, TypeError) as error:
+            raise TableUnreadable(
+                f"Table {self.name}: {self.uri} can't be read ({said(error)[:300]}) To write it again: "
+                f"loglake decode {self.lake} --replace {self.topic}"
+            ) from error
+
+    def commit(
+        self, spec: TableSpec, files: Sequence[WrittenFile], run_id: str, guards: Sequence[Guard], *, whole: bool
+    ) -> None:
+        """Add files in one commit together with the guards' new versions; create the table if it does not exist.
+
+        Args:
+            guards: Their application ids are those of :meth:`application_id`.
+            whole: The files are the whole table from now on, with the columns of ``spec``.
+
+        Raises:
+            ConcurrentChange: A guarded version has changed since the plan.
+            CommitUnanswered: It is not known whether the commit succeeded.
+        """
+        with _answered(self.name):
+            table = self._open_or_create(spec)
+            begun = table.version()
+            for guard in guards:
+                found = table.transaction_version(guard.application_id)
+                if found != guard.planned:
+                    raise ConcurrentChange(
+                        f"Table {self.name}: {guard.application_id} is at {found}, the plan was made at "
+                        f"{guard.planned}."
+                    )
+            contents = {file.path: file.content for file in files}
+            metadata = {"run_id": run_id, "digests": {}, "contents": contents}
+            table.create_write_transaction(
+                [
+                    AddAction(
+                        file.path, file.size, dict(file.partition_values), file.modified_ms, True, file.statistics
+                    )
+                    for file in files
+                ],
+                mode="overwrite" if whole else "append",
+                schema=Schema.from_arrow(spec.schema) if whole else table.schema(),
+                commit_properties=CommitProperties(
+                    custom_metadata={"userMetadata": json.dumps(metadata)},
+                    max_commit_retries=0,
+                    app_transactions=[Transaction(guard.application_id, guard.next_version) for guard in guards],
+                ),
+            )
+        self._sync(begun, table)
+
+    def _open_or_create(self, spec: TableSpec) -> DeltaTable:
+        prepare(self.uri)
+        return self.open() or DeltaTable.create(
+            delta_uri(self.uri),
+            schema=Schema.from_arrow(spec.schema),
+            mode="ignore",
+            description=spec.one_row,
+            storage_options=storage.delta_options(self.lake),
+            configuration={
+                "delta.enableDeletionVectors": "false",
+                "delta.checkpointPolicy": "classic",
+                "delta.dataSkippingStatsColumns": ",".join(spec.statistics),
+            },
+            commit_properties=CommitProperties(custom_metadata={"userMetadata": json.dumps({"run_id": "tables"})}),
+        )
+
+    def _sync(self, begun: int, table: DeltaTable) -> None:
+        """Wait until the commits are on disk; the files that they add are synced before."""
+        if storage.is_remote(self.lake):
+            return
+        table.update_incremental()
+        folder = storage.join(self.uri, LOG_DIRECTORY)
+        for version in range(begun + 1 if begun else 0, table.version() + 1):
+            with contextlib.suppress(FileNotFoundError):
+                disk_sync.sync(storage.join(folder, f"{version:020d}.json"))
+        disk_sync.sync(folder)
+
+
+def _folder(topic: str) -> str:
+    # A topic's name has no other characters than these two that a path would follow.
+    return storage.folder_name(topic) if topic not in (".", "..") else f"~{topic}"
+
+
+@contextlib.contextmanager
+def _answered(name: str) -> Iterator[None]:
+    try:
+        yield
+    except CommitFailedError as error:
+        raise ConcurrentChange(f"Table {name}: another commit came between plan and commit ({said(error)})") from error
+    except JobError:
+        raise
+    except (DeltaError, OSError) as error:
+        raise CommitUnanswered(
+            f"Table {name}: a commit was not confirmed ({said(error)}) Remove the cause and run again."
+        ) from error
+
+
+def existing(lake: str) -> list[str]:
+    """Return folder names of topics that have a decoded or undecoded table."""
+    found = set()
+    for kind in (DECODED, UNDECODED):
+        root = storage.join(lake, "tables", kind)
+        if storage.is_remote(lake):
+            paths = (storage.relative(file.path, root) for file in storage.files_below(root))
+            found |= {path.split("/", 1)[0] for path in paths}
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                found |= set(os.listdir(root))
+    return sorted(found)

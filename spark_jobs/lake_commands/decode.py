@@ -1,0 +1,118 @@
+"""``loglake decode LAKE``: keys and values of ``records`` become typed columns of ``decoded/<topic>``.
+
+    loglake decode LAKE                      new rows of all topics whose policy has decode.key or decode.value
+    loglake decode LAKE --topic orders       … of one topic
+    loglake decode LAKE --replace orders     all rows of a topic again, after its policy or a schema changed
+    loglake decode LAKE --dry-run            what would be done
+
+Prints one line per topic: rows decoded, rows that could not be decoded by reason, and offsets that are left.
+
+Exit codes: 0 done; 1 a topic waits, or rows could not be decoded; 2 decoded and undecoded rows are not the rows of
+`records`; 3 could not be done; 64 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from logcore.cli.reading.arguments import time_ms
+from logcore.exit_codes import ExitCode
+from spark_jobs.lake_commands.outcome import guarded, lake_at
+
+
+class DecodeCommand:
+    """``loglake decode LAKE``."""
+
+    def add_parser(self, subparsers: Any) -> None:
+        """Declare the command and its options."""
+        parser = subparsers.add_parser(
+            "decode",
+            help="typed columns from the keys and values of records",
+            description="Decode keys and values of published records into the tables decoded/TOPIC, as the policies "
+            "say (decode.key, decode.value). Rows that cannot be decoded are in undecoded/TOPIC with their reason. It "
+            "can be killed and run again at any moment.",
+        )
+        parser.add_argument("lake", metavar="LAKE", help="a lake: a directory, or s3://bucket/prefix")
+        parser.add_argument("--topic", action="append", default=[], metavar="GLOB", help="only topics that match")
+        parser.add_argument(
+            "--replace", action="append", default=[], metavar="TOPIC", help="decode all rows of this topic again"
+        )
+        parser.add_argument("--policies", metavar="FILE", help="a policies file (default: the registered one)")
+        parser.add_argument("--dry-run", action="store_true", help="say what would be done, and write nothing")
+        parser.add_argument("--as-of", type=time_ms, metavar="TIME", help="clock of the run (default: now)")
+        parser.set_defaults(func=self.run)
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Run the command; return the exit code."""
+        return guarded(lambda: _decode(options))
+
+
+decode_command = DecodeCommand()
+
+
+def _decode(options: argparse.Namespace) -> int:
+    from spark_jobs import launch
+    from spark_jobs.contracts import DecodeConfig
+    from spark_jobs.lake.setup import registry
+
+    lake = lake_at(options.lake)
+    policies = options.policies or registry.recall(lake).policies
+    as_of_ms = options.now_ms if options.as_of is None else options.as_of
+    topics = tuple(dict.fromkeys((*options.topic, *options.replace))) if options.topic else ()
+    config = DecodeConfig(
+        lake, f"decode-{uuid.uuid4().hex}", as_of_ms, policies, topics=topics, replace=tuple(options.replace)
+    )
+    if options.dry_run:
+        planned: Any = launch.plan(config).as_dict()
+        described = planned["topics"]
+    else:
+        described = launch.run("decode", config).plan["topics"]
+    if not described:
+        sys.stdout.write("no policy decodes a topic of this lake: set decode.value or decode.key of the topic\n")
+        return ExitCode.CLEAN
+    code = ExitCode.CLEAN
+    for topic in described:
+        code = max(code, _told(lake, topic, dry_run=options.dry_run))
+    return code
+
+
+def _told(lake: str, topic: Mapping[str, Any], *, dry_run: bool) -> ExitCode:
+    """Write the line of a topic; return the exit code that it calls for."""
+    name = topic["topic"]
+    if topic["waits"] is not None:
+        sys.stdout.write(f"{name}: waits: {topic['waits']} ({topic['left']:,} offsets left)\n")
+        return ExitCode.WARNING
+    note = f"; {topic['note']}" if topic["note"] else ""
+    if dry_run:
+        what = "all rows again, " if topic["replaces"] else ""
+        sys.stdout.write(f"{name}: would decode {what}{topic['left']:,} offsets{note}\n")
+        return ExitCode.CLEAN
+    reasons: Mapping[str, int] = topic.get("undecoded", {})
+    failed = "".join(f", {rows:,} {reason}" for reason, rows in sorted(reasons.items()))
+    wrong = _unbalanced(lake, name)
+    sys.stdout.write(
+        f"{name}: {topic.get('decoded', 0):,} decoded, {sum(reasons.values()):,} undecoded{failed}, "
+        f"{topic['left']:,} offsets left{note}{wrong}\n"
+    )
+    if wrong:
+        return ExitCode.DAMAGE
+    return ExitCode.WARNING if reasons else ExitCode.CLEAN
+
+
+def _unbalanced(lake: str, topic: str) -> str:
+    """What is wrong with the rows of a topic; empty if nothing is."""
+    from spark_jobs.lake.decoded.balance import balances
+    from spark_jobs.lake.segments import archive
+
+    logs = [log for log in archive.read_logs(lake).values() if log.topic == topic]
+    return "".join(
+        f"; partition {each.partition}: {each.records:,} rows of records below offset {each.end:,}, "
+        f"{each.decoded:,} decoded and {each.undecoded:,} undecoded. To decode again: loglake decode {lake} --replace "
+        f"{topic}"
+        for each in balances(lake, topic, logs)
+        if not each.holds
+    )
