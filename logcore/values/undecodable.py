@@ -81,3 +81,12 @@ class Undecodable(Exception):
         self.reason = reason
         self.place = place
         self.detail = detail
+
+    def inside(self, step: str) -> Undecodable:
+        """The same failure, with its place seen from one level further out.
+
+        Args:
+            step: What leads from the outer value to the inner one: the name of a field, or `[3]`.
+        """
+        dot = "." if self.place and not self.place.startswith(("[", "{")) else ""
+        return Undecodable(self.reason, f"{step}{dot}{self.place}", self.detail)

@@ -1,0 +1,44 @@
+"""The decoder for a format and a schema, by the names that policies use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from logcore.values.decoder import ValueDecoder
+from logcore.values.invalid_schema import InvalidSchemaError, check_columns
+from logcore.values.json.decoder import JsonDecoder
+from logcore.values.primitives import PRIMITIVES
+
+FORMATS = ("json", *PRIMITIVES)
+"""The names of all formats."""
+
+
+def decoder_of(
+    format: str,
+    schema: str | None,
+    references: Mapping[str, str] = MappingProxyType({}),
+    message: tuple[int, ...] | None = None,
+) -> ValueDecoder:
+    """Return the decoder of a format.
+
+    Args:
+        format: One of `FORMATS`.
+        schema: Text of the writer's schema, for the formats that have one.
+        references: Texts of the schemas that it refers to, by the names that it uses for them.
+        message: For Protobuf, the indexes that lead to the message type; None is the first.
+
+    Raises:
+        InvalidSchemaError: The format is unknown, or the schema is missing, invalid or without columns.
+    """
+    if format in PRIMITIVES:
+        if schema is not None:
+            raise InvalidSchemaError(f"The format {format} has no schema.", advice="Leave the schema out.")
+        return PRIMITIVES[format]
+    if format not in FORMATS:
+        raise InvalidSchemaError(f"There is no format {format}.", advice=f"Choose one of {', '.join(FORMATS)}.")
+    if schema is None:
+        raise InvalidSchemaError(f"The format {format} needs a schema.", advice="Name a file or a schema registry.")
+    decoder = JsonDecoder(schema, references)
+    check_columns(decoder.arrow_type)
+    return decoder

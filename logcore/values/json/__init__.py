@@ -1,0 +1,1 @@
+"""Values in JSON: strict text, a part of JSON Schema, and typed columns."""

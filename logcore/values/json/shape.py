@@ -1,0 +1,279 @@
+"""The shape of JSON values: which types stand where, as Arrow types, and the values of parsed JSON that fit into it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal, InvalidOperation
+from math import isinf
+from typing import Protocol
+
+import pyarrow as pa
+
+from logcore.values.json.text import ExactNumber
+from logcore.values.undecodable import Reason, Undecodable
+
+_DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+_MOMENT = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?"
+    r"(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))"
+)
+_DIGITS_OF_MICROSECONDS = 6
+_DIGITS_OF_INT64 = 19
+
+
+class JsonShape(Protocol):
+    """What stands at one place of a document."""
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """Type of the column."""
+        ...
+
+    def convert(self, value: object) -> object:
+        """Return the value for the column.
+
+        Args:
+            value: Parsed JSON.
+
+        Raises:
+            Undecodable: The value does not fit; its place is seen from here.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class JsonScalar:
+    """One value without parts. `of` makes it from parsed JSON other than null."""
+
+    arrow_type: pa.DataType
+    of: Callable[[object], object]
+    nullable: bool
+
+    def convert(self, value: object) -> object:
+        """See `JsonShape`."""
+        if value is None:
+            null_of(self.nullable)
+            return None
+        return self.of(value)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonList:
+    """An array whose items have one shape."""
+
+    item: JsonShape
+    nullable: bool
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """See `JsonShape`."""
+        return pa.list_(self.item.arrow_type)
+
+    def convert(self, value: object) -> object:
+        """See `JsonShape`."""
+        if value is None:
+            null_of(self.nullable)
+            return None
+        if not isinstance(value, list):
+            raise wrong_type("array", value)
+        items: list[object] = []
+        convert = self.item.convert
+        try:
+            for item in value:
+                items.append(convert(item))  # noqa: PERF401 - the length says which item failed
+        except Undecodable as failure:
+            raise failure.inside(f"[{len(items)}]") from None
+        return items
+
+
+@dataclass(frozen=True, slots=True)
+class JsonMap:
+    """An object with any keys, whose values have one shape."""
+
+    value: JsonShape
+    nullable: bool
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """See `JsonShape`."""
+        return pa.map_(pa.string(), self.value.arrow_type)
+
+    def convert(self, value: object) -> object:
+        """See `JsonShape`. Places count the entries from 0: keys are content and are not shown."""
+        if value is None:
+            null_of(self.nullable)
+            return None
+        if not isinstance(value, dict):
+            raise wrong_type("object", value)
+        entries: list[tuple[object, object]] = []
+        convert = self.value.convert
+        try:
+            for key, item in value.items():
+                entries.append((text_of(key), convert(item)))
+        except Undecodable as failure:
+            raise failure.inside(f"{{{len(entries)}}}") from None
+        return entries
+
+
+@dataclass(frozen=True, slots=True)
+class JsonField:
+    """A property of an object."""
+
+    name: str
+    shape: JsonShape
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JsonStruct:
+    """An object with named properties. `closed` refuses others, else they are ignored."""
+
+    fields: tuple[JsonField, ...]
+    closed: bool
+    nullable: bool
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """See `JsonShape`."""
+        return pa.struct([pa.field(field.name, field.shape.arrow_type) for field in self.fields])
+
+    def convert(self, value: object) -> object:
+        """See `JsonShape`. An absent property is null."""
+        if value is None:
+            null_of(self.nullable)
+            return None
+        if not isinstance(value, dict):
+            raise wrong_type("object", value)
+        found: dict[str, object] = {}
+        present = 0
+        for field in self.fields:
+            name = field.name
+            if name in value:
+                present += 1
+                try:
+                    found[name] = field.shape.convert(value[name])
+                except Undecodable as failure:
+                    raise failure.inside(name) from None
+            elif field.required:
+                raise Undecodable(Reason.MISSING_FIELD, name, "absent")
+            else:
+                found[name] = None
+        if self.closed and present != len(value):
+            raise Undecodable(Reason.UNKNOWN_FIELD, "", f"{len(value) - present} properties that the schema lacks")
+        return found
+
+
+def null_of(nullable: bool) -> None:
+    """Let null pass where the schema allows it.
+
+    Raises:
+        Undecodable: MISSING_FIELD.
+    """
+    if not nullable:
+        raise Undecodable(Reason.MISSING_FIELD, "", "null, which the schema does not allow here")
+
+
+def wrong_type(expected: str, value: object) -> Undecodable:
+    """The failure of a value that has another type than the schema names."""
+    names: Mapping[type, str] = {
+        ExactNumber: "number", int: "number", str: "string", bool: "boolean", dict: "object", list: "array"
+    }  # fmt: skip
+    return Undecodable(Reason.WRONG_TYPE, "", f"{names.get(type(value), 'null')} where the schema has {expected}")
+
+
+def text_of(value: object) -> str:
+    """A string; half of a surrogate pair, which only an escape can write, is no text."""
+    if type(value) is not str:
+        raise wrong_type("string", value)
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise Undecodable(Reason.INVALID_UTF8, "", "half of a surrogate pair") from None
+    return value
+
+
+def integer_of(value: object) -> int:
+    """An int64. 1.0 and 1e3 are whole numbers, as JSON Schema has it since draft 6."""
+    if type(value) is int:
+        whole = value
+    elif type(value) is ExactNumber:
+        try:
+            exact = Decimal(value)
+        except InvalidOperation:
+            raise Undecodable(Reason.OUT_OF_RANGE, "", "an exponent of more than 18 digits") from None
+        if exact and exact.adjusted() >= _DIGITS_OF_INT64:
+            raise Undecodable(Reason.OUT_OF_RANGE, "", "larger than 64 bits")
+        # `as_tuple` and not a division: a context would round what has more digits than its precision
+        _, digits, exponent = exact.as_tuple()
+        if exact and isinstance(exponent, int) and exponent < 0 and any(digits[exponent:]):
+            raise Undecodable(Reason.WRONG_TYPE, "", "a fraction where the schema has integer")
+        whole = int(exact) if exact else 0
+    else:
+        raise wrong_type("integer", value)
+    if not -(1 << 63) <= whole < 1 << 63:
+        raise Undecodable(Reason.OUT_OF_RANGE, "", "larger than 64 bits")
+    return whole
+
+
+def number_of(value: object) -> float:
+    """The float64 that is nearest to the number."""
+    if type(value) is not int and type(value) is not ExactNumber:
+        raise wrong_type("number", value)
+    number = float(value)
+    if isinf(number):
+        raise Undecodable(Reason.OUT_OF_RANGE, "", "larger than a float64")
+    return number
+
+
+def truth_of(value: object) -> bool:
+    """`true` or `false`."""
+    if not isinstance(value, bool):
+        raise wrong_type("boolean", value)
+    return value
+
+
+def nothing_of(value: object) -> None:
+    """Nothing but null is allowed, and that was looked at before."""
+    raise wrong_type("null", value)
+
+
+def date_of(value: object) -> date:
+    """A full-date of RFC 3339."""
+    found = _DATE.fullmatch(text_of(value))
+    if found is None:
+        raise Undecodable(Reason.WRONG_TYPE, "", "no date such as 2024-05-17")
+    try:
+        return date(*map(int, found.groups()))
+    except ValueError:
+        raise Undecodable(Reason.OUT_OF_RANGE, "", "no day of the calendar from year 1 to 9999") from None
+
+
+def moment_of(value: object) -> datetime:
+    """A date-time of RFC 3339 in UTC, with microseconds."""
+    found = _MOMENT.fullmatch(text_of(value))
+    if found is None:
+        raise Undecodable(Reason.WRONG_TYPE, "", "no date-time such as 2024-05-17T08:30:00Z")
+    *parts, fraction, sign, hours, minutes = found.groups()
+    digits = (fraction or "").rstrip("0")
+    if len(digits) > _DIGITS_OF_MICROSECONDS:
+        raise Undecodable(Reason.OUT_OF_RANGE, "", "more digits than microseconds; without `format` it is a string")
+    try:
+        year, month, day, hour, minute, second = map(int, parts)
+        zone = UTC
+        if sign is not None:
+            away = timedelta(hours=int(hours), minutes=_minutes(minutes))
+            zone = timezone(away if sign == "+" else -away)
+        microsecond = int(digits.ljust(_DIGITS_OF_MICROSECONDS, "0"))
+        return datetime(year, month, day, hour, minute, second, microsecond, zone).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise Undecodable(Reason.OUT_OF_RANGE, "", "no moment of the years 1 to 9999") from None
+
+
+def _minutes(text: str) -> int:
+    if int(text) >= 60:
+        raise ValueError(text)
+    return int(text)

@@ -1,0 +1,77 @@
+"""Keys and values of Kafka's own serializers: text, numbers in a fixed width, UUID as text, plain bytes."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+import pyarrow as pa
+
+from logcore.values.limits import check_size
+from logcore.values.undecodable import Reason, Undecodable
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class PrimitiveDecoder:
+    """A `ValueDecoder` of one value without parts and without a schema."""
+
+    arrow_type: pa.DataType
+    of: Callable[[bytes], object]
+    comments: Mapping[str, str] = field(default_factory=dict)
+
+    def decode(self, body: bytes) -> object:
+        """See `ValueDecoder`."""
+        check_size(body)
+        return self.of(body)
+
+
+def _text(body: bytes) -> str:
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        raise Undecodable(Reason.INVALID_UTF8, f"byte {error.start}") from None
+
+
+def _number(form: str) -> Callable[[bytes], object]:
+    layout = struct.Struct(form)
+
+    def unpack(body: bytes) -> object:
+        if len(body) != layout.size:
+            raise Undecodable(Reason.WRONG_SIZE, "", f"{len(body)} bytes instead of {layout.size}")
+        return layout.unpack(body)[0]
+
+    return unpack
+
+
+def _truth(body: bytes) -> bool:
+    if len(body) != 1:
+        raise Undecodable(Reason.WRONG_SIZE, "", f"{len(body)} bytes instead of 1")
+    if body[0] > 1:
+        raise Undecodable(Reason.OUT_OF_RANGE, "byte 0", "neither 0 nor 1")
+    return body[0] == 1
+
+
+def _uuid(body: bytes) -> str:
+    text = _text(body)
+    if not _UUID.fullmatch(text):
+        raise Undecodable(Reason.WRONG_TYPE, "", "no UUID such as 123e4567-e89b-12d3-a456-426614174000")
+    return str(UUID(text))
+
+
+PRIMITIVES: Mapping[str, PrimitiveDecoder] = {
+    "string": PrimitiveDecoder(pa.string(), _text),
+    "short": PrimitiveDecoder(pa.int16(), _number(">h")),
+    "integer": PrimitiveDecoder(pa.int32(), _number(">i")),
+    "long": PrimitiveDecoder(pa.int64(), _number(">q")),
+    "float": PrimitiveDecoder(pa.float32(), _number(">f")),
+    "double": PrimitiveDecoder(pa.float64(), _number(">d")),
+    "boolean": PrimitiveDecoder(pa.bool_(), _truth),
+    "uuid": PrimitiveDecoder(pa.string(), _uuid),
+    "bytes": PrimitiveDecoder(pa.binary(), bytes),
+}
+"""The decoder of each format that needs no schema, by the name that a policy uses."""
