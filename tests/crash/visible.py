@@ -20,6 +20,8 @@ TABLES = (
     "records",
     "records_uncommitted",
     "log_actions",
+    "decoded/orders",
+    "undecoded/orders",
 )
 OF_THE_RUN = {"run_id"}
 
