@@ -1,4 +1,4 @@
-"""Pages with the results of expectations: one page for each run, and an index of all runs.
+"""Pages with the results of expectations: one page for each of the newest runs, and an index of these.
 
 A page needs no script and no other host. It has counts and coordinates, never keys or values of records, so it can be
 shown to anyone. The same results give the same page.
@@ -13,9 +13,11 @@ from collections.abc import Iterable, Sequence
 
 from spark_jobs.contracts import Scalar
 from spark_jobs.expectations.range_checks import CHECKS, CRITICAL, SUITE, ExpectationResult, FrameRow
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.store import deletion, storage
 
 INDEX, VALIDATIONS = "index.html", "validations"
+KEPT_PAGES = 500
+"""Pages of the newest runs. A watch writes a page each round; all of them are listed for each new index."""
 TITLE = "Expectations on published records"
 
 _STYLE = """
@@ -41,7 +43,10 @@ _OTHER_TESTS = {
 def write_pages(
     directory: str, run_id: str, as_of_ms: int, outcomes: Sequence[ExpectationResult], frame: Sequence[FrameRow]
 ) -> str:
-    """Write the page of a run next to those of earlier runs, and the index of all.
+    """Write the page of a run next to those of earlier runs, and the index of the newest :data:`KEPT_PAGES`.
+
+    Older pages are deleted when the index no longer leads to them. The page of this run stays, also if its clock is
+    behind.
 
     Returns:
         The path of the page.
@@ -50,10 +55,18 @@ def write_pages(
     folders = (VALIDATIONS, SUITE, urllib.parse.quote(run_id, safe=""), f"{moment:%Y%m%dT%H%M%S.%fZ}")
     path = storage.join(directory, *folders, "ranges.html")
     storage.put(path, run_page(run_id, moment.isoformat(timespec="seconds"), outcomes, frame).encode())
-    pages = (file.path for file in storage.files_below(storage.join(directory, VALIDATIONS)))
-    relative = (storage.relative(page, directory) for page in pages if page.endswith(".html"))
-    runs = [page for page in relative if page.count("/") == len(folders)]
-    storage.put(storage.join(directory, INDEX), index_page(runs).encode())
+    placed = {
+        storage.relative(file.path, directory): file.placed_ms
+        for file in deletion.own_files_below(storage.join(directory, VALIDATIONS))
+        if file.path.endswith(".html")
+    }
+    own = storage.relative(path, directory)
+    earlier = _newest_first(page for page in placed if page.count("/") == len(folders) and page != own)
+    kept, dropped = earlier[: KEPT_PAGES - 1], earlier[KEPT_PAGES - 1 :]
+    storage.put(storage.join(directory, INDEX), index_page([own, *kept]).encode())
+    if dropped:
+        before_ms = max(placed[page] for page in dropped) + 1
+        deletion.delete_all_below(directory, dropped, placed_before_ms=before_ms)
     return path
 
 
@@ -83,17 +96,21 @@ def run_page(run_id: str, as_of: str, outcomes: Sequence[ExpectationResult], fra
 
 
 def index_page(pages: Iterable[str]) -> str:
-    """The list of all runs, the latest first.
+    """The list of runs, the latest first.
 
     Args:
         pages: Paths as ``validations/<suite>/<run>/<time>/<name>.html``.
     """
     rows = []
-    for page in sorted(pages, key=lambda page: (page.split("/")[3], page), reverse=True):
+    for page in _newest_first(pages):
         _, suite, run, moment, *_ = page.split("/")
         link = f'<a href="{html.escape(urllib.parse.quote(page))}">{html.escape(urllib.parse.unquote(run))}</a>'
         rows.append([f"<td>{link}</td>", _cell(moment), _cell(suite)])
     return _page(TITLE, f"<h1>{TITLE}</h1>\n" + _table(("run", "as of", "suite"), rows))
+
+
+def _newest_first(pages: Iterable[str]) -> list[str]:
+    return sorted(pages, key=lambda page: (page.split("/")[3], page), reverse=True)
 
 
 def _page(title: str, body: str) -> str:

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from spark_jobs.expectations import data_docs
 from spark_jobs.expectations.data_docs import index_page, run_page, write_pages
 from spark_jobs.expectations.range_checks import CHECKS, COMPLETENESS, ROW_COUNT, ExpectationResult
 
@@ -146,6 +147,27 @@ def test_the_index_leads_to_every_run_the_newest_first_and_each_page_back_to_it(
         page = tmp_path / unquote(link)
         [back] = Page(page.read_text()).links
         assert (page.parent / back).resolve() == (tmp_path / "index.html").resolve()
+
+
+def test_pages_of_old_runs_are_deleted_and_the_index_leads_to_the_others(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(data_docs, "KEPT_PAGES", 3)
+    for number in range(5):
+        write_pages(str(tmp_path), f"run-{number}", AS_OF_MS + number * 1000, OUTCOMES, [ORDERS])
+    pages = sorted(page.relative_to(tmp_path).parts[2] for page in tmp_path.glob("validations/**/*.html"))
+    assert pages == ["run-2", "run-3", "run-4"]
+    index = Page((tmp_path / "index.html").read_text())
+    assert [row[0] for row in index.tables[0]] == ["run", "run-4", "run-3", "run-2"]
+    assert all((tmp_path / unquote(link)).is_file() for link in index.links)
+
+
+def test_the_page_of_this_run_stays_where_its_clock_is_behind_all_others(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(data_docs, "KEPT_PAGES", 2)
+    for number in range(3):
+        write_pages(str(tmp_path), f"run-{number}", AS_OF_MS + number * 1000, OUTCOMES, [ORDERS])
+    page = Path(write_pages(str(tmp_path), "behind", AS_OF_MS - 1000, OUTCOMES, [ORDERS]))
+    assert page.is_file()
+    index = Page((tmp_path / "index.html").read_text())
+    assert [row[0] for row in index.tables[0]] == ["run", "run-2", "behind"]
 
 
 def test_pages_of_earlier_versions_are_in_the_index():
