@@ -219,7 +219,9 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_meaning(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--policies", metavar="FILE", help="policies.yaml: Kafka's configuration by topic pattern")
+    parser.add_argument(
+        "--policies", metavar="FILE", help="policies.yaml: Kafka's configuration by topic (default: the registered one)"
+    )
     parser.add_argument("--as-of", type=time_ms, metavar="TIME", help="the run's clock (default: now)")
     parser.add_argument(
         "--isolation.level",

@@ -86,13 +86,13 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
 
 def _run(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str], report: PipesReport | None) -> int:
     lake = registered_lakes.lake_path(options.lake)
-    intake = _intake(options, numbers)
+    intake = registered_lakes.as_remembered(lake, _intake(options, numbers))
+    _say_of_policies(options, intake)
     # before anything is created
     launch.check_run(lake, intake.paths, intake.fill_from, intake.policies, options.engine)
     history = registered_lakes.dagster_home()
     instance = str(check_outside_lakes(history, lake))
     hinted = registered_lakes.unadopted_sources(lake)
-    intake = registered_lakes.as_remembered(lake, intake)
     settings = _settings(intake, logs, options)
     as_of_ms = options.now_ms if options.as_of is None else options.as_of
     with launch.open_lake(lake, "loglake run"):
@@ -149,6 +149,7 @@ def watch(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[st
     """
     lake = registered_lakes.lake_path(options.lake)
     intake = registered_lakes.as_remembered(lake, _intake(options, numbers))
+    _say_of_policies(options, intake)
     settings = RunSettings(**_given(_settings(intake, logs, options)))
     is_remote = any("://" in path for path in (*intake.paths, *intake.fill_from))
     interval_s = options.interval or (REMOTE_INTERVAL_S if is_remote else INTERVAL_S)
@@ -239,6 +240,14 @@ def _say_of_hint(lake: str, hinted: Sequence[str], intake: Intake) -> None:
         sys.stderr.write(
             f"note: {registered_lakes.hint_file(lake)} also names {', '.join(named)}. What a lake names itself "
             f"is not used; to register it: loglake upgrade {lake} --adopt-sources\n"
+        )
+
+
+def _say_of_policies(options: argparse.Namespace, intake: Intake) -> None:
+    """Print which policies apply where the command names none."""
+    if intake.policies is not None and not options.policies:
+        sys.stderr.write(
+            f"note: policies are those registered for this lake, {intake.policies}; --policies names others\n"
         )
 
 

@@ -179,9 +179,7 @@ def test_a_canceled_run_frees_its_lease_and_leaves_nothing_half_done(page: Page,
     expect(page.get_by_text("Canceled").first).to_be_visible()
     print(f"canceled after {time.monotonic() - canceled:.1f} s")
     one = ("--topic", "clicks", "--partition", "7")
-    # A run replaces the registered options of its source: without the policies the lake would have no interval.
-    options = ("--lake", place.busy, "--policies", place.policies, *one)
-    again = loglake("run", place.home.parent / "busy-logs", *options, LOGLAKE_HOME=str(place.home))
+    again = loglake("run", place.home.parent / "busy-logs", "--lake", place.busy, *one, LOGLAKE_HOME=str(place.home))
     assert again.returncode == 0, again.stderr
     proved = loglake("verify", place.busy, LOGLAKE_HOME=str(place.home))
     assert proved.returncode == 0, proved.stdout

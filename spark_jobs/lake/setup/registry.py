@@ -149,12 +149,17 @@ def registration_file(lake: str) -> str:
 def as_remembered(lake: str, intake: Intake) -> Intake:
     """Return the intake, completed by the registered options of the same paths.
 
-    Isolation level and sources to fill from stay until others are named: a run without them does not remove them.
+    Isolation level, sources to fill from and policies stay until others are named: a run without them does not remove
+    them.
     """
     for known in recall(lake).intakes:
         if set(known.paths) & set(intake.paths):
-            level = intake.isolation_level or known.isolation_level
-            intake = replace(intake, isolation_level=level, fill_from=intake.fill_from or known.fill_from)
+            intake = replace(
+                intake,
+                isolation_level=intake.isolation_level or known.isolation_level,
+                fill_from=intake.fill_from or known.fill_from,
+                policies=intake.policies or known.policies,
+            )
     return intake
 
 
