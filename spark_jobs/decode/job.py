@@ -23,9 +23,7 @@ import pyarrow.compute as pc
 from logcore.logs.model.log_selection import LogSelection
 from spark_jobs.contracts import DecodeConfig, JobReport, LogChange, Scalar
 from spark_jobs.decode.decoding import TopicDecoding
-from spark_jobs.decode.published_rows import Span, published_rows
 from spark_jobs.decode.split_rows import split_rows
-from spark_jobs.decode.typed_files import TypedFiles
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable, decoded_spec, undecoded_spec
 from spark_jobs.lake.delta import delta_log
 from spark_jobs.lake.delta.commits import Guard
@@ -39,6 +37,8 @@ from spark_jobs.lake.setup.compression import Compression
 from spark_jobs.lake.setup.policies import read_policies
 from spark_jobs.lake.store.storage import folder_name
 from spark_jobs.lake.table_specs import TableSpec
+from spark_jobs.row_files.published_rows import Span, published_rows
+from spark_jobs.row_files.typed_files import TypedFiles
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor

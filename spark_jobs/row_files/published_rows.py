@@ -41,15 +41,19 @@ class Span:
         )
 
 
-def published_rows(lake: str, files: Sequence[LiveFile], span: Span) -> Iterator[pa.RecordBatch]:
+def published_rows(
+    lake: str, files: Sequence[LiveFile], span: Span, columns: Sequence[str] = COLUMNS
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a span, file by file in the order of their first offsets.
 
     Args:
         files: The live files of ``records``.
+        columns: Which columns the batches have; ``log_id``, ``partition`` and ``offset`` among them.
 
     Raises:
         TableUnreadable: A file is missing or damaged.
     """
+    schema = pa.schema([_SCHEMA.field(name) for name in columns])
     chosen = [file for file in files if span.may_be_in(file)]
     for file in sorted(chosen, key=lambda each: (each.min_offset or 0, each.path)):
         with reading(lake, "records", file.path):
@@ -57,9 +61,9 @@ def published_rows(lake: str, files: Sequence[LiveFile], span: Span) -> Iterator
             parquet = open_parquet(path, page_checksum_verification=True)
             with parquet:
                 groups = [n for n in range(parquet.num_row_groups) if _may_be_in(parquet.metadata.row_group(n), span)]
-                there = [name for name in COLUMNS if name in parquet.schema_arrow.names]
+                there = [name for name in columns if name in parquet.schema_arrow.names]
                 for batch in parquet.iter_batches(BATCH_ROWS, row_groups=groups, columns=there):
-                    rows = _within(batch, span)
+                    rows = _within(batch, span, schema)
                     if rows.num_rows:
                         yield rows
 
@@ -75,14 +79,14 @@ def _may_be_in(group: pq.RowGroupMetaData, span: Span) -> bool:
     return True
 
 
-def _within(batch: pa.RecordBatch, span: Span) -> pa.RecordBatch:
+def _within(batch: pa.RecordBatch, span: Span, schema: pa.Schema) -> pa.RecordBatch:
     columns = [
         batch.column(field.name).cast(field.type)
         if field.name in batch.schema.names
         else pa.nulls(batch.num_rows, field.type)
-        for field in _SCHEMA
+        for field in schema
     ]
-    rows = pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+    rows = pa.RecordBatch.from_arrays(columns, schema=schema)
     offsets, partitions = np.asarray(rows["offset"]), np.asarray(rows["partition"])
     of_log = np.asarray(pc.equal(rows["log_id"], pa.scalar(span.log_id)).fill_null(False))
     inside = (partitions == span.partition) & of_log & (offsets >= span.start) & (offsets < span.end)
