@@ -45,8 +45,8 @@ def write_pages(
 ) -> str:
     """Write the page of a run next to those of earlier runs, and the index of the newest :data:`KEPT_PAGES`.
 
-    Older pages are deleted when the index no longer leads to them. The page of this run stays, also if its clock is
-    behind.
+    Older pages are deleted when the index no longer leads to them. The page of this run stays, also if its clock
+    shows an earlier time than theirs.
 
     Returns:
         The path of the page.

@@ -160,14 +160,14 @@ def test_pages_of_old_runs_are_deleted_and_the_index_leads_to_the_others(tmp_pat
     assert all((tmp_path / unquote(link)).is_file() for link in index.links)
 
 
-def test_the_page_of_this_run_stays_where_its_clock_is_behind_all_others(tmp_path: Path, monkeypatch):
+def test_the_page_of_this_run_stays_where_its_clock_is_earlier_than_all_others(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(data_docs, "KEPT_PAGES", 2)
     for number in range(3):
         write_pages(str(tmp_path), f"run-{number}", AS_OF_MS + number * 1000, OUTCOMES, [ORDERS])
-    page = Path(write_pages(str(tmp_path), "behind", AS_OF_MS - 1000, OUTCOMES, [ORDERS]))
+    page = Path(write_pages(str(tmp_path), "earlier", AS_OF_MS - 1000, OUTCOMES, [ORDERS]))
     assert page.is_file()
     index = Page((tmp_path / "index.html").read_text())
-    assert [row[0] for row in index.tables[0]] == ["run", "run-2", "behind"]
+    assert [row[0] for row in index.tables[0]] == ["run", "run-2", "earlier"]
 
 
 def test_pages_of_earlier_versions_are_in_the_index():
