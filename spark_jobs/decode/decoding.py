@@ -5,17 +5,74 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 
 from logcore.values.decoder import ValueDecoder
-from logcore.values.undecodable import Reason, Undecodable
+from logcore.values.formats import decoder_of
+from logcore.values.invalid_schema import InvalidSchemaError
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.setup.policies import TopicPolicy
 
 RULES = 1
 """Version of the decoders. Rows that other rules would decode in another way raise it."""
+_BYTES = "bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """The format of keys or values, and the text of their schema. Tasks carry it: decoders can't be pickled."""
+
+    name: str | None = None
+    """None: they stay bytes."""
+    schema: str | None = None
+
+    @classmethod
+    def of(cls, name: str | None, path: str | None) -> Format:
+        """Return the format of a policy.
+
+        Args:
+            path: File with the schema; None: there is none.
+
+        Raises:
+            UsageError: The schema can't be read, or there is no decoder for it.
+        """
+        if name is None or name == _BYTES:
+            return cls()
+        made = cls(name, None if path is None else _text(path))
+        try:
+            decoder_of(name, made.schema)
+        except InvalidSchemaError as error:
+            raise UsageError(f"The schema {path}: {error}" if path else f"The format {name}: {error}") from error
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFormats:
+    """The formats of a topic's keys and values."""
+
+    key: Format
+    value: Format
+
+    @classmethod
+    def of(cls, policy: TopicPolicy) -> TopicFormats:
+        """Return the formats that a policy names.
+
+        Raises:
+            UsageError: A schema can't be read or used.
+        """
+        return cls(
+            Format.of(policy.decode_key, policy.decode_key_schema),
+            Format.of(policy.decode_value, policy.decode_value_schema),
+        )
+
+    @property
+    def digest(self) -> int:
+        """Digest of formats, schemas and rules: 63 bits, so that Delta can record it as a version."""
+        named = [RULES, self.key.name, self.key.schema, self.value.name, self.value.schema]
+        return int.from_bytes(hashlib.sha256(json.dumps(named).encode()).digest()[:8], "big") >> 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,24 +81,6 @@ class TopicDecoding:
 
     key: ValueDecoder | None
     value: ValueDecoder | None
-    digest: int
-    """Of formats, schemas and rules: 63 bits, so that Delta can record it as a version."""
-
-    @classmethod
-    def of(cls, policy: TopicPolicy) -> TopicDecoding:
-        """Return the decoders that a policy names.
-
-        Raises:
-            UsageError: A schema can't be read or used.
-        """
-        key_schema, value_schema = _text(policy.decode_key_schema), _text(policy.decode_value_schema)
-        named = [RULES, policy.decode_key, key_schema, policy.decode_value, value_schema]
-        digest = hashlib.sha256(json.dumps(named).encode()).digest()
-        return cls(
-            _decoder(policy.decode_key, key_schema),
-            _decoder(policy.decode_value, value_schema),
-            int.from_bytes(digest[:8], "big") >> 1,
-        )
 
     @property
     def key_field(self) -> pa.Field[Any]:
@@ -54,22 +93,22 @@ class TopicDecoding:
         return _field("value", self.value)
 
 
-def _text(path: str | None) -> str | None:
-    if path is None:
-        return None
+@lru_cache(maxsize=8)
+def decoding_of(formats: TopicFormats) -> TopicDecoding:
+    """Return the decoders of formats that were made by :meth:`TopicFormats.of`; a worker makes them once."""
+    return TopicDecoding(_decoder(formats.key), _decoder(formats.value))
+
+
+def _decoder(of: Format) -> ValueDecoder | None:
+    return None if of.name is None else decoder_of(of.name, of.schema)
+
+
+def _text(path: str) -> str:
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"The schema {path} can't be read as text: {error}.") from error
-
-
-def _decoder(name: str | None, schema: str | None) -> ValueDecoder | None:
-    if name is None or name == "bytes":
-        return None
-    if name == "string":
-        return _Text()
-    raise UsageError(f"The format {name} can't be decoded yet.")
 
 
 def _field(name: str, decoder: ValueDecoder | None) -> pa.Field[Any]:
@@ -79,7 +118,7 @@ def _field(name: str, decoder: ValueDecoder | None) -> pa.Field[Any]:
 
 
 def _commented(field: pa.Field[Any], path: str, decoder: ValueDecoder) -> pa.Field[Any]:
-    """The field with the schema's comments, also in structs and lists."""
+    """The field with the schema's comments, also in structs, lists and maps."""
     kind = _commented_type(field.type, path, decoder)
     comment = decoder.comments.get(path)
     made = pa.field(field.name, kind, field.nullable)
@@ -93,17 +132,6 @@ def _commented_type(kind: pa.DataType, path: str, decoder: ValueDecoder) -> pa.D
     if pa.types.is_list(kind):
         element = kind.value_field
         return pa.list_(element.with_type(_commented_type(element.type, path, decoder)))
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, _commented_type(kind.item_type, path, decoder))
     return kind
-
-
-class _Text:
-    """Text in UTF-8."""
-
-    arrow_type: pa.DataType = pa.string()
-    comments: dict[str, str] = {}  # noqa: RUF012 - nothing changes it
-
-    def decode(self, body: bytes) -> object:
-        try:
-            return body.decode()
-        except UnicodeDecodeError as error:
-            raise Undecodable(Reason.INVALID_UTF8, f"byte {error.start}") from None

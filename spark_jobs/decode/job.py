@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from logcore.logs.model.log_selection import LogSelection
 from spark_jobs.contracts import DecodeConfig, JobReport, LogChange, Scalar
-from spark_jobs.decode.decoding import TopicDecoding
+from spark_jobs.decode.decoding import TopicFormats, decoding_of
 from spark_jobs.decode.split_rows import split_rows
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable, decoded_spec, undecoded_spec
 from spark_jobs.lake.delta import delta_log
@@ -67,7 +67,7 @@ class TopicPlan:
 
     topic: str
     spans: tuple[LogSpan, ...] = ()
-    decoding: TopicDecoding | None = None
+    formats: TopicFormats | None = None
     compression: Compression = Compression()  # noqa: RUF009 - frozen
     recorded: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
     """By kind of table: what it records, by :data:`POLICY` and :data:`SEEN`."""
@@ -131,8 +131,8 @@ def plan(config: DecodeConfig) -> DecodePlan:
         if policy is None or not policy.decodes or not (selection.matches_topic(topic) or topic in config.topics):
             continue
         try:
-            decoding = TopicDecoding.of(policy)
-            plans.append(_plan_topic(config, topic, logs, decoding, policy.compression, seen))
+            formats = TopicFormats.of(policy)
+            plans.append(_plan_topic(config, topic, logs, formats, policy.compression, seen))
         except (JobError, UsageError) as error:  # of this topic only
             plans.append(TopicPlan(topic, waits=str(error)))
     unknown = [topic for topic in config.replace if topic not in {each.topic for each in plans}]
@@ -145,7 +145,7 @@ def _plan_topic(
     config: DecodeConfig,
     topic: str,
     logs: Sequence[LogRow],
-    decoding: TopicDecoding,
+    formats: TopicFormats,
     compression: Compression,
     seen: int,
 ) -> TopicPlan:
@@ -163,7 +163,7 @@ def _plan_topic(
     )
     note = waits = None
     if not replaces:
-        others = {each[POLICY] for each in recorded.values()} - {None, decoding.digest}
+        others = {each[POLICY] for each in recorded.values()} - {None, formats.digest}
         if others:
             waits = (
                 "its policy or a schema differs from the one that its rows were decoded with. To decode all rows "
@@ -171,7 +171,7 @@ def _plan_topic(
             )
         else:
             waits, note = _rewritten(config.lake, topic, recorded[DECODED][SEEN], seen)
-    return TopicPlan(topic, spans, decoding, compression, recorded, seen, replaces, waits, note)
+    return TopicPlan(topic, spans, formats, compression, recorded, seen, replaces, waits, note)
 
 
 def _rewritten(lake: str, topic: str, since: int | None, seen: int) -> tuple[str | None, str | None]:
@@ -241,8 +241,8 @@ class _Made:
 
 
 def _decode_topic(config: DecodeConfig, plan: TopicPlan, files: Sequence[LiveFile]) -> _Made:
-    decoding = plan.decoding
-    assert decoding is not None
+    assert plan.formats is not None
+    decoding = decoding_of(plan.formats)
     good = decoded_spec(plan.topic, decoding.key_field, decoding.value_field)
     bad = undecoded_spec(plan.topic)
     tables = {kind: TopicTable(config.lake, kind, plan.topic) for kind in (DECODED, UNDECODED)}
@@ -270,14 +270,14 @@ def _decode_log(
     undecoded: TypedFiles,
     made: _Made,
 ) -> None:
-    assert plan.decoding is not None
+    assert plan.formats is not None
     start = 0 if plan.replaces else span.decoded or 0
     later = 0 if plan.replaces else span.undecoded or 0
     before = decoded.rows
     failed = 0
     wanted = Span(plan.topic, span.log_id, span.partition, start, span.end)
     for batch in published_rows(lake, files, wanted):
-        parts = split_rows(batch, plan.decoding, decoded.spec, undecoded.spec)
+        parts = split_rows(batch, decoding_of(plan.formats), decoded.spec, undecoded.spec)
         decoded.write(parts.decoded)
         fresh = parts.undecoded
         if later > start and fresh.num_rows:
@@ -301,10 +301,10 @@ def _decode_log(
 
 def _commit(config: DecodeConfig, plan: TopicPlan, table: TopicTable, spec: TableSpec, files: TypedFiles) -> None:
     """Commit rows, frontiers, policy and the version of ``records`` at once; nothing if the table has all of it."""
-    assert plan.decoding is not None
+    assert plan.formats is not None
     recorded = plan.recorded[table.kind]
     guards = [
-        Guard(table.application_id(POLICY), recorded[POLICY], plan.decoding.digest),
+        Guard(table.application_id(POLICY), recorded[POLICY], plan.formats.digest),
         Guard(table.application_id(SEEN), recorded[SEEN], plan.seen),
     ]
     for span in plan.spans:
