@@ -53,6 +53,7 @@ JOINED = {
     "metrics": "figures of lakes for Prometheus",
     "runs": "the latest runs of a lake: outcome, figures, durations",
     "decode": "typed columns from the keys and values of records",
+    "query": "SQL over the tables of a lake",
     "upgrade": "bring a lake of an earlier version to the latest layout",
     "withdraw": "leave out rows that were deleted from records on purpose",
 }

@@ -47,6 +47,7 @@ LAKE_COMMANDS = {
     "metrics",
     "runs",
     "decode",
+    "query",
 }
 BROUGHT_BY_OTHERS = {"llvmlite": "numba", "py4j": "pyspark", "pydantic": "dagster", "starlette": "dagster-webserver"}
 """Imported, and not required by name: the version goes with what brings it."""
@@ -55,7 +56,6 @@ ON_REQUEST = {"obstore": "s3"}
 NOT_IMPORTED = {
     "dagster-dg-cli": "commands in pyproject.toml's tool tables",
     "delta-spark": "the version that deploy/jars.lock goes with",
-    "duckdb": "the query that `loglake demo` prints",
     "pandas": "rows for suites of Great Expectations; its version is bounded by what Spark supports",
 }
 

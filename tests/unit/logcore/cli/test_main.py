@@ -57,7 +57,7 @@ def test_wrong_usage_is_64_and_says_what_is_wrong(arguments: list[str], capsys: 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["verfy", "x"], "unknown command 'verfy'; the nearest name is verify."),
+        (["verifi", "x"], "unknown command 'verifi'; the nearest name is verify."),
         (["trans", "x"], "unknown command 'trans'; the nearest name is transactions."),
         (["withdrw", "x"], "unknown command 'withdrw'; the nearest name is withdraw."),
         (["qqqq"], "unknown command 'qqqq'; `loglake --help` lists all."),
@@ -123,6 +123,7 @@ def test_help_names_every_command_of_the_contract(capsys: Captured) -> None:
         "metrics",
         "runs",
         "decode",
+        "query",
     }
 
 

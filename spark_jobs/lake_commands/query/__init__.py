@@ -1,0 +1,1 @@
+"""The command `query`: SQL over the tables of a lake, in this process."""

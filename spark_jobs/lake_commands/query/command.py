@@ -1,0 +1,95 @@
+"""``loglake query LAKE [SQL]``: SQL over the tables of a lake, by DuckDB in this process.
+
+    loglake query LAKE                          the views and what their rows are
+    loglake query LAKE "select count(*) from records"
+    loglake query LAKE --format csv < report.sql > report.csv
+
+Each table is a view of its name; tables of topics are `decoded_orders` and `undecoded_orders`. Only reads. The SQL sees
+the views and nothing else: no files, no network, no extensions.
+
+Exit codes: 0 done; 3 a table cannot be read; 64 wrong usage, also a mistake in the SQL.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from logcore.cli.reading.arguments import natural
+from logcore.exit_codes import ExitCode
+from spark_jobs.lake_commands.outcome import guarded, lake_at
+
+if TYPE_CHECKING:
+    from spark_jobs.lake_commands.query.lake_views import LakeView
+
+MEMORY_MIB = 1024
+
+
+class QueryCommand:
+    """``loglake query LAKE``."""
+
+    def add_parser(self, subparsers: Any) -> None:
+        """Declare the command and its options."""
+        parser = subparsers.add_parser(
+            "query",
+            help="SQL over the tables of a lake",
+            description="Run SQL over the tables of a lake, by DuckDB in this process. Each table is a view of its "
+            "name; tables of topics are views such as decoded_orders. Without SQL it lists the views. Only reads; the "
+            "SQL sees no files and no network.",
+        )
+        parser.add_argument("lake", metavar="LAKE", help="a lake: a directory, or s3://bucket/prefix")
+        parser.add_argument("sql", metavar="SQL", nargs="?", help="the query; - or a pipe: from standard input")
+        parser.add_argument("--format", choices=("text", "csv", "jsonl"), default="text")
+        parser.add_argument("--limit", type=natural, metavar="N", help="at most N rows; default: all, as text 100")
+        parser.add_argument(
+            "--memory",
+            type=natural,
+            default=MEMORY_MIB,
+            metavar="MIB",
+            help=f"memory of the query; above that it uses temporary files (default: {MEMORY_MIB})",
+        )
+        parser.set_defaults(func=lambda options: guarded(lambda: _query(options)))
+
+
+query_command = QueryCommand()
+
+
+def _query(options: argparse.Namespace) -> int:
+    from spark_jobs.lake_commands.query.connection import connected
+    from spark_jobs.lake_commands.query.lake_views import lake_views
+    from spark_jobs.lake_commands.query.printed_rows import printed
+
+    path = lake_at(options.lake)
+    views = list(lake_views(path))
+    sql = options.sql
+    if sql == "-" or (sql is None and not sys.stdin.isatty()):
+        sql = sys.stdin.read()
+        if options.sql is None and not sql.strip():  # a service without a terminal gives an empty standard input
+            sql = None
+    if sql is None:
+        sys.stdout.writelines(_listed(views))
+        return ExitCode.CLEAN
+    with connected(path, _named(views, sql), options.memory << 20) as lake, lake.answers():
+        sys.stdout.writelines(printed(lake.rows_of(sql), options.format, options.limit))
+    return ExitCode.CLEAN
+
+
+def _named(views: Sequence[LakeView], sql: str) -> Sequence[LakeView]:
+    """The views that the SQL may name: opening a table takes time. All of them if it names none, as `show tables`."""
+    lower = sql.lower()
+    return [view for view in views if view.name in lower] or views
+
+
+def _listed(views: Sequence[LakeView]) -> list[str]:
+    """A line for each table that exists."""
+    there = []
+    for view in views:
+        table = view.open()
+        if table is not None:
+            there.append((view.name, f"version {table.version()}", view.one_row.replace("`", "")))
+    if not there:
+        return ["no table yet\n"]
+    widths = [max(len(row[at]) for row in there) for at in range(2)]
+    return [f"{name.ljust(widths[0])}  {version.ljust(widths[1])}  {one_row}\n" for name, version, one_row in there]

@@ -1,0 +1,117 @@
+"""A DuckDB connection that sees the tables of a lake, and nothing else: no files, no network, no extensions."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+
+from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake_commands.query.lake_views import LakeView
+
+HEADER = """
+create macro header(headers, name) as list_filter(headers, lambda each: each.key = name)[-1].value
+"""
+"""`header(headers, 'trace')`: the value of the last header of this name, as Kafka's `Headers.lastHeader`."""
+_BATCH_ROWS = 2048
+_UNREAD = "reading the stream registered as"
+"""DuckDB says this if Arrow could not read a file; all other errors come from the SQL."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenView:
+    """A view of the connection."""
+
+    name: str
+    table: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class LakeConnection:
+    """An open connection and its views."""
+
+    lake: str
+    connection: duckdb.DuckDBPyConnection
+    views: Sequence[OpenView]
+
+    def rows_of(self, sql: str) -> pa.RecordBatchReader:
+        """Run statements; return the rows of the last one.
+
+        Raises:
+            UsageError: The SQL is not valid, or not allowed here.
+            JobError: A file of a table is missing or damaged, or memory is not enough.
+        """
+        with self.answers():
+            statements = self.connection.extract_statements(sql)
+            if not statements:
+                raise UsageError("The query is empty.")
+            for statement in statements[:-1]:
+                self.connection.execute(statement)
+            result = self.connection.sql(statements[-1])
+            if result is None:  # a statement without rows
+                return pa.RecordBatchReader.from_batches(pa.schema([]), [])
+            rows: pa.RecordBatchReader = result.to_arrow_reader(_BATCH_ROWS)
+            return rows
+
+    @contextlib.contextmanager
+    def answers(self) -> Iterator[None]:
+        """Turn errors of DuckDB and Arrow into ours.
+
+        Raises:
+            UsageError: The SQL is not valid, or not allowed here.
+            JobError: A file of a table is missing or damaged, or memory is not enough.
+        """
+        try:
+            yield
+        except duckdb.OutOfMemoryException as error:
+            raise JobError(f"{_line(error)} Give it more with --memory, or choose fewer rows or columns.") from error
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            said = _line(error)
+            if isinstance(error, duckdb.Error) and _UNREAD not in said:
+                raise UsageError(said) from error
+            raise JobError(f"A table can't be read: {said} To find the damage: loglake verify {self.lake}") from error
+
+
+@contextlib.contextmanager
+def connected(lake: str, views: Sequence[LakeView], memory: int) -> Iterator[LakeConnection]:
+    """Open a connection with these views, each on the version that its table has now.
+
+    Args:
+        views: Those of tables that do not exist are left out.
+        memory: Bytes that DuckDB may use. Above that it writes to a temporary folder.
+
+    Raises:
+        TableUnreadable: A table is damaged.
+    """
+    with tempfile.TemporaryDirectory(prefix="loglake-query-") as folder:
+        settings: dict[str, str | bool | int | float | list[str]] = {
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "python_enable_replacements": False,
+            "memory_limit": f"{memory}B",
+            "temp_directory": folder,
+        }
+        with duckdb.connect(":memory:", config=settings) as connection:
+            opened = []
+            for view in views:
+                found = view.dataset()
+                if found is not None:
+                    dataset, version = found
+                    connection.register(view.name, dataset)
+                    opened.append(OpenView(view.name, view.table, version))
+            connection.execute(HEADER)
+            connection.execute("set TimeZone = 'UTC'")
+            connection.execute("set enable_external_access = false")
+            connection.execute("set lock_configuration = true")
+            yield LakeConnection(lake, connection, tuple(opened))
+
+
+def _line(error: BaseException) -> str:
+    """The text of an error in one line, without the excerpt of the SQL, which may hold values."""
+    text = str(error).split("\n\nLINE ", 1)[0]
+    return " ".join(text.split())

@@ -1,0 +1,123 @@
+"""Rows of a query as text, csv or jsonl, one batch after the other."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+
+from logcore.cli.output.record_lines import json_line
+
+TEXT_ROWS = 100
+"""Rows that a table of text shows without `--limit`: its widths need all of them in memory."""
+_WIDEST = 60
+"""Characters of a cell in a table of text."""
+
+
+def printed(rows: pa.RecordBatchReader, form: str, limit: int | None) -> Iterator[str]:
+    """Yield lines.
+
+    Args:
+        rows: All rows of the query; no more are read than shown.
+        form: `text`, `csv` or `jsonl`.
+        limit: Rows at most; None: all, and :data:`TEXT_ROWS` as text.
+    """
+    if form == "text":
+        yield from _text(rows, TEXT_ROWS if limit is None else limit)
+        return
+    names = rows.schema.names
+    if form == "csv":
+        yield _csv_line(names)
+    for values in _limited(_rows(rows), limit):
+        if form == "csv":
+            yield _csv_line([_csv_cell(value) for value in values])
+        else:
+            yield json_line(dict(zip(names, map(_plain, values), strict=True)))
+
+
+def _rows(rows: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:
+    for batch in rows:
+        columns = [column.to_pylist() for column in batch.columns]
+        yield from zip(*columns, strict=True)
+
+
+def _limited(rows: Iterable[tuple[Any, ...]], limit: int | None) -> Iterator[tuple[Any, ...]]:
+    for number, values in enumerate(rows):
+        if number == limit:
+            return
+        yield values
+
+
+def _text(rows: pa.RecordBatchReader, limit: int) -> Iterator[str]:
+    found = list(_limited(_rows(rows), limit + 1))
+    shown = [[_text_cell(value) for value in values] for values in found[:limit]]
+    numbers = [pa.types.is_integer(field.type) or pa.types.is_floating(field.type) for field in rows.schema]
+    names = rows.schema.names
+    widths = [max(len(row[at]) for row in (names, *shown)) for at in range(len(names))]
+    for row in (names, *shown):
+        cells = (c.rjust(w) if n else c.ljust(w) for c, w, n in zip(row, widths, numbers, strict=True))
+        yield "  ".join(cells).rstrip() + "\n"
+    if len(found) > limit:
+        yield f"… more rows: --limit N shows others than the first {limit:,}, --format csv or jsonl all\n"
+
+
+def _text_cell(value: object) -> str:
+    if isinstance(value, bytes):
+        text = _utf8(value)
+        shown = f"0x{value.hex()}" if text is None else text
+    elif isinstance(value, dict | list | str):
+        shown = value if isinstance(value, str) else json.dumps(_plain(value), ensure_ascii=False)
+    else:
+        shown = "" if value is None else str(_plain(value))
+    shown = "".join(each if each.isprintable() else "�" for each in shown)
+    return shown if len(shown) <= _WIDEST else shown[: _WIDEST - 1] + "…"
+
+
+def _utf8(content: bytes) -> str | None:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _csv_line(cells: Sequence[str]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow(cells)
+    return out.getvalue()
+
+
+def _csv_cell(value: object) -> str:
+    plain = _plain(value)
+    if plain is None:
+        return ""
+    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+
+
+def _plain(value: object) -> object:
+    """A value as JSON has it: bytes in base64, times in ISO 8601, decimals as text."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, datetime):
+        moment = value.astimezone(UTC) if value.tzinfo is not None else value
+        return moment.isoformat().replace("+00:00", "Z")
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Decimal | UUID):
+        return str(value)
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return str(value)
+    if isinstance(value, dict):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value

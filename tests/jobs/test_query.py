@@ -1,0 +1,231 @@
+"""`query`: SQL sees the rows of a lake's tables, and nothing else."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from logcore.cli import main
+from spark_jobs.lake.decoded.view_names import view_name
+from tests.jobs.decoded_lake import Decoded
+
+ROWS = ((b"a", b"one"), (None, b"two"), (b"c", None), (b"\xff", b'x,"y"\n'))
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Decoded:
+    made = Decoded(tmp_path_factory.mktemp("query"))
+    made.append(*ROWS)
+    made.decode()
+    return made
+
+
+class Answer:
+    """What the command printed."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def rows(self) -> list[dict[str, object]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+def ask(capsys: pytest.CaptureFixture[str], lake: Decoded, *arguments: str) -> Answer:
+    code = main.main(["query", lake.path, *arguments])
+    return Answer(code, *capsys.readouterr())
+
+
+def test_bytes_times_and_nulls_of_records_are_in_json_lines(lake, capsys):
+    sql = 'select topic, partition, "offset", timestamp, key, value from records order by "offset"'
+    answer = ask(capsys, lake, sql, "--format", "jsonl")
+    assert answer.code == 0
+    assert answer.rows[0] == {
+        "topic": "orders",
+        "partition": 0,
+        "offset": 0,
+        "timestamp": "2023-11-14T22:13:20Z",
+        "key": "YQ==",
+        "value": "b25l",
+    }
+    assert [(row["key"], row["value"]) for row in answer.rows[1:]] == [
+        (None, "dHdv"),
+        ("Yw==", None),
+        ("/w==", "eCwieSIK"),
+    ]
+
+
+def test_text_is_aligned_and_shows_bytes_that_are_no_text_in_hexadecimal(lake, capsys):
+    answer = ask(capsys, lake, 'select "offset", key, value from records order by "offset"')
+    assert answer.out.splitlines() == [
+        "offset  key   value",
+        "     0  a     one",
+        "     1        two",
+        "     2  c",
+        '     3  0xff  x,"y"�',
+    ]
+
+
+def test_csv_quotes_and_has_a_line_for_the_columns(lake, capsys):
+    answer = ask(capsys, lake, "select decode(value) as text, 1.5 as n, [1, 2] as l from records where partition = 0 "
+                 "and \"offset\" = 3", "--format", "csv")  # fmt: skip
+    assert answer.out == 'text,n,l\n"x,""y""\n",1.5,"[1,2]"\n'
+
+
+def test_decoded_and_undecoded_rows_are_views_of_their_topic(lake, capsys):
+    answer = ask(
+        capsys, lake, 'select "offset", key, value, is_tombstone from decoded_orders order by 1', "--format", "jsonl"
+    )
+    assert answer.rows == [
+        {"offset": 0, "key": "a", "value": "one", "is_tombstone": False},
+        {"offset": 1, "key": None, "value": "two", "is_tombstone": False},
+        {"offset": 2, "key": "c", "value": None, "is_tombstone": True},
+    ]
+    bad = ask(capsys, lake, "select reason, part from undecoded_orders", "--format", "jsonl")
+    assert bad.rows == [{"reason": "INVALID_UTF8", "part": "key"}]
+
+
+def test_a_header_is_looked_up_by_its_name_and_the_last_one_counts(lake, capsys):
+    sql = "select header([{'key': 'a', 'value': '1'::blob}, {'key': 'a', 'value': '2'::blob}], 'a') as h"
+    assert ask(capsys, lake, sql, "--format", "jsonl").rows == [{"h": "Mg=="}]
+
+
+def test_a_limit_ends_the_rows_and_text_says_that_there_are_more(lake, capsys):
+    assert len(ask(capsys, lake, "select 1 as x from records", "--limit", "2", "--format", "jsonl").rows) == 2
+    assert "more rows" in ask(capsys, lake, "select 1 as x from records", "--limit", "2").out
+    assert "more rows" not in ask(capsys, lake, "select 1 as x from records", "--limit", "4").out
+    assert ask(capsys, lake, "select 1 as x from records", "--limit", "0", "--format", "csv").out == "x\n"
+
+
+def test_the_query_comes_from_standard_input_too(lake, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("select count(*) as n from records"))
+    assert ask(capsys, lake, "--format", "jsonl").rows == [{"n": 4}]
+
+
+def test_without_sql_the_views_are_listed_with_what_a_row_is(lake, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    listed = ask(capsys, lake).out.splitlines()
+    assert [line.split()[0] for line in listed][-2:] == ["decoded_orders", "undecoded_orders"]
+    records = next(line for line in listed if line.startswith("records "))
+    assert f"version {DeltaTable(str(lake.lake.path / 'tables' / 'records')).version()} " in records
+
+
+def test_show_tables_names_every_view(lake, capsys):
+    names = {row["name"] for row in ask(capsys, lake, "show tables", "--format", "jsonl").rows}
+    assert names >= {"records", "offset_ledger", "segments", "decoded_orders", "undecoded_orders"}
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select nope from records",
+        "select * from decoded_nothing",
+        "selec",
+        "",
+        ";",
+        "select * from read_csv('/etc/hostname')",
+        "select * from '/etc/hostname'",
+        "copy records to '{folder}/out.csv'",
+        "attach '{folder}/out.db'",
+        "install httpfs",
+        "set enable_external_access = true",
+        "set memory_limit = '100GB'",
+        "export database '{folder}/out'",
+    ],
+)
+def test_a_mistake_in_the_sql_is_one_line_and_nothing_is_read_or_written_outside(sql, lake, capsys, tmp_path):
+    answer = ask(capsys, lake, sql.format(folder=tmp_path) or " ")
+    assert (answer.code, answer.out) == (64, "")
+    assert answer.err.startswith("error: ")
+    assert answer.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_has_no_excerpt_of_the_query_with_its_values(lake, capsys):
+    answer = ask(capsys, lake, "select nope from records where decode(key) = 'secret'")
+    assert answer.code == 64
+    assert "secret" not in answer.err
+
+
+def test_changes_of_views_end_with_the_command(lake, capsys):
+    before = lake.versions()
+    assert ask(capsys, lake, "drop view records; select 1 as x", "--format", "jsonl").rows == [{"x": 1}]
+    assert ask(capsys, lake, "select count(*) as n from records", "--format", "jsonl").rows == [{"n": 4}]
+    assert lake.versions() == before
+
+
+def test_memory_that_is_not_enough_is_said_with_what_to_do(lake, capsys):
+    sql = "select list(i) from range(30000000) t(i)"
+    answer = ask(capsys, lake, sql, "--memory", "16")
+    assert answer.code == 3
+    assert "--memory" in answer.err
+
+
+@pytest.mark.parametrize("harm", ["cut", "garbage", "lost"])
+def test_a_damaged_file_is_named_as_damage_and_not_as_a_mistake_in_the_sql(harm, tmp_path, capsys):
+    lake = Decoded(tmp_path)
+    lake.append(*ROWS)
+    for file in (lake.lake.path / "tables" / "records").rglob("*.parquet"):
+        content = file.read_bytes()
+        file.unlink()
+        if harm != "lost":
+            file.write_bytes(content[: len(content) // 2] if harm == "cut" else b"x" * len(content))
+    answer = ask(capsys, lake, "select sum(octet_length(value)) from records")
+    assert (answer.code, answer.out) == (3, "")
+    assert f"loglake verify {lake.path}" in answer.err
+
+
+def test_a_table_whose_log_is_damaged_is_named(tmp_path, capsys):
+    lake = Decoded(tmp_path)
+    lake.append(*ROWS)
+    for commit in (lake.lake.path / "tables" / "validations" / "_delta_log").glob("*.json"):
+        commit.write_bytes(b"no json")
+    answer = ask(capsys, lake, "select * from validations")
+    assert answer.code == 3
+    assert "validations" in answer.err
+    assert ask(capsys, lake, "select count(*) as n from records", "--format", "jsonl").rows == [{"n": 4}]
+
+
+def test_a_condition_on_text_holds_in_files_of_another_engine(tmp_path, capsys):
+    lake = Decoded(tmp_path)
+    lake.append((b"a", b"one"))
+    lake.append((b"b", b"two"))
+    table = DeltaTable(str(lake.lake.path / "tables" / "records"))
+    table.optimize.compact()
+    log_id = lake.lake.rows("records")[0]["log_id"]
+    sql = f"select decode(key) as k from records where log_id = '{log_id}' order by 1"
+    assert ask(capsys, lake, sql, "--format", "jsonl").rows == [{"k": "a"}, {"k": "b"}]
+
+
+def test_what_is_no_lake_is_wrong_usage(tmp_path, capsys):
+    assert main.main(["query", str(tmp_path), "select 1"]) == 64
+    assert "is no lake" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("topic", "name"),
+    [
+        ("orders", "decoded_orders"),
+        ("Orders", "decoded__4frders"),
+        ("orders-eu", "decoded_orders_2deu"),
+        ("orders_eu", "decoded_orders__eu"),
+        ("orders.eu", "decoded_orders_2eeu"),
+        ("orders_2deu", "decoded_orders__2deu"),
+        ("__x", "decoded_____x"),
+    ],
+)
+def test_the_name_of_a_view_follows_from_the_topic(topic, name):
+    assert view_name("decoded", topic) == name
+
+
+def test_topics_with_names_that_differ_have_views_whose_names_differ_without_case(tmp_path: Path):
+    parts = ("a", "A", "_", "-", ".", "2", "d", "_2d", "41")
+    topics = [one + two + three for one in parts for two in parts for three in parts]
+    names: dict[str, str] = {}
+    for topic in topics:
+        assert names.setdefault(view_name("decoded", topic).lower(), topic) == topic
