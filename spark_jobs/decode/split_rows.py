@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from logcore.values.column import DecodedColumn, decode_column
+from logcore.values.column import DecodedColumn, decode_column, decode_column_plainly
 from logcore.values.decoder import ValueDecoder
 from logcore.values.undecodable import Undecodable
 from spark_jobs.decode.decoding import TopicDecoding
@@ -26,15 +26,19 @@ class SplitRows:
     """Rows of ``undecoded`` by reason."""
 
 
-def split_rows(batch: pa.RecordBatch, decoding: TopicDecoding, good: TableSpec, bad: TableSpec) -> SplitRows:
+def split_rows(
+    batch: pa.RecordBatch, decoding: TopicDecoding, good: TableSpec, bad: TableSpec, *, is_plain: bool = False
+) -> SplitRows:
     """Decode keys and values. A row whose key or value fails is in ``undecoded`` once, with the first failure.
 
     Args:
         batch: Rows with the columns of ``published_rows``.
         good: Columns of the decoded table.
         bad: Columns of the other one.
+        is_plain: Whether to decode row by row, without native code.
     """
-    key, value = _decoded(decoding.key, batch["key"]), _decoded(decoding.value, batch["value"])
+    key = _decoded(decoding.key, batch["key"], is_plain=is_plain)
+    value = _decoded(decoding.value, batch["value"], is_plain=is_plain)
     failures: dict[int, tuple[str, Undecodable]] = {each.row: ("value", each.failure) for each in value.failed}
     failures |= {each.row: ("key", each.failure) for each in key.failed}
     rows = sorted(failures)
@@ -65,8 +69,10 @@ def split_rows(batch: pa.RecordBatch, decoding: TopicDecoding, good: TableSpec, 
     return SplitRows(decoded.filter(pa.array(is_good)), _batch(raw, bad), reasons)
 
 
-def _decoded(decoder: ValueDecoder | None, bodies: pa.Array[Any]) -> DecodedColumn:
-    return DecodedColumn(bodies, ()) if decoder is None else decode_column(decoder, bodies)
+def _decoded(decoder: ValueDecoder | None, bodies: pa.Array[Any], *, is_plain: bool) -> DecodedColumn:
+    if decoder is None:
+        return DecodedColumn(bodies, ())
+    return decode_column_plainly(decoder, bodies) if is_plain else decode_column(decoder, bodies)
 
 
 def _plain(spec: TableSpec) -> pa.Schema:

@@ -83,10 +83,10 @@ def _decode(options: argparse.Namespace) -> int:
 def _told(lake: str, topic: Mapping[str, Any], *, dry_run: bool) -> ExitCode:
     """Write the line of a topic; return the exit code that it calls for."""
     name = topic["topic"]
-    if topic["waits"] is not None:
+    if topic["waits"] is not None and "decoded" not in topic:
         sys.stdout.write(f"{name}: waits: {topic['waits']} ({topic['left']:,} offsets left)\n")
         return ExitCode.WARNING
-    note = f"; {topic['note']}" if topic["note"] else ""
+    note = "".join(f"; {topic[more]}" for more in ("waits", "note") if topic[more])
     if dry_run:
         what = "all rows again, " if topic["replaces"] else ""
         sys.stdout.write(f"{name}: would decode {what}{topic['left']:,} offsets{note}\n")
@@ -100,7 +100,7 @@ def _told(lake: str, topic: Mapping[str, Any], *, dry_run: bool) -> ExitCode:
     )
     if wrong:
         return ExitCode.DAMAGE
-    return ExitCode.WARNING if reasons else ExitCode.CLEAN
+    return ExitCode.WARNING if reasons or topic["waits"] else ExitCode.CLEAN
 
 
 def _unbalanced(lake: str, topic: str) -> str:

@@ -6,15 +6,34 @@ How they travel is the executor's business; both have to be picklable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from spark_jobs.lake.errors import JobError
 from spark_jobs.tasks.progress import OnProgress
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+
+
+class WorkerDied(JobError):
+    """The worker process of a task died twice: of its memory, of a signal, or in native code.
+
+    Attributes:
+        died: How it died, by the position of the task.
+        results: What the other tasks returned, by position.
+    """
+
+    def __init__(self, message: str, died: Mapping[int, str], results: Mapping[int, Any]) -> None:
+        super().__init__(message)
+        self.died = died
+        self.results = results
+
+
+class TaskFailed(JobError):
+    """A task ended with an exception that it does not handle: a fault of the machine or of this program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +100,43 @@ def run_tasks(
 ) -> list[Result]:
     """As :meth:`Executor.run`; without an executor the tasks run in this process, one after another."""
     return [perform(work, task) for task in tasks] if executor is None else executor.run(work, tasks, sizes)
+
+
+def run_surviving(
+    executor: Executor | None,
+    work: Callable[[Task], Result],
+    tasks: Sequence[Task],
+    sizes: Sequence[int],
+    died: Callable[[Task, str], Result],
+) -> list[Result]:
+    """As :func:`run_tasks`, but a task whose worker dies twice has a result too.
+
+    Args:
+        died: Makes the result of such a task; gets the task, and how its worker ended.
+    """
+    try:
+        return run_tasks(executor, work, tasks, sizes)
+    except WorkerDied as error:
+        return [died(task, error.died[at]) if at in error.died else error.results[at] for at, task in enumerate(tasks)]
+    except TaskFailed:
+        raise
+    except JobError:  # Spark does not say which task it was
+        assert executor is not None
+        return [_alone(executor, work, second_try(task), died) for task in tasks]
+
+
+def _alone(
+    executor: Executor, work: Callable[[Task], Result], task: Task, died: Callable[[Task, str], Result]
+) -> Result:
+    try:
+        return executor.run(work, [task])[0]
+    except JobError as error:
+        return died(task, f"did not finish ({error})")
+
+
+def second_try(task: Task) -> Task:
+    """The task as it runs after a worker died of it: what its method ``second_try`` returns, else itself."""
+    return task.second_try() if hasattr(task, "second_try") else task
 
 
 def ahead_of(executor: Executor | None) -> AheadExecutor | None:

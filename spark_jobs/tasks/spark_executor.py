@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spark_jobs.lake.errors import JobError
-from spark_jobs.tasks.executor import Result, Task, perform
+from spark_jobs.tasks.executor import Result, Task, perform, second_try
 from spark_jobs.tasks.task_groups import shared
 
 if TYPE_CHECKING:
@@ -76,12 +76,20 @@ def waves(groups: Sequence[range], pickled: Sequence[bytes]) -> Iterator[list[ra
 
 def _run(spark: SparkSession, work: Callable[[Task], Result], groups: Sequence[Sequence[bytes]]) -> list[Result]:
     def run(chunks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        prepared = second_try if context is not None and context.attemptNumber() > 0 else _as_it_is
         for chunk in chunks:
             for position in chunk.column("id").to_pylist():
-                done = pickle.dumps([perform(work, pickle.loads(task)) for task in groups[position]])  # type: ignore[index]
+                done = pickle.dumps([perform(work, prepared(pickle.loads(task))) for task in groups[position]])  # type: ignore[index]
                 yield pa.RecordBatch.from_pylist([{"position": position, "results": done}], RESULT_SCHEMA)
 
     # One number and one partition for each group: no shuffle, and never two that wait for one another.
     numbers = spark.range(0, len(groups), 1, len(groups))
     rows = numbers.mapInArrow(run, "position long, results binary").collect()
     return [result for row in sorted(rows, key=lambda row: row["position"]) for result in pickle.loads(row["results"])]
+
+
+def _as_it_is(task: Task) -> Task:
+    return task

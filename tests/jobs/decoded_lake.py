@@ -23,6 +23,7 @@ class Decoded:
     def __init__(self, tmp_path: Path, policies: str = TEXT) -> None:
         self.source, self.lake = LogDirectory(tmp_path / "source"), Lake(tmp_path / "lake")
         self.orders = self.source.partition("orders-0")
+        self.marks: dict[str, int] = {}
         self.policies = tmp_path / "policies.yaml"
         self.policies.write_text(policies)
 
@@ -38,7 +39,17 @@ class Decoded:
             handmade.simple_batch(self.orders.next_offset, list(rows), base_timestamp=1_700_000_000_000, leader_epoch=0)
         )
         self.orders.next_offset += len(rows)
-        self.source.high_watermarks(orders_0=self.orders.next_offset)
+        self.marks["orders_0"] = self.orders.next_offset
+        self.publish()
+
+    def append_elsewhere(self, name: str, rows: int, *more: str) -> None:
+        """Write rows into another log. They are published with the next batch."""
+        partition = self.source.partition(name, *more)
+        partition.append(rows)
+        self.marks[name.replace("-", "_")] = partition.next_offset
+
+    def publish(self) -> None:
+        self.source.high_watermarks(**self.marks)
         self.lake.turn(self.source.path)
 
     def decode(self, **options: Any) -> JobReport:

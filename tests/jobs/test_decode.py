@@ -5,8 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from logcore.cli import main
+from spark_jobs import launch
+from spark_jobs.decode import decode_task, plan
+from spark_jobs.tasks.executor import WorkerDied
+from tests.broker_directory import OTHER_TOPIC_ID
+from tests.in_process import InProcessExecutor
 from tests.jobs.decoded_lake import Decoded
 
 
@@ -61,3 +67,103 @@ def test_the_command_says_for_each_topic_what_it_did(lake: Decoded, capsys: pyte
     assert capsys.readouterr().out == "orders: 1 decoded, 1 undecoded, 1 INVALID_UTF8, 0 offsets left\n"
     assert main.main(arguments) == 0
     assert capsys.readouterr().out == "orders: 0 decoded, 0 undecoded, 0 offsets left\n"
+
+
+def test_a_log_whose_worker_died_twice_waits_and_the_others_are_decoded(lake: Decoded, monkeypatch, capsys) -> None:
+    lake.append_elsewhere("orders-1", 3)
+    lake.append((b"a", b"one"))
+    monkeypatch.setattr(plan, "IN_PROCESS_BYTES", 0)
+    monkeypatch.setattr(launch, "start_executor", lambda *_: Deadly())
+    assert main.main(["decode", lake.path, "--policies", str(lake.policies)]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith("orders: 1 decoded, 0 undecoded, 3 offsets left; partition 1 waits: the worker that ")
+    assert "was ended by SIGSEGV" in said
+    assert [(row["partition"], row["value"]) for row in lake.rows()] == [(0, "one")]
+    monkeypatch.undo()
+    lake.decode()
+    assert sorted(row["partition"] for row in lake.rows()) == [0, 1, 1, 1]
+
+
+def test_a_replacement_with_a_log_that_cannot_be_decoded_replaces_nothing(lake: Decoded, monkeypatch) -> None:
+    lake.append_elsewhere("orders-1", 3)
+    lake.append((b"a", b"one"))
+    lake.decode()
+    before = lake.versions()
+    monkeypatch.setattr(plan, "IN_PROCESS_BYTES", 0)
+    monkeypatch.setattr(launch, "start_executor", lambda *_: Deadly())
+    report = lake.decode(replace=("orders",))
+    assert "nothing was replaced" in str(report.plan)
+    assert lake.versions() == before
+
+
+class Deadly(InProcessExecutor):
+    """The workers of partition 1 die."""
+
+    def run(self, work, tasks, sizes=None):
+        results = {at: super(Deadly, self).run(work, [task])[0] for at, task in enumerate(tasks) if not task.partition}
+        died = {at: "was ended by SIGSEGV" for at, task in enumerate(tasks) if task.partition}
+        raise WorkerDied("died", died, results)
+
+
+def test_replacement_writes_all_rows_once_under_the_new_policy(lake: Decoded, capsys) -> None:
+    lake.append((b"a", b"\x00\x01"), (b"b", None))
+    lake.decode()
+    lake.append((b"c", b"\x00\x02"))
+    lake.policies.write_text("topics:\n  orders:\n    decode.value: short\n")
+    before = lake.versions()
+    assert main.main(["decode", lake.path, "--policies", str(lake.policies)]) == 1
+    assert "waits: its policy or a schema differs" in capsys.readouterr().out
+    assert lake.versions() == before
+    arguments = ["decode", lake.path, "--policies", str(lake.policies), "--replace", "orders"]
+    assert main.main(arguments) == 0
+    assert [(row["offset"], row["key"], row["value"]) for row in lake.rows()] == [
+        (0, b"a", 1),
+        (1, b"b", None),
+        (2, b"c", 2),
+    ]
+    lake.append((b"d", b"\x00\x03"))
+    lake.decode()
+    assert [row["value"] for row in lake.rows()] == [1, None, 2, 3]
+
+
+def test_a_topic_whose_published_rows_were_replaced_waits(lake: Decoded) -> None:
+    lake.append((b"a", b"one"), (b"b", b"two"))
+    lake.decode()
+    DeltaTable(str(lake.lake.path / "tables" / "records")).delete('"offset" = 0')
+    lake.append((b"c", b"three"))
+    report = lake.decode()
+    assert "replaced or removed rows of it" in str(report.plan)
+    assert len(lake.rows()) == 2
+    lake.decode(replace=("orders",))
+    assert [row["value"] for row in lake.rows()] == ["two", "three"]
+
+
+def test_many_commits_without_rows_of_a_topic_are_read_once(lake: Decoded, monkeypatch) -> None:
+    lake.append((b"a", b"one"))
+    lake.decode()
+    monkeypatch.setattr(plan, "UNSEEN_COMMITS", 2)
+    for name in ("payments-0", "payments-1"):
+        lake.append_elsewhere(name, 1, OTHER_TOPIC_ID)
+        lake.publish()
+    lake.decode(topics=("orders",))
+    seen = lake.table().transaction_version("decoded/orders/records")
+    assert seen == DeltaTable(str(lake.lake.path / "tables" / "records")).version()
+    before = lake.versions()
+    lake.decode(topics=("orders",))
+    assert lake.versions() == before
+    assert [row["value"] for row in lake.rows()] == ["one"]
+
+
+def test_rows_in_parts_and_in_many_tasks_are_the_rows_of_one_task(lake: Decoded, monkeypatch) -> None:
+    for number in range(4):
+        lake.append((b"a", b"one %d" % number), (b"b", b"\xff"), (b"c", None))
+    monkeypatch.setattr(plan, "TASK_BYTES", 1)
+    monkeypatch.setattr(decode_task, "BATCH_BYTES", 1)
+    lake.decode()
+    assert len(lake.table().file_uris()) == 4
+    many = lake.rows(), lake.rows("undecoded")
+    monkeypatch.undo()
+    lake.decode(replace=("orders",))
+    assert len(lake.table().file_uris()) == 1
+    assert (lake.rows(), lake.rows("undecoded")) == many
+    assert [row["offset"] for row in lake.rows()] == [0, 2, 3, 5, 6, 8, 9, 11]

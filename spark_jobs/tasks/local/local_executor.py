@@ -3,8 +3,9 @@
 start      a worker is a Python process that imports the function it runs by name: 0.6 s until the first task
 order      large tasks first, results in the order of the tasks
 memory     one task at a time in each worker, one worker for each core; a worker that grew too large is replaced
-death      a task whose worker dies runs once more, when no other task runs: memory may have been short. If its
-           worker dies again, the error names the task. All other tasks run to their end first.
+death      a task whose worker dies runs once more, when no other task runs: memory may have been short. Some tasks
+           are then done in another way (``second_try``). If its worker dies again, the error names the task. All
+           other tasks run to their end first.
 disk       files of tasks that allow it are synced by threads here, while the workers go on (``file_syncs``)
 ahead      tasks that later jobs are expected to have may begin early; their results are kept (``kept_results``)
 progress   each task that is done is counted, with the bytes that it read, and reported
@@ -29,8 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from logcore.columns.kernels.library import ENGINE_VARIABLE, is_chosen
-from spark_jobs.lake.errors import JobError
-from spark_jobs.tasks.executor import ExpectedTask, Follow, Result, Task, bound
+from spark_jobs.tasks.executor import ExpectedTask, Follow, Result, Task, TaskFailed, WorkerDied, bound, second_try
 from spark_jobs.tasks.local.file_syncs import FileSyncs
 from spark_jobs.tasks.local.kept_results import KeptResults
 from spark_jobs.tasks.progress import OnProgress, TaskCounter
@@ -42,14 +42,6 @@ GROUP_TASKS = 8
 GROUP_BYTES = 2 << 20
 """The bytes of such tasks together."""
 _MODULE = "spark_jobs.tasks.local.worker"
-
-
-class WorkerDied(JobError):
-    """The worker process of a task died twice: of its memory, of a signal, or in native code."""
-
-
-class TaskFailed(JobError):
-    """A task ended with an exception that it does not handle: a fault of the machine or of this program."""
 
 
 @dataclass(slots=True)
@@ -171,13 +163,16 @@ class LocalExecutor:
         with FileSyncs() as syncs:
             queue = [_Queued(work, tasks[at], at, None if sizes is None else sizes[at]) for at in order]
             died = self._run(queue, self.processes, results, follow, syncs)
-            again = [_Queued(work, tasks[at], at) for at in sorted(died)]  # of unknown size, so each comes alone
+            # Of unknown size, so each comes alone.
+            again = [_Queued(work, second_try(tasks[at]), at) for at in sorted(died)]
             died = self._run(again, 1, results, follow, syncs)
         if died:
             raise WorkerDied(
                 " ".join(f"The worker of {_named(tasks[at])} {died[at]}." for at in sorted(died))
                 + " Nothing of this job was committed; what the other tasks wrote is removed as orphans later. Where"
-                " memory is short, run with fewer processes (LOGLAKE_PROCESSES) or on Spark (--engine spark)."
+                " memory is short, run with fewer processes (LOGLAKE_PROCESSES) or on Spark (--engine spark).",
+                died,
+                results,
             )
         return [results[at] for at in range(len(tasks))]
 

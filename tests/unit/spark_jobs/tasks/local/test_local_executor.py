@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.lake.store import disk_sync, storage
-from spark_jobs.tasks.executor import ExpectedTask
+from spark_jobs.tasks.executor import ExpectedTask, TaskFailed, WorkerDied, run_surviving
 from spark_jobs.tasks.local import file_syncs, local_executor, worker
-from spark_jobs.tasks.local.local_executor import LocalExecutor, TaskFailed, WorkerDied
-from tests.unit.spark_jobs.tasks.local.worker_tasks import NumberedTask, bound, work, write, write_cheaply
+from spark_jobs.tasks.local.local_executor import LocalExecutor
+from tests.unit.spark_jobs.tasks.local.worker_tasks import ChangingTask, NumberedTask, bound, work, write, write_cheaply
 
 
 @pytest.fixture
@@ -86,6 +86,21 @@ def test_a_task_that_always_ends_its_worker_is_named_after_all_others_ran(execut
     assert "orders-0" not in str(raised.value)
     assert attempts(tmp_path) == {0: 1, 1: 2, 2: 1, 3: 1}
     assert executor.run(work, tasks(tmp_path, "return")) == [0]
+
+
+def test_a_task_may_be_done_in_another_way_after_its_worker_died(executor, tmp_path):
+    several = [*tasks(tmp_path, "return"), ChangingTask("orders", 1, "die", str(tmp_path))]
+    assert executor.run(work, several) == [0, 1]
+    assert attempts(tmp_path) == {0: 1, 1: 2}
+
+
+def test_who_survives_dead_workers_gets_a_result_for_each_task(executor, tmp_path):
+    some = tasks(tmp_path, "return", "die", "return")
+    results = run_surviving(executor, work, some, [1, 1, 1], lambda task, how: f"{task.partition} {how}")
+    assert [results[0], results[2]] == [0, 2]
+    assert str(results[1]).startswith("1 was ended by SIGKILL")
+    with pytest.raises(TaskFailed):
+        run_surviving(executor, work, tasks(tmp_path, "raise"), [1], lambda *_: "survived")
 
 
 def test_each_task_that_is_done_is_reported_once_with_its_bytes(executor, tmp_path):
