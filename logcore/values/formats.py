@@ -9,8 +9,9 @@ from logcore.values.decoder import ValueDecoder
 from logcore.values.invalid_schema import InvalidSchemaError, check_columns
 from logcore.values.json.decoder import JsonDecoder
 from logcore.values.primitives import PRIMITIVES
+from logcore.values.protobuf.decoder import ProtobufDecoder
 
-FORMATS = ("json", *PRIMITIVES)
+FORMATS = ("json", "protobuf", *PRIMITIVES)
 """The names of all formats."""
 
 
@@ -24,7 +25,7 @@ def decoder_of(
 
     Args:
         format: One of `FORMATS`.
-        schema: Text of the writer's schema, for the formats that have one.
+        schema: Text of the writer's schema, for the formats that have one; for Protobuf a compiled schema in base64.
         references: Texts of the schemas that it refers to, by the names that it uses for them.
         message: For Protobuf, the indexes that lead to the message type; None is the first.
 
@@ -39,6 +40,8 @@ def decoder_of(
         raise InvalidSchemaError(f"There is no format {format}.", advice=f"Choose one of {', '.join(FORMATS)}.")
     if schema is None:
         raise InvalidSchemaError(f"The format {format} needs a schema.", advice="Name a file or a schema registry.")
-    decoder = JsonDecoder(schema, references)
+    decoder: ValueDecoder = (
+        ProtobufDecoder(schema, references, message) if format == "protobuf" else JsonDecoder(schema, references)
+    )
     check_columns(decoder.arrow_type)
     return decoder

@@ -13,12 +13,14 @@ import pyarrow as pa
 from logcore.values.decoder import ValueDecoder
 from logcore.values.formats import decoder_of
 from logcore.values.invalid_schema import InvalidSchemaError
+from spark_jobs.decode.proto_schema import compiled_schema
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.setup.policies import TopicPolicy
 
 RULES = 1
 """Version of the decoders. Rows that other rules would decode in another way raise it."""
-_BYTES = "bytes"
+_BYTES, _PROTOBUF = "bytes", "protobuf"
+_PROTO_SUFFIX = ".proto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class Format:
         """
         if name is None or name == _BYTES:
             return cls()
-        made = cls(name, None if path is None else _text(path))
+        made = cls(name, None if path is None else _schema(name, path))
         try:
             decoder_of(name, made.schema)
         except InvalidSchemaError as error:
@@ -101,6 +103,13 @@ def decoding_of(formats: TopicFormats) -> TopicDecoding:
 
 def _decoder(of: Format) -> ValueDecoder | None:
     return None if of.name is None else decoder_of(of.name, of.schema)
+
+
+def _schema(name: str, path: str) -> str:
+    text = _text(path)
+    if name != _PROTOBUF:
+        return text
+    return compiled_schema(path) if path.endswith(_PROTO_SUFFIX) else text.strip()
 
 
 def _text(path: str) -> str:
