@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from logcore.values.decoder import ValueDecoder
@@ -25,6 +27,23 @@ class DecodedColumn:
 
     values: pa.Array[Any]
     failed: tuple[FailedRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedBlock:
+    """`values`: as many rows as the bytes had. Rows in `doubts`, in order, are null: they are left to the plain way."""
+
+    values: pa.Array[Any]
+    doubts: npt.NDArray[np.int64]
+
+
+@runtime_checkable
+class BlockDecoder(Protocol):
+    """A decoder that can also decode many rows at once."""
+
+    def decode_block(self, bodies: pa.Array[Any]) -> DecodedBlock | None:
+        """Decode the rows that are certain; None where there is no fast way for the schema or on this machine."""
+        ...
 
 
 def decode_column_plainly(decoder: ValueDecoder, bodies: pa.Array[Any]) -> DecodedColumn:
@@ -48,5 +67,18 @@ def decode_column_plainly(decoder: ValueDecoder, bodies: pa.Array[Any]) -> Decod
 
 
 def decode_column(decoder: ValueDecoder, bodies: pa.Array[Any]) -> DecodedColumn:
-    """Decode a column the fastest way that is safe for its schema; the result equals `decode_column_plainly`."""
-    return decode_column_plainly(decoder, bodies)
+    """Decode a column the fastest way that is safe for its schema; the result equals `decode_column_plainly`.
+
+    Rows that a fast way doubts are decoded plainly, and take their places among the others.
+    """
+    block = decoder.decode_block(bodies) if isinstance(decoder, BlockDecoder) else None
+    if block is None:
+        return decode_column_plainly(decoder, bodies)
+    if not len(block.doubts):
+        return DecodedColumn(block.values, ())
+    plain = decode_column_plainly(decoder, bodies.take(block.doubts))
+    places = np.arange(len(bodies))
+    places[block.doubts] = len(bodies) + np.arange(len(block.doubts))
+    both: pa.Array[Any] = pa.concat_arrays([block.values, plain.values])
+    failed = tuple(replace(each, row=int(block.doubts[each.row])) for each in plain.failed)
+    return DecodedColumn(both.take(places), failed)

@@ -18,6 +18,7 @@ from logcore.columns.kernels.cleaning.cleaning_frames import (
     SurvivorsFrame,
 )
 from logcore.columns.kernels.decoding.decoding_frames import HopFrame, InflateFrame, LinesFrame, RecordsFrame, WalkFrame
+from logcore.columns.kernels.parsing.parsing_frames import JsonFrame, TextFrame
 from logcore.columns.kernels.recovering.recovery_frame import RecoveryFrame
 
 PACKAGE = "logcore.columns.kernels"
@@ -68,6 +69,9 @@ KEYS = Family("keys", "cleaning.keyed", (_HASH_KEYS, _HASH_BYTES), 2.0)
 NEWEST = Family("newest", "cleaning.newest", (_PUT, _FIND, *_PARTS), 1.0)
 SURVIVING = Family("surviving", "cleaning.surviving", (_MARK, _NEWEST_ROWS), 0.7)
 REWRITE = Family("rewrite", "cleaning.cleaning", (_SURVIVORS, _REWRITE, Kernel("index", IndexFrame)), 2.2)
+JSON_ROWS = Family(
+    "json_rows", "parsing.json_rows", (Kernel("json_rows", JsonFrame), Kernel("gather_text", TextFrame)), 2.0
+)
 RECOVER = Family("recover", "recovering.recovering", (Kernel("recover", RecoveryFrame),), 1.3)
 
 FAMILIES = (
@@ -84,6 +88,7 @@ FAMILIES = (
     NEWEST,
     SURVIVING,
     REWRITE,
+    JSON_ROWS,
     RECOVER,
 )
 
@@ -108,6 +113,8 @@ class Work(Enum):
     """Records as lines of CSV."""
     CLEAN = (*_BATCHES, KEYS, NEWEST, SURVIVING, REWRITE)
     """Compaction by key."""
+    DECODE_JSON = (JSON_ROWS,)
+    """Values in JSON as columns."""
     RECOVER = (RECOVER,)
     """Recovery of segments and their indexes."""
     EVERYTHING = FAMILIES

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 
+from logcore.columns.kernels.families import Work
+from logcore.columns.kernels.library import is_chosen
+from logcore.values.column import DecodedBlock
+from logcore.values.json.blocks import decode_block
+from logcore.values.json.program import JsonProgram
 from logcore.values.json.schema import json_shape
 from logcore.values.json.text import parse_json
 
 
 class JsonDecoder:
-    """A `ValueDecoder` of strict JSON.
+    """A `ValueDecoder` of strict JSON, and a `BlockDecoder` of shapes without maps.
 
     Raises:
         InvalidSchemaError: From the constructor, if the schema cannot be used.
@@ -19,8 +25,15 @@ class JsonDecoder:
 
     def __init__(self, schema: str, references: Mapping[str, str]) -> None:
         self._shape, self.comments = json_shape(schema, references)
+        self._program = JsonProgram.of(self._shape)
         self.arrow_type: pa.DataType = self._shape.arrow_type
 
     def decode(self, body: bytes) -> object:
         """See `ValueDecoder`."""
         return self._shape.convert(parse_json(body))
+
+    def decode_block(self, bodies: pa.Array[Any]) -> DecodedBlock | None:
+        """See `BlockDecoder`."""
+        if self._program is None or bodies.type != pa.binary() or not is_chosen(Work.DECODE_JSON):
+            return None
+        return decode_block(self._program, self.arrow_type, bodies)

@@ -1,0 +1,1 @@
+"""Kernels that decode keys and values of records."""

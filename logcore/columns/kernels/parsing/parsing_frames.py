@@ -1,0 +1,85 @@
+"""The frames of the kernels that decode values, and the layout of the program that a schema becomes."""
+
+from enum import IntEnum
+
+from logcore.columns.kernels.call_frames import Address, CallFrame, layout
+
+
+class JsonKind(IntEnum):
+    """What a node of the program expects."""
+
+    STRUCT = 0
+    LIST = 1
+    INTEGER = 2
+    NUMBER = 3
+    TRUTH = 4
+    TEXT = 5
+    DATE = 6
+    MOMENT = 7
+
+
+NODE = 12
+"""Numbers of a node in the program."""
+KIND, NULLABLE, VALUES, SIZES, VALID, FIRST, COUNT, REQUIRED, SCOPE = range(9)
+"""Their places. FIRST: of a struct its first field, of a list its item. COUNT: of a struct its fields. REQUIRED: a bit
+for each field that must be there. SCOPE: of a list the scope of its items."""
+FIELD = 3
+FIELD_NAME, FIELD_SIZE, FIELD_NODE = range(FIELD)
+SCOPE_SIZE = 4
+SCOPE_COUNT, SCOPE_ROOM, SCOPE_FIRST, SCOPE_END = range(SCOPE_SIZE)
+"""A scope is the rows, or the items of one list; its nodes have one value for each. SCOPE_COUNT is their number,
+SCOPE_ROOM the room for them; SCOPE_FIRST and SCOPE_END are the nodes of the scope."""
+LEVEL = 4
+LEVEL_NODE, LEVEL_INDEX, LEVEL_SEEN, LEVEL_NEXT = range(LEVEL)
+"""An open struct or list: its node, the index of its value, the fields that were seen, and the one that may be next."""
+MOST_FIELDS = 62
+"""Fields of a struct: one bit each, and no sign."""
+ESCAPED = 1 << 62
+"""In the size of a text: it has escapes."""
+
+
+@layout
+class JsonFrame(CallFrame):
+    """The frame of `json_rows`."""
+
+    __slots__ = ()
+
+    source: Address
+    starts: Address
+    ends: Address
+    """Positions of the rows in the source; an end of -1 for a row without a value."""
+    rows: int
+    longest: int
+    """Rows of more bytes are doubted."""
+    nodes: Address
+    fields: Address
+    names: Address
+    scopes: Address
+    scope_count: int
+    saved: Address
+    """Room for a number for each scope."""
+    stack: Address
+    """Room for a level for each struct and list."""
+    doubts: Address
+    """Room for a number for each row: the rows that the kernel doubts, in order. They count as null."""
+    doubt_count: int
+    status: int
+    full_scope: int
+    """The scope that has no room left."""
+
+
+@layout
+class TextFrame(CallFrame):
+    """The frame of `gather_text`."""
+
+    __slots__ = ()
+
+    source: Address
+    starts: Address
+    sizes: Address
+    valid: Address
+    count: int
+    offsets: Address
+    """Room for an int32 for each text and one more."""
+    target: Address
+    """Room for the sum of the sizes."""

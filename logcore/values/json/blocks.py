@@ -1,0 +1,138 @@
+"""JSON values of a block of rows become a column by the kernel; rows that it doubts are left to the caller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from logcore.columns.kernels.call_frames import FULL, address_of
+from logcore.columns.kernels.library import library
+from logcore.columns.kernels.parsing.parsing_frames import (
+    ESCAPED,
+    LEVEL,
+    SCOPE_COUNT,
+    SCOPE_SIZE,
+    JsonFrame,
+    JsonKind,
+    TextFrame,
+)
+from logcore.values.column import DecodedBlock
+from logcore.values.json.program import Buffers, Integers, JsonProgram, Node
+from logcore.values.limits import LARGEST_VALUE
+
+_POWERS = np.array([float(10**power) for power in range(23)])
+_FIRST_ROOM = 2
+"""Items for which a list has room at first, for each row."""
+
+
+def decode_block(program: JsonProgram, arrow_type: pa.DataType, bodies: pa.Array[Any]) -> DecodedBlock:
+    """Decode rows.
+
+    Args:
+        bodies: `binary` of less than 2 GiB.
+
+    Raises:
+        KernelsUnavailable: The kernel cannot be loaded.
+    """
+    rows = len(bodies)
+    _, offsets, data = bodies.buffers()
+    assert offsets is not None
+    positions = np.frombuffer(memoryview(offsets), np.int32)[bodies.offset : bodies.offset + rows + 1].astype(np.int64)
+    starts, ends = positions[:-1].copy(), positions[1:].copy()
+    if bodies.null_count:
+        ends[np.asarray(bodies.is_null())] = -1
+    source = np.frombuffer(b"\0" if data is None or not data.size else memoryview(data), np.uint8)
+    doubts, saved = np.empty(max(1, rows), np.int64), np.empty(len(program.scopes), np.int64)
+    stack = np.empty(LEVEL * (len(program.nodes) + 1), np.int64)
+    rooms = [rows, *(_FIRST_ROOM * rows + 1 for _ in program.scopes[1:])]
+    while True:
+        buffers = program.buffers(rooms)
+        frame = JsonFrame(
+            source=address_of(source),
+            starts=address_of(starts),
+            ends=address_of(ends),
+            rows=rows,
+            longest=LARGEST_VALUE,
+            nodes=address_of(buffers.nodes),
+            fields=address_of(program.fields),
+            names=address_of(program.names),
+            scopes=address_of(buffers.scopes),
+            scope_count=len(program.scopes),
+            saved=address_of(saved),
+            stack=address_of(stack),
+            doubts=address_of(doubts),
+        )
+        library().call("json_rows", frame)
+        if frame.status != FULL:
+            break
+        rooms[frame.full_scope] *= 4
+    columns = _Columns(source, buffers, [rows, *buffers.scopes[SCOPE_SIZE + SCOPE_COUNT :: SCOPE_SIZE].tolist()])
+    return DecodedBlock(columns.array(program.root, arrow_type), doubts[: frame.doubt_count].copy())
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Arrow arrays of what the kernel wrote."""
+
+    source: npt.NDArray[np.uint8]
+    buffers: Buffers
+    counts: list[int]
+    """Values in each scope."""
+
+    def array(self, node: Node, kind: pa.DataType) -> pa.Array[Any]:
+        count = self.counts[node.scope]
+        valid = self.buffers.valid[node.number][:count]
+        values, sizes = self.buffers.values[node.number][:count], self.buffers.sizes[node.number][:count]
+        bitmap = _buffer(np.packbits(valid, bitorder="little"))
+        if node.kind == JsonKind.STRUCT:
+            children = [self.array(each, kind.field(at).type) for at, each in enumerate(node.children)]
+            return pa.Array.from_buffers(kind, count, [bitmap], children=children)
+        if node.kind == JsonKind.LIST:
+            offsets = np.zeros(count + 1, np.int32)
+            np.cumsum(sizes, out=offsets[1:])
+            assert isinstance(kind, pa.ListType)
+            item = self.array(node.children[0], kind.value_type)
+            return pa.Array.from_buffers(kind, count, [bitmap, _buffer(offsets)], children=[item])
+        if node.kind == JsonKind.TEXT:
+            return self._text(values, sizes, valid, bitmap)
+        return pa.Array.from_buffers(kind, count, [bitmap, _buffer(_stored(node.kind, values, sizes))])
+
+    def _text(
+        self, starts: Integers, sizes: Integers, valid: npt.NDArray[np.uint8], bitmap: pa.Buffer
+    ) -> pa.Array[Any]:
+        count = len(starts)
+        offsets = np.zeros(count + 1, np.int32)
+        target = np.empty(max(1, int((sizes & ~ESCAPED)[valid != 0].sum())), np.uint8)
+        frame = TextFrame(
+            source=address_of(self.source),
+            starts=address_of(starts),
+            sizes=address_of(sizes),
+            valid=address_of(valid),
+            count=count,
+            offsets=address_of(offsets),
+            target=address_of(target),
+        )
+        library().call("gather_text", frame)
+        return pa.Array.from_buffers(pa.string(), count, [bitmap, _buffer(offsets), _buffer(target)])
+
+
+def _buffer(array: npt.NDArray[Any]) -> pa.Buffer:
+    return pa.py_buffer(array)  # type: ignore[arg-type]
+
+
+def _stored(kind: JsonKind, values: Integers, sizes: Integers) -> npt.NDArray[Any]:
+    """The values in Arrow's layout."""
+    if kind == JsonKind.NUMBER:
+        # Both operands are exact, so that the one operation rounds as a parser of decimal numbers does.
+        numbers = values.astype(np.float64)
+        found: npt.NDArray[np.float64] = np.where(
+            sizes < 0, numbers / _POWERS[np.maximum(-sizes, 0)], numbers * _POWERS[np.maximum(sizes, 0)]
+        )
+        return found
+    if kind == JsonKind.TRUTH:
+        return np.packbits(values.astype(np.uint8), bitorder="little")
+    return values.astype(np.int32) if kind == JsonKind.DATE else values

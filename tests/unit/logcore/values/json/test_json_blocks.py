@@ -1,0 +1,290 @@
+"""The kernel for JSON gives what the plain decoder gives: values, failed rows, and their reasons."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from logcore.columns.kernels.families import Work
+from logcore.columns.kernels.library import is_available
+from logcore.values.column import BlockDecoder, decode_column, decode_column_plainly
+from logcore.values.formats import decoder_of
+from tests.sampling import chance
+
+ROWS = int(os.environ.get("LOGLAKE_TEST_VALUES", "10000"))
+"""Values of each kind; `make test-long` takes a million."""
+AT_ONCE = 2000
+
+pytestmark = pytest.mark.skipif(not is_available(Work.DECODE_JSON), reason="no compiled kernels on this machine")
+
+SCALARS: tuple[dict[str, Any], ...] = (
+    {"type": "integer"},
+    {"type": "number"},
+    {"type": "string"},
+    {"type": "boolean"},
+    {"type": "string", "format": "date"},
+    {"type": "string", "format": "date-time"},
+)
+WHOLE = {
+    "type": "object",
+    "properties": {
+        "i": {"type": "integer"},
+        "n": {"type": ["number", "null"]},
+        "s": {"type": ["string", "null"]},
+        "b": {"type": "boolean"},
+        "d": {"type": "string", "format": "date"},
+        "t": {"type": "string", "format": "date-time"},
+        "o": {"type": "object", "properties": {"x": {"type": "integer"}, "é": {"type": "string"}}, "required": ["x"]},
+        "l": {"type": "array", "items": {"type": ["array", "null"], "items": {"type": ["integer", "null"]}}},
+        "r": {"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string"}}}},
+    },
+    "required": ["i"],
+}
+
+
+def random_schema(draw: random.Random, depth: int = 0) -> dict[str, Any]:
+    """A schema of objects, arrays and plain types, about half of them with null."""
+    kind = draw.randrange(4 if depth < 3 else 2)
+    if kind < 2 and depth:
+        made = dict(draw.choice(SCALARS))
+    elif kind == 2 and depth:
+        made = {"type": "array", "items": random_schema(draw, depth + 1)}
+    else:
+        names = draw.sample(["a", "bb", "c c", "dé", "e", "f-1", "g", "hhhhhhhhhhhh"], draw.randrange(1, 6))
+        made = {"type": "object", "properties": {name: random_schema(draw, depth + 1) for name in names}}
+        made["required"] = [name for name in names if draw.random() < 0.3]
+    if draw.random() < 0.5:
+        made["type"] = [made["type"], "null"]
+    return made
+
+
+def random_value(schema: dict[str, Any], draw: random.Random) -> Any:
+    """A value that fits, mostly."""
+    types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    if "null" in types and draw.random() < 0.2:
+        return None
+    match types[0]:
+        case "object":
+            needed = schema.get("required", [])
+            found = [
+                (name, random_value(inner, draw))
+                for name, inner in schema["properties"].items()
+                if name in needed or draw.random() < 0.8
+            ]
+            if draw.random() < 0.2:
+                draw.shuffle(found)
+            return dict(found)
+        case "array":
+            return [random_value(schema["items"], draw) for _ in range(draw.choice((0, 1, 2, 5, 40)))]
+        case "integer":
+            return draw.choice((1, -1)) * draw.getrandbits(draw.randrange(1, 64))
+        case "number":
+            return draw.choice((0, -0.0, 1.5, -2, 1e300, 1e-7, draw.random(), round(draw.random() * 1000, 2), 10**20))
+        case "boolean":
+            return draw.random() < 0.5
+    form = schema.get("format")
+    if form == "date":
+        return f"{draw.randrange(1, 9999):04}-{draw.randrange(1, 13):02}-{draw.randrange(1, 30):02}"
+    if form == "date-time":
+        fraction = draw.choice(("", ".5", ".123456", ".1234560", ".0000001"))
+        zone = draw.choice(("Z", "z", "+00:00", "-05:30", "+23:59", "-24:00"))
+        day = f"{draw.randrange(1, 9999):04}-{draw.randrange(1, 13):02}-{draw.randrange(1, 30):02}"
+        hour, minute, second = draw.randrange(25), draw.randrange(60), draw.randrange(61)
+        return f"{day}{draw.choice('Tt ')}{hour:02}:{minute:02}:{second:02}{fraction}{zone}"
+    return "".join(draw.choice('ab"\\/\n\té€\U0001f600\x7f\u2028') for _ in range(draw.randrange(12)))
+
+
+def text(value: Any, draw: random.Random) -> bytes:
+    """The value in one of the ways that others write it."""
+    indent = draw.choice((None, None, 1))
+    return json.dumps(value, ensure_ascii=draw.random() < 0.5, indent=indent).encode()
+
+
+def damaged(body: bytes, draw: random.Random) -> bytes:
+    """A value with one to three changes."""
+    changed = bytearray(body)
+    for _ in range(draw.randrange(1, 4)):
+        at = draw.randrange(len(changed) + 1)
+        match draw.randrange(6):
+            case 0 if at < len(changed):
+                changed[at] ^= 1 << draw.randrange(8)
+            case 1:
+                del changed[at:]
+            case 2:
+                changed[at:at] = draw.choice(
+                    (b'"', b",", b"{", b"}", b"[", b"]", b":", b"0", b"-", b".", b"e", b"null")
+                )
+            case 3:
+                changed[at:at] = changed[at : at + draw.randrange(20)]
+            case 4 if at < len(changed):
+                del changed[at]
+            case _:
+                changed[at:at] = bytes([draw.randrange(256)])
+    return bytes(changed)
+
+
+def check_same(schema: dict[str, Any], bodies: list[bytes | None]) -> int:
+    """Both ways agree; return the number of rows that the kernel decided itself."""
+    decoder = decoder_of("json", json.dumps(schema))
+    assert isinstance(decoder, BlockDecoder)
+    column = pa.array(bodies, pa.binary())
+    block = decoder.decode_block(column)
+    assert block is not None
+    fast, plain = decode_column(decoder, column), decode_column_plainly(decoder, column)
+    fast.values.validate(full=True)
+    assert fast.values.to_pylist() == plain.values.to_pylist()
+    assert [(each.row, repr(each.failure)) for each in fast.failed] == [
+        (each.row, repr(each.failure)) for each in plain.failed
+    ]
+    # repr distinguishes -0.0 and 0.0
+    assert repr(fast.values.to_pylist()) == repr(plain.values.to_pylist())
+    return len(column) - len(block.doubts)
+
+
+def test_random_values_of_random_schemas_are_the_same_in_both_ways() -> None:
+    draw = chance("json blocks")
+    decided = 0
+    for _ in range(max(1, ROWS // AT_ONCE)):
+        for schema in (random_schema(draw) for _ in range(8)):
+            decided += check_same(
+                schema,
+                [None if draw.random() < 0.01 else text(random_value(schema, draw), draw) for _ in range(AT_ONCE // 8)],
+            )
+    assert decided > ROWS // 4
+
+
+def test_damaged_values_are_the_same_in_both_ways() -> None:
+    draw = chance("damaged json blocks")
+    decided = 0
+    for _ in range(max(1, ROWS // AT_ONCE)):
+        for schema in (WHOLE, random_schema(draw)):
+            bodies = [damaged(text(random_value(schema, draw), draw), draw) for _ in range(AT_ONCE // 2)]
+            decided += check_same(schema, list(bodies))
+    assert decided > 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b" ",
+        b"null",
+        b"{}",
+        b'{"i":1}',
+        b' {\t"i"\r\n:\n1 } ',
+        b'{"i":1}{"i":2}',
+        b'{"i":1} x',
+        b'{"i":1,}',
+        b'{,"i":1}',
+        b'{"i":1,"i":1}',
+        b'{"i":1,"unknown":[{}]}',
+        b'{"i":1.0}',
+        b'{"i":1e2}',
+        b'{"i":01}',
+        b'{"i":-}',
+        b'{"i":-0}',
+        b'{"i":+1}',
+        b'{"i":9223372036854775807}',
+        b'{"i":9223372036854775808}',
+        b'{"i":999999999999999999}',
+        b'{"i":1,"n":NaN}',
+        b'{"i":1,"n":Infinity}',
+        b'{"i":1,"n":-0}',
+        b'{"i":1,"n":-0.0}',
+        b'{"i":1,"n":.5}',
+        b'{"i":1,"n":5.}',
+        b'{"i":1,"n":1e400}',
+        b'{"i":1,"n":1e23}',
+        b'{"i":1,"n":0.1}',
+        b'{"i":1,"n":123456789012345678}',
+        b'{"i":1,"n":9007199254740993.0}',
+        b'{"i":1,"n":8.5e-22}',
+        b'{"i":1,"n":1E+2}',
+        b'{"i":1,"s":"\xff"}',
+        b'{"i":1,"s":"\xc0\x80"}',
+        b'{"i":1,"s":"\xed\xa0\x80"}',
+        b'{"i":1,"s":"\n"}',
+        b'{"i":1,"s":"\\ud83d\\ude00"}',
+        b'{"i":1,"s":"\\ud83d"}',
+        b'{"i":1,"s":"\\u00e9\\u0800\\u0000"}',
+        b'{"i":1,"s":"\\x"}',
+        b'{"i":1,"s":"\\"',
+        b'{"i":1,"s":"a',
+        b'{"\\u0069":1}',
+        b'{"i":1,"b":tru}',
+        b'{"i":1,"b":True}',
+        b'{"i":1,"b":falsey}',
+        b'{"i":1,"d":"2023-02-29"}',
+        b'{"i":1,"d":"2000-02-29"}',
+        b'{"i":1,"d":"1900-02-29"}',
+        b'{"i":1,"d":"0001-01-01"}',
+        b'{"i":1,"d":"9999-12-31"}',
+        b'{"i":1,"d":"0000-01-01"}',
+        b'{"i":1,"d":"2000-01-01 "}',
+        b'{"i":1,"t":"0001-01-01T00:00:00+00:01"}',
+        b'{"i":1,"t":"9999-12-31T23:59:59.999999Z"}',
+        b'{"i":1,"t":"9999-12-31T23:59:59-00:01"}',
+        b'{"i":1,"t":"2016-12-31T23:59:60Z"}',
+        b'{"i":1,"t":"2016-12-31T23:59:59"}',
+        b'{"i":1,"o":{}}',
+        b'{"i":1,"o":{"x":1,"\xc3\xa9":"y"}}',
+        b'{"i":1,"o":[1]}',
+        b'{"i":1,"l":[]}',
+        b'{"i":1,"l":[[],null,[1,null,3]]}',
+        b'{"i":1,"l":[[1,2],[3,"x"]]}',
+        b'{"i":1,"l":[[1,]]}',
+        b'{"i":1,"l":[,]}',
+        b'{"i":1,"l":{"a":1}}',
+        b"[" * 100_000,
+        b'{"i":1,"o":' * 200,
+        b'\xef\xbb\xbf{"i":1}',
+        b'{"i":1}\x00',
+    ],
+    ids=lambda body: body[:30].decode(errors="replace"),
+)
+def test_a_value_is_the_same_in_both_ways_beside_others(body: bytes) -> None:
+    check_same(WHOLE, [b'{"i":1,"l":[[7]],"r":[{"k":"x"}]}', body, None, b'{"i":2,"s":"y","l":[[8,9]]}'])
+
+
+def test_what_is_certain_is_decided_by_the_kernel() -> None:
+    row = {
+        "i": -5, "n": 12.25, "s": 'q"é', "b": True, "d": "2024-05-17", "t": "2024-05-17T08:30:00.5+02:00",
+        "o": {"x": 1, "é": "y"}, "l": [[1, None], None], "r": [{"k": "a\nb"}, {}],
+    }  # fmt: skip
+    bodies = [json.dumps(row, ensure_ascii=False).encode(), json.dumps(row | {"o": None}).encode(), None]
+    assert check_same(WHOLE, bodies) == 2  # o may not be null
+
+
+def test_a_row_does_not_depend_on_its_neighbours() -> None:
+    draw = chance("json neighbours")
+    decoder = decoder_of("json", json.dumps(WHOLE))
+    bodies = [damaged(text(random_value(WHOLE, draw), draw), draw) for _ in range(300)]
+    together = decode_column(decoder, pa.array(bodies, pa.binary())).values.to_pylist()
+    alone = [decode_column(decoder, pa.array([body], pa.binary())).values.to_pylist()[0] for body in bodies]
+    assert repr(together) == repr(alone)
+
+
+def test_a_slice_of_a_column_is_decoded_as_a_column_of_its_own() -> None:
+    decoder = decoder_of("json", json.dumps(WHOLE))
+    column = pa.array([b'{"i":%d}' % number for number in range(10)] + [None], pa.binary())
+    rows = decode_column(decoder, column.slice(3, 8)).values.to_pylist()
+    assert [None if row is None else row["i"] for row in rows] == [3, 4, 5, 6, 7, 8, 9, None]
+
+
+def test_a_schema_with_a_map_has_the_plain_way_alone() -> None:
+    decoder = decoder_of("json", '{"type": "object", "additionalProperties": {"type": "integer"}}')
+    assert isinstance(decoder, BlockDecoder)
+    assert decoder.decode_block(pa.array([b'{"a":1}'], pa.binary())) is None
+    assert decode_column(decoder, pa.array([b'{"a":1}'], pa.binary())).values.to_pylist() == [[("a", 1)]]
+
+
+def test_names_that_json_writes_with_escapes_have_the_plain_way_alone() -> None:
+    schema = {"type": "object", "properties": {"a\\n": {"type": "integer"}, "a\n": {"type": "integer"}}}
+    decoder = decoder_of("json", json.dumps(schema))
+    rows = decode_column(decoder, pa.array([b'{"a\\n": 1, "a\\\\n": 2}'], pa.binary())).values.to_pylist()
+    assert rows == [{"a\\n": 2, "a\n": 1}]
