@@ -22,6 +22,7 @@ INTAKE = (
     Link("validate", steps.validate, "validated_segments"),
     Link("publish", steps.publish, "records"),
     Link("check_tables", steps.check_tables),
+    Link("decode", steps.decode),
     Link("expectations", steps.expect),
 )
 MAINTENANCE = (

@@ -210,6 +210,13 @@ TABLES_UNHARMED = CheckDefinition(
     "--replace .., for other tables loglake repair LAKE --rebuild TABLE --apply, for archived files loglake "
     "repair LAKE --archive --from COPY --apply; loglake verify LAKE checks the whole lake.",
 )
+DECODED_ROWS_EQUAL_RECORDS = CheckDefinition(
+    "decoded_rows_equal_records",
+    RECORDS,
+    "Of each topic that a policy decodes, the rows of decoded/TOPIC and of undecoded/TOPIC are together the rows of "
+    "records below the same offsets, and no topic waits. It answers only for lakes with such a policy.",
+    "do what the line says. To decode all rows of a topic again: loglake decode LAKE --replace TOPIC.",
+)
 EXPECTATIONS_MET = CheckDefinition(
     "expectations_met",
     RECORDS,
@@ -233,6 +240,7 @@ CHECK_DEFINITIONS = (
     ROWS_EQUAL_LEDGER,
     NO_HANGING_TRANSACTION,
     TABLES_UNHARMED,
+    DECODED_ROWS_EQUAL_RECORDS,
     EXPECTATIONS_MET,
 )
 

@@ -17,6 +17,7 @@ from pipelines.metadata.addresses import data_docs_address
 from pipelines.metadata.reporting import alarm_table, picture_metadata
 from pipelines.metadata.values import LinkValue, Metadata, PathValue, table_value
 from pipelines.run.check_definitions import (
+    DECODED_ROWS_EQUAL_RECORDS,
     EVERY_OFFSET_ACCOUNTED_FOR,
     EXPECTATIONS_MET,
     NO_DAMAGE,
@@ -28,7 +29,9 @@ from pipelines.run.check_definitions import (
     CheckAnswer,
     Failure,
 )
+from spark_jobs.contracts import JobReport
 from spark_jobs.lake.view.alarms import Alarm
+from spark_jobs.lake.view.decoded.topics import DecodedTopic
 from spark_jobs.lake.view.expectation_results import LogExpectation, Results
 from spark_jobs.lake.view.harm import Harm
 from spark_jobs.lake.view.lake_state import LakeState
@@ -237,6 +240,52 @@ def tables_unharmed(state: LakeState, harm: Sequence[Harm], notes: Sequence[str]
         [Failure(each.what, each.log, each.topic_partition, each.offsets, each.severity) for each in harm],
         f"nothing is lost or changed in lake {state.name}",
         {"commits of other programs": len(notes)},
+        notes,
+    )
+
+
+def decoded_rows_equal_records(
+    state: LakeState, topics: Sequence[DecodedTopic], report: JobReport | None
+) -> CheckAnswer:
+    """Check that decoded tables have every row of `records`, and that no topic waits.
+
+    Args:
+        topics: The topics that a policy decodes.
+        report: Of the job `decode` in this run; None: it did not run.
+    """
+    told = [] if report is None else [topic for topic in report.plan.get("topics", ()) if topic["waits"] is not None]
+    failures = [
+        Failure(
+            f"{each.records:,} rows of records, {each.decoded:,} decoded and {each.undecoded:,} undecoded",
+            each.log,
+            f"{topic.topic}-{each.partition} of lake {state.name}",
+            f"0..{each.end}",
+        )
+        for topic in topics
+        for each in topic.balances
+        if not each.holds
+    ]
+    failures += [
+        Failure(f"the decoded table of {topic['topic']} waits: {topic['waits']}", severity=Severity.WARNING)
+        for topic in told
+    ]
+    notes = [
+        f"{topic['topic']}: could not be decoded in this run: "
+        + ", ".join(f"{rows:,} {reason}" for reason, rows in sorted(topic["undecoded"].items()))
+        for topic in ([] if report is None else report.plan.get("topics", ()))
+        if topic.get("undecoded")
+    ]
+    rows, undecoded = sum(topic.rows for topic in topics), sum(topic.undecoded for topic in topics)
+    listed: list[list[str | int | None]] = [[topic.topic, topic.rows, topic.undecoded] for topic in topics]
+    return DECODED_ROWS_EQUAL_RECORDS.answer(
+        state.lake,
+        failures,
+        f"{_count(rows, 'row')} decoded and {undecoded:,} undecoded, in {_count(len(topics), 'topic')}",
+        {
+            "decoded rows": rows,
+            "undecoded rows": undecoded,
+            "topics": table_value(["topic", "decoded rows", "undecoded rows"], listed),
+        },
         notes,
     )
 

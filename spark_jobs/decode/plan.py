@@ -29,6 +29,9 @@ code on foreign bytes could end the driver."""
 TASK_BYTES = 32 << 20
 """Bytes of files of ``records`` that one task reads."""
 
+FOLLOW_BYTES = 1 << 30
+"""A topic whose rows in ``records`` were replaced is decoded again by itself if its files are not larger together."""
+
 UNSEEN_COMMITS = 64
 """After so many commits of ``records`` without rows of a topic, its table records that it has seen them."""
 
@@ -160,22 +163,23 @@ def _plan_topic(
         kind: TopicTable(config.lake, kind, topic).versions([*keys, POLICY, SEEN]) for kind in (DECODED, UNDECODED)
     }
     recorded = {kind: {what: each[what] for what in (POLICY, SEEN)} for kind, each in found.items()}
-    replaces = topic in config.replace
+    replaces, waits, note = topic in config.replace, None, None
+    if not replaces and {each[POLICY] for each in recorded.values()} - {None, formats.digest}:
+        waits = "its policy or a schema differs from the one that its rows were decoded with"
+    elif not replaces:
+        frontiers = {(log.log_id, log.partition): found[DECODED][log.log] or 0 for log in logs}
+        rewritten, note = history.rewritten(topic, recorded[DECODED][SEEN], frontiers)
+        if rewritten is not None and history.bytes_of(topic) <= FOLLOW_BYTES:
+            replaces, note = True, f"{rewritten}: all rows are decoded again"
+        else:
+            waits = rewritten
+    if waits is not None:
+        waits += f". To decode all rows again: loglake decode {config.lake} --replace {topic}"
     spans = tuple(
         LogSpan(log.log, log.partition, log.log_id, found[DECODED][log.log], found[UNDECODED][log.log], end)
         for log in sorted(logs, key=lambda each: (each.partition, each.log_id))
         if (end := published[log.log]) is not None and (replaces or end > (found[DECODED][log.log] or 0))
     )
-    note = waits = None
-    if not replaces:
-        others = {each[POLICY] for each in recorded.values()} - {None, formats.digest}
-        if others:
-            waits = "its policy or a schema differs from the one that its rows were decoded with"
-        else:
-            frontiers = {(log.log_id, log.partition): found[DECODED][log.log] or 0 for log in logs}
-            waits, note = history.rewritten(topic, recorded[DECODED][SEEN], frontiers)
-        if waits:
-            waits += f". To decode all rows again: loglake decode {config.lake} --replace {topic}"
     tasks = () if waits else _tasks(config.lake, topic, spans, formats, policy, history.files, replaces)
     return TopicPlan(topic, spans, tasks, formats, recorded, history.version, replaces, waits, note)
 

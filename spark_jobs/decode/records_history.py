@@ -47,6 +47,10 @@ class RecordsHistory:
                 return f"version {version} of records added rows of it below offsets that are decoded", None
         return None, None
 
+    def bytes_of(self, topic: str) -> int:
+        """Return the bytes of the files of a topic."""
+        return sum(file.size for file in self.files if file.partition_values["topic"] == topic)
+
     def _commit(self, version: int) -> Commit | None:
         if version not in self._read:
             self._read[version] = delta_log.read_commit(self._lake, "records", version)

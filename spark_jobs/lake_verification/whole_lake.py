@@ -22,6 +22,7 @@ from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake_verification.archive import archive_things, stray_files
 from spark_jobs.lake_verification.commits import table_things
 from spark_jobs.lake_verification.comparison import Archive
+from spark_jobs.lake_verification.decoded_tables.topic_verification import decoded_things
 from spark_jobs.lake_verification.files import file_things
 from spark_jobs.lake_verification.ledger import BatchFacts, log_things
 from spark_jobs.lake_verification.progress import VerificationProgress
@@ -138,7 +139,8 @@ class _WholeLake:
             for thing in some
         ]
         of_logs = self._log_things(state)
-        things = self._chosen(state, things)
+        decoded = self._decoded_things(state)
+        things = [*self._chosen(state, things), *self._due(decoded)]
         of_logs = self._due(of_logs)
         self._total = self._done + len(things) + len(of_logs)
         self._total_bytes = sum(thing.size for thing in (*things, *of_logs))
@@ -160,6 +162,11 @@ class _WholeLake:
             for thing in log_things(state, facts)
             if self._selection.matches(state.topic_of(thing.name[4:]) or "", int(thing.name.rpartition("/")[2]))
         ]
+
+    def _decoded_things(self, state: StateTables) -> list[Thing]:
+        """The decoded tables of the topics of chosen logs."""
+        chosen = {log.topic for log in state.logs.values() if self._selection.matches(log.topic, log.partition)}
+        return list(decoded_things(self._lake, [log for log in state.logs.values() if log.topic in chosen]))
 
     def _chosen(self, state: StateTables, things: Iterable[Thing]) -> list[Thing]:
         if self._selection.is_everything:

@@ -33,6 +33,11 @@ class Decoded:
 
     def append(self, *rows: tuple[bytes | None, bytes | None]) -> None:
         """Write one batch, and publish it."""
+        self.write(*rows)
+        self.lake.turn(self.source.path)
+
+    def write(self, *rows: tuple[bytes | None, bytes | None]) -> None:
+        """Write one batch at the source."""
         if not self.orders.segments():
             self.orders.roll()
         self.orders.write(
@@ -40,7 +45,7 @@ class Decoded:
         )
         self.orders.next_offset += len(rows)
         self.marks["orders_0"] = self.orders.next_offset
-        self.publish()
+        self.source.high_watermarks(**self.marks)
 
     def append_elsewhere(self, name: str, rows: int, *more: str) -> None:
         """Write rows into another log. They are published with the next batch."""

@@ -9,11 +9,13 @@ from deltalake import DeltaTable
 
 from logcore.cli import main
 from spark_jobs import launch
+from spark_jobs.contracts import ReplaceConfig
 from spark_jobs.decode import decode_task, plan
 from spark_jobs.tasks.executor import WorkerDied
 from tests.broker_directory import OTHER_TOPIC_ID
 from tests.in_process import InProcessExecutor
 from tests.jobs.decoded_lake import Decoded
+from tests.spark.cycle import AS_OF_MS
 
 
 @pytest.fixture
@@ -126,16 +128,39 @@ def test_replacement_writes_all_rows_once_under_the_new_policy(lake: Decoded, ca
     assert [row["value"] for row in lake.rows()] == [1, None, 2, 3]
 
 
-def test_a_topic_whose_published_rows_were_replaced_waits(lake: Decoded) -> None:
-    lake.append((b"a", b"one"), (b"b", b"two"))
+@pytest.mark.parametrize("is_small", [True, False])
+def test_a_topic_whose_published_rows_were_replaced_is_decoded_again_or_waits_if_it_is_large(
+    lake: Decoded, is_small: bool, monkeypatch
+) -> None:
+    lake.append((b"a", b"one"), (b"b", b"two"), (b"c", b"\xff"))
     lake.decode()
     DeltaTable(str(lake.lake.path / "tables" / "records")).delete('"offset" = 0')
     lake.append((b"c", b"three"))
+    if not is_small:
+        monkeypatch.setattr(plan, "FOLLOW_BYTES", 0)
     report = lake.decode()
     assert "replaced or removed rows of it" in str(report.plan)
-    assert len(lake.rows()) == 2
-    lake.decode(replace=("orders",))
+    if is_small:
+        assert report.metrics == {"decoded": 2, "undecoded": 1, "waiting": 0}
+    else:
+        assert [row["value"] for row in lake.rows()] == ["one", "two"]
+        lake.decode(replace=("orders",))
     assert [row["value"] for row in lake.rows()] == ["two", "three"]
+    assert [row["offset"] for row in lake.rows("undecoded")] == [2]
+    before = lake.versions()
+    assert not lake.decode().changed
+    assert lake.versions() == before
+
+
+def test_rows_that_are_published_again_are_decoded_again(lake: Decoded) -> None:
+    lake.append((b"a", b"one"), (b"b", b"two"))
+    lake.decode()
+    DeltaTable(str(lake.lake.path / "tables" / "records")).delete('"offset" = 0')
+    lake.decode()
+    assert [row["value"] for row in lake.rows()] == ["two"]
+    launch.run("replace", ReplaceConfig(lake.path, "replace", AS_OF_MS, start_offset=0))
+    lake.decode()
+    assert [row["value"] for row in lake.rows()] == ["one", "two"]
 
 
 def test_many_commits_without_rows_of_a_topic_are_read_once(lake: Decoded, monkeypatch) -> None:

@@ -157,8 +157,8 @@ class TopicTable:
             raise
         except (pa.ArrowException, DeltaError, OSError, ValueError, KeyError, TypeError) as error:
             raise TableUnreadable(
-                f"Table {self.name}: {self.uri} can't be read ({said(error)[:300]}) To write it again: "
-                f"loglake decode {self.lake} --replace {self.topic}"
+                f"Table {self.name}: {self.uri} can't be read ({said(error)[:300]}) Remove its directory, "
+                f"then: loglake decode {self.lake} --replace {self.topic}"
             ) from error
 
     def commit(

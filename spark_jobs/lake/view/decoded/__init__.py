@@ -1,0 +1,1 @@
+"""Decoded tables of topics as checks and pages show them."""

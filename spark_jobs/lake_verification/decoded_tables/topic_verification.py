@@ -1,0 +1,191 @@
+"""Decoded tables of topics: their logs can be read, their files have the bytes that were written, no row is missing.
+
+A decoded table is derived from ``records``. So every harm has one repair: decode the topic again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from logcore.logs.model.findings import Severity
+from spark_jobs.lake.decoded.balance import balances
+from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable
+from spark_jobs.lake.delta import delta_log, row_digest
+from spark_jobs.lake.delta.delta_location import LOG_DIRECTORY
+from spark_jobs.lake.delta.live_files import LiveFile, open_parquet
+from spark_jobs.lake.errors import StorageError, TableUnreadable
+from spark_jobs.lake.segments.archive import LogRow
+from spark_jobs.lake.store import storage
+from spark_jobs.lake_verification.verified_thing import (
+    DataUnreadable,
+    LakeFinding,
+    Thing,
+    ThingCounts,
+    ThingResult,
+    finding,
+    readable,
+)
+
+CHUNK_ROWS = 8192
+_OF_LOG = "commit-file-damaged"
+
+
+@dataclass(slots=True)
+class _Opened:
+    """A table at the version that is verified."""
+
+    place: TopicTable
+    files: tuple[LiveFile, ...] = ()
+    contents: Mapping[str, str] = field(default_factory=dict)
+    """Digest of the bytes by path, as the commit that added the file recorded it."""
+    identity: str = ""
+    size: int = 0
+    findings: list[LakeFinding] = field(default_factory=list)
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether its log cannot be read."""
+        return any(each.finding.severity is Severity.ERROR for each in self.findings)
+
+    def say(self, rule: str, message: str, file: str | None = None) -> LakeFinding:
+        """A finding about the table, with the way out."""
+        place = self.place
+        first = f"Remove its directory {place.uri}, then run" if rule == _OF_LOG else "Run"
+        return finding(
+            rule,
+            f"Table {place.name}: {message} {first} `loglake decode LAKE --replace {place.topic}` to write it again.",
+            table=place.name,
+            topic=place.topic,
+            file=file,
+        )
+
+
+def decoded_things(lake: str, logs: Sequence[LogRow]) -> Iterator[Thing]:
+    """Yield the decoded tables of topics, their files, and the number of their rows."""
+    by_topic: dict[str, list[LogRow]] = {}
+    for log in logs:
+        by_topic.setdefault(log.topic, []).append(log)
+    for topic, of_topic in sorted(by_topic.items()):
+        tables = [opened for kind in (DECODED, UNDECODED) if (opened := _open(TopicTable(lake, kind, topic)))]
+        for opened in tables:
+            yield Thing(f"table/{opened.place.name}", opened.identity, opened.size, partial(_of_log, opened))
+            for file in opened.files:
+                yield Thing(
+                    f"file/{opened.place.name}/{file.path}",
+                    _identity(opened, file),
+                    file.size,
+                    partial(_of_file, opened, file),
+                )
+        if tables and not any(opened.is_damaged for opened in tables):
+            both = json.dumps([opened.identity for opened in tables])
+            yield Thing(f"rows/{tables[0].place.name}", both, 0, partial(_of_rows, tables[0], of_topic))
+
+
+def _open(place: TopicTable) -> _Opened | None:
+    """The table as it is now; None if it was never created."""
+    log = storage.join(place.uri, LOG_DIRECTORY)
+    files = [file for file in storage.files_below(log) if file.path.endswith((".json", ".parquet"))]
+    if not files:
+        return None
+    said = sorted([file.path, file.size, file.modified_ms] for file in files)
+    opened = _Opened(place, identity=hashlib.sha256(json.dumps(said).encode()).hexdigest())
+    opened.size = sum(file.size for file in files)
+    try:
+        opened.files = tuple(place.files())
+    except StorageError:
+        raise
+    except TableUnreadable as error:
+        why = " ".join(str(error.__cause__).split())[:200]
+        opened.findings.append(opened.say(_OF_LOG, f"its log cannot be read ({why})."))
+    contents: dict[str, str] = {}
+    for file in files:
+        name = posixpath.basename(file.path)
+        if name.endswith(".json") and name[:-5].isdigit():
+            contents |= _contents(opened, int(name[:-5]), file.path)
+    opened.contents = contents
+    return opened
+
+
+def _contents(opened: _Opened, version: int, path: str) -> Mapping[str, str]:
+    try:
+        commit = delta_log.commit_of(version, delta_log.actions_in(storage.read(path)))
+    except FileNotFoundError:
+        return {}  # removed meanwhile
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        what = f"the commit file of version {version} cannot be read: {error!r}."
+        opened.findings.append(opened.say(_OF_LOG, what, path))
+        return {}
+    if not commit.is_ours:
+        what = f"version {version} is a commit of another program."
+        opened.findings.append(opened.say("foreign-commit", what, path))
+    return commit.contents
+
+
+def _identity(opened: _Opened, file: LiveFile) -> str:
+    try:
+        stored = storage.stat(storage.join(opened.place.uri, file.path))
+        there = [stored.size, stored.modified_ms]
+    except (FileNotFoundError, NotADirectoryError):
+        there = []
+    said = [there, file.size, file.rows, opened.contents.get(file.path)]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+
+def _of_log(opened: _Opened) -> ThingResult:
+    return ThingResult(list(opened.findings))
+
+
+def _of_file(opened: _Opened, file: LiveFile) -> ThingResult:
+    """Compare size, bytes and number of rows with what the commit says."""
+    result = ThingResult(counts=ThingCounts(table_files=1, table_bytes=file.size))
+    path = storage.join(opened.place.uri, file.path)
+    try:
+        size = storage.stat(path).size
+        if size != file.size:
+            what = f"{file.path} has {size} bytes, its commit records {file.size}."
+            result.findings.append(opened.say("table-file-size", what, path))
+            return result
+        with readable():
+            recorded = opened.contents.get(file.path)
+            if recorded is not None and recorded != row_digest.of_bytes(path):
+                what = f"the bytes of {file.path} are not those that were written."
+                result.findings.append(opened.say("table-file-damaged", what, path))
+                return result
+            rows = _rows(path)
+        if file.rows not in (-1, rows):
+            what = f"{file.path} has {rows:,} rows, its commit records {file.rows:,}."
+            result.findings.append(opened.say("table-file-damaged", what, path))
+    except (FileNotFoundError, NotADirectoryError):
+        result.findings.append(opened.say("table-file-missing", f"{file.path} is gone.", path))
+    except DataUnreadable as error:
+        result.findings.append(opened.say("table-file-damaged", f"{file.path} cannot be read: {error}.", path))
+    return result
+
+
+def _rows(path: str) -> int:
+    """The rows of a file, all of which were read. Pages are compared with their checksums."""
+    with open_parquet(path, page_checksum_verification=True) as parquet:
+        return sum(batch.num_rows for batch in parquet.iter_batches(CHUNK_ROWS, use_threads=False))
+
+
+def _of_rows(opened: _Opened, logs: Sequence[LogRow]) -> ThingResult:
+    """Compare the number of rows of both tables with that of ``records``."""
+    result = ThingResult()
+    place = opened.place
+    try:
+        found = balances(place.lake, place.topic, logs)
+    except TableUnreadable:
+        return result  # a finding of the file or table itself
+    for each in found:
+        if not each.holds:
+            what = (
+                f"of partition {each.partition} it has {each.decoded:,} decoded and {each.undecoded:,} undecoded rows "
+                f"below offset {each.end:,}, where records has {each.records:,}."
+            )
+            result.findings.append(opened.say("row-digest-differs", what))
+    return result

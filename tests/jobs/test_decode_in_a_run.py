@@ -1,0 +1,101 @@
+"""`loglake run` publishes and then decodes: the step, its check, and nothing of it without a policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from pipelines.run.chains import INTAKE
+from pipelines.run.direct import run_steps
+from pipelines.run.listener import CollectingListener
+from pipelines.run.look import outcome_without_work
+from pipelines.run.settings import RunSettings
+from pipelines.run.steps import Run
+from spark_jobs import launch
+from spark_jobs.contracts import JobConfig, JobReport
+from spark_jobs.lake.decoded import topic_tables
+from tests.crash import visible
+from tests.in_process import InProcessExecutor
+from tests.jobs.decoded_lake import TEXT, Decoded
+from tests.spark.cycle import AS_OF_MS
+
+CHECK = "decoded_rows_equal_records"
+
+
+class Jobs:
+    """Starts real jobs, and knows which."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+
+    def run(self, config: JobConfig) -> JobReport:
+        self.begun.append(config.JOB)
+        return launch.run(config.JOB, config)
+
+
+@pytest.fixture
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Decoded:
+    monkeypatch.setattr(launch, "start_executor", lambda *_: InProcessExecutor())
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
+    return Decoded(tmp_path)
+
+
+def run(lake: Decoded, **settings: object) -> tuple[CollectingListener, list[str]]:
+    jobs, listener = Jobs(), CollectingListener()
+    chosen = settings_of(lake, **settings)
+    run_steps(INTAKE, Run("run", lake.path, AS_OF_MS, None, False, chosen, jobs, listener), listener)
+    assert listener.error is None, listener.error
+    return listener, jobs.begun
+
+
+def settings_of(lake: Decoded, **settings: object) -> RunSettings:
+    return RunSettings(sources=(str(lake.source.path),), policies=str(lake.policies), **settings)  # type: ignore[arg-type]
+
+
+def test_new_rows_are_published_and_decoded_in_one_run_and_the_check_counts_them(lake: Decoded) -> None:
+    lake.write((b"a", b"one"), (b"b", b"\xff"), (b"c", None))
+    listener, jobs = run(lake)
+    assert jobs == ["ingest", "validate", "publish", "decode", "expectations"]
+    (answer,) = [each for each in listener.answers if each.name == CHECK]
+    assert answer.passed
+    assert answer.notes == ("orders: could not be decoded in this run: 1 INVALID_UTF8",)
+    assert (answer.metadata["decoded rows"], answer.metadata["undecoded rows"]) == (2, 1)
+    assert [row["value"] for row in lake.rows()] == ["one", None]
+    assert visible.rows(Path(lake.path), "undecoded/orders")[0]["reason"] == "INVALID_UTF8"
+    looked = outcome_without_work(lake.path, settings_of(lake), AS_OF_MS)
+    assert looked is not None
+    assert {each.name: each.recorded for each in looked.answers} == {
+        each.name: each.recorded for each in listener.answers
+    }
+    lake.write((b"d", b"two"))
+    assert outcome_without_work(lake.path, settings_of(lake), AS_OF_MS) is None
+    run(lake)
+    assert [row["value"] for row in lake.rows()] == ["one", None, "two"]
+
+
+def test_without_a_policy_that_decodes_no_table_is_opened_and_no_check_answers(lake: Decoded, monkeypatch) -> None:
+    lake.policies.write_text("topics:\n  orders:\n    salvage: permissive\n")
+    lake.write((b"a", b"one"))
+    monkeypatch.setattr(topic_tables.TopicTable, "open", None)  # a call would fail
+    listener, jobs = run(lake)
+    assert "decode" not in jobs
+    assert CHECK not in {each.name for each in listener.answers}
+    assert not (Path(lake.path) / "tables" / "decoded").exists()
+
+
+def test_a_topic_that_waits_and_one_with_a_missing_row_are_failures_with_what_to_do(lake: Decoded) -> None:
+    lake.write((b"a", b"one"), (b"b", b"two"))
+    run(lake)
+    lake.policies.write_text(TEXT.replace("decode.key: string", "decode.key: uuid"))
+    listener, _ = run(lake)
+    (answer,) = [each for each in listener.answers if each.name == CHECK]
+    assert not answer.passed
+    assert "waits: its policy or a schema differs" in answer.description
+    assert f"loglake decode {lake.path} --replace" in answer.what_to_do
+    lake.policies.write_text(TEXT)
+    DeltaTable(str(Path(lake.path) / "tables" / "decoded" / "orders")).delete('"offset" = 1')
+    listener, _ = run(lake)
+    (answer,) = [each for each in listener.answers if each.name == CHECK]
+    assert "orders-0 of lake lake, offsets 0..2: 2 rows of records, 1 decoded and 0 undecoded" in answer.description
