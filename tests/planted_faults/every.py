@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from tests.planted_faults import columns, jobs, lake, logs, maintenance, operation, orchestration, pages, rounds, scale
+from tests.planted_faults import (
+    columns,
+    jobs,
+    lake,
+    logs,
+    maintenance,
+    operation,
+    orchestration,
+    pages,
+    rounds,
+    scale,
+    values,
+)
 
 FAULTS = (
     *logs.FAULTS,
@@ -15,4 +27,5 @@ FAULTS = (
     *operation.FAULTS,
     *orchestration.FAULTS,
     *pages.FAULTS,
+    *values.FAULTS,
 )

@@ -296,6 +296,14 @@ def test_an_entry_whose_value_is_no_symbol_of_a_closed_enum_is_left_out() -> Non
     assert in_order(row["by_name"]) == in_order(theirs["by_name"])
 
 
+def test_the_last_member_of_a_oneof_counts_alone() -> None:
+    schema = 'syntax = "proto3"; message M { oneof w { int32 a = 1; string b = 2; } }'
+    body = b"\x08\x05" + b"\x12\x01x"
+    decoder = decoder_of("protobuf", schema_text(schema))
+    assert decoder.decode(body) == {"a": None, "b": "x"}
+    assert decoder.decode(body + b"\x08\x06") == {"a": 6, "b": None}
+
+
 def test_groups_may_repeat_and_nest() -> None:
     schema = """
     syntax = "proto2";

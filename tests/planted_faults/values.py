@@ -1,0 +1,97 @@
+"""Planted into the decoders of keys and values, and into what analysts read."""
+
+from __future__ import annotations
+
+from tests.planted_faults.fault import Fault
+
+JSON_BLOCKS = "tests/unit/logcore/values/json/test_json_blocks.py"
+JSON_VALUES = "tests/unit/logcore/values/json/test_json_values.py"
+PROTOBUF = "tests/unit/logcore/values/protobuf/test_protobuf_values.py"
+QUERY = "tests/jobs/test_query.py"
+
+FAULTS = (
+    Fault(
+        "the JSON kernel takes the second of two equal keys",
+        "logcore/columns/kernels/parsing/json_rows.py",
+        "            if stack[top + LEVEL_SEEN] & bit:\n",
+        "            if False and stack[top + LEVEL_SEEN] & bit:\n",
+        (JSON_BLOCKS, "-k", "beside_others"),
+    ),
+    Fault(
+        "the JSON kernel ignores what follows the document",
+        "logcore/columns/kernels/parsing/json_rows.py",
+        "_WHOLE if position == end else _DOUBT",
+        "_WHOLE",
+        (JSON_BLOCKS, "-k", "beside_others"),
+    ),
+    Fault(
+        "the JSON kernel keeps the items of a row that it doubts",
+        "logcore/columns/kernels/parsing/json_rows.py",
+        "                store64(scopes_bytes, scope * SCOPE_SIZE + SCOPE_COUNT, saved[scope])\n",
+        "                store64(saved_bytes, scope, saved[scope])\n",
+        (JSON_BLOCKS, "-k", "beside_others"),
+    ),
+    Fault(
+        "the JSON kernel accepts any bytes as text",
+        "logcore/columns/kernels/parsing/json_rows.py",
+        "            if is_wide and not is_utf8(source, begun, position):",
+        "            if False and not is_utf8(source, begun, position):",
+        (JSON_BLOCKS, "-k", "beside_others"),
+    ),
+    Fault(
+        "numbers with many digits are rounded twice",
+        "logcore/columns/kernels/parsing/json_rows.py",
+        "_EXACT = 1 << 53",
+        "_EXACT = 1 << 62",
+        (JSON_BLOCKS, "-k", "beside_others"),
+    ),
+    Fault(
+        "rows that are decoded plainly take the places of others",
+        "logcore/values/column.py",
+        "    places[block.doubts] = len(bodies) + np.arange(len(block.doubts))\n",
+        "    places[block.doubts] = len(bodies) + np.arange(len(block.doubts))[::-1]\n",
+        (JSON_BLOCKS, "-k", "damaged_values"),
+    ),
+    Fault(
+        "two Protobuf messages of one field replace each other",
+        "logcore/values/protobuf/decoder.py",
+        "[(each.start, each.end) for each in found])",
+        "[(each.start, each.end) for each in found[-1:]])",
+        (PROTOBUF, "-k", "is_merged"),
+    ),
+    Fault(
+        "members of a Protobuf oneof stay beside the last one",
+        "logcore/values/protobuf/decoder.py",
+        "                found.pop(in_oneof[oneof], None)\n",
+        "                pass\n",
+        (PROTOBUF, "-k", "oneof"),
+    ),
+    Fault(
+        "a query may open files",
+        "spark_jobs/lake_commands/query/connection.py",
+        "set enable_external_access = false",
+        "select 1",
+        (QUERY, "-k", "mistake_in_the_sql"),
+    ),
+    Fault(
+        "a damaged table is called a mistake in the SQL",
+        "spark_jobs/lake_commands/query/connection.py",
+        "            if isinstance(error, duckdb.Error) and _UNREAD not in said:",
+        "            if isinstance(error, duckdb.Error):",
+        (QUERY, "-k", "damaged_file"),
+    ),
+    Fault(
+        "two topics have one view",
+        "spark_jobs/lake/decoded/view_names.py",
+        '    return "__" if byte == ord("_") else',
+        '    return "_" if byte == ord("_") else',
+        (QUERY, "-k", "view"),
+    ),
+    Fault(
+        "the first header of a name counts",
+        "spark_jobs/lake_commands/query/connection.py",
+        "each.key = name)[-1]",
+        "each.key = name)[1]",
+        (QUERY, "-k", "header"),
+    ),
+)
