@@ -18,6 +18,13 @@ FAULTS = (
         (JSON_BLOCKS, "-k", "beside_others"),
     ),
     Fault(
+        "the JSON kernel takes two equal keys that the schema lacks",
+        "logcore/columns/kernels/parsing/json_rows.py",
+        "            if place == size:\n                return False\n",
+        "            if place > size:\n                return False\n",
+        (JSON_BLOCKS, "-k", "beside_others"),
+    ),
+    Fault(
         "the JSON kernel ignores what follows the document",
         "logcore/columns/kernels/parsing/json_rows.py",
         "_WHOLE if position == end else _DOUBT",

@@ -13,7 +13,9 @@ from logcore.columns.kernels.call_frames import FULL, address_of
 from logcore.columns.kernels.library import library
 from logcore.columns.kernels.parsing.parsing_frames import (
     ESCAPED,
+    EXTRA,
     LEVEL,
+    MOST_EXTRAS,
     SCOPE_COUNT,
     SCOPE_SIZE,
     JsonFrame,
@@ -48,6 +50,7 @@ def decode_block(program: JsonProgram, arrow_type: pa.DataType, bodies: pa.Array
     source = np.frombuffer(b"\0" if data is None or not data.size else memoryview(data), np.uint8)
     doubts, saved = np.empty(max(1, rows), np.int64), np.empty(len(program.scopes), np.int64)
     stack = np.empty(LEVEL * (len(program.nodes) + 1), np.int64)
+    extras = np.empty(EXTRA * MOST_EXTRAS, np.int64)
     rooms = [rows, *(_FIRST_ROOM * rows + 1 for _ in program.scopes[1:])]
     while True:
         buffers = program.buffers(rooms)
@@ -64,6 +67,7 @@ def decode_block(program: JsonProgram, arrow_type: pa.DataType, bodies: pa.Array
             scope_count=len(program.scopes),
             saved=address_of(saved),
             stack=address_of(stack),
+            extras=address_of(extras),
             doubts=address_of(doubts),
         )
         library().call("json_rows", frame)

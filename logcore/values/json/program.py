@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from logcore.columns.kernels.call_frames import address_of
 from logcore.columns.kernels.parsing.parsing_frames import (
+    CLOSED,
     COUNT,
     FIELD,
     FIELD_NAME,
@@ -69,6 +70,7 @@ class Node:
     children: list[Node] = field(default_factory=list)
     """Of a struct its fields; of a list its item."""
     required: int = 0
+    is_closed: bool = False
     item_scope: int = -1
 
 
@@ -127,6 +129,7 @@ class Buffers:
                 entry[place] = address_of(buffer)
             if node.kind == JsonKind.STRUCT:
                 entry[FIRST], entry[COUNT] = program.first_fields[node.number], len(node.children)
+                entry[CLOSED] = node.is_closed
             elif node.kind == JsonKind.LIST:
                 entry[FIRST], entry[SCOPE] = node.children[0].number, node.item_scope
         for scope, (first, end) in enumerate(program.scopes):
@@ -185,6 +188,7 @@ class _Builder:
             raise _NotKnown
         node = self._added(JsonKind.STRUCT, shape.nullable, scope)
         node.required = sum(1 << at for at, each in enumerate(shape.fields) if each.required)
+        node.is_closed = shape.closed
         begun = self.first_fields[node.number] = len(self.fields) // FIELD
         self.fields += [0] * (FIELD * len(shape.fields))
         for at, each in enumerate(shape.fields):

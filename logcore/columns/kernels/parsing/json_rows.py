@@ -1,8 +1,8 @@
 """JSON documents of one shape, one in each row, become columns. The plain decoder is the specification.
 
 A row is used only if everything about it is certain. Otherwise it is a doubt: it counts as null, and the caller decodes
-it plainly. Doubts are all errors, and what is rare or hard: keys that the schema lacks, numbers of more than 18 digits,
-fractions where rounding is not exact, surrogates.
+it plainly. Doubts are all errors, and what is rare or hard: numbers of more than 18 digits, fractions where rounding is
+not exact, surrogates, objects and arrays that the schema lacks.
 
 No byte outside of a row is read. There is no recursion: the levels are those of the schema.
 """
@@ -16,8 +16,13 @@ from logcore.columns.kernels.machine.functions import called, inlined
 from logcore.columns.kernels.machine.intrinsics import byte, copy, numbers, pointer, store8, store32, store64, to_bytes
 from logcore.columns.kernels.machine.values import is_utf8
 from logcore.columns.kernels.parsing.parsing_frames import (
+    CLOSED,
     COUNT,
     ESCAPED,
+    EXTRA,
+    EXTRA_OPENED,
+    EXTRA_SIZE,
+    EXTRA_START,
     FIELD,
     FIELD_NAME,
     FIELD_NODE,
@@ -28,7 +33,9 @@ from logcore.columns.kernels.parsing.parsing_frames import (
     LEVEL_INDEX,
     LEVEL_NEXT,
     LEVEL_NODE,
+    LEVEL_OPENED,
     LEVEL_SEEN,
+    MOST_EXTRAS,
     NODE,
     NULLABLE,
     REQUIRED,
@@ -328,12 +335,46 @@ def _clear(nodes, scopes, scope, index):
 
 
 @called
+def _is_new_extra(source, extras, count, opened, start, size):
+    """Whether no earlier key of the same struct is the same."""
+    for number in range(count):
+        at = number * EXTRA
+        if extras[at + EXTRA_OPENED] == opened and extras[at + EXTRA_SIZE] == size:
+            begun, place = extras[at + EXTRA_START], nb.int64(0)
+            while place < size and _at(source, begun + place) == _at(source, start + place):
+                place += 1
+            if place == size:
+                return False
+    return True
+
+
+@called
+def _plain_end(source, position, end):
+    """The position after a value without parts, whatever its type; -1 for a doubt. The first byte exists."""
+    character = _at(source, position)
+    if character == 34:
+        stop, _ = _text_end(source, position + 1, end)
+        return stop + 1 if stop >= 0 else stop
+    if character == 110 and _is_word(source, position, end, 110, 117, 108, 108):
+        return position + 4
+    if character == 116 and _is_word(source, position, end, 116, 114, 117, 101):
+        return position + 4
+    if character == 102 and end - position >= 5 and _at(source, position + 4) == 101:
+        return position + 5 if _is_word(source, position, end, 102, 97, 108, 115) else nb.int64(-1)
+    if character == 45 or _is_digit(character):
+        return _number(source, position, end)[0]
+    return nb.int64(-1)
+
+
+@called
 def _row(source, position, end, index, frame):
     """Decode a row; return _WHOLE, _DOUBT, or -1 where a scope is full."""
     nodes, fields, names = numbers(frame.nodes), numbers(frame.fields), pointer(frame.names)
     scopes, stack, levels = numbers(frame.scopes), numbers(frame.stack), pointer(frame.stack)
     scopes_bytes = pointer(frame.scopes)
+    extras, extras_bytes = numbers(frame.extras), pointer(frame.extras)
     node, depth, state = nb.int64(0), nb.int64(0), nb.int64(_VALUE)
+    opened, extra_count = nb.int64(0), nb.int64(0)
     while True:
         position = _after_blanks(source, position, end)
         if state == _AFTER:
@@ -380,7 +421,27 @@ def _row(source, position, end, index, frame):
                 source, position + 1, end, fields, names, first, nodes[node * NODE + COUNT], stack[top + LEVEL_NEXT]
             )
             if found < 0:
-                return nb.int64(_DOUBT)
+                stop, is_escaped = _text_end(source, position + 1, end)
+                start, this = position + 1, stack[top + LEVEL_OPENED]
+                if stop < 0 or is_escaped or nodes[node * NODE + CLOSED] or extra_count >= MOST_EXTRAS:
+                    return nb.int64(_DOUBT)
+                if not _is_new_extra(source, extras, extra_count, this, start, stop - start):
+                    return nb.int64(_DOUBT)
+                store64(extras_bytes, extra_count * EXTRA + EXTRA_OPENED, this)
+                store64(extras_bytes, extra_count * EXTRA + EXTRA_START, start)
+                store64(extras_bytes, extra_count * EXTRA + EXTRA_SIZE, stop - start)
+                extra_count += 1
+                position = _after_blanks(source, stop + 1, end)
+                if position >= end or _at(source, position) != 58:
+                    return nb.int64(_DOUBT)
+                position = _after_blanks(source, position + 1, end)
+                if position >= end:
+                    return nb.int64(_DOUBT)
+                position = _plain_end(source, position, end)
+                if position < 0:
+                    return nb.int64(_DOUBT)
+                state = nb.int64(_AFTER)
+                continue
             bit = nb.int64(1) << found
             if stack[top + LEVEL_SEEN] & bit:
                 return nb.int64(_DOUBT)
@@ -411,6 +472,8 @@ def _row(source, position, end, index, frame):
             store64(levels, top + LEVEL_INDEX, index)
             store64(levels, top + LEVEL_SEEN, 0)
             store64(levels, top + LEVEL_NEXT, 0)
+            store64(levels, top + LEVEL_OPENED, opened)
+            opened += 1
             depth += 1
             position = _after_blanks(source, position + 1, end)
             if position < end and _at(source, position) == (125 if kind == _STRUCT else 93):

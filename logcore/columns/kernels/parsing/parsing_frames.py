@@ -20,18 +20,24 @@ class JsonKind(IntEnum):
 
 NODE = 12
 """Numbers of a node in the program."""
-KIND, NULLABLE, VALUES, SIZES, VALID, FIRST, COUNT, REQUIRED, SCOPE = range(9)
+KIND, NULLABLE, VALUES, SIZES, VALID, FIRST, COUNT, REQUIRED, SCOPE, CLOSED = range(10)
 """Their places. FIRST: of a struct its first field, of a list its item. COUNT: of a struct its fields. REQUIRED: a bit
-for each field that must be there. SCOPE: of a list the scope of its items."""
+for each field that must be there. SCOPE: of a list the scope of its items. CLOSED: a struct may have no other keys."""
 FIELD = 3
 FIELD_NAME, FIELD_SIZE, FIELD_NODE = range(FIELD)
 SCOPE_SIZE = 4
 SCOPE_COUNT, SCOPE_ROOM, SCOPE_FIRST, SCOPE_END = range(SCOPE_SIZE)
 """A scope is the rows, or the items of one list; its nodes have one value for each. SCOPE_COUNT is their number,
 SCOPE_ROOM the room for them; SCOPE_FIRST and SCOPE_END are the nodes of the scope."""
-LEVEL = 4
-LEVEL_NODE, LEVEL_INDEX, LEVEL_SEEN, LEVEL_NEXT = range(LEVEL)
-"""An open struct or list: its node, the index of its value, the fields that were seen, and the one that may be next."""
+LEVEL = 5
+LEVEL_NODE, LEVEL_INDEX, LEVEL_SEEN, LEVEL_NEXT, LEVEL_OPENED = range(LEVEL)
+"""An open struct or list: its node, the index of its value, the fields that were seen, and the one that may be next.
+LEVEL_OPENED: how many structs and lists of the row were opened before it."""
+EXTRA = 3
+EXTRA_OPENED, EXTRA_START, EXTRA_SIZE = range(EXTRA)
+"""A key that the schema lacks: LEVEL_OPENED of its struct, and its bytes."""
+MOST_EXTRAS = 16
+"""Such keys of a row. Rows with more are doubted: each is compared with all others."""
 MOST_FIELDS = 62
 """Fields of a struct: one bit each, and no sign."""
 ESCAPED = 1 << 62
@@ -60,6 +66,8 @@ class JsonFrame(CallFrame):
     """Room for a number for each scope."""
     stack: Address
     """Room for a level for each struct and list."""
+    extras: Address
+    """Room for MOST_EXTRAS keys."""
     doubts: Address
     """Room for a number for each row: the rows that the kernel doubts, in order. They count as null."""
     doubt_count: int

@@ -71,11 +71,13 @@ def random_value(schema: dict[str, Any], draw: random.Random) -> Any:
     match types[0]:
         case "object":
             needed = schema.get("required", [])
-            found = [
+            found: list[tuple[str, Any]] = [
                 (name, random_value(inner, draw))
                 for name, inner in schema["properties"].items()
                 if name in needed or draw.random() < 0.8
             ]
+            if draw.random() < 0.2:
+                found.append((draw.choice(("new", "é", "x y")), draw.choice((1, 2.5, "t", None, True, [1], {"a": 1}))))
             if draw.random() < 0.2:
                 draw.shuffle(found)
             return dict(found)
@@ -183,6 +185,20 @@ def test_damaged_values_are_the_same_in_both_ways() -> None:
         b'{,"i":1}',
         b'{"i":1,"i":1}',
         b'{"i":1,"unknown":[{}]}',
+        b'{"u":1,"i":1,"v":"x","w":null,"x":true,"y":false,"z":-1.5e3}',
+        b'{"u":1,"i":1,"u":2}',
+        b'{"u":1,"i":1,"o":{"x":1,"u":2,"u":3}}',
+        b'{"u":1,"i":1,"o":{"x":1,"u":2},"v":1,"r":[{"u":1},{"u":2}]}',
+        b'{"u":1,"i":1,"\\u0075":2}',
+        b'{"u":01,"i":1}',
+        b'{"u":"\xff","i":1}',
+        b'{"u":nul,"i":1}',
+        b'{"u":falsy,"i":1}',
+        b'{"u":,"i":1}',
+        b'{"u" 1,"i":1}',
+        b'{"u":1 "i":1}',
+        b'{"i":1,"u":',
+        b'{"i":1,"u"',
         b'{"i":1.0}',
         b'{"i":1e2}',
         b'{"i":01}',
@@ -258,6 +274,15 @@ def test_what_is_certain_is_decided_by_the_kernel() -> None:
     }  # fmt: skip
     bodies = [json.dumps(row, ensure_ascii=False).encode(), json.dumps(row | {"o": None}).encode(), None]
     assert check_same(WHOLE, bodies) == 2  # o may not be null
+
+
+def test_keys_that_the_schema_lacks_are_certain_while_they_are_few_and_plain() -> None:
+    def row(count: int) -> bytes:
+        return json.dumps({"i": 1, **{f"new-{number}": number / 2 for number in range(count)}}).encode()
+
+    assert check_same(WHOLE, [row(1), row(16), row(17)]) == 2
+    closed = {"type": "object", "properties": {"i": {"type": "integer"}}, "additionalProperties": False}
+    assert check_same(closed, [row(0), row(1)]) == 1
 
 
 def test_a_row_does_not_depend_on_its_neighbours() -> None:
