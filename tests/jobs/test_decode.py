@@ -9,8 +9,10 @@ from deltalake import DeltaTable
 
 from logcore.cli import main
 from spark_jobs import launch
-from spark_jobs.contracts import ReplaceConfig
-from spark_jobs.decode import decode_task, plan
+from spark_jobs.contracts import DecodeConfig, ReplaceConfig
+from spark_jobs.decode import decode_task, job, plan
+from spark_jobs.lake.decoded.topic_tables import TopicTable
+from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.tasks.executor import WorkerDied
 from tests.broker_directory import OTHER_TOPIC_ID
 from tests.in_process import InProcessExecutor
@@ -192,3 +194,33 @@ def test_rows_in_parts_and_in_many_tasks_are_the_rows_of_one_task(lake: Decoded,
     assert len(lake.table().file_uris()) == 1
     assert (lake.rows(), lake.rows("undecoded")) == many
     assert [row["offset"] for row in lake.rows()] == [0, 2, 3, 5, 6, 8, 9, 11]
+
+
+def test_the_same_plan_is_committed_once(lake: Decoded) -> None:
+    lake.append((b"a", b"one"), (b"b", b"\xff"))
+    config = DecodeConfig(lake.path, "decode", AS_OF_MS, str(lake.policies))
+    planned = plan.plan(config)
+    job.apply(planned, config, None)
+    with pytest.raises(ConcurrentChange, match="the plan was made at None"):
+        job.apply(planned, config, None)
+    assert [row["value"] for row in lake.rows()] == ["one"]
+    assert [row["offset"] for row in lake.rows("undecoded")] == [1]
+
+
+def test_a_run_that_ended_between_the_two_commits_is_continued_without_rows_twice(lake: Decoded, monkeypatch) -> None:
+    lake.append((b"a", b"one"), (b"b", b"\xff"))
+    commit = TopicTable.commit
+
+    def only_undecoded(self: TopicTable, *arguments, **options) -> None:
+        if self.kind == "decoded":
+            raise KeyboardInterrupt
+        commit(self, *arguments, **options)
+
+    monkeypatch.setattr(TopicTable, "commit", only_undecoded)
+    with pytest.raises(KeyboardInterrupt):
+        lake.decode()
+    monkeypatch.undo()
+    lake.append((b"c", b"\xfe"))
+    assert lake.decode().metrics == {"decoded": 1, "undecoded": 2, "waiting": 0}
+    assert [row["value"] for row in lake.rows()] == ["one"]
+    assert [row["offset"] for row in lake.rows("undecoded")] == [1, 2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.planted_faults import (
     columns,
+    decoding,
     jobs,
     lake,
     logs,
@@ -21,6 +22,7 @@ FAULTS = (
     *columns.FAULTS,
     *lake.FAULTS,
     *jobs.FAULTS,
+    *decoding.FAULTS,
     *maintenance.FAULTS,
     *scale.FAULTS,
     *rounds.FAULTS,

@@ -1,0 +1,75 @@
+"""Planted into the job that decodes keys and values."""
+
+from __future__ import annotations
+
+from tests.planted_faults.fault import Fault
+
+DECODE = "tests/jobs/test_decode.py"
+LOCAL_EXECUTOR = "tests/unit/spark_jobs/tasks/local/test_local_executor.py"
+VERIFY = "tests/jobs/test_verify_decoded.py"
+
+FAULTS = (
+    Fault(
+        "the frontier of a decoded table is not compared",
+        "spark_jobs/lake/decoded/topic_tables.py",
+        "                if found != guard.planned:",
+        "                if False:",
+        (DECODE, "-k", "same_plan"),
+    ),
+    Fault(
+        "a tombstone is kept as a value",
+        "spark_jobs/decode/split_rows.py",
+        'batch["value"].is_null()',
+        'batch["offset"].is_null()',
+        (DECODE, "-k", "with_its_reason_and_bytes"),
+    ),
+    Fault(
+        "a batch that is decoded again counts twice",
+        "spark_jobs/decode/plan.py",
+        "undecoded_from=start if replaces else max(start, span.undecoded or 0)",
+        "undecoded_from=start",
+        (DECODE, "-k", "between_the_two_commits"),
+    ),
+    Fault(
+        "a bad row is in both tables",
+        "spark_jobs/decode/split_rows.py",
+        "return SplitRows(decoded.filter(pa.array(is_good)), ",
+        "return SplitRows(decoded, ",
+        (DECODE, "-k", "with_its_reason_and_bytes"),
+    ),
+    Fault(
+        "a changed policy is not noticed",
+        "spark_jobs/decode/plan.py",
+        "if not replaces and {each[POLICY] for each in recorded.values()} - {None, formats.digest}:",
+        "if not replaces and formats is None:",
+        (DECODE, "-k", "under_the_new_policy"),
+    ),
+    Fault(
+        "rows that were published again are not decoded again",
+        "spark_jobs/decode/records_history.py",
+        "if any(path.startswith(folder) for path in commit.removed):",
+        "if any(path == folder for path in commit.removed):",
+        (DECODE, "-k", "is_decoded_again_or_waits"),
+    ),
+    Fault(
+        "a task runs in the same way after its worker died",
+        "spark_jobs/tasks/local/local_executor.py",
+        "_Queued(work, second_try(tasks[at]), at)",
+        "_Queued(work, tasks[at], at)",
+        (LOCAL_EXECUTOR, "-k", "in_another_way"),
+    ),
+    Fault(
+        "a part of a replacement is committed",
+        "spark_jobs/decode/job.py",
+        "if plan.replaces and made.problems:",
+        "if not plan.replaces and made.problems:",
+        (DECODE, "-k", "replaces_nothing"),
+    ),
+    Fault(
+        "changed bytes of a decoded table are not seen",
+        "spark_jobs/lake_verification/decoded_tables/topic_verification.py",
+        "if recorded is not None and recorded != row_digest.of_bytes(path):",
+        "if recorded is None:",
+        (VERIFY, "-k", "flip"),
+    ),
+)
