@@ -4,6 +4,7 @@
     loglake decode LAKE --topic orders       … of one topic
     loglake decode LAKE --replace orders     all rows of a topic again, after its policy or a schema changed
     loglake decode LAKE --dry-run            what would be done
+    loglake decode LAKE --infer orders       a proposal for the policy of a topic, from a sample of its records
 
 Prints one line per topic: rows decoded, rows that could not be decoded by reason, and offsets that are left.
 
@@ -14,6 +15,7 @@ Exit codes: 0 done; 1 a topic waits, or rows could not be decoded; 2 decoded and
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import uuid
 from collections.abc import Mapping
@@ -41,6 +43,9 @@ class DecodeCommand:
         parser.add_argument(
             "--replace", action="append", default=[], metavar="TOPIC", help="decode all rows of this topic again"
         )
+        parser.add_argument(
+            "--infer", metavar="TOPIC", help="print a policy and a JSON schema for this topic to accept; write nothing"
+        )
         parser.add_argument("--policies", metavar="FILE", help="a policies file (default: the registered one)")
         parser.add_argument("--dry-run", action="store_true", help="say what would be done, and write nothing")
         parser.add_argument("--as-of", type=time_ms, metavar="TIME", help="clock of the run (default: now)")
@@ -60,6 +65,8 @@ def _decode(options: argparse.Namespace) -> int:
     from spark_jobs.lake.setup import registry
 
     lake = lake_at(options.lake)
+    if options.infer is not None:
+        return _infer(lake, options.infer)
     policies = options.policies or registry.recall(lake).policies
     as_of_ms = options.now_ms if options.as_of is None else options.as_of
     topics = tuple(dict.fromkeys((*options.topic, *options.replace))) if options.topic else ()
@@ -78,6 +85,30 @@ def _decode(options: argparse.Namespace) -> int:
     for topic in described:
         code = max(code, _told(lake, topic, dry_run=options.dry_run))
     return code
+
+
+def _infer(lake: str, topic: str) -> int:
+    """Print a policy to accept, what was seen, and schemas."""
+    from spark_jobs.decode.inference import propose
+
+    proposals = propose(lake, topic)
+    for each in proposals:
+        for line in each.seen:
+            sys.stdout.write(f"# {each.part}: {line}\n")
+    if not any(each.format for each in proposals):
+        sys.stdout.write("# nothing is proposed\n")
+        return ExitCode.WARNING
+    sys.stdout.write(f"topics:\n  {topic}:\n")
+    for each in proposals:
+        if each.format is not None:
+            sys.stdout.write(f"    decode.{each.part}: {each.format}\n")
+        if each.schema is not None:
+            sys.stdout.write(f"    decode.{each.part}.schema: {topic}.{each.part}.json\n")
+    for each in proposals:
+        if each.schema is not None:
+            schema = json.dumps(each.schema, indent=2, ensure_ascii=False)
+            sys.stdout.write(f"\n# {topic}.{each.part}.json, a file beside the policies:\n{schema}\n")
+    return ExitCode.CLEAN
 
 
 def _told(lake: str, topic: Mapping[str, Any], *, dry_run: bool) -> ExitCode:

@@ -1,0 +1,126 @@
+"""What sampled JSON documents look like: the JSON Schema that describes them, and what no schema could describe."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from logcore.values.json.shape import date_of, integer_of, moment_of
+from logcore.values.json.text import ExactNumber
+from logcore.values.undecodable import Undecodable
+
+MOST_NAMES = 200
+"""An object with more different names is a map, if its values have one type."""
+
+Schema = dict[str, object]
+
+
+@dataclass(slots=True)
+class SampledPlace:
+    """The values that were seen at one place of the documents."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    """Number of values by type of JSON Schema."""
+    dates: int = 0
+    moments: int = 0
+    properties: dict[str, SampledPlace] = field(default_factory=dict)
+    items: SampledPlace | None = None
+
+    def add(self, value: object) -> None:
+        """Add a parsed value."""
+        self.kinds[kind_of(value)] += 1
+        if isinstance(value, dict):
+            for name, inner in value.items():
+                self.properties.setdefault(name, SampledPlace()).add(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                self.items = self.items or SampledPlace()
+                self.items.add(inner)
+        elif isinstance(value, str) and not isinstance(value, ExactNumber):
+            self.dates += _fits(date_of, value)
+            self.moments += _fits(moment_of, value)
+
+    def merge(self, other: SampledPlace) -> None:
+        """Add what was seen at another place."""
+        self.kinds += other.kinds
+        self.dates += other.dates
+        self.moments += other.moments
+        for name, inner in other.properties.items():
+            self.properties.setdefault(name, SampledPlace()).merge(inner)
+        if other.items is not None:
+            self.items = self.items or SampledPlace()
+            self.items.merge(other.items)
+
+    def schema(self, path: str, notes: list[str]) -> Schema | None:
+        """Return the schema of the values; None if they have no one type.
+
+        Args:
+            path: The place, for notes.
+            notes: Gets a line for what is left out, and for what was concluded from the sample.
+        """
+        name = self._one_type(path, notes)
+        if name is None:
+            return None
+        made: Schema = {"type": [name, "null"] if self.kinds["null"] else name}
+        if name == "string":
+            self._form(made, path, notes)
+        elif name == "array":
+            items = None if self.items is None else self.items.schema(f"{path}[]", notes)
+            if items is None:
+                notes.append(f"{path}: left out, because its items have no type")
+                return None
+            made["items"] = items
+        elif name == "object":
+            return self._object(made, path, notes)
+        return made
+
+    def _one_type(self, path: str, notes: list[str]) -> str | None:
+        kinds = {kind: count for kind, count in self.kinds.items() if kind != "null" and count}
+        if kinds.keys() == {"integer", "number"}:
+            kinds = {"number": sum(kinds.values())}
+        if len(kinds) == 1:
+            return next(iter(kinds))
+        said = " and ".join(f"{count:,} of type {kind}" for kind, count in sorted(kinds.items()))
+        notes.append(f"{path}: left out, because it has {said or 'only null'}")
+        return None
+
+    def _form(self, made: Schema, path: str, notes: list[str]) -> None:
+        for form, count in (("date-time", self.moments), ("date", self.dates)):
+            if count == self.kinds["string"]:
+                made["format"] = form
+                notes.append(f"{path}: all {count:,} texts have the form {form}")
+
+    def _object(self, made: Schema, path: str, notes: list[str]) -> Schema | None:
+        if len(self.properties) > MOST_NAMES:
+            merged = SampledPlace()
+            for inner in self.properties.values():
+                merged.merge(inner)
+            values = merged.schema(f"{path}{{}}", notes)
+            if values is None:
+                return None
+            notes.append(f"{path}: a map, because it has {len(self.properties):,} different names")
+            return made | {"additionalProperties": values}
+        prefix = f"{path}." if path else ""
+        found = {name: inner.schema(f"{prefix}{name}", notes) for name, inner in sorted(self.properties.items())}
+        properties = {name: inner for name, inner in found.items() if inner is not None}
+        if not properties:
+            notes.append(f"{path or 'the whole'}: left out, because no property of it has a type")
+            return None
+        return made | {"properties": properties}
+
+
+def kind_of(value: object) -> str:
+    """Return the type of a parsed value, as JSON Schema names it."""
+    if isinstance(value, ExactNumber) or (isinstance(value, int) and not isinstance(value, bool)):
+        return "integer" if isinstance(value, int) and _fits(integer_of, value) else "number"
+    names = {type(None): "null", bool: "boolean", str: "string", dict: "object", list: "array"}
+    return names[type(value)]
+
+
+def _fits(convert: Callable[[object], object], value: object) -> bool:
+    try:
+        convert(value)
+    except Undecodable:
+        return False
+    return True

@@ -1,0 +1,94 @@
+"""`loglake decode --infer`: a policy and a schema to accept, what was seen, and no guess that is not said."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+import yaml
+
+from logcore.cli import main
+from spark_jobs.decode.inference import proposal
+from tests.jobs.decoded_lake import Decoded
+
+
+def test_the_printed_policy_and_schema_decode_every_sampled_record(tmp_path: Path, capsys) -> None:
+    lake = Decoded(tmp_path)
+    first = {"id": 1, "at": "2024-05-17T08:30:00Z", "price": None, "tags": ["a"], "to": {"name": "Zoë"}, "none": None}
+    second = {"id": 2, "at": "2024-05-18T08:30:00Z", "price": 1.5, "tags": [], "to": {}, "mixed": "text"}
+    lake.append((b"k1", json.dumps(first).encode()), (b"k2", json.dumps(second).encode()), (b"k3", None))
+    lake.append((b"k4", json.dumps(second | {"mixed": 7}).encode()))
+    assert main.main(["decode", lake.path, "--infer", "orders"]) == 0
+    said = capsys.readouterr().out
+    assert "# key: 4 of 4 records have a key\n# key: 4 are text in UTF-8\n" in said
+    assert "# value: 3 of 4 records have a value\n" in said
+    assert "# value: mixed: left out, because it has 1 of type integer and 1 of type string\n" in said
+    assert "# value: at: all 3 texts have the form date-time\n" in said
+    assert "# value: 3 of 3 decode with the proposal\n" in said
+    policy, _, schema = said.partition("\n# orders.value.json, a file beside the policies:\n")
+    assert yaml.safe_load(policy) == {
+        "topics": {
+            "orders": {
+                "decode.key": "string",
+                "decode.value": "json",
+                "decode.value.schema": "orders.value.json",
+            }
+        }
+    }
+    lake.policies.write_text(policy)
+    (tmp_path / "orders.value.json").write_text(schema)
+    assert lake.decode().metrics == {"decoded": 4, "undecoded": 0, "waiting": 0}
+    values = [row["value"] for row in lake.rows()]
+    assert [value and (value["id"], value["price"], value["tags"]) for value in values] == [
+        (1, None, ["a"]),
+        (2, 1.5, []),
+        None,
+        (2, 1.5, []),
+    ]
+    assert not {"mixed", "none"} & values[0].keys()
+
+
+@pytest.mark.parametrize(
+    ("bodies", "name", "says"),
+    [
+        ([b"12", b"13"], "string", "2 are JSON documents, 0 of them objects or arrays"),
+        ([b"a", "zwölf".encode()], "string", "0 are JSON documents"),
+        ([b"123e4567-e89b-12d3-a456-426614174000"] * 2, "uuid", "2 of 2 decode"),
+        ([struct.pack(">q", 7), struct.pack(">q", -7)], None, "long or double would fit; choose yourself"),
+        ([struct.pack(">i", 7)], None, "integer or float would fit; choose yourself"),
+        ([b"\0\0\0\0\x07abc\xff", b"\0\0\0\0\x07abcd"], None, "schema ids of a registry do: 7 (2 times)"),
+        ([b"\xff\xfe\xfd", b"\xff"], None, "nothing is proposed"),
+        ([None, None], None, "0 of 2 records have a value"),
+        ([b'{"a": 1, "A": 2}'], "string", "differ by case only"),
+        ([b"{}", b"{}"], "string", "no property of it has a type"),
+    ],
+)
+def test_what_is_seen_is_said_and_what_is_doubtful_is_not_proposed(bodies, name: str | None, says: str) -> None:
+    made = proposal("value", bodies)
+    if says != "2 of 2 decode":
+        assert any(says in line for line in made.seen), made.seen
+    assert made.format == name
+    assert made.schema is None
+
+
+def test_objects_with_very_many_names_are_a_map_and_integers_that_are_too_large_are_numbers() -> None:
+    many = proposal("value", [json.dumps({f"k{at}-{n}": n for n in range(30)}).encode() for at in range(10)])
+    assert many.schema == {"type": "object", "additionalProperties": {"type": "integer"}}
+    large = proposal("value", [b'{"n": 1}', b'{"n": 99999999999999999999999}'])
+    assert large.schema == {"type": "object", "properties": {"n": {"type": "number"}}}
+
+
+def test_a_damaged_value_among_json_is_counted(capsys) -> None:
+    made = proposal("value", [b'{"n": 1}', b'{"n": 2}', b'{"n": '])
+    assert made.format == "json"
+    assert "2 of 3 decode with the proposal, 1 SYNTAX" in made.seen
+
+
+def test_a_topic_without_published_records_is_refused(tmp_path: Path, capsys) -> None:
+    lake = Decoded(tmp_path)
+    lake.append((b"a", b"b"))
+    assert main.main(["decode", lake.path, "--infer", "payments"]) == 64
+    assert "No record of the topic payments is published" in capsys.readouterr().err
+    assert not (Path(lake.path) / "tables" / "decoded").exists()
