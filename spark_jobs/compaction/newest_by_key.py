@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from logcore.columns.cleaning.keyed_batches import hashes_in
-from logcore.columns.cleaning.offset_map import Halves, HashKey, OffsetMap
+from logcore.columns.cleaning.keyed_batches import hashes_of_column
+from logcore.columns.cleaning.offset_map import HashKey, OffsetMap
 from logcore.columns.engines import Engine, default_engine
 from logcore.columns.kernels.families import Work
 from spark_jobs.compaction.aborted_offsets import Aborted
@@ -111,14 +111,6 @@ class HashedNewestByKey(NewestByKey):
             raise ValueError("both sides of a proof hash with one secret")
         held = self._map.held()
         return held.offsets, after._map.find(held.high, held.low)
-
-
-def hashes_of_column(keys: pa.Array[Any], hash_key: HashKey) -> tuple[Halves, Halves]:
-    """Both halves of the hashes of an array of large binaries without nulls."""
-    _, starts, joined = keys.buffers()
-    at = np.frombuffer(starts, np.int64)[keys.offset : keys.offset + len(keys) + 1]  # type: ignore[call-overload]
-    content = np.frombuffer(joined, np.uint8) if joined is not None and joined.size else np.zeros(1, np.uint8)  # type: ignore[call-overload]
-    return hashes_in(content, np.ascontiguousarray(at), hash_key)
 
 
 def both_sides(end_offset: int, aborted: Aborted, frozen_from: int | None = None) -> tuple[NewestByKey, NewestByKey]:

@@ -48,6 +48,7 @@ LAKE_COMMANDS = {
     "runs",
     "decode",
     "query",
+    "state",
 }
 BROUGHT_BY_OTHERS = {"llvmlite": "numba", "py4j": "pyspark", "pydantic": "dagster", "starlette": "dagster-webserver"}
 """Imported, and not required by name: the version goes with what brings it."""

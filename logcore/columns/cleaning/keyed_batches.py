@@ -17,9 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from logcore.columns.cleaning.newest_bits import NewestBits
 from logcore.columns.cleaning.offset_map import Halves, HashKey, Offsets
@@ -213,3 +215,11 @@ def hashes_in(joined: npt.NDArray[np.uint8], starts: Offsets, hash_key: HashKey)
     frame.count = count
     library().call("hash_bytes", frame)
     return high, low
+
+
+def hashes_of_column(keys: pa.Array[Any], hash_key: HashKey) -> tuple[Halves, Halves]:
+    """Return the same for an array of large binaries without nulls."""
+    _, starts, joined = keys.buffers()
+    at = np.frombuffer(starts, np.int64)[keys.offset : keys.offset + len(keys) + 1]  # type: ignore[call-overload]
+    content = np.frombuffer(joined, np.uint8) if joined is not None and joined.size else np.zeros(1, np.uint8)  # type: ignore[call-overload]
+    return hashes_in(content, np.ascontiguousarray(at), hash_key)

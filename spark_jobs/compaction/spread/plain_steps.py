@@ -28,7 +28,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from logcore.columns.cleaning.cleaning import CompiledCleaner, NotDescribed
-from logcore.columns.cleaning.keyed_batches import KeyedBatches, SingleBatch
+from logcore.columns.cleaning.keyed_batches import KeyedBatches, SingleBatch, hashes_of_column
 from logcore.columns.cleaning.newest_bits import NewestBits
 from logcore.columns.cleaning.offset_map import HashKey, OffsetMap
 from logcore.columns.kernels import batch_row
@@ -40,7 +40,6 @@ from spark_jobs.compaction.aborted_offsets import Aborted
 from spark_jobs.compaction.cleaning_proof import not_a_part, rows
 from spark_jobs.compaction.key_hashes import Hashed
 from spark_jobs.compaction.log_cleaning import Replacement, Unproven, replacement, rows_of, sound_counts
-from spark_jobs.compaction.newest_by_key import hashes_of_column
 from spark_jobs.compaction.row_blocks import BlockFiles
 from spark_jobs.compaction.spread.range_rows import HashRange, RangeWriter, range_writer
 from spark_jobs.compaction.spread.run import (

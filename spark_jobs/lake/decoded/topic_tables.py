@@ -1,4 +1,4 @@
-"""The tables ``decoded/<topic>`` and ``undecoded/<topic>``: place, columns, and commits with their guards.
+"""The tables ``decoded/<topic>``, ``undecoded/<topic>``, ``latest/<topic>``: place, columns, commits with their guards.
 
 Each topic has its own columns, so these tables are not among ``TABLES``. They are Delta tables with the same settings.
 All commits are guarded, and record the digests of the files' bytes, as ``delta/commits`` does for the other tables.
@@ -28,7 +28,7 @@ from spark_jobs.lake.store import disk_sync, storage
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_specs import TableSpec
 
-DECODED, UNDECODED = "decoded", "undecoded"
+DECODED, UNDECODED, LATEST = "decoded", "undecoded", "latest"
 _STATISTICS = ("log_id", "partition", "offset", "timestamp", "published_at")
 _TIME = pa.timestamp("us", tz="UTC")
 _COORDINATES = (
@@ -48,6 +48,7 @@ _REASONS = (
     ("place", pa.string(), "place in the key or value; empty for the whole"),
     ("detail", pa.string(), "the reason as a phrase, without content of the record"),
 )
+_BYTES = _REASONS[:2]
 
 
 def decoded_spec(topic: str, key: pa.Field[Any], value: pa.Field[Any]) -> TableSpec:
@@ -74,6 +75,13 @@ def undecoded_spec(topic: str) -> TableSpec:
     return _spec(f"{UNDECODED}/{topic}", one_row, (*_COORDINATES, *_REASONS), pa.schema([]))
 
 
+def latest_spec(topic: str) -> TableSpec:
+    """Return the columns of the table of the newest row of each key."""
+    columns = (*_COORDINATES, *_BYTES, ("is_deleted", pa.bool_(), "whether the newest record of the key has no value"))
+    one_row = f"The newest record of a key of the topic {topic}, in one log."
+    return _spec(f"{LATEST}/{topic}", one_row, columns, pa.schema([]))
+
+
 def _comment(field: pa.Field[Any], usual: str) -> str:
     said_of_it = (field.metadata or {}).get(b"comment", b"").decode()
     return f"{usual}; {said_of_it}" if said_of_it else usual
@@ -98,7 +106,7 @@ class TopicTable:
 
     lake: str
     kind: str
-    """``decoded`` or ``undecoded``."""
+    """``decoded``, ``undecoded`` or ``latest``."""
     topic: str
 
     @property
@@ -157,8 +165,8 @@ class TopicTable:
             raise
         except (pa.ArrowException, DeltaError, OSError, ValueError, KeyError, TypeError) as error:
             raise TableUnreadable(
-                f"Table {self.name}: {self.uri} can't be read ({said(error)[:300]}) Remove its directory, "
-                f"then: loglake decode {self.lake} --replace {self.topic}"
+                f"Table {self.name}: {self.uri} can't be read ({said(error)[:300]}) Remove its directory, then: "
+                f"loglake {LATEST if self.kind == LATEST else 'decode'} {self.lake} --replace {self.topic}"
             ) from error
 
     def commit(

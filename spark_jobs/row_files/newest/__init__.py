@@ -1,0 +1,1 @@
+"""The newest row of each key of a log, in bounded memory."""
