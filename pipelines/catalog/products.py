@@ -105,7 +105,9 @@ INTAKE = (
         (check_definitions.ROWS_EQUAL_LEDGER, check_definitions.NO_HANGING_TRANSACTION),
     ),
     Step(chains.INTAKE[3], None, (check_definitions.TABLES_UNHARMED,)),
-    Step(chains.INTAKE[4], None, (check_definitions.DECODED_ROWS_EQUAL_RECORDS,)),
+    Step(
+        chains.INTAKE[4], None, (check_definitions.DECODED_ROWS_EQUAL_RECORDS, check_definitions.UNDECODED_SHARE_STEADY)
+    ),
     Step(chains.INTAKE[5], None, (check_definitions.EXPECTATIONS_MET,)),
 )
 

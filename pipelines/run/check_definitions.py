@@ -217,6 +217,15 @@ DECODED_ROWS_EQUAL_RECORDS = CheckDefinition(
     "records below the same offsets, and no topic waits. It answers only for lakes with such a policy.",
     "do what the line says. To decode all rows of a topic again: loglake decode LAKE --replace TOPIC.",
 )
+UNDECODED_SHARE_STEADY = CheckDefinition(
+    "undecoded_share_steady",
+    RECORDS,
+    "Of each topic that a policy decodes, the rows that were published last fail to decode hardly more often than all "
+    "rows before them: at most twice as often, or at most one in a hundred. It answers only for lakes with such a "
+    "policy.",
+    "look at the reasons in the table undecoded/TOPIC: a producer may write another format or schema. Then correct the "
+    "policy, and decode again: loglake decode LAKE --replace TOPIC.",
+)
 EXPECTATIONS_MET = CheckDefinition(
     "expectations_met",
     RECORDS,
@@ -241,6 +250,7 @@ CHECK_DEFINITIONS = (
     NO_HANGING_TRANSACTION,
     TABLES_UNHARMED,
     DECODED_ROWS_EQUAL_RECORDS,
+    UNDECODED_SHARE_STEADY,
     EXPECTATIONS_MET,
 )
 

@@ -26,6 +26,7 @@ from pipelines.run.check_definitions import (
     ROWS_EQUAL_LEDGER,
     SOURCES_AGREE,
     TABLES_UNHARMED,
+    UNDECODED_SHARE_STEADY,
     CheckAnswer,
     Failure,
 )
@@ -287,6 +288,32 @@ def decoded_rows_equal_records(
             "topics": table_value(["topic", "decoded rows", "undecoded rows"], listed),
         },
         notes,
+    )
+
+
+def undecoded_share_steady(state: LakeState, topics: Sequence[DecodedTopic]) -> CheckAnswer:
+    """Check that the newest rows of each topic fail to decode hardly more often than those before.
+
+    Args:
+        topics: The topics that a policy decodes.
+    """
+    failures = [
+        Failure(
+            f"{topic.topic}: {topic.share.newest_undecoded:,} of the {topic.share.newest:,} newest rows could not be "
+            f"decoded, before that {topic.share.earlier_undecoded:,} of {topic.share.earlier:,}",
+            severity=Severity.WARNING,
+        )
+        for topic in topics
+        if topic.share.rises
+    ]
+    listed: list[list[str | int | None]] = [
+        [each.topic, f"{each.share.of_newest:.2%}", f"{each.share.of_earlier:.2%}"] for each in topics
+    ]
+    return UNDECODED_SHARE_STEADY.answer(
+        state.lake,
+        failures,
+        f"the share of undecoded rows has not risen in {_count(len(topics), 'topic')}",
+        {"shares": table_value(["topic", "of the newest rows", "of the rows before"], listed)},
     )
 
 

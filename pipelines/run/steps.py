@@ -298,6 +298,7 @@ def decode(run: Run) -> StepResult:
     done = StepResult([report], state=run.state(), decoded=topics)
     assert done.state is not None
     done.answers.append(checks.decoded_rows_equal_records(done.state, topics, report))
+    done.answers.append(checks.undecoded_share_steady(done.state, topics))
     return done
 
 

@@ -154,12 +154,17 @@ def apply(plan: ExpectationsPlan, config: ExpectationsConfig, executor: Executor
 def _of_suites(config: ExpectationsConfig, ranges: Sequence[RangePlan]) -> list[ExpectationResult]:
     """Results of the suites that the policies name; without one, Great Expectations is not imported."""
     policies = read_policies(config.policies)
-    suites = {each.topic: policy.expectations_suite for each in ranges if (policy := policies.for_topic(each.topic))}
-    if not any(suites.values()):
+    of_topics = {each.topic: policy for each in ranges if (policy := policies.for_topic(each.topic))}
+    suites = {topic: policy.expectations_suite for topic, policy in of_topics.items()}
+    of_decoded = {topic: policy.decode_expectations_suite for topic, policy in of_topics.items()}
+    if not any((*suites.values(), *of_decoded.values())):
         return []
     from spark_jobs.expectations.user_suites import evaluate_suites
 
-    return evaluate_suites(config.lake, ranges, suites)
+    return [
+        *evaluate_suites(config.lake, ranges, suites),
+        *evaluate_suites(config.lake, ranges, of_decoded, decoded=True),
+    ]
 
 
 def _range(

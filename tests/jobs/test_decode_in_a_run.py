@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from logcore.logs.model.findings import Severity
 from pipelines.run.chains import INTAKE
+from pipelines.run.check_definitions import CheckAnswer
 from pipelines.run.direct import run_steps
 from pipelines.run.listener import CollectingListener
 from pipelines.run.look import outcome_without_work
@@ -21,7 +23,7 @@ from tests.in_process import InProcessExecutor
 from tests.jobs.decoded_lake import TEXT, Decoded
 from tests.spark.cycle import AS_OF_MS
 
-CHECK = "decoded_rows_equal_records"
+CHECK, SHARE = "decoded_rows_equal_records", "undecoded_share_steady"
 
 
 class Jobs:
@@ -42,16 +44,24 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Decoded:
     return Decoded(tmp_path)
 
 
-def run(lake: Decoded, **settings: object) -> tuple[CollectingListener, list[str]]:
+def run(lake: Decoded, as_of_ms: int = AS_OF_MS) -> tuple[CollectingListener, list[str]]:
     jobs, listener = Jobs(), CollectingListener()
-    chosen = settings_of(lake, **settings)
-    run_steps(INTAKE, Run("run", lake.path, AS_OF_MS, None, False, chosen, jobs, listener), listener)
+    run_steps(INTAKE, Run("run", lake.path, as_of_ms, None, False, settings_of(lake), jobs, listener), listener)
     assert listener.error is None, listener.error
     return listener, jobs.begun
 
 
-def settings_of(lake: Decoded, **settings: object) -> RunSettings:
-    return RunSettings(sources=(str(lake.source.path),), policies=str(lake.policies), **settings)  # type: ignore[arg-type]
+def run_at(lake: Decoded, as_of_ms: int) -> CollectingListener:
+    return run(lake, as_of_ms)[0]
+
+
+def settings_of(lake: Decoded) -> RunSettings:
+    return RunSettings(sources=(str(lake.source.path),), policies=str(lake.policies))
+
+
+def answer_of(listener: CollectingListener, name: str) -> CheckAnswer:
+    (answer,) = [each for each in listener.answers if each.name == name]
+    return answer
 
 
 def test_new_rows_are_published_and_decoded_in_one_run_and_the_check_counts_them(lake: Decoded) -> None:
@@ -83,6 +93,22 @@ def test_without_a_policy_that_decodes_no_table_is_opened_and_no_check_answers(l
     assert "decode" not in jobs
     assert CHECK not in {each.name for each in listener.answers}
     assert not (Path(lake.path) / "tables" / "decoded").exists()
+
+
+def test_a_warning_names_a_topic_whose_newest_rows_fail_more_often_than_those_before(lake: Decoded) -> None:
+    lake.write(*[(b"a", b"one")] * 99, (b"b", b"\xff"))
+    answers = [answer_of(run_at(lake, AS_OF_MS), SHARE)]
+    lake.write(*[(b"a", b"one")] * 98, *[(b"b", b"\xff")] * 2)
+    answers.append(answer_of(run_at(lake, AS_OF_MS + 1), SHARE))
+    lake.write(*[(b"a", b"one")] * 9, (b"b", b"\xff"))
+    answers.append(answer_of(run_at(lake, AS_OF_MS + 2), SHARE))
+    answers.append(answer_of(run_at(lake, AS_OF_MS + 3), SHARE))
+    lake.write((b"a", b"one"))
+    answers.append(answer_of(run_at(lake, AS_OF_MS + 4), SHARE))
+    assert [each.passed for each in answers] == [True, True, False, False, True]
+    expected = "orders: 1 of the 10 newest rows could not be decoded, before that 3 of 200"
+    assert answers[2].description == answers[3].description == expected
+    assert answers[2].severity is Severity.WARNING
 
 
 def test_a_topic_that_waits_and_one_with_a_missing_row_are_failures_with_what_to_do(lake: Decoded) -> None:

@@ -6,13 +6,18 @@ import json
 import struct
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
 
 from logcore.cli import main
+from spark_jobs import launch
+from spark_jobs.contracts import ExpectationsConfig, JobReport
+from tests.in_process import InProcessExecutor
 from tests.jobs.decoded_lake import Decoded
+from tests.spark.cycle import AS_OF_MS
 
 SCHEMA = {
     "type": "object",
@@ -141,3 +146,30 @@ def test_a_topic_whose_schema_cannot_be_used_waits_and_says_why(lake: Decoded, t
     assert said.startswith("orders: waits: The schema ")
     assert says in said
     assert lake.rows() == []
+
+
+def of_suite(report: JobReport) -> list[dict[str, Any]]:
+    return [each for each in report.plan["expectations"] if each["name"].startswith("decoded suite.json")]
+
+
+def test_a_suite_of_great_expectations_is_evaluated_on_decoded_columns(lake: Decoded, monkeypatch) -> None:
+    monkeypatch.setattr(launch, "start_executor", lambda *_: InProcessExecutor())
+    expectations = [
+        {"type": "expect_column_values_to_be_between", "kwargs": {"column": "value.price", "min_value": 0}},
+        {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "value.buyer.name"}},
+        {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "value.nothing"}, "severity": "warning"},
+    ]
+    lake.policies.with_name("suite.json").write_text(json.dumps({"name": "orders", "expectations": expectations}))
+    lake.policies.write_text(f"{JSON}    decode.expectations.suite: suite.json\n")
+    lake.append((key(1), json.dumps(WHOLE).encode()), (key(2), json.dumps(WHOLE | {"price": -1}).encode()))
+    log = lake.lake.rows("logs")[0]["log"]
+    config = ExpectationsConfig(lake.path, "expect", AS_OF_MS, {log: (0, 2)}, str(lake.policies))
+    before = of_suite(launch.run("expectations", config))
+    assert {each["observed"] for each in before} == {"there was no row"}
+    lake.decode()
+    results = of_suite(launch.run("expectations", config))
+    assert [(each["success"], each["observed"]) for each in results] == [
+        (False, "1 of 2 rows do not meet it"),
+        (True, "0 of 2 rows do not meet it"),
+        (False, "it could not be evaluated: does the table have its column?"),
+    ]

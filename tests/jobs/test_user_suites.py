@@ -13,7 +13,7 @@ import pytest
 
 from spark_jobs import launch
 from spark_jobs.contracts import ExpectationsConfig, JobReport
-from spark_jobs.expectations import user_suites
+from spark_jobs.expectations import suite_rows
 from tests.broker_directory import LogDirectory
 from tests.in_process import InProcessExecutor
 from tests.jobs.test_expectations import ORDERS, PAYMENTS, built, lake  # noqa: F401 - fixtures
@@ -68,7 +68,7 @@ def test_each_expectation_of_the_suite_is_a_result_with_counts_and_no_values(lak
 
 def test_rows_in_many_chunks_give_the_same_counts(lake, suite, monkeypatch):  # noqa: F811
     write(suite, {"type": "expect_column_values_to_be_between", "kwargs": {"column": "offset", "max_value": 9}})
-    monkeypatch.setattr(user_suites, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(suite_rows, "CHUNK_ROWS", 7)
     (result,) = own(expect(lake, suite)).values()
     assert result["observed"] == "30 of 40 rows do not meet it"
 

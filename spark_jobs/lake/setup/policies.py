@@ -105,6 +105,8 @@ class TopicPolicy:
     """Format of the values in ``decoded/<topic>``; None: they stay bytes."""
     decode_value_schema: str | None = None
     """Path of their schema, as for keys."""
+    decode_expectations_suite: str | None = None
+    """Path of a suite of Great Expectations for the rows of ``decoded/<topic>``; None: none."""
 
     @property
     def compacts(self) -> bool:

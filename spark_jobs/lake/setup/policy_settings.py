@@ -276,6 +276,15 @@ SETTINGS: Mapping[str, Setting] = {
             removes_nothing=True,
         ),
         Setting(
+            "decode.expectations.suite",
+            "decode_expectations_suite",
+            FilePath(),
+            "A suite as for `expectations.suite`, evaluated on the rows of `decoded/<topic>`. Fields have columns such "
+            "as `value.price`.",
+            is_kafkas=False,
+            removes_nothing=True,
+        ),
+        Setting(
             "compat",
             "compat",
             OneOf(tuple(str(line) for line in BrokerLine)),

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from spark_jobs.lake.decoded.balance import LogBalance, balances
 from spark_jobs.lake.decoded.topic_tables import DECODED, TopicTable
+from spark_jobs.lake.decoded.undecoded_share import UndecodedShare, undecoded_share
 from spark_jobs.lake.segments.archive import LogRow, read_logs
 from spark_jobs.lake.setup.policies import read_policies
 from spark_jobs.lake.view.shown_tables import ShownColumn
@@ -58,6 +59,15 @@ class DecodedTopic:
             TableUnreadable: A table is damaged.
         """
         return tuple(balances(self.lake, self.topic, self.logs))
+
+    @cached_property
+    def share(self) -> UndecodedShare:
+        """The share of rows that could not be decoded, of the newest rows and of all before.
+
+        Raises:
+            TableUnreadable: A table is damaged.
+        """
+        return undecoded_share(self.lake, self.topic)
 
     @property
     def rows(self) -> int:
