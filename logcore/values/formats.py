@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from logcore.values.avro.decoder import AvroDecoder
 from logcore.values.decoder import ValueDecoder
 from logcore.values.invalid_schema import InvalidSchemaError, check_columns
 from logcore.values.json.decoder import JsonDecoder
 from logcore.values.primitives import PRIMITIVES
 from logcore.values.protobuf.decoder import ProtobufDecoder
 
-FORMATS = ("json", "protobuf", *PRIMITIVES)
+FORMATS = ("json", "avro", "protobuf", *PRIMITIVES)
 """The names of all formats."""
 
 
@@ -40,8 +41,10 @@ def decoder_of(
         raise InvalidSchemaError(f"There is no format {format}.", advice=f"Choose one of {', '.join(FORMATS)}.")
     if schema is None:
         raise InvalidSchemaError(f"The format {format} needs a schema.", advice="Name a file or a schema registry.")
-    decoder: ValueDecoder = (
-        ProtobufDecoder(schema, references, message) if format == "protobuf" else JsonDecoder(schema, references)
-    )
+    decoder: ValueDecoder
+    if format == "protobuf":
+        decoder = ProtobufDecoder(schema, references, message)
+    else:
+        decoder = AvroDecoder(schema, references) if format == "avro" else JsonDecoder(schema, references)
     check_columns(decoder.arrow_type)
     return decoder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.planted_faults.fault import Fault
 
 JSON_BLOCKS = "tests/unit/logcore/values/json/test_json_blocks.py"
-JSON_VALUES = "tests/unit/logcore/values/json/test_json_values.py"
+AVRO = "tests/unit/logcore/values/avro/test_avro_values.py"
 PROTOBUF = "tests/unit/logcore/values/protobuf/test_protobuf_values.py"
 QUERY = "tests/jobs/test_query.py"
 
@@ -58,6 +58,20 @@ FAULTS = (
         "    places[block.doubts] = len(bodies) + np.arange(len(block.doubts))\n",
         "    places[block.doubts] = len(bodies) + np.arange(len(block.doubts))[::-1]\n",
         (JSON_BLOCKS, "-k", "damaged_values"),
+    ),
+    Fault(
+        "bytes after an Avro value are ignored",
+        "logcore/values/avro/decoder.py",
+        "        if cursor.left:\n",
+        "        if False and cursor.left:\n",
+        (AVRO, "-k", "shift_no_row"),
+    ),
+    Fault(
+        "the size that an Avro block states is not compared",
+        "logcore/values/avro/shape.py",
+        "        if end is not None and cursor.position != end:",
+        "        if False and cursor.position != end:",
+        (AVRO, "-k", "named_with_its_place"),
     ),
     Fault(
         "two Protobuf messages of one field replace each other",

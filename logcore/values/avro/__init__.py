@@ -1,0 +1,1 @@
+"""Values in Avro's binary form, by the writer's schema."""
