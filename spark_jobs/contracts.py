@@ -240,6 +240,21 @@ class DecodeConfig(LakeJob):
 
 
 @dataclass(frozen=True, slots=True)
+class LatestConfig(LakeJob):
+    """Tables of the newest row of each key, as the policies say, up to the frontiers of ``records``."""
+
+    JOB: ClassVar[str] = "latest"
+    policies: str | None = None
+    """Path of a ``policies.yaml``."""
+    topics: tuple[str, ...] = ()
+    """Globs; empty means all."""
+    replace: tuple[str, ...] = ()
+    """Names of topics whose tables are computed again from the first row."""
+    keys_in_memory: int = 16 << 20
+    """Keys in memory, at most 51 bytes each; more go to files."""
+
+
+@dataclass(frozen=True, slots=True)
 class RetentionConfig(MaintenanceJob):
     """Retention of the archive by Kafka's predicates; without ``apply`` only the plan."""
 
@@ -334,6 +349,7 @@ JobConfig = (
     | VerifyConfig
     | CheckForeignRowsConfig
     | DecodeConfig
+    | LatestConfig
 )
 
 CONFIGS: Mapping[str, type[JobConfig]] = {
@@ -353,6 +369,7 @@ CONFIGS: Mapping[str, type[JobConfig]] = {
         VerifyConfig,
         CheckForeignRowsConfig,
         DecodeConfig,
+        LatestConfig,
     )
 }
 

@@ -55,6 +55,7 @@ JOINED = {
     "decode": "typed columns from the keys and values of records",
     "query": "SQL over the tables of a lake",
     "state": "the newest row of each key below an offset or a time",
+    "latest": "tables of the newest row of each key",
     "upgrade": "bring a lake of an earlier version to the latest layout",
     "withdraw": "leave out rows that were deleted from records on purpose",
 }

@@ -9,7 +9,7 @@ from logcore.logs.model.log_selection import LogSelection
 from spark_jobs.contracts import DecodeConfig
 from spark_jobs.decode.decode_task import DecodeTask
 from spark_jobs.decode.decoding import TopicFormats
-from spark_jobs.decode.records_history import RecordsHistory
+from spark_jobs.lake.decoded.records_history import RecordsHistory
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable
 from spark_jobs.lake.delta.live_files import LiveFile, live_files
 from spark_jobs.lake.delta.tables import latest_snapshot, reading

@@ -30,6 +30,8 @@ class TypedFiles:
     """Directory of the Delta table."""
     spec: TableSpec
     compression: Compression
+    file_bytes: int = FILE_BYTES
+    """Bytes of rows in memory after which the next file begins."""
     written: list[WrittenFile] = field(default_factory=list)
     rows: int = 0
     _waiting: list[pa.RecordBatch] = field(default_factory=list)
@@ -74,7 +76,7 @@ class TypedFiles:
         if self._file is None:
             self._file = _OpenFile(self.root, self.spec, self.compression)
         self._file.write(group, size)
-        if self._file.size >= FILE_BYTES:
+        if self._file.size >= self.file_bytes:
             self.written.append(self._file.close())
             self._file = None
 

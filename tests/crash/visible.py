@@ -21,7 +21,7 @@ TABLES = (
     "records_uncommitted",
     "log_actions",
 )
-OF_A_TOPIC = ("decoded/orders", "undecoded/orders")
+OF_A_TOPIC = ("decoded/orders", "undecoded/orders", "latest/orders")
 """Tables of the topic that most tests have."""
 OF_THE_RUN = {"run_id"}
 

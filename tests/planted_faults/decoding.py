@@ -46,7 +46,7 @@ FAULTS = (
     ),
     Fault(
         "rows that were published again are not decoded again",
-        "spark_jobs/decode/records_history.py",
+        "spark_jobs/lake/decoded/records_history.py",
         "if any(path.startswith(folder) for path in commit.removed):",
         "if any(path == folder for path in commit.removed):",
         (DECODE, "-k", "is_decoded_again_or_waits"),

@@ -180,8 +180,8 @@ FAULTS = (
     Fault(
         "a rewrite is rebased onto what came between",
         "spark_jobs/lake/delta/commits.py",
-        "        self._land([*_removed(removed, data_change), *added], written, retries=0)",
-        "        self._land([*_removed(removed, data_change), *added], written, retries=APPEND_RETRIES)",
+        "        self._land([*removals(removed, data_change=data_change), *added], written, retries=0)",
+        "        self._land([*removals(removed, data_change=data_change), *added], written, retries=APPEND_RETRIES)",
         ("tests/unit/spark_jobs/lake/delta/test_commits.py",),
     ),
     Fault(

@@ -49,6 +49,7 @@ LAKE_COMMANDS = {
     "decode",
     "query",
     "state",
+    "latest",
 }
 BROUGHT_BY_OTHERS = {"llvmlite": "numba", "py4j": "pyspark", "pydantic": "dagster", "starlette": "dagster-webserver"}
 """Imported, and not required by name: the version goes with what brings it."""

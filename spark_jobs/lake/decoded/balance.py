@@ -59,6 +59,16 @@ def balances(lake: str, topic: str, logs: Sequence[LogRow]) -> list[LogBalance]:
     return found
 
 
+def published_below(lake: str, files: Sequence[LiveFile], log: LogRow, end: int) -> int:
+    """Return the number of rows of a log below an offset, in some files of ``records``.
+
+    Raises:
+        TableUnreadable: A file whose rows have to be counted can't be read.
+    """
+    with reading(lake, "records"):
+        return sum(_rows(table_uri(lake, "records"), file, log, end) for file in files)
+
+
 def _rows(root: str, file: LiveFile, log: LogRow, end: int) -> int:
     """Rows of a log below an offset: by the file's statistics, or else counted."""
     if not (file.may_hold("partition", log.partition) and file.may_hold("log_id", log.log_id)):

@@ -20,7 +20,7 @@ from deltalake.transaction import AddAction
 
 from logcore.columns.schema import HEADER_TYPE
 from logcore.storage.objects.answers import said
-from spark_jobs.lake.delta.commits import Guard
+from spark_jobs.lake.delta.commits import Guard, removals
 from spark_jobs.lake.delta.delta_location import LOG_DIRECTORY, delta_uri, prepare
 from spark_jobs.lake.delta.live_files import LiveFile, live_files
 from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, JobError, TableUnreadable
@@ -170,11 +170,19 @@ class TopicTable:
             ) from error
 
     def commit(
-        self, spec: TableSpec, files: Sequence[WrittenFile], run_id: str, guards: Sequence[Guard], *, whole: bool
+        self,
+        spec: TableSpec,
+        files: Sequence[WrittenFile],
+        run_id: str,
+        guards: Sequence[Guard],
+        *,
+        whole: bool,
+        removed: Sequence[LiveFile] = (),
     ) -> None:
         """Add files in one commit together with the guards' new versions; create the table if it does not exist.
 
         Args:
+            removed: Files that are no longer part of the table.
             guards: Their application ids are those of :meth:`application_id`.
             whole: The files are the whole table from now on, with the columns of ``spec``.
 
@@ -192,14 +200,15 @@ class TopicTable:
                         f"Table {self.name}: {guard.application_id} is at {found}, the plan was made at "
                         f"{guard.planned}."
                     )
+            live = {file.path for file in live_files(table)} if removed else set()
+            if any(file.path not in live for file in removed):
+                raise ConcurrentChange(f"Table {self.name}: a file to be replaced is no longer part of it.")
             contents = {file.path: file.content for file in files}
             metadata = {"run_id": run_id, "digests": {}, "contents": contents}
             table.create_write_transaction(
                 [
-                    AddAction(
-                        file.path, file.size, dict(file.partition_values), file.modified_ms, True, file.statistics
-                    )
-                    for file in files
+                    *removals(removed, data_change=True),
+                    *(AddAction(file.path, file.size, {}, file.modified_ms, True, file.statistics) for file in files),
                 ],
                 mode="overwrite" if whole else "append",
                 schema=Schema.from_arrow(spec.schema) if whole else table.schema(),

@@ -327,7 +327,8 @@ def _added(file: WrittenFile, data_change: bool = True) -> AddAction:
     return AddAction(file.path, file.size, values, file.modified_ms, data_change, file.statistics)
 
 
-def _removed(files: Sequence[LiveFile], data_change: bool) -> list[RemoveAction]:
+def removals(files: Sequence[LiveFile], *, data_change: bool) -> list[RemoveAction]:
+    """Return the actions that remove files from a table."""
     now_ms = (
         time.time_ns() // 1_000_000
     )  # Delta counts the retention of removed files by the system clock, not by a run's
@@ -375,7 +376,7 @@ class _Commit:
         meanwhile, and its rows would be in the table twice.
         """
         added = [_added(file, data_change) for file in written]
-        self._land([*_removed(removed, data_change), *added], written, retries=0)
+        self._land([*removals(removed, data_change=data_change), *added], written, retries=0)
 
     def _land(self, actions: list[Action], written: Sequence[WrittenFile], retries: int) -> None:
         # No automatic rebase for guarded commits: delta-rs records an application's version but does not compare it

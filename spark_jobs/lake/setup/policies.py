@@ -97,6 +97,8 @@ class TopicPolicy:
     """Level of that codec; only zstd has one."""
     expectations_suite: str | None = None
     """Path of a suite of Great Expectations for the published rows; None: none."""
+    latest: str | None = None
+    """What tombstones do in ``latest/<topic>``: ``delete`` or ``soft-delete``; None: there is no such table."""
     decode_key: str | None = None
     """Format of the keys in ``decoded/<topic>``; None: they stay bytes."""
     decode_key_schema: str | None = None

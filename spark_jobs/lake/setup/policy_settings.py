@@ -243,6 +243,16 @@ SETTINGS: Mapping[str, Setting] = {
             removes_nothing=True,
         ),
         Setting(
+            "latest",
+            "latest",
+            OneOf(("delete", "soft-delete")),
+            "Keep the newest row of each key in the table `latest/<topic>`, by `loglake latest`. A record without a "
+            "value removes the row of its key (`delete`), or makes it a row with `is_deleted` (`soft-delete`). Not "
+            "set: the topic has no such table.",
+            is_kafkas=False,
+            removes_nothing=True,
+        ),
+        Setting(
             "decode.key",
             "decode_key",
             OneOf(FORMATS),

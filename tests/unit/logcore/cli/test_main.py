@@ -125,6 +125,7 @@ def test_help_names_every_command_of_the_contract(capsys: Captured) -> None:
         "decode",
         "query",
         "state",
+        "latest",
     }
 
 

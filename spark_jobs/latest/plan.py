@@ -1,0 +1,208 @@
+"""The work of ``latest``: per topic and log the offsets between two frontiers, or why a topic waits.
+
+Rows of ``records`` that were added, replaced or removed below a frontier change which row is the newest of a key. A
+removed row may even bring back one that the table no longer has. Then the whole topic is computed again from
+``records``: if a commit did that, if the commits are gone, or if the number of rows below a frontier changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from logcore.logs.model.log_selection import LogSelection
+from spark_jobs.contracts import LatestConfig
+from spark_jobs.lake.decoded.balance import published_below
+from spark_jobs.lake.decoded.records_history import RecordsHistory
+from spark_jobs.lake.decoded.topic_tables import LATEST, TopicTable
+from spark_jobs.lake.delta.live_files import LiveFile, live_files
+from spark_jobs.lake.delta.tables import latest_snapshot, reading
+from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.archive import LogRow
+from spark_jobs.lake.setup.compression import Compression
+from spark_jobs.lake.setup.policies import TopicPolicy, read_policies
+
+POLICY, SEEN, ROWS = "policy", "records", "rows/"
+"""What a table records beside frontiers: policy, the version of ``records`` that was read, and its rows by log."""
+_DIGESTS = {"delete": 1, "soft-delete": 2}
+UNSEEN_COMMITS = 64
+"""After so many commits of ``records`` without rows of a topic, its table records that it has seen them."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedSpan:
+    """What is to be added of a log."""
+
+    log: str
+    partition: int
+    log_id: str
+    recorded: int | None
+    """Frontier of the table."""
+    rows: int | None
+    """Rows of ``records`` below it."""
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedTopicPlan:
+    """The work on a topic, or why it waits."""
+
+    topic: str
+    spans: tuple[KeyedSpan, ...] = ()
+    policy: TopicPolicy | None = None
+    recorded: Mapping[str, int | None] = field(default_factory=dict)
+    """What the table records, by :data:`POLICY` and :data:`SEEN`."""
+    seen: int = 0
+    """Version of ``records`` that the plan was made on."""
+    files: tuple[LiveFile, ...] = ()
+    """Files of ``records`` of the topic."""
+    replaces: bool = False
+    waits: str | None = None
+    note: str | None = None
+    """Why all rows are computed again without a request."""
+
+    @property
+    def keeps_tombstones(self) -> bool:
+        """Whether a tombstone stays as a row."""
+        return self.policy is not None and self.policy.latest == "soft-delete"
+
+    @property
+    def digest(self) -> int:
+        """The policy, as the table records it."""
+        assert self.policy is not None
+        assert self.policy.latest is not None
+        return _DIGESTS[self.policy.latest]
+
+    @property
+    def compression(self) -> Compression:
+        """How files are compressed."""
+        assert self.policy is not None
+        return self.policy.compression
+
+    @property
+    def left(self) -> int:
+        """Offsets that are published and not in the table."""
+        return sum(span.end - span.start for span in self.spans)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there is something to commit."""
+        last = self.recorded.get(SEEN)
+        unseen = last is not None and self.seen - last >= UNSEEN_COMMITS
+        return self.waits is None and (bool(self.spans) or unseen)
+
+    def as_dict(self) -> dict[str, object]:
+        """The plan as plain values."""
+        return {
+            "topic": self.topic,
+            "left": self.left,
+            "replaces": self.replaces,
+            "waits": self.waits,
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LatestPlan:
+    """The work on all topics whose policy has ``latest``."""
+
+    topics: tuple[KeyedTopicPlan, ...]
+    needs_executor: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no topic has work."""
+        return not any(topic.is_due for topic in self.topics)
+
+    def as_dict(self) -> dict[str, object]:
+        """The plan as plain values."""
+        return {"topics": [topic.as_dict() for topic in self.topics]}
+
+
+def plan(config: LatestConfig) -> LatestPlan:
+    """Plan, for each topic with a policy, the rows between the frontiers.
+
+    Raises:
+        UsageError: A topic is to be replaced whose policy has no ``latest``.
+        TableUnreadable: ``records`` or a table of state is damaged.
+    """
+    policies = read_policies(config.policies)
+    if not any(policy.latest for policy in policies.topics) and not config.replace:
+        return LatestPlan(())
+    table = latest_snapshot(config.lake, "records")
+    with reading(config.lake, "records"):
+        files = [] if table is None else live_files(table)
+    history = RecordsHistory(config.lake, -1 if table is None else table.version(), files)
+    by_topic: dict[str, list[LogRow]] = {}
+    for log in archive.read_logs(config.lake).values():
+        by_topic.setdefault(log.topic, []).append(log)
+    selection = LogSelection(config.topics)
+    plans = []
+    for topic, logs in sorted(by_topic.items()):
+        policy = policies.for_topic(topic)
+        if policy is None or policy.latest is None:
+            continue
+        if not (selection.matches_topic(topic) or topic in config.topics):
+            continue
+        try:
+            plans.append(_plan_topic(config, topic, logs, policy, history))
+        except JobError as error:  # of this topic only
+            plans.append(KeyedTopicPlan(topic, waits=str(error)))
+    unknown = [topic for topic in config.replace if topic not in {each.topic for each in plans}]
+    if unknown:
+        raise UsageError(f"--replace {unknown[0]}: no policy has `latest` for a topic of this name in the lake.")
+    return LatestPlan(tuple(plans))
+
+
+def _plan_topic(
+    config: LatestConfig, topic: str, logs: Sequence[LogRow], policy: TopicPolicy, history: RecordsHistory
+) -> KeyedTopicPlan:
+    keys = [log.log for log in logs]
+    table = TopicTable(config.lake, LATEST, topic)
+    published = frontier.read_frontiers(config.lake, keys)
+    found = table.versions([*keys, *(ROWS + key for key in keys), POLICY, SEEN])
+    recorded = {what: found[what] for what in (POLICY, SEEN)}
+    files = tuple(file for file in history.files if file.partition_values["topic"] == topic)
+    assert policy.latest is not None
+    replaces, waits, note = topic in config.replace, None, None
+    if not replaces and recorded[POLICY] not in (None, _DIGESTS[policy.latest]):
+        waits = (
+            "its policy `latest` differs from the one that its rows were made with. To make them again: "
+            f"loglake latest {config.lake} --replace {topic}"
+        )
+    elif not replaces:
+        frontiers = {(log.log_id, log.partition): found[log.log] or 0 for log in logs}
+        why = _changed(config.lake, topic, logs, found, history, files) or next(
+            iter(each for each in history.rewritten(topic, recorded[SEEN], frontiers) if each is not None), None
+        )
+        if why is not None:
+            replaces, note = True, f"{why}: all rows were computed again"
+    spans = tuple(
+        KeyedSpan(log.log, log.partition, log.log_id, found[log.log], found[ROWS + log.log], start, end)
+        for log in sorted(logs, key=lambda each: (each.partition, each.log_id))
+        for start in (0 if replaces else found[log.log] or 0,)
+        if (end := published[log.log]) is not None and (replaces or end > start)
+    )
+    return KeyedTopicPlan(topic, spans, policy, recorded, history.version, files, replaces, waits, note)
+
+
+def _changed(
+    lake: str,
+    topic: str,
+    logs: Sequence[LogRow],
+    found: Mapping[str, int | None],
+    history: RecordsHistory,
+    files: Sequence[LiveFile],
+) -> str | None:
+    """Why rows below a frontier are not those that the table was made of, as far as numbers show it."""
+    seen = found[SEEN]
+    if seen is not None and seen > history.version:
+        return "records is at an earlier version"
+    for log in logs:
+        end, rows = found[log.log], found[ROWS + log.log]
+        if end is not None and rows != published_below(lake, files, log, end):
+            return f"the rows of records below offset {end} of {topic}-{log.partition} changed"
+    return None
