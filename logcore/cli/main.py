@@ -54,6 +54,7 @@ JOINED = {
     "runs": "the latest runs of a lake: outcome, figures, durations",
     "decode": "typed columns from the keys and values of records",
     "query": "SQL over the tables of a lake",
+    "views": "views over the files of a lake's tables, for DuckDB or Spark SQL",
     "state": "the newest row of each key below an offset or a time",
     "latest": "tables of the newest row of each key",
     "upgrade": "bring a lake of an earlier version to the latest layout",

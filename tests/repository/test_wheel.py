@@ -48,6 +48,7 @@ LAKE_COMMANDS = {
     "runs",
     "decode",
     "query",
+    "views",
     "state",
     "latest",
 }

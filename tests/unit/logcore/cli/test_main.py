@@ -124,6 +124,7 @@ def test_help_names_every_command_of_the_contract(capsys: Captured) -> None:
         "runs",
         "decode",
         "query",
+        "views",
         "state",
         "latest",
     }

@@ -1,0 +1,1 @@
+"""The command `views`: SQL views over the Parquet files of a lake's tables, for programs without Delta."""

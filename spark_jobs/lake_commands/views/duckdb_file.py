@@ -1,0 +1,91 @@
+"""A file of DuckDB with views over Parquet files. It needs neither Loglake nor an extension."""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+
+import duckdb
+
+from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake_commands.query.connection import HEADER
+from spark_jobs.lake_commands.views.file_views import FileGroup, FileView
+
+_GLOB = re.compile(r"[*?\[]")
+
+
+def write(path: str, views: Sequence[FileView]) -> None:
+    """Write the file complete under another name, then give it its name; an older one is replaced in one step.
+
+    Raises:
+        UsageError: Another file has this name, which this command did not write.
+        JobError: A data file can't be read, or the file can't be written.
+    """
+    _refuse_others(path)
+    aside = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{uuid.uuid4().hex}")
+    try:
+        with duckdb.connect(aside) as connection:
+            for view in views:
+                connection.execute(_create(connection, view))
+            connection.execute(HEADER)
+            connection.execute(
+                "CREATE TABLE loglake_views (view_name VARCHAR, table_name VARCHAR, version BIGINT, one_row VARCHAR)"
+            )
+            for view in views:
+                row = [view.name, view.table, view.version, view.one_row]
+                connection.execute("INSERT INTO loglake_views VALUES (?, ?, ?, ?)", row)
+        os.replace(aside, path)
+    except duckdb.Error as error:
+        text = " ".join(str(error).split("\n\nLINE ", 1)[0].split())
+        raise JobError(f"The views can't be made: {text} To find damage of a table: loglake verify LAKE") from None
+    finally:
+        for name in (aside, f"{aside}.wal"):
+            with suppress(FileNotFoundError):
+                os.unlink(name)
+
+
+def _refuse_others(path: str) -> None:
+    if not os.path.lexists(path):
+        return
+    try:
+        with duckdb.connect(path, read_only=True) as connection:
+            connection.execute("SELECT view_name, version FROM loglake_views LIMIT 1")
+    except duckdb.Error:
+        raise UsageError(
+            f"{path} exists, and `loglake views` did not write it, or it is in use. Name another."
+        ) from None
+
+
+def _create(connection: duckdb.DuckDBPyConnection, view: FileView) -> str:
+    # DuckDB itself says its types of the columns. A file of an earlier version lacks some columns: they are null.
+    described = connection.from_arrow(view.schema.empty_table()).types
+    typed = ", ".join(
+        f"NULL::{kind} AS {_quoted(name)}" for name, kind in zip(view.schema.names, described, strict=True)
+    )
+    rows = "".join(f" UNION ALL BY NAME {_of_group(group)}" for group in view.groups)
+    columns = ", ".join(
+        f"{_quoted(each.column)} AS {_quoted(each.name)}"
+        if each.field is None
+        else f"struct_extract_at({_quoted(each.column)}, {each.position}) AS {_quoted(each.name)}"
+        for each in view.columns
+    )
+    return f"CREATE VIEW {_quoted(view.name)} AS SELECT {columns} FROM (SELECT {typed} WHERE false{rows})"  # noqa: S608 - names and texts are quoted
+
+
+def _of_group(group: FileGroup) -> str:
+    files = ", ".join(_text(_GLOB.sub(r"[\g<0>]", file)) for file in group.files)
+    values = "".join(
+        f", {'NULL' if value is None else _text(value)} AS {_quoted(name)}" for name, value in group.values
+    )
+    return f"SELECT *{values} FROM read_parquet([{files}], union_by_name = true, hive_partitioning = false)"  # noqa: S608 - the same
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
