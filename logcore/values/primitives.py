@@ -6,11 +6,15 @@ import re
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from logcore.values.limits import check_size
+from logcore.values.column import DecodedBlock
+from logcore.values.limits import LARGEST_VALUE, check_size
 from logcore.values.undecodable import Reason, Undecodable
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -23,11 +27,28 @@ class PrimitiveDecoder:
     arrow_type: pa.DataType
     of: Callable[[bytes], object]
     comments: Mapping[str, str] = field(default_factory=dict)
+    of_block: Callable[[pa.Array[Any]], pa.Array[Any] | None] | None = None
+    """Decodes rows at once if all of them are certain; None: the format has no such way."""
 
     def decode(self, body: bytes) -> object:
         """See `ValueDecoder`."""
         check_size(body)
         return self.of(body)
+
+    def decode_block(self, bodies: pa.Array[Any]) -> DecodedBlock | None:
+        """See `BlockDecoder`. A block with a doubtful row is decoded row by row."""
+        values = None if self.of_block is None else self.of_block(bodies)
+        return None if values is None else DecodedBlock(values, np.empty(0, np.int64))
+
+
+def _texts(bodies: pa.Array[Any]) -> pa.Array[Any] | None:
+    longest = pc.max(pc.binary_length(bodies)).as_py()  # type: ignore[call-overload]
+    if longest is not None and longest > LARGEST_VALUE:
+        return None
+    try:
+        return bodies.cast(pa.string())
+    except pa.ArrowInvalid:
+        return None
 
 
 def _text(body: bytes) -> str:
@@ -64,7 +85,7 @@ def _uuid(body: bytes) -> str:
 
 
 PRIMITIVES: Mapping[str, PrimitiveDecoder] = {
-    "string": PrimitiveDecoder(pa.string(), _text),
+    "string": PrimitiveDecoder(pa.string(), _text, of_block=_texts),
     "short": PrimitiveDecoder(pa.int16(), _number(">h")),
     "integer": PrimitiveDecoder(pa.int32(), _number(">i")),
     "long": PrimitiveDecoder(pa.int64(), _number(">q")),

@@ -45,26 +45,46 @@ class DecodeTask:
 
     @property
     def size(self) -> int:
-        """Bytes of the files."""
-        return sum(file.size for file in self.files)
+        """Bytes of the files, as far as the task reads them."""
+        file = self.files[0] if len(self.files) == 1 else None
+        if file is None or file.min_offset is None or file.max_offset is None:
+            return sum(each.size for each in self.files)
+        offsets = min(self.end, file.max_offset + 1) - max(self.start, file.min_offset)
+        return max(1, file.size * offsets // (file.max_offset + 1 - file.min_offset))
 
     @property
     def span(self) -> Span:
         """The offsets, as a reader of ``records`` wants them."""
         return Span(self.topic, self.log_id, self.partition, self.start, self.end)
 
-    def over(self, files: Sequence[LiveFile], most: int) -> list[DecodeTask]:
-        """Return this task as tasks that each read files of about so many bytes, in the order of offsets."""
+    def over(self, files: Sequence[LiveFile], most: int, most_rows: int) -> list[DecodeTask]:
+        """Return this task as tasks that each read files of about so many bytes, in the order of offsets.
+
+        Args:
+            most_rows: A file with more rows is read by several tasks.
+        """
         chosen = sorted((f for f in files if self.span.may_be_in(f)), key=lambda f: (f.min_offset or 0, f.path))
         groups: list[list[LiveFile]] = []
-        left = 0
+        left = left_rows = 0
         for file in chosen:
-            if not groups or file.size > left:
+            if not groups or file.size > left or file.rows > left_rows:
                 groups.append([])
-                left = most
+                left, left_rows = most, most_rows
             groups[-1].append(file)
             left -= file.size
-        return [replace(self, files=tuple(group)) for group in groups]
+            left_rows -= file.rows
+        return [part for group in groups for part in replace(self, files=tuple(group))._parts(most, most_rows)]
+
+    def _parts(self, most: int, most_rows: int) -> list[DecodeTask]:
+        """This task, or parts of its offsets if its one file is large."""
+        file = self.files[0]
+        least, greatest = file.min_offset, file.max_offset
+        count = max(-(-file.size // most), -(-file.rows // most_rows))
+        if len(self.files) > 1 or count < 2 or least is None or greatest is None:
+            return [self]
+        start, end = max(self.start, least), min(self.end, greatest + 1)
+        step = max(1, -(-(end - start) // count))
+        return [replace(self, start=at, end=min(end, at + step)) for at in range(start, end, step)]
 
     def second_try(self) -> DecodeTask:
         """Return the task for another worker, after one died of it: the plain way."""

@@ -29,6 +29,9 @@ code on foreign bytes could end the driver."""
 TASK_BYTES = 32 << 20
 """Bytes of files of ``records`` that one task reads."""
 
+TASK_ROWS = 262_144
+"""Rows that one task reads: four row groups."""
+
 FOLLOW_BYTES = 1 << 30
 """A topic whose rows in ``records`` were replaced is decoded again by itself if its files are not larger together."""
 
@@ -210,5 +213,5 @@ def _tasks(
             compression=policy.compression,
             files=(),
         )
-        made += whole.over(files, TASK_BYTES)
+        made += whole.over(files, TASK_BYTES, TASK_ROWS)
     return tuple(made)

@@ -187,8 +187,13 @@ def test_rows_in_parts_and_in_many_tasks_are_the_rows_of_one_task(lake: Decoded,
     monkeypatch.setattr(plan, "TASK_BYTES", 1)
     monkeypatch.setattr(decode_task, "BATCH_BYTES", 1)
     lake.decode()
-    assert len(lake.table().file_uris()) == 4
+    assert len(lake.table().file_uris()) == 8  # a task for each row
     many = lake.rows(), lake.rows("undecoded")
+    monkeypatch.setattr(plan, "TASK_BYTES", 1 << 20)
+    monkeypatch.setattr(plan, "TASK_ROWS", 2)
+    lake.decode(replace=("orders",))
+    assert len(lake.table().file_uris()) == 8  # two tasks for each file of three rows
+    assert (lake.rows(), lake.rows("undecoded")) == many
     monkeypatch.undo()
     lake.decode(replace=("orders",))
     assert len(lake.table().file_uris()) == 1

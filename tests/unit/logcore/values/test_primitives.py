@@ -5,8 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from logcore.values import limits, primitives
+from logcore.values.column import decode_column, decode_column_plainly
 from logcore.values.formats import decoder_of
 from logcore.values.invalid_schema import InvalidSchemaError
+from logcore.values.primitives import PRIMITIVES
 from logcore.values.undecodable import Reason, Undecodable
 
 
@@ -57,3 +60,26 @@ def test_other_bytes_have_a_reason(name, body, reason):
 def test_a_format_without_its_schema_or_with_one_too_many_is_refused(name, schema):
     with pytest.raises(InvalidSchemaError):
         decoder_of(name, schema)
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
+def test_blocks_of_text_are_decoded_as_row_by_row(kind: pa.DataType) -> None:
+    decoder = PRIMITIVES["string"]
+    pool = [b"", b"plain", "zwölf".encode(), "\U0001f600".encode(), None, b"a\x00b"]
+    bad = [b"\xff", b"\xed\xa0\x80", b"\xc0\x80", "\U0001f600".encode()[:3], b"\xf4\x90\x80\x80"]
+    for rows in (pool, [*pool, bad[0], *pool], bad, [None, None], []):
+        bodies = pa.array(rows, kind)
+        for some in (bodies, bodies.slice(1)):
+            fast, plain = decode_column(decoder, some), decode_column_plainly(decoder, some)
+            assert fast.values.equals(plain.values)
+            assert [(each.row, str(each.failure)) for each in fast.failed] == [
+                (each.row, str(each.failure)) for each in plain.failed
+            ]
+
+
+def test_a_text_that_is_too_large_is_refused_in_a_block_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (limits, primitives):
+        monkeypatch.setattr(module, "LARGEST_VALUE", 4)
+    found = decode_column(PRIMITIVES["string"], pa.array([b"four", b"fiver"], pa.binary()))
+    assert found.values.to_pylist() == ["four", None]
+    assert [str(each.failure.reason) for each in found.failed] == ["TOO_LARGE"]
