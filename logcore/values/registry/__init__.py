@@ -1,0 +1,1 @@
+"""Schemas that a schema registry knows, by id or GUID."""
