@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -21,6 +22,8 @@ RULES = 1
 """Version of the decoders. Rows that other rules would decode in another way raise it."""
 _BYTES, _PROTOBUF = "bytes", "protobuf"
 _PROTO_SUFFIX = ".proto"
+_MOST_FOLDERS = 100
+"""Folders below that of a schema that are looked at for changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,29 @@ def _schema(name: str, path: str) -> str:
     text = _text(path)
     if name != _PROTOBUF:
         return text
-    return compiled_schema(path) if path.endswith(_PROTO_SUFFIX) else text.strip()
+    if not path.endswith(_PROTO_SUFFIX):
+        return text.strip()
+    stamp = _stamp_of(path)
+    return compiled_schema(path) if stamp is None else _compiled(path, stamp)
+
+
+@lru_cache(maxsize=64)
+def _compiled(path: str, stamp: tuple[tuple[str, int, int], ...]) -> str:
+    """The compiled schema. A watch plans each second, and the compiler is a process of its own."""
+    return compiled_schema(path)
+
+
+def _stamp_of(path: str) -> tuple[tuple[str, int, int], ...] | None:
+    """Size and time of all files that the schema can import; None: they are too many to look at."""
+    found: list[tuple[str, int, int]] = []
+    for seen, (folder, _, names) in enumerate(os.walk(os.path.dirname(os.path.abspath(path)))):
+        if seen == _MOST_FOLDERS:
+            return None
+        for name in names:
+            if name.endswith(_PROTO_SUFFIX):
+                status = os.stat(os.path.join(folder, name))
+                found.append((os.path.join(folder, name), status.st_size, status.st_mtime_ns))
+    return tuple(sorted(found))
 
 
 def _text(path: str) -> str:

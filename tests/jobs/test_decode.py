@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig, ReplaceConfig
-from spark_jobs.decode import decode_task, job, plan
+from spark_jobs.decode import decode_task, decoding, job, plan
 from spark_jobs.lake.decoded.topic_tables import TopicTable
 from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.tasks.executor import WorkerDied
@@ -229,3 +229,22 @@ def test_a_run_that_ended_between_the_two_commits_is_continued_without_rows_twic
     assert lake.decode().metrics == {"decoded": 1, "undecoded": 2, "waiting": 0}
     assert [row["value"] for row in lake.rows()] == ["one"]
     assert [row["offset"] for row in lake.rows("undecoded")] == [1, 2]
+
+
+def test_a_protobuf_schema_is_compiled_again_only_if_it_or_an_import_has_changed(tmp_path: Path, monkeypatch) -> None:
+    compiled: list[str] = []
+    monkeypatch.setattr(decoding, "compiled_schema", lambda path: compiled.append(path) or "text")
+    schema, imported = tmp_path / "order.proto", tmp_path / "below" / "other.proto"
+    imported.parent.mkdir()
+    for file in (schema, imported):
+        file.write_text("a")
+    for expected in (1, 1):
+        assert decoding._schema("protobuf", str(schema)) == "text"
+        assert len(compiled) == expected
+    imported.write_text("ab")
+    decoding._schema("protobuf", str(schema))
+    assert len(compiled) == 2
+    monkeypatch.setattr(decoding, "_MOST_FOLDERS", 1)
+    for expected in (3, 4):
+        decoding._schema("protobuf", str(schema))
+        assert len(compiled) == expected
