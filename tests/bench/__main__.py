@@ -25,6 +25,7 @@ from tests.bench import (
     cleaning,
     commands,
     compaction,
+    decoded_values,
     decoding,
     doubts,
     growing_lakes,
@@ -67,6 +68,13 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
         found[each.name] = partial(publishing.lines, each, arguments.publish_mib, arguments.publish_rounds)
     for whole in journey.CASES:
         found[whole.name] = partial(journey.lines, whole, arguments.publish_mib, arguments.publish_rounds)
+    for decoded in decoded_values.CASES:
+        found[decoded.name] = partial(
+            decoded_values.lines,
+            decoded,
+            arguments.publish_mib // (8 if decoded.is_plain else 1) or 1,
+            arguments.publish_rounds,
+        )
     found[parts.PARTS] = partial(parts.lines, arguments.publish_mib, arguments.publish_rounds)
     for maintained in maintaining.CASES:
         found[maintained.name] = partial(maintaining.lines, maintained, arguments.publish_mib, arguments.publish_rounds)

@@ -111,6 +111,14 @@ _EXPLAINED: tuple[tuple[tuple[str, ...], str], ...] = (
 """,
     ),
     (
+        ("decode-",),
+        """\
+- **decode-…** is the job `decode` on published rows against `publish` of the same records by the separate path. Each
+  runs in a process of its own with its workers. Values have nine fields with a struct and a list. 0.5: decoding takes
+  twice as long. `plain`: every row is decoded row by row. Equality first: the decoded rows are those that were written.
+""",
+    ),
+    (
         ("increment-", "partitions-"),
         """\
 - **increment-…** is `loglake run` on a lake whose logs grew a little, or did not grow.

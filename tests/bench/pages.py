@@ -56,7 +56,16 @@ _PATTERNS: Mapping[PageName, Sequence[str]] = {
         "memory",
     ),
     PageName.RUN: (
-        *("journey-*", "publish-*", "maintain-*", "increment-*", "partitions-*", "watch-*", "transactions-*"),
+        *(
+            "journey-*",
+            "publish-*",
+            "decode-*",
+            "maintain-*",
+            "increment-*",
+            "partitions-*",
+            "watch-*",
+            "transactions-*",
+        ),
         *("objects-*", "operate-*"),
     ),
     PageName.MAINTENANCE: ("compact-*", "offset-map-*", "recover-*"),
