@@ -33,7 +33,7 @@ pytestmark = pytest.mark.spark
 
 POLICIES = """
 topics:
-  orders: {cleanup.policy: delete, retention.ms: 1, file.delete.delay.ms: 0, decode.value: string}
+  orders: {cleanup.policy: delete, retention.ms: 1, file.delete.delay.ms: 0, decode.value: string, latest: delete}
   customers: {cleanup.policy: compact, segment.bytes: 2000, compaction.spread.bytes: %d}
 """
 THIRD_TOPIC_ID = "DDDDDDDDDDDDDDDDDDDDDA"
@@ -113,6 +113,7 @@ def live_through_all_jobs(lake: Lake, source: Path) -> None:
     lake.do("expectations", ranges=dict.fromkeys(logs, (0, 10)))
     lake.do("check_foreign_rows")
     lake.do("decode", policies=str(whole))
+    lake.do("latest", policies=str(whole))
     lake.do("verify")
     DeltaTable(str(lake.path / "tables" / "records")).delete("topic = 'orders' AND \"offset\" = 4")
     lake.do("replace", start_offset=0)
@@ -145,10 +146,11 @@ def test_every_job_leaves_the_same_in_one_process_in_worker_processes_and_on_spa
         lakes.append(lake)
     one = lakes[0]
     assert {report.job for report in one.reports} == set(CONFIGS)
-    assert one.on_workers == set(CONFIGS) - {"check_foreign_rows", "retention", "verify"}
+    assert one.on_workers == set(CONFIGS) - {"check_foreign_rows", "latest", "retention", "verify"}
     assert one.tables["quarantine"]
     assert one.tables["records_uncommitted"]
     assert one.tables["decoded/orders"]
+    assert one.tables["latest/orders"]
     for other in lakes[1:]:
         assert other.on_workers == one.on_workers
         for mine, theirs in zip(one.reports, other.reports, strict=True):
