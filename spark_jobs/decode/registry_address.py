@@ -80,19 +80,20 @@ class RegistryAddress:
             return
         number = answer.get("id", 0) if isinstance(schema, UUID) else schema
         found = self._registered(answer, number if isinstance(number, int) else 0)
-        used = self._used(schema, f"{query}&deleted=true")
+        used = self._used(schema, context, f"{query}&deleted=true")
         self._follow(found, context)
         self._by_name[name] = found
         self._subjects[name] = used
 
-    def _used(self, schema: SchemaId, query: str) -> frozenset[str]:
+    def _used(self, schema: SchemaId, context: str, query: str) -> frozenset[str]:
         """Subjects of an id. A registry names ids of a GUID, and subjects of ids."""
         ids = [schema]
         if isinstance(schema, UUID):
             listed = self._get(f"/schemas/guids/{schema}/ids?{query}") or []
             if not isinstance(listed, list):
                 raise self._strange()
-            ids = [each["id"] for each in listed if isinstance(each, dict) and isinstance(each.get("id"), int)]
+            own = [each for each in listed if isinstance(each, dict) and each.get("context") == context]
+            ids = [each["id"] for each in own if isinstance(each.get("id"), int)]
         found: set[str] = set()
         for number in ids:
             versions = self._get(f"/schemas/ids/{number}/versions?{query}") or []

@@ -28,7 +28,7 @@ ANSWERS = {
     "/schemas/ids/5/versions?subject=:.c:&deleted=true": [{"subject": ":.c:a-value", "version": 1}],
     "/subjects/:.c:inner/versions/2?deleted=true": {"subject": ":.c:inner", "id": 6, "version": 2, "schema": "inner"},
     f"/schemas/guids/{GUID}?subject=:.:": {"schema": '"long"'},
-    f"/schemas/guids/{GUID}/ids?subject=:.:&deleted=true": [{"context": ".", "id": 5}],
+    f"/schemas/guids/{GUID}/ids?subject=:.:&deleted=true": [{"context": ".", "id": 5}, {"context": ".c", "id": 7}],
     "/schemas/ids/7?subject=:.:": {"schema": "x", "ruleSet": {"domainRules": [{"type": "ENCRYPT"}]}},
     "/schemas/ids/7/versions?subject=:.:&deleted=true": [{"subject": "a-value", "version": 2}],
     "/schemas/ids/8?subject=:.:": ["no", "schema"],
@@ -91,8 +91,9 @@ def test_a_schema_is_asked_for_once(registry):
     assert len(registry.asked) == 3
 
 
-def test_a_guid_is_known_by_the_subjects_of_its_ids(registry):
+def test_a_guid_is_known_by_the_subjects_of_its_ids_in_this_context(registry):
     assert RegistryAddress(registry.address).writer_schema(GUID, "a-value").text == '"long"'
+    assert not any("/schemas/ids/7/" in path for path in registry.asked)
 
 
 def test_references_are_asked_for_in_the_context_of_the_subject(registry):
