@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["apply", "plan"]
 
-FILE_BYTES = 32 << 20
+FILE_BYTES = 8 << 20
 """Bytes of rows in memory of a file: a changed key costs the rewriting of one."""
 _BATCH_ROWS = 8192
 

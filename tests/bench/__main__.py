@@ -30,6 +30,7 @@ from tests.bench import (
     doubts,
     growing_lakes,
     journey,
+    latest,
     maintaining,
     objects,
     offset_maps,
@@ -87,6 +88,8 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
     found[small_transactions.SMALL] = partial(
         small_transactions.lines, 20_000 if quick else 1_000_000, 1 if quick else 3
     )
+    for kept in (latest.EVEN, latest.RECENT):
+        found[kept] = partial(latest.lines, kept, arguments.rows or (200_000 if quick else 20_000_000))
     found[watching.LATENCY] = partial(watching.lines, 5 if quick else 60)
     found[operating.TICK] = partial(operating.tick_lines, 100 if quick else 5_000, 1 if quick else 5)
     found[operating.NIGHT] = partial(operating.night_lines, 100 if quick else 5_000)
@@ -118,6 +121,7 @@ def main() -> int:
     parser.add_argument("--mib", type=int, help="size of the segments, uncompressed (default 200)")
     parser.add_argument("--rounds", type=int, help="rounds of the decoding cases (default 11)")
     parser.add_argument("--whole-rounds", type=int, help="rounds of the cases of whole commands (default 3)")
+    parser.add_argument("--rows", type=int, help="rows of the cases of `latest` (default 20,000,000)")
     parser.add_argument("-o", "--output", type=Path, help="write the figures onto this page")
     parser.add_argument("--list", action="store_true", help="names of the cases")
     arguments = parser.parse_args()

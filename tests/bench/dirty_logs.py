@@ -91,15 +91,15 @@ def _make(codec: str, mib: int, folder: Path) -> None:
         with (directory / f"{offset:020d}.log").open("wb") as stream:
             while written < most:
                 drawn = random.integers(0, keys, _ROWS_AT_ONCE)
-                piece = _piece(random, offset, drawn, codec, whole=False)
-                stream.write(piece.content)
-                count = piece.totals.records
+                made = piece(random, offset, drawn, codec, whole=False)
+                stream.write(made.content)
+                count = made.totals.records
                 np.maximum.at(newest, drawn[:count], np.arange(offset, offset + count))
                 offset += count
-                written += piece.raw_bytes
-                size += len(piece.content)
+                written += made.raw_bytes
+                size += len(made.content)
         raw += written
-    last = _piece(random, offset, random.integers(0, keys, 100), codec, whole=True)
+    last = piece(random, offset, random.integers(0, keys, 100), codec, whole=True)
     (directory / f"{offset:020d}.log").write_bytes(last.content)
     newest = newest[newest >= 0]
     known = {
@@ -114,6 +114,6 @@ def _make(codec: str, mib: int, folder: Path) -> None:
     unfinished.replace(folder / "facts.json")
 
 
-def _piece(random: np.random.Generator, offset: int, keys: Numbers, codec: str, *, whole: bool) -> Piece:
+def piece(random: np.random.Generator, offset: int, keys: Numbers, codec: str, *, whole: bool) -> Piece:
     drawn = rows(random, offset, keys)
     return v2_batches(drawn, offset, FIRST_TIMESTAMP + 2 * offset, codec, _BATCH_BYTES, whole=whole)

@@ -66,7 +66,7 @@ _PATTERNS: Mapping[PageName, Sequence[str]] = {
             "watch-*",
             "transactions-*",
         ),
-        *("objects-*", "operate-*"),
+        *("objects-*", "operate-*", "latest-*"),
     ),
     PageName.MAINTENANCE: ("compact-*", "offset-map-*", "recover-*"),
 }

@@ -1,0 +1,96 @@
+"""The rows about `latest`: 1 % new rows, against computing the table again from all of `records`.
+
+Keys are a quarter of the rows. New rows change keys that are drawn evenly, so that every file of the table has some of
+them, or keys of the newest twentieth of the log. Times are processor times, so that other work counts little. Both
+tables, and the newest offset of each key as NumPy has it, are compared first.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from deltalake import DeltaTable
+
+from spark_jobs import launch
+from spark_jobs.contracts import IngestConfig, LatestConfig, PublishConfig, ValidateConfig
+from tests.bench.corpora import SEED, home
+from tests.bench.dirty_logs import piece
+from tests.bench.results import Line, Unit, seconds
+from tests.bench.totals import Differ
+
+EVEN, RECENT = "latest-even", "latest-recent"
+_AS_OF_MS = 1_900_000_000_000
+_AT_ONCE = 100_000
+
+
+def lines(case: str, count: int) -> Iterator[Line]:
+    """How many times as fast new rows are added as all rows are computed again.
+
+    :raises Differ: a table does not have the newest row of each key.
+    """
+    random = np.random.default_rng([SEED, count])
+    with tempfile.TemporaryDirectory(prefix="latest-", dir=home()) as scratch:
+        source, lake, policies = Path(scratch, "source"), Path(scratch, "lake"), Path(scratch, "policies.yaml")
+        policies.write_text('topics: {"*": {latest: soft-delete}}')
+        old = random.integers(0, count // 4, count)
+        drawn = old[-count // 20 :] if case == RECENT else old
+        new = random.choice(drawn, count // 100)
+        newest = np.full(count // 4, -1, np.int64)
+        _write(source / "latest-0", random, old, 0, newest)
+        _publish(source, lake, 1)
+        first = _latest(lake, policies)
+        end = int(newest.max()) + 1
+        _write(source / "latest-0", random, new, end, newest)
+        _publish(source, lake, 2)
+        other = Path(shutil.copytree(lake, Path(scratch, "other")))
+        added = _latest(lake, policies)
+        again = _latest(other, policies, replace=("latest",))
+        expected = np.sort(newest[newest >= 0])
+        for each in (lake, other):
+            offsets = DeltaTable(str(each / "tables" / "latest" / "latest")).to_pyarrow_table(columns=["offset"])
+            if not np.array_equal(np.sort(offsets["offset"].to_numpy()), expected):
+                raise Differ(f"{case}: the table does not have the newest row of each of {len(expected):,} keys")
+    yield Line(
+        f"{case}: `loglake latest`, {count // 100:,} new rows, {count:,} rows, {len(expected):,} keys, processor time",
+        "all rows again",
+        Unit.TIMES_AS_FAST,
+        again / added,
+        again / added,
+        again / added,
+        f"{seconds(added)}; the first {count:,} rows {seconds(first)}",
+        seconds(again),
+        10 if case == RECENT else None,
+        30 if case == RECENT else None,
+    )
+
+
+def _write(partition: Path, random: np.random.Generator, keys: np.ndarray, first: int, newest: np.ndarray) -> None:
+    """Write a segment with records of these keys."""
+    partition.mkdir(parents=True, exist_ok=True)
+    offset = first
+    with (partition / f"{first:020d}.log").open("wb") as stream:
+        for start in range(0, len(keys), _AT_ONCE):
+            some = keys[start : start + _AT_ONCE]
+            made = piece(random, offset, some, "none", whole=True)
+            stream.write(made.content)
+            rows = made.totals.records
+            np.maximum.at(newest, some[:rows], np.arange(offset, offset + rows))
+            offset += rows
+
+
+def _publish(source: Path, lake: Path, number: int) -> None:
+    stated = (str(lake), f"run-{number}", _AS_OF_MS)
+    launch.run("ingest", IngestConfig(str(lake), (str(source),), f"run-{number}", _AS_OF_MS))
+    launch.run("validate", ValidateConfig(*stated))
+    launch.run("publish", PublishConfig(*stated))
+
+
+def _latest(lake: Path, policies: Path, replace: tuple[str, ...] = ()) -> float:
+    begun = time.process_time()
+    launch.run("latest", LatestConfig(str(lake), "latest", _AS_OF_MS, str(policies), replace=replace))
+    return time.process_time() - begun
