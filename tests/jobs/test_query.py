@@ -11,8 +11,11 @@ import pytest
 from deltalake import DeltaTable
 
 from logcore.cli import main
+from spark_jobs import launch
+from spark_jobs.contracts import LatestConfig
 from spark_jobs.lake.decoded.view_names import view_name
 from tests.jobs.decoded_lake import Decoded
+from tests.spark.cycle import AS_OF_MS
 
 ROWS = ((b"a", b"one"), (None, b"two"), (b"c", None), (b"\xff", b'x,"y"\n'))
 
@@ -229,3 +232,21 @@ def test_topics_with_names_that_differ_have_views_whose_names_differ_without_cas
     names: dict[str, str] = {}
     for topic in topics:
         assert names.setdefault(view_name("decoded", topic).lower(), topic) == topic
+
+
+@pytest.mark.parametrize("kind", ["date", "int", "json", "boolean"])
+def test_an_error_about_a_value_does_not_show_the_value(lake, capsys, kind):
+    answer = ask(capsys, lake, f'select decode(value)::{kind} as x from records where "offset" = 1')
+    assert (answer.code, answer.out) == (64, "")
+    assert "Error" in answer.err
+    assert "two" not in answer.err
+    assert "values are left out" in answer.err
+
+
+def test_the_newest_row_of_each_key_is_a_view_of_its_topic(tmp_path, capsys):
+    made = Decoded(tmp_path)
+    made.policies.write_text('topics: {"*": {latest: delete}}')
+    made.append((b"a", b"one"), (b"b", b"two"), (b"a", b"three"), (b"b", None))
+    launch.run("latest", LatestConfig(made.path, "latest", AS_OF_MS, str(made.policies)))
+    answer = ask(capsys, made, 'select "offset", decode(value) as value from latest_orders', "--format", "jsonl")
+    assert answer.rows == [{"offset": 2, "value": "three"}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,12 @@ create macro header(headers, name) as list_filter(headers, lambda each: each.key
 _BATCH_ROWS = 2048
 _UNREAD = "reading the stream registered as"
 """DuckDB says this if Arrow could not read a file; all other errors come from the SQL."""
+
+_SETTING = "the configuration has been locked"
+_OF_ROWS = re.compile(r"(Conversion|Out of Range|Invalid Input) Error:")
+"""Errors that quote values of rows."""
+_VALUE = re.compile(r"""['"(\[{]|(?<!\w)[-+]?\d""")
+"""Where a quoted value begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +119,9 @@ def connected(lake: str, views: Sequence[LakeView], memory: int) -> Iterator[Lak
 
 
 def _line(error: BaseException) -> str:
-    """The text of an error in one line, without the excerpt of the SQL, which may hold values."""
-    text = str(error).split("\n\nLINE ", 1)[0]
-    return " ".join(text.split())
+    """The text of an error in one line, without the excerpt of the SQL and what may be a value of a row."""
+    text = " ".join(str(error).split("\n\nLINE ", 1)[0].split())
+    if _UNREAD in text or _SETTING in text or not _OF_ROWS.match(text):
+        return text
+    value = _VALUE.search(text)
+    return text if value is None else f"{text[: value.start()].rstrip()} … (values are left out; try(…) gives null)"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
-from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable
+from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, TopicTable
 from spark_jobs.lake.decoded.view_names import view_name
 from spark_jobs.lake.delta.tables import TABLES, open_table, reading, table_uri
 from spark_jobs.lake.segments import archive
@@ -59,7 +59,12 @@ def lake_views(lake: str) -> Iterator[LakeView]:
             lambda name=name: reading(lake, name),  # type: ignore[misc]
         )
     for topic in sorted({log.topic for log in archive.read_logs(lake).values()}):
-        for kind, what in ((DECODED, "whose key and value were decoded"), (UNDECODED, "that could not be decoded")):
+        kinds = (
+            (DECODED, "whose key and value were decoded"),
+            (UNDECODED, "that could not be decoded"),
+            (LATEST, "that is the newest of its key in one log"),
+        )
+        for kind, what in kinds:
             table = TopicTable(lake, kind, topic)
             one_row = f"A record of the topic {topic} {what}."
             yield LakeView(view_name(kind, topic), table.name, one_row, table.uri, table.open, table.reading)
