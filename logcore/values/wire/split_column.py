@@ -16,7 +16,6 @@ from logcore.values.undecodable import Undecodable
 from logcore.values.wire.prefix import GUID_BYTES, ID_BYTES, Framing, Writer, read_header, split_row
 
 _Numbers = npt.NDArray[np.int64]
-_GUID = np.dtype([("high", ">u8"), ("low", ">u8")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +141,15 @@ class _Splitter:
                 rows = rows[self.data[begins[rows] + length] == 0]
             if not len(rows):
                 continue
-            heads = np.ascontiguousarray(self.data[begins[rows, None] + np.arange(1, length)])
-            names, places = np.unique(heads.view(_GUID if first else ">u4").ravel(), return_inverse=True)
-            numbers = np.empty(len(names), np.int64)
+            heads = self.data[begins[rows, None] + np.arange(1, length)]
+            names = pa.Array.from_buffers(pa.binary(length - 1), len(rows), [None, pa.py_buffer(heads.tobytes())])
+            encoded: Any = names.dictionary_encode()
             message = (0,) if self.messages else None
-            for at, name in enumerate(names.tolist()):
-                schema = UUID(int=name[0] << 64 | name[1]) if first else name
+            numbers = np.empty(len(encoded.dictionary), np.int64)
+            for at, name in enumerate(encoded.dictionary.to_pylist()):
+                schema = UUID(bytes=name) if first else int.from_bytes(name, "big")
                 numbers[at] = self._code(Writer(schema, message))
+            places = np.asarray(encoded.indices)
             self.codes[rows] = numbers[places]
             self.starts[rows] = whole
             done[rows] = True
