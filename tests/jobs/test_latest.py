@@ -205,3 +205,12 @@ def test_a_damaged_table_waits_and_is_made_again_without_its_directory(
     assert "loglake latest" in capsys.readouterr().out
     assert main.main([*arguments, "--replace", "orders"]) == 0
     assert lake.shown() == {b"b": (1, b"2"), b"a": (2, b"3")}
+
+
+def test_a_query_sees_the_table_as_a_view(lake: Kept, capsys: pytest.CaptureFixture[str]) -> None:
+    lake.append(0, [(b"a", b"1"), (b"a", b"2")])
+    lake.publish()
+    lake.run()
+    sql = 'select decode(key) k, decode(value) v, "offset" from latest_orders'
+    assert main.main(["query", str(lake.lake.path), sql, "--format", "csv"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["k,v,offset", "a,2,1"]
