@@ -7,6 +7,8 @@ from tests.planted_faults.fault import Fault
 JSON_BLOCKS = "tests/unit/logcore/values/json/test_json_blocks.py"
 AVRO = "tests/unit/logcore/values/avro/test_avro_values.py"
 PROTOBUF = "tests/unit/logcore/values/protobuf/test_protobuf_values.py"
+AVRO_BLOCKS = "tests/unit/logcore/values/avro/test_avro_blocks.py"
+PROTOBUF_BLOCKS = "tests/unit/logcore/values/protobuf/test_protobuf_blocks.py"
 QUERY = "tests/jobs/test_query.py"
 
 FAULTS = (
@@ -27,15 +29,15 @@ FAULTS = (
     Fault(
         "the JSON kernel ignores what follows the document",
         "logcore/columns/kernels/parsing/json_rows.py",
-        "_WHOLE if position == end else _DOUBT",
-        "_WHOLE",
+        "WHOLE if position == end else DOUBT",
+        "WHOLE",
         (JSON_BLOCKS, "-k", "beside_others"),
     ),
     Fault(
-        "the JSON kernel keeps the items of a row that it doubts",
-        "logcore/columns/kernels/parsing/json_rows.py",
-        "                store64(scopes_bytes, scope * SCOPE_SIZE + SCOPE_COUNT, saved[scope])\n",
-        "                store64(saved_bytes, scope, saved[scope])\n",
+        "a kernel keeps the items of a row that it doubts",
+        "logcore/columns/kernels/parsing/scopes.py",
+        "                    store64(scopes_bytes, scope * SCOPE_SIZE + SCOPE_COUNT, saved[scope])\n",
+        "                    store64(saved_bytes, scope, saved[scope])\n",
         (JSON_BLOCKS, "-k", "beside_others"),
     ),
     Fault(
@@ -72,6 +74,34 @@ FAULTS = (
         "        if end is not None and cursor.position != end:",
         "        if False and cursor.position != end:",
         (AVRO, "-k", "named_with_its_place"),
+    ),
+    Fault(
+        "the Avro kernel ignores bytes after the value",
+        "logcore/columns/kernels/parsing/avro_rows.py",
+        "WHOLE if position == end else DOUBT",
+        "WHOLE",
+        (AVRO_BLOCKS, "-k", "shift_no_row"),
+    ),
+    Fault(
+        "the Avro kernel does not compare the size that a block states",
+        "logcore/columns/kernels/parsing/avro_rows.py",
+        "if stop != _NO_BLOCK and position != stop:",
+        "if False and position != stop:",
+        (AVRO_BLOCKS, "-k", "beside_others"),
+    ),
+    Fault(
+        "the Protobuf kernel reads a message in two parts, whose oneof it does not compare",
+        "logcore/columns/kernels/parsing/protobuf_rows.py",
+        "                if seen & bit:\n                    return nb.int64(DOUBT)\n                _opened(",
+        "                _opened(",
+        (PROTOBUF_BLOCKS, "-k", "beside_others"),
+    ),
+    Fault(
+        "the Protobuf kernel keeps two members of a oneof",
+        "logcore/columns/kernels/parsing/protobuf_rows.py",
+        "        if seen & fields[field + FIELD_OTHERS]:",
+        "        if False and seen & fields[field + FIELD_OTHERS]:",
+        (PROTOBUF_BLOCKS, "-k", "beside_others"),
     ),
     Fault(
         "two Protobuf messages of one field replace each other",

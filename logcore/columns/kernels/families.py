@@ -18,7 +18,7 @@ from logcore.columns.kernels.cleaning.cleaning_frames import (
     SurvivorsFrame,
 )
 from logcore.columns.kernels.decoding.decoding_frames import HopFrame, InflateFrame, LinesFrame, RecordsFrame, WalkFrame
-from logcore.columns.kernels.parsing.parsing_frames import JsonFrame, TextFrame
+from logcore.columns.kernels.parsing.parsing_frames import TextFrame, ValuesFrame
 from logcore.columns.kernels.recovering.recovery_frame import RecoveryFrame
 
 PACKAGE = "logcore.columns.kernels"
@@ -69,9 +69,10 @@ KEYS = Family("keys", "cleaning.keyed", (_HASH_KEYS, _HASH_BYTES), 2.0)
 NEWEST = Family("newest", "cleaning.newest", (_PUT, _FIND, *_PARTS), 1.0)
 SURVIVING = Family("surviving", "cleaning.surviving", (_MARK, _NEWEST_ROWS), 0.7)
 REWRITE = Family("rewrite", "cleaning.cleaning", (_SURVIVORS, _REWRITE, Kernel("index", IndexFrame)), 2.2)
-JSON_ROWS = Family(
-    "json_rows", "parsing.json_rows", (Kernel("json_rows", JsonFrame), Kernel("gather_text", TextFrame)), 2.0
-)
+JSON_ROWS = Family("json_rows", "parsing.json_rows", (Kernel("json_rows", ValuesFrame),), 1.9)
+AVRO_ROWS = Family("avro_rows", "parsing.avro_rows", (Kernel("avro_rows", ValuesFrame),), 1.0)
+PROTOBUF_ROWS = Family("protobuf_rows", "parsing.protobuf_rows", (Kernel("protobuf_rows", ValuesFrame),), 1.2)
+GATHER = Family("gather", "parsing.texts", (Kernel("gather_text", TextFrame),), 0.5)
 RECOVER = Family("recover", "recovering.recovering", (Kernel("recover", RecoveryFrame),), 1.3)
 
 FAMILIES = (
@@ -89,6 +90,9 @@ FAMILIES = (
     SURVIVING,
     REWRITE,
     JSON_ROWS,
+    AVRO_ROWS,
+    PROTOBUF_ROWS,
+    GATHER,
     RECOVER,
 )
 
@@ -113,8 +117,12 @@ class Work(Enum):
     """Records as lines of CSV."""
     CLEAN = (*_BATCHES, KEYS, NEWEST, SURVIVING, REWRITE)
     """Compaction by key."""
-    DECODE_JSON = (JSON_ROWS,)
+    DECODE_JSON = (JSON_ROWS, GATHER)
     """Values in JSON as columns."""
+    DECODE_AVRO = (AVRO_ROWS, GATHER)
+    """Values in Avro as columns."""
+    DECODE_PROTOBUF = (PROTOBUF_ROWS, GATHER)
+    """Values in Protobuf as columns."""
     RECOVER = (RECOVER,)
     """Recovery of segments and their indexes."""
     EVERYTHING = FAMILIES

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from logcore.columns.kernels.families import Work
 from logcore.columns.kernels.library import is_chosen
+from logcore.values.blocks.decoded_block import decode_block
 from logcore.values.column import DecodedBlock
-from logcore.values.json.blocks import decode_block
-from logcore.values.json.program import JsonProgram
+from logcore.values.json.program import program_of
 from logcore.values.json.schema import json_shape
 from logcore.values.json.text import parse_json
 
@@ -25,7 +25,7 @@ class JsonDecoder:
 
     def __init__(self, schema: str, references: Mapping[str, str]) -> None:
         self._shape, self.comments = json_shape(schema, references)
-        self._program = JsonProgram.of(self._shape)
+        self._program = program_of(self._shape)
         self.arrow_type: pa.DataType = self._shape.arrow_type
 
     def decode(self, body: bytes) -> object:
@@ -36,4 +36,4 @@ class JsonDecoder:
         """See `BlockDecoder`."""
         if self._program is None or bodies.type != pa.binary() or not is_chosen(Work.DECODE_JSON):
             return None
-        return decode_block(self._program, self.arrow_type, bodies)
+        return decode_block("json_rows", self._program, self.arrow_type, bodies)

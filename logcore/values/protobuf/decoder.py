@@ -1,4 +1,4 @@
-"""One Protobuf value after the other: the specification of every faster way.
+"""The decoder of Protobuf values. One value after the other is the specification of the kernel's way.
 
 Rules that the format leaves open are those of Google's libraries. Of a field that comes twice the last one counts, and
 messages are merged. A field with another wire type than its own is unknown. Unknown fields are skipped.
@@ -8,11 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import pyarrow as pa
 
+from logcore.columns.kernels.families import Work
+from logcore.columns.kernels.library import is_chosen
+from logcore.values.blocks.decoded_block import decode_block
+from logcore.values.column import DecodedBlock
 from logcore.values.limits import check_size
 from logcore.values.protobuf.descriptors import parse
+from logcore.values.protobuf.program import program_of
 from logcore.values.protobuf.shape import ContentKind, FieldShape, MessageKind, NumberKind, shape_of
 from logcore.values.protobuf.wire import FIXED32, FIXED64, LENGTH, VARINT, WireField, fields_in, varint_at
 from logcore.values.undecodable import Reason, Undecodable
@@ -27,7 +33,7 @@ Part = tuple[int, int]
 
 
 class ProtobufDecoder:
-    """A `ValueDecoder` of one message type."""
+    """A `ValueDecoder` of one message type, and a `BlockDecoder` where the kernel knows all of its fields."""
 
     def __init__(
         self, schema: str, references: Mapping[str, str] = MappingProxyType({}), message: tuple[int, ...] | None = None
@@ -45,6 +51,7 @@ class ProtobufDecoder:
         parsed = parse(schema, references)
         shape = shape_of(parsed, parsed.at(message or (0,)))
         self._root = shape.root
+        self._program = program_of(shape.root)
         self.comments: Mapping[str, str] = shape.comments
 
     @property
@@ -56,6 +63,12 @@ class ProtobufDecoder:
         """See `ValueDecoder`."""
         check_size(body)
         return _message(self._root, body, [(0, len(body))])
+
+    def decode_block(self, bodies: pa.Array[Any]) -> DecodedBlock | None:
+        """See `BlockDecoder`."""
+        if self._program is None or bodies.type != pa.binary() or not is_chosen(Work.DECODE_PROTOBUF):
+            return None
+        return decode_block("protobuf_rows", self._program, self.arrow_type, bodies)
 
 
 def _message(kind: MessageKind, body: bytes, parts: Sequence[Part]) -> object:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 import pyarrow as pa
@@ -42,6 +42,10 @@ class NumberKind:
     arrow_type: pa.DataType
     read: Number
     default: object
+    symbols: Mapping[int, str] = field(default_factory=dict)
+    """Of an enum."""
+    is_closed: bool = False
+    """Of an enum whose other numbers are unknown fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +221,9 @@ class _Builder:
                 f"The enum {field.type_name[1:]} is not in the schema.", place=path, advice="Name what it imports."
             )
         if field.type_name not in self.enums:
-            self.enums[field.type_name] = NumberKind(VARINT, pa.string(), _symbols(enum), enum.symbols.get(0, "0"))
+            self.enums[field.type_name] = NumberKind(
+                VARINT, pa.string(), _symbols(enum), enum.symbols.get(0, "0"), enum.symbols, enum.is_closed
+            )
         return self.enums[field.type_name]
 
 

@@ -11,9 +11,8 @@ from typing import Any
 
 import numba as nb
 
-from logcore.columns.kernels.call_frames import DONE, FULL
 from logcore.columns.kernels.machine.functions import called, inlined
-from logcore.columns.kernels.machine.intrinsics import byte, copy, numbers, pointer, store8, store32, store64, to_bytes
+from logcore.columns.kernels.machine.intrinsics import numbers, pointer, store8, store64, to_bytes
 from logcore.columns.kernels.machine.values import is_utf8
 from logcore.columns.kernels.parsing.parsing_frames import (
     CLOSED,
@@ -40,21 +39,18 @@ from logcore.columns.kernels.parsing.parsing_frames import (
     NULLABLE,
     REQUIRED,
     SCOPE,
-    SCOPE_COUNT,
-    SCOPE_END,
-    SCOPE_FIRST,
-    SCOPE_ROOM,
-    SCOPE_SIZE,
     SIZES,
     VALID,
     VALUES,
-    JsonKind,
+    NodeKind,
 )
+from logcore.columns.kernels.parsing.scopes import DOUBT, NO_ROOM, WHOLE, next_item, rows_by
+from logcore.columns.kernels.parsing.texts import byte_at, hexadecimal, is_digit
 
-_STRUCT, _LIST, _INTEGER, _NUMBER = (int(JsonKind[name]) for name in ("STRUCT", "LIST", "INTEGER", "NUMBER"))
-_TRUTH, _TEXT, _DATE, _MOMENT = (int(JsonKind[name]) for name in ("TRUTH", "TEXT", "DATE", "MOMENT"))
-_VALUE, _AFTER, _KEY, _DOUBT, _WHOLE = range(5)
-"""What comes next in a row: a value; what follows a value; a key; nothing, for the row is doubted or ends well."""
+_STRUCT, _LIST, _INTEGER, _NUMBER = (int(NodeKind[name]) for name in ("STRUCT", "LIST", "INTEGER", "NUMBER"))
+_TRUTH, _TEXT, _DATE, _MOMENT = (int(NodeKind[name]) for name in ("TRUTH", "TEXT", "DATE", "MOMENT"))
+_VALUE, _AFTER, _KEY = range(3)
+"""What comes next in a row: a value; what follows a value; a key."""
 _MOST_DIGITS = 18
 _EXACT = 1 << 53
 _LARGEST_EXACT_POWER = 22
@@ -64,25 +60,15 @@ _FIRST_MOMENT, _END_OF_MOMENTS = -62_135_596_800_000_000, 253_402_300_800_000_00
 
 
 @inlined
-def _at(source, position):
-    return nb.int64(byte(source, position))
-
-
-@inlined
 def _is_blank(character):
     return character == 32 or character == 10 or character == 13 or character == 9
 
 
 @inlined
 def _after_blanks(source, position, end):
-    while position < end and _is_blank(_at(source, position)):
+    while position < end and _is_blank(byte_at(source, position)):
         position += 1
     return position
-
-
-@inlined
-def _is_digit(character):
-    return character >= 48 and character <= 57
 
 
 @called
@@ -90,10 +76,10 @@ def _is_word(source, position, end, first, second, third, fourth):
     """Whether four characters follow."""
     return (
         end - position >= 4
-        and _at(source, position) == first
-        and _at(source, position + 1) == second
-        and _at(source, position + 2) == third
-        and _at(source, position + 3) == fourth
+        and byte_at(source, position) == first
+        and byte_at(source, position + 1) == second
+        and byte_at(source, position + 2) == third
+        and byte_at(source, position + 3) == fourth
     )
 
 
@@ -106,44 +92,44 @@ def _number(source, position, end):
         with; whether it is written without fraction and exponent.
     """
     nothing = (nb.int64(-1), nb.int64(0), nb.int64(0), False)
-    is_negative = _at(source, position) == 45
+    is_negative = byte_at(source, position) == 45
     if is_negative:
         position += 1
     begun = position
     value, power = nb.int64(0), nb.int64(0)
-    while position < end and _is_digit(_at(source, position)):
+    while position < end and is_digit(byte_at(source, position)):
         if position - begun >= _MOST_DIGITS:
             return nothing
-        value = value * 10 + (_at(source, position) - 48)
+        value = value * 10 + (byte_at(source, position) - 48)
         position += 1
     digits = position - begun
-    if digits == 0 or (digits > 1 and _at(source, begun) == 48):
+    if digits == 0 or (digits > 1 and byte_at(source, begun) == 48):
         return nothing
     is_integer = True
-    if position < end and _at(source, position) == 46:
+    if position < end and byte_at(source, position) == 46:
         is_integer = False
         position += 1
         fraction = position
-        while position < end and _is_digit(_at(source, position)):
+        while position < end and is_digit(byte_at(source, position)):
             if digits + (position - fraction) >= _MOST_DIGITS:
                 return nothing
-            value = value * 10 + (_at(source, position) - 48)
+            value = value * 10 + (byte_at(source, position) - 48)
             position += 1
         power = fraction - position
         if power == 0:
             return nothing
-    if position < end and (_at(source, position) | 32) == 101:
+    if position < end and (byte_at(source, position) | 32) == 101:
         is_integer = False
         position += 1
         is_small = False
-        if position < end and (_at(source, position) == 43 or _at(source, position) == 45):
-            is_small = _at(source, position) == 45
+        if position < end and (byte_at(source, position) == 43 or byte_at(source, position) == 45):
+            is_small = byte_at(source, position) == 45
             position += 1
         exponent, written = nb.int64(0), position
-        while position < end and _is_digit(_at(source, position)):
+        while position < end and is_digit(byte_at(source, position)):
             if position - written >= 4:
                 return nothing
-            exponent = exponent * 10 + (_at(source, position) - 48)
+            exponent = exponent * 10 + (byte_at(source, position) - 48)
             position += 1
         if position == written:
             return nothing
@@ -166,7 +152,7 @@ def _text_end(source, position, end):
     begun = position
     is_escaped, is_wide = False, False
     while position < end:
-        character = _at(source, position)
+        character = byte_at(source, position)
         if character == 34:
             if is_wide and not is_utf8(source, begun, position):
                 return nb.int64(-1), False
@@ -190,9 +176,9 @@ def _text_end(source, position, end):
 @called
 def _escape_end(source, position, end):
     """The position after an escape, -1 for a doubt. `position`: after the backslash."""
-    mark = _at(source, position)
+    mark = byte_at(source, position)
     if mark == 117:
-        code = _hexadecimal(source, position + 1, end)
+        code = hexadecimal(source, position + 1, end)
         return nb.int64(-1) if code < 0 or (code >= 0xD800 and code <= 0xDFFF) else position + 5
     is_known = (
         mark == 34 or mark == 92 or mark == 47 or mark == 98 or mark == 102 or mark == 110 or mark == 114 or mark == 116
@@ -201,27 +187,10 @@ def _escape_end(source, position, end):
 
 
 @called
-def _hexadecimal(source, position, end):
-    """The number of four hexadecimal digits, -1 if they are not there."""
-    if end - position < 4:
-        return nb.int64(-1)
-    value = nb.int64(0)
-    for place in range(4):
-        character = _at(source, position + place)
-        if _is_digit(character):
-            value = value * 16 + (character - 48)
-        elif (character | 32) >= 97 and (character | 32) <= 102:
-            value = value * 16 + ((character | 32) - 87)
-        else:
-            return nb.int64(-1)
-    return value
-
-
-@called
 def _two(source, position):
     """A number of two digits, -1 if they are not there. The bytes exist."""
-    first, second = _at(source, position), _at(source, position + 1)
-    if not _is_digit(first) or not _is_digit(second):
+    first, second = byte_at(source, position), byte_at(source, position + 1)
+    if not is_digit(first) or not is_digit(second):
         return nb.int64(-1)
     return (first - 48) * 10 + (second - 48)
 
@@ -230,7 +199,7 @@ def _two(source, position):
 def _days(source, position, end):
     """Days since 1970 of a date `YYYY-MM-DD` at a position; whether it is one."""
     nothing = (nb.int64(0), False)
-    if end - position < 10 or _at(source, position + 4) != 45 or _at(source, position + 7) != 45:
+    if end - position < 10 or byte_at(source, position + 4) != 45 or byte_at(source, position + 7) != 45:
         return nothing
     century, rest = _two(source, position), _two(source, position + 2)
     month, day = _two(source, position + 5), _two(source, position + 8)
@@ -259,22 +228,22 @@ def _moment(source, position, end):
     days, is_date = _days(source, position, end)
     if not is_date or end - position < 20:
         return nothing
-    mark = _at(source, position + 10)
+    mark = byte_at(source, position + 10)
     if (mark | 32) != 116 and mark != 32:
         return nothing
-    if _at(source, position + 13) != 58 or _at(source, position + 16) != 58:
+    if byte_at(source, position + 13) != 58 or byte_at(source, position + 16) != 58:
         return nothing
     hour, minute, second = _two(source, position + 11), _two(source, position + 14), _two(source, position + 17)
     if hour < 0 or hour > 23 or minute < 0 or minute > 59 or second < 0 or second > 59:
         return nothing
     position += 19
     micros, digits = nb.int64(0), nb.int64(0)
-    if _at(source, position) == 46:
+    if byte_at(source, position) == 46:
         position += 1
-        while position < end and _is_digit(_at(source, position)):
+        while position < end and is_digit(byte_at(source, position)):
             if digits >= 6:
                 return nothing
-            micros = micros * 10 + (_at(source, position) - 48)
+            micros = micros * 10 + (byte_at(source, position) - 48)
             digits += 1
             position += 1
         if digits == 0:
@@ -285,11 +254,11 @@ def _moment(source, position, end):
     if position >= end:
         return nothing
     away = nb.int64(0)
-    sign = _at(source, position)
+    sign = byte_at(source, position)
     if (sign | 32) == 122:
         position += 1
     elif sign == 43 or sign == 45:
-        if end - position != 6 or _at(source, position + 3) != 58:
+        if end - position != 6 or byte_at(source, position + 3) != 58:
             return nothing
         hours, minutes = _two(source, position + 1), _two(source, position + 4)
         if hours < 0 or hours > 23 or minutes < 0 or minutes > 59:
@@ -315,23 +284,14 @@ def _field_of(source, position, end, fields, names, first, count, following):
             at -= count
         entry = (first + at) * FIELD
         size, begun = fields[entry + FIELD_SIZE], fields[entry + FIELD_NAME]
-        if position + size >= end or _at(source, position + size) != 34:
+        if position + size >= end or byte_at(source, position + size) != 34:
             continue
         place = nb.int64(0)
-        while place < size and _at(source, position + place) == _at(names, begun + place):
+        while place < size and byte_at(source, position + place) == byte_at(names, begun + place):
             place += 1
         if place == size:
             return at
     return nb.int64(-1)
-
-
-@called
-def _clear(nodes, scopes, scope, index):
-    """Make the values of a new row or item null."""
-    for node in range(scopes[scope * SCOPE_SIZE + SCOPE_FIRST], scopes[scope * SCOPE_SIZE + SCOPE_END]):
-        store8(to_bytes(nodes[node * NODE + VALID]), index, 0)
-        store64(to_bytes(nodes[node * NODE + SIZES]), index, 0)
-        store64(to_bytes(nodes[node * NODE + VALUES]), index, 0)
 
 
 @called
@@ -341,7 +301,7 @@ def _is_new_extra(source, extras, count, opened, start, size):
         at = number * EXTRA
         if extras[at + EXTRA_OPENED] == opened and extras[at + EXTRA_SIZE] == size:
             begun, place = extras[at + EXTRA_START], nb.int64(0)
-            while place < size and _at(source, begun + place) == _at(source, start + place):
+            while place < size and byte_at(source, begun + place) == byte_at(source, start + place):
                 place += 1
             if place == size:
                 return False
@@ -351,7 +311,7 @@ def _is_new_extra(source, extras, count, opened, start, size):
 @called
 def _plain_end(source, position, end):
     """The position after a value without parts, whatever its type; -1 for a doubt. The first byte exists."""
-    character = _at(source, position)
+    character = byte_at(source, position)
     if character == 34:
         stop, _ = _text_end(source, position + 1, end)
         return stop + 1 if stop >= 0 else stop
@@ -359,16 +319,16 @@ def _plain_end(source, position, end):
         return position + 4
     if character == 116 and _is_word(source, position, end, 116, 114, 117, 101):
         return position + 4
-    if character == 102 and end - position >= 5 and _at(source, position + 4) == 101:
+    if character == 102 and end - position >= 5 and byte_at(source, position + 4) == 101:
         return position + 5 if _is_word(source, position, end, 102, 97, 108, 115) else nb.int64(-1)
-    if character == 45 or _is_digit(character):
+    if character == 45 or is_digit(character):
         return _number(source, position, end)[0]
     return nb.int64(-1)
 
 
 @called
 def _row(source, position, end, index, frame):
-    """Decode a row; return _WHOLE, _DOUBT, or -1 where a scope is full."""
+    """Decode a row; return WHOLE, DOUBT or NO_ROOM."""
     nodes, fields, names = numbers(frame.nodes), numbers(frame.fields), pointer(frame.names)
     scopes, stack, levels = numbers(frame.scopes), numbers(frame.stack), pointer(frame.stack)
     scopes_bytes = pointer(frame.scopes)
@@ -379,12 +339,12 @@ def _row(source, position, end, index, frame):
         position = _after_blanks(source, position, end)
         if state == _AFTER:
             if depth == 0:
-                return nb.int64(_WHOLE if position == end else _DOUBT)
+                return nb.int64(WHOLE if position == end else DOUBT)
             if position >= end:
-                return nb.int64(_DOUBT)
+                return nb.int64(DOUBT)
             top = (depth - 1) * LEVEL
             node, index = stack[top + LEVEL_NODE], stack[top + LEVEL_INDEX]
-            character = _at(source, position)
+            character = byte_at(source, position)
             position += 1
             if nodes[node * NODE + KIND] == _STRUCT:
                 if character == 44:
@@ -392,30 +352,30 @@ def _row(source, position, end, index, frame):
                 elif character == 125:
                     needed = nodes[node * NODE + REQUIRED]
                     if (stack[top + LEVEL_SEEN] & needed) != needed:
-                        return nb.int64(_DOUBT)
+                        return nb.int64(DOUBT)
                     depth -= 1
                 else:
-                    return nb.int64(_DOUBT)
+                    return nb.int64(DOUBT)
             elif character == 93:
                 depth -= 1
             elif character == 44:
                 state = nb.int64(_VALUE)
-                index = _next_item(nodes, scopes, scopes_bytes, node, index)
+                index = next_item(nodes, scopes, scopes_bytes, node, index)
                 if index < 0:
                     frame.full_scope = nodes[node * NODE + SCOPE]
-                    return nb.int64(-1)
+                    return nb.int64(NO_ROOM)
                 node = nodes[node * NODE + FIRST]
             else:
-                return nb.int64(_DOUBT)
+                return nb.int64(DOUBT)
             continue
         if position >= end:
-            return nb.int64(_DOUBT)
-        character = _at(source, position)
+            return nb.int64(DOUBT)
+        character = byte_at(source, position)
         if state == _KEY:
             top = (depth - 1) * LEVEL
             node, index = stack[top + LEVEL_NODE], stack[top + LEVEL_INDEX]
             if character != 34:
-                return nb.int64(_DOUBT)
+                return nb.int64(DOUBT)
             first = nodes[node * NODE + FIRST]
             found = _field_of(
                 source, position + 1, end, fields, names, first, nodes[node * NODE + COUNT], stack[top + LEVEL_NEXT]
@@ -424,33 +384,33 @@ def _row(source, position, end, index, frame):
                 stop, is_escaped = _text_end(source, position + 1, end)
                 start, this = position + 1, stack[top + LEVEL_OPENED]
                 if stop < 0 or is_escaped or nodes[node * NODE + CLOSED] or extra_count >= MOST_EXTRAS:
-                    return nb.int64(_DOUBT)
+                    return nb.int64(DOUBT)
                 if not _is_new_extra(source, extras, extra_count, this, start, stop - start):
-                    return nb.int64(_DOUBT)
+                    return nb.int64(DOUBT)
                 store64(extras_bytes, extra_count * EXTRA + EXTRA_OPENED, this)
                 store64(extras_bytes, extra_count * EXTRA + EXTRA_START, start)
                 store64(extras_bytes, extra_count * EXTRA + EXTRA_SIZE, stop - start)
                 extra_count += 1
                 position = _after_blanks(source, stop + 1, end)
-                if position >= end or _at(source, position) != 58:
-                    return nb.int64(_DOUBT)
+                if position >= end or byte_at(source, position) != 58:
+                    return nb.int64(DOUBT)
                 position = _after_blanks(source, position + 1, end)
                 if position >= end:
-                    return nb.int64(_DOUBT)
+                    return nb.int64(DOUBT)
                 position = _plain_end(source, position, end)
                 if position < 0:
-                    return nb.int64(_DOUBT)
+                    return nb.int64(DOUBT)
                 state = nb.int64(_AFTER)
                 continue
             bit = nb.int64(1) << found
             if stack[top + LEVEL_SEEN] & bit:
-                return nb.int64(_DOUBT)
+                return nb.int64(DOUBT)
             store64(levels, top + LEVEL_SEEN, stack[top + LEVEL_SEEN] | bit)
             store64(levels, top + LEVEL_NEXT, found + 1)
             entry = (first + found) * FIELD
             position = _after_blanks(source, position + fields[entry + FIELD_SIZE] + 2, end)
-            if position >= end or _at(source, position) != 58:
-                return nb.int64(_DOUBT)
+            if position >= end or byte_at(source, position) != 58:
+                return nb.int64(DOUBT)
             position += 1
             node = fields[entry + FIELD_NODE]
             state = nb.int64(_VALUE)
@@ -461,11 +421,11 @@ def _row(source, position, end, index, frame):
         state = nb.int64(_AFTER)
         if character == 110:
             if not nodes[entry + NULLABLE] or not _is_word(source, position, end, 110, 117, 108, 108):
-                return nb.int64(_DOUBT)
+                return nb.int64(DOUBT)
             position += 4
         elif kind in (_STRUCT, _LIST):
             if character != (123 if kind == _STRUCT else 91):
-                return nb.int64(_DOUBT)
+                return nb.int64(DOUBT)
             store8(valid, index, 1)
             top = depth * LEVEL
             store64(levels, top + LEVEL_NODE, node)
@@ -476,24 +436,24 @@ def _row(source, position, end, index, frame):
             opened += 1
             depth += 1
             position = _after_blanks(source, position + 1, end)
-            if position < end and _at(source, position) == (125 if kind == _STRUCT else 93):
+            if position < end and byte_at(source, position) == (125 if kind == _STRUCT else 93):
                 continue  # an empty one: what follows a value ends it
             if kind == _STRUCT:
                 state = nb.int64(_KEY)
             else:
                 state = nb.int64(_VALUE)
-                index = _next_item(nodes, scopes, scopes_bytes, node, index)
+                index = next_item(nodes, scopes, scopes_bytes, node, index)
                 if index < 0:
                     frame.full_scope = nodes[entry + SCOPE]
-                    return nb.int64(-1)
+                    return nb.int64(NO_ROOM)
                 node = nodes[entry + FIRST]
         elif kind in (_TEXT, _DATE, _MOMENT):
             if character != 34:
-                return nb.int64(_DOUBT)
+                return nb.int64(DOUBT)
             position += 1
             stop, is_escaped = _text_end(source, position, end)
             if stop < 0:
-                return nb.int64(_DOUBT)
+                return nb.int64(DOUBT)
             if kind == _TEXT:
                 store64(values, index, position)
                 size = stop - position
@@ -505,7 +465,7 @@ def _row(source, position, end, index, frame):
                 else:
                     found, is_one = _moment(source, position, stop)
                 if not is_one:
-                    return nb.int64(_DOUBT)
+                    return nb.int64(DOUBT)
                 store64(values, index, found)
             store8(valid, index, 1)
             position = stop + 1
@@ -514,128 +474,24 @@ def _row(source, position, end, index, frame):
                 store64(values, index, 1)
                 position += 4
             elif _is_word(source, position, end, 102, 97, 108, 115) and (
-                end - position >= 5 and _at(source, position + 4) == 101
+                end - position >= 5 and byte_at(source, position + 4) == 101
             ):
                 store64(values, index, 0)
                 position += 5
             else:
-                return nb.int64(_DOUBT)
+                return nb.int64(DOUBT)
             store8(valid, index, 1)
         else:
-            if character != 45 and not _is_digit(character):
-                return nb.int64(_DOUBT)
+            if character != 45 and not is_digit(character):
+                return nb.int64(DOUBT)
             position, value, power, is_integer = _number(source, position, end)
             if position < 0 or (kind == _INTEGER and not is_integer):
-                return nb.int64(_DOUBT)
+                return nb.int64(DOUBT)
             store64(values, index, value)
             store64(to_bytes(nodes[entry + SIZES]), index, power)
             store8(valid, index, 1)
 
 
-@called
-def _next_item(nodes, scopes, scopes_bytes, node, index):
-    """Begin an item of a list; return its index, -1 where the scope is full."""
-    scope = nodes[node * NODE + SCOPE]
-    at = scope * SCOPE_SIZE
-    item = scopes[at + SCOPE_COUNT]
-    if item >= scopes[at + SCOPE_ROOM]:
-        return nb.int64(-1)
-    store64(scopes_bytes, at + SCOPE_COUNT, item + 1)
-    _clear(nodes, scopes, scope, item)
-    sizes = to_bytes(nodes[node * NODE + SIZES])
-    store64(sizes, index, numbers(nb.uint64(nodes[node * NODE + SIZES]))[index] + 1)
-    return item
-
-
-def json_rows(frame):
-    """Decode rows, until a scope is full."""
-    source, starts, ends = pointer(frame.source), numbers(frame.starts), numbers(frame.ends)
-    nodes, scopes, scopes_bytes = numbers(frame.nodes), numbers(frame.scopes), pointer(frame.scopes)
-    saved, saved_bytes, doubts = numbers(frame.saved), pointer(frame.saved), pointer(frame.doubts)
-    frame.status = DONE
-    for row in range(frame.rows):
-        for scope in range(frame.scope_count):
-            store64(saved_bytes, scope, scopes[scope * SCOPE_SIZE + SCOPE_COUNT])
-        _clear(nodes, scopes, nb.int64(0), row)
-        if ends[row] < 0:
-            continue
-        found = nb.int64(_DOUBT)
-        if ends[row] - starts[row] <= frame.longest:
-            found = _row(source, starts[row], ends[row], nb.int64(row), frame)
-        if found < 0:
-            frame.status = FULL
-            return nb.int64(0)
-        if found == _DOUBT:
-            for scope in range(frame.scope_count):
-                store64(scopes_bytes, scope * SCOPE_SIZE + SCOPE_COUNT, saved[scope])
-            _clear(nodes, scopes, nb.int64(0), row)
-            store64(doubts, frame.doubt_count, row)
-            frame.doubt_count += 1
-    return nb.int64(0)
-
-
-@called
-def _unescaped(source, position, end, target, at):
-    """Write a text without its escapes, which were checked; return the position after it."""
-    while position < end:
-        character = _at(source, position)
-        if character != 92:
-            store8(target, at, character)
-            at += 1
-            position += 1
-            continue
-        mark = _at(source, position + 1)
-        position += 2
-        if mark == 117:
-            code = _hexadecimal(source, position, end)
-            position += 4
-            if code < 0x80:
-                store8(target, at, code)
-                at += 1
-            elif code < 0x800:
-                store8(target, at, 0xC0 | code >> 6)
-                store8(target, at + 1, 0x80 | (code & 0x3F))
-                at += 2
-            else:
-                store8(target, at, 0xE0 | code >> 12)
-                store8(target, at + 1, 0x80 | (code >> 6 & 0x3F))
-                store8(target, at + 2, 0x80 | (code & 0x3F))
-                at += 3
-            continue
-        plain = mark
-        if mark == 98:
-            plain = nb.int64(8)
-        elif mark == 102:
-            plain = nb.int64(12)
-        elif mark == 110:
-            plain = nb.int64(10)
-        elif mark == 114:
-            plain = nb.int64(13)
-        elif mark == 116:
-            plain = nb.int64(9)
-        store8(target, at, plain)
-        at += 1
-    return at
-
-
-def gather_text(frame):
-    """Copy texts one after the other, without their escapes, and write their offsets."""
-    source, starts, sizes = pointer(frame.source), numbers(frame.starts), numbers(frame.sizes)
-    valid, offsets, target = pointer(frame.valid), pointer(frame.offsets), pointer(frame.target)
-    at = nb.int64(0)
-    store32(offsets, 0, 0)
-    for row in range(frame.count):
-        if byte(valid, row):
-            size = sizes[row]
-            if size & ESCAPED:
-                at = _unescaped(source, starts[row], starts[row] + (size & ~ESCAPED), target, at)
-            else:
-                copy(target, at, source, starts[row], size)
-                at += size
-        store32(offsets, row + 1, at)
-    return nb.int64(0)
-
-
 def kernels(has_crc32c: bool) -> dict[str, Any]:
     """The sources of the kernels of this module."""
-    return {"json_rows": json_rows, "gather_text": gather_text}
+    return {"json_rows": rows_by(_row)}

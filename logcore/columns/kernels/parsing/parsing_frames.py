@@ -5,17 +5,42 @@ from enum import IntEnum
 from logcore.columns.kernels.call_frames import Address, CallFrame, layout
 
 
-class JsonKind(IntEnum):
+class NodeKind(IntEnum):
     """What a node of the program expects."""
 
     STRUCT = 0
     LIST = 1
     INTEGER = 2
     NUMBER = 3
+    """A decimal number of JSON: its digits, and the power of ten in the size."""
     TRUTH = 4
     TEXT = 5
     DATE = 6
     MOMENT = 7
+    """In microseconds."""
+    INT32 = 8
+    FLOAT32 = 9
+    FLOAT64 = 10
+    BYTES = 11
+    FIXED = 12
+    SYMBOL = 13
+    """The number of a symbol."""
+    MILLIS = 14
+    """A moment that is written in milliseconds."""
+
+
+class NumberForm(IntEnum):
+    """How Protobuf writes a number."""
+
+    VARINT64 = 0
+    VARINT32 = 1
+    UNSIGNED32 = 2
+    ZIGZAG32 = 3
+    ZIGZAG64 = 4
+    TRUTH = 5
+    FIXED32 = 6
+    SIGNED_FIXED32 = 7
+    FIXED64 = 8
 
 
 NODE = 12
@@ -23,14 +48,22 @@ NODE = 12
 KIND, NULLABLE, VALUES, SIZES, VALID, FIRST, COUNT, REQUIRED, SCOPE, CLOSED = range(10)
 """Their places. FIRST: of a struct its first field, of a list its item. COUNT: of a struct its fields. REQUIRED: a bit
 for each field that must be there. SCOPE: of a list the scope of its items. CLOSED: a struct may have no other keys."""
+LIMIT = REQUIRED
+"""Of a node of Avro: the size of a FIXED, the number of symbols. Of a number of Protobuf: its form."""
+NULL_FIRST, NULL_SECOND = 1, 2
+"""NULLABLE of a node of Avro: which type of the union is null. 0: there is no union."""
 FIELD = 3
 FIELD_NAME, FIELD_SIZE, FIELD_NODE = range(FIELD)
+FIELD_NUMBER, FIELD_OTHERS = FIELD_NAME, FIELD_SIZE
+"""Of a field of Protobuf: its number, and a bit for each other member of its oneof."""
 SCOPE_SIZE = 4
 SCOPE_COUNT, SCOPE_ROOM, SCOPE_FIRST, SCOPE_END = range(SCOPE_SIZE)
 """A scope is the rows, or the items of one list; its nodes have one value for each. SCOPE_COUNT is their number,
 SCOPE_ROOM the room for them; SCOPE_FIRST and SCOPE_END are the nodes of the scope."""
 LEVEL = 5
 LEVEL_NODE, LEVEL_INDEX, LEVEL_SEEN, LEVEL_NEXT, LEVEL_OPENED = range(LEVEL)
+LEVEL_END = LEVEL_NEXT
+"""Of a message of Protobuf: where its bytes end."""
 """An open struct or list: its node, the index of its value, the fields that were seen, and the one that may be next.
 LEVEL_OPENED: how many structs and lists of the row were opened before it."""
 EXTRA = 3
@@ -45,8 +78,8 @@ ESCAPED = 1 << 62
 
 
 @layout
-class JsonFrame(CallFrame):
-    """The frame of `json_rows`."""
+class ValuesFrame(CallFrame):
+    """The frame of a kernel that decodes rows."""
 
     __slots__ = ()
 
@@ -67,7 +100,7 @@ class JsonFrame(CallFrame):
     stack: Address
     """Room for a level for each struct and list."""
     extras: Address
-    """Room for MOST_EXTRAS keys."""
+    """Room for MOST_EXTRAS keys, for JSON."""
     doubts: Address
     """Room for a number for each row: the rows that the kernel doubts, in order. They count as null."""
     doubt_count: int

@@ -1,4 +1,4 @@
-"""JSON values of a block of rows become a column by the kernel; rows that it doubts are left to the caller."""
+"""Values of a block of rows become a column by a kernel; rows that it doubts are left to the caller."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from logcore.columns.kernels.parsing.parsing_frames import (
     MOST_EXTRAS,
     SCOPE_COUNT,
     SCOPE_SIZE,
-    JsonFrame,
-    JsonKind,
+    NodeKind,
     TextFrame,
+    ValuesFrame,
 )
+from logcore.values.blocks.program import Buffers, Integers, Node, Program
 from logcore.values.column import DecodedBlock
-from logcore.values.json.program import Buffers, Integers, JsonProgram, Node
 from logcore.values.limits import LARGEST_VALUE
 
 _POWERS = np.array([float(10**power) for power in range(23)])
@@ -31,10 +31,11 @@ _FIRST_ROOM = 2
 """Items for which a list has room at first, for each row."""
 
 
-def decode_block(program: JsonProgram, arrow_type: pa.DataType, bodies: pa.Array[Any]) -> DecodedBlock:
+def decode_block(kernel: str, program: Program, arrow_type: pa.DataType, bodies: pa.Array[Any]) -> DecodedBlock:
     """Decode rows.
 
     Args:
+        kernel: Its name.
         bodies: `binary` of less than 2 GiB.
 
     Raises:
@@ -54,7 +55,7 @@ def decode_block(program: JsonProgram, arrow_type: pa.DataType, bodies: pa.Array
     rooms = [rows, *(_FIRST_ROOM * rows + 1 for _ in program.scopes[1:])]
     while True:
         buffers = program.buffers(rooms)
-        frame = JsonFrame(
+        frame = ValuesFrame(
             source=address_of(source),
             starts=address_of(starts),
             ends=address_of(ends),
@@ -70,7 +71,7 @@ def decode_block(program: JsonProgram, arrow_type: pa.DataType, bodies: pa.Array
             extras=address_of(extras),
             doubts=address_of(doubts),
         )
-        library().call("json_rows", frame)
+        library().call(kernel, frame)
         if frame.status != FULL:
             break
         rooms[frame.full_scope] *= 4
@@ -92,21 +93,26 @@ class _Columns:
         valid = self.buffers.valid[node.number][:count]
         values, sizes = self.buffers.values[node.number][:count], self.buffers.sizes[node.number][:count]
         bitmap = _buffer(np.packbits(valid, bitorder="little"))
-        if node.kind == JsonKind.STRUCT:
+        if node.kind == NodeKind.STRUCT:
             children = [self.array(each, kind.field(at).type) for at, each in enumerate(node.children)]
             return pa.Array.from_buffers(kind, count, [bitmap], children=children)
-        if node.kind == JsonKind.LIST:
+        if node.kind == NodeKind.LIST:
             offsets = np.zeros(count + 1, np.int32)
             np.cumsum(sizes, out=offsets[1:])
             assert isinstance(kind, pa.ListType)
             item = self.array(node.children[0], kind.value_type)
             return pa.Array.from_buffers(kind, count, [bitmap, _buffer(offsets)], children=[item])
-        if node.kind == JsonKind.TEXT:
-            return self._text(values, sizes, valid, bitmap)
+        if node.kind in (NodeKind.TEXT, NodeKind.BYTES, NodeKind.FIXED):
+            return self._texts(kind, values, sizes, valid, bitmap)
+        if node.kind == NodeKind.SYMBOL:
+            found, places = np.unique(values, return_inverse=True)
+            names = [node.symbols.get(number, str(number)) for number in found.tolist()]
+            numbers = pa.Array.from_buffers(pa.int32(), count, [bitmap, _buffer(places.astype(np.int32))])
+            return pa.array(names, kind).take(numbers)
         return pa.Array.from_buffers(kind, count, [bitmap, _buffer(_stored(node.kind, values, sizes))])
 
-    def _text(
-        self, starts: Integers, sizes: Integers, valid: npt.NDArray[np.uint8], bitmap: pa.Buffer
+    def _texts(
+        self, kind: pa.DataType, starts: Integers, sizes: Integers, valid: npt.NDArray[np.uint8], bitmap: pa.Buffer
     ) -> pa.Array[Any]:
         count = len(starts)
         offsets = np.zeros(count + 1, np.int32)
@@ -121,22 +127,26 @@ class _Columns:
             target=address_of(target),
         )
         library().call("gather_text", frame)
-        return pa.Array.from_buffers(pa.string(), count, [bitmap, _buffer(offsets), _buffer(target)])
+        return pa.Array.from_buffers(kind, count, [bitmap, _buffer(offsets), _buffer(target)])
 
 
 def _buffer(array: npt.NDArray[Any]) -> pa.Buffer:
     return pa.py_buffer(array)  # type: ignore[arg-type]
 
 
-def _stored(kind: JsonKind, values: Integers, sizes: Integers) -> npt.NDArray[Any]:
+def _stored(kind: NodeKind, values: Integers, sizes: Integers) -> npt.NDArray[Any]:
     """The values in Arrow's layout."""
-    if kind == JsonKind.NUMBER:
+    if kind == NodeKind.NUMBER:
         # Both operands are exact, so that the one operation rounds as a parser of decimal numbers does.
         numbers = values.astype(np.float64)
         found: npt.NDArray[np.float64] = np.where(
             sizes < 0, numbers / _POWERS[np.maximum(-sizes, 0)], numbers * _POWERS[np.maximum(sizes, 0)]
         )
         return found
-    if kind == JsonKind.TRUTH:
+    if kind == NodeKind.TRUTH:
         return np.packbits(values.astype(np.uint8), bitorder="little")
-    return values.astype(np.int32) if kind == JsonKind.DATE else values
+    if kind == NodeKind.FLOAT32:
+        return values.astype(np.uint32).view(np.float32)
+    if kind == NodeKind.FLOAT64:
+        return values.view(np.float64)
+    return values.astype(np.int32) if kind in (NodeKind.DATE, NodeKind.INT32) else values

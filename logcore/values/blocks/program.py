@@ -1,0 +1,111 @@
+"""A schema as the program of a kernel: tables of numbers, and buffers for the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from logcore.columns.kernels.call_frames import address_of
+from logcore.columns.kernels.parsing.parsing_frames import (
+    CLOSED,
+    COUNT,
+    FIRST,
+    KIND,
+    NODE,
+    NULLABLE,
+    REQUIRED,
+    SCOPE,
+    SCOPE_END,
+    SCOPE_FIRST,
+    SCOPE_ROOM,
+    SCOPE_SIZE,
+    SIZES,
+    VALID,
+    VALUES,
+    NodeKind,
+)
+
+MOST_NODES = 2000
+"""Nodes of a program; schemas with more have the plain way alone."""
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Node:
+    """A place of a document, and the node of the program with its number."""
+
+    number: int
+    kind: NodeKind
+    nullable: int
+    """As NULLABLE of the program."""
+    scope: int
+    children: list[Node] = field(default_factory=list)
+    """Of a struct its fields; of a list its item."""
+    required: int = 0
+    """As REQUIRED or LIMIT of the program."""
+    symbols: Mapping[int, str] = field(default_factory=dict)
+    """Of a SYMBOL its names by their numbers; a number without a name is its own name."""
+    is_closed: bool = False
+    item_scope: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What the kernel needs to know of a shape, without buffers."""
+
+    root: Node
+    nodes: tuple[Node, ...]
+    """By number: the nodes of a scope follow each other."""
+    fields: Integers
+    names: npt.NDArray[np.uint8]
+    scopes: tuple[tuple[int, int], ...]
+    """Of each scope its first node and the one after its last."""
+    first_fields: dict[int, int]
+    """Of each struct the number of its first field."""
+
+    def buffers(self, rooms: list[int]) -> Buffers:
+        """Return buffers with room for so many values in each scope."""
+        return Buffers.of(self, rooms)
+
+
+@dataclass(frozen=True, slots=True)
+class Buffers:
+    """Where the kernel writes the values of each node, and the tables that name these places."""
+
+    values: list[Integers]
+    sizes: list[Integers]
+    valid: list[npt.NDArray[np.uint8]]
+    nodes: Integers
+    scopes: Integers
+
+    @classmethod
+    def of(cls, program: Program, rooms: list[int]) -> Buffers:
+        """Return fresh buffers."""
+        made = cls(
+            [], [], [], np.zeros(len(program.nodes) * NODE, np.int64), np.zeros(len(rooms) * SCOPE_SIZE, np.int64)
+        )
+        for node in program.nodes:
+            room = max(1, rooms[node.scope])
+            made.values.append(np.empty(room, np.int64))
+            made.sizes.append(np.empty(room, np.int64))
+            made.valid.append(np.empty(room, np.uint8))
+            entry = made.nodes[node.number * NODE : (node.number + 1) * NODE]
+            entry[KIND], entry[NULLABLE], entry[REQUIRED] = node.kind, node.nullable, node.required
+            for place, buffers in ((VALUES, made.values), (SIZES, made.sizes), (VALID, made.valid)):
+                buffer: npt.NDArray[Any] = buffers[-1]
+                entry[place] = address_of(buffer)
+            if node.kind == NodeKind.STRUCT:
+                entry[FIRST], entry[COUNT] = program.first_fields[node.number], len(node.children)
+                entry[CLOSED] = node.is_closed
+            elif node.kind == NodeKind.LIST:
+                entry[FIRST], entry[SCOPE] = node.children[0].number, node.item_scope
+        for scope, (first, end) in enumerate(program.scopes):
+            at = scope * SCOPE_SIZE
+            made.scopes[at + SCOPE_FIRST], made.scopes[at + SCOPE_END] = first, end
+            made.scopes[at + SCOPE_ROOM] = rooms[scope]
+        return made

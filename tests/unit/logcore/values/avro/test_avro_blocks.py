@@ -1,0 +1,163 @@
+"""The kernel for Avro gives what the plain decoder gives: values, failed rows, and their reasons."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from logcore.columns.kernels.families import Work
+from logcore.columns.kernels.library import is_available
+from logcore.values.column import BlockDecoder, decode_column, decode_column_plainly
+from logcore.values.formats import decoder_of
+from tests.sampling import chance
+from tests.unit.logcore.values.avro.test_avro_values import damaged, pairs, random_value, written
+
+ROWS = int(os.environ.get("LOGLAKE_TEST_VALUES", "10000"))
+"""Values of each kind; `make test-long` takes a million."""
+
+pytestmark = pytest.mark.skipif(not is_available(Work.DECODE_AVRO), reason="no compiled kernels on this machine")
+
+PLAIN = (
+    "boolean", "int", "long", "float", "double", "bytes", "string", {"type": "int", "logicalType": "date"},
+    {"type": "long", "logicalType": "timestamp-millis"}, {"type": "long", "logicalType": "timestamp-micros"},
+)  # fmt: skip
+WHOLE = {
+    "type": "record", "name": "R",
+    "fields": [
+        {"name": "i", "type": "int"},
+        {"name": "s", "type": ["null", "string"]},
+        {"name": "l", "type": ["long", "null"]},
+        {"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["A", "B", "C"]}},
+        {"name": "x", "type": ["null", {"type": "fixed", "name": "X", "size": 3}]},
+        {"name": "a", "type": {"type": "array", "items": ["null", {"type": "array", "items": "string"}]}},
+        {"name": "r", "type": {"type": "array", "items": {"type": "record", "name": "In", "fields": [
+            {"name": "d", "type": "double"}, {"name": "b", "type": "boolean"}]}}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "ms", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "us", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "raw", "type": "bytes"}, {"name": "f", "type": "float"}, {"name": "t", "type": "boolean"},
+    ],
+}  # fmt: skip
+
+
+def random_record(draw: Any) -> dict[str, Any]:
+    """A record of types that the kernel knows."""
+    number = 0
+
+    def kind(depth: int) -> Any:
+        nonlocal number
+        number += 1
+        name = f"N{number}"
+        made: Any = draw.choice(PLAIN)
+        match draw.randrange(6 if depth < 3 else 3):
+            case 1:
+                made = {"type": "enum", "name": name, "symbols": ["A", "B", "C"]}
+            case 2:
+                made = {"type": "fixed", "name": name, "size": draw.randrange(1, 9)}
+            case 3:
+                made = {"type": "array", "items": kind(depth + 1)}
+            case 4 | 5:
+                fields = [{"name": f"f{at}", "type": kind(depth + 1)} for at in range(draw.randrange(1, 5))]
+                made = {"type": "record", "name": name, "fields": fields}
+        return draw.choice((made, made, ["null", made], [made, "null"]))
+
+    return {"type": "record", "name": "Top", "fields": [{"name": f"g{at}", "type": kind(0)} for at in range(4)]}
+
+
+def check_same(schema: Any, bodies: list[bytes | None]) -> int:
+    """Both ways agree; return the number of rows that the kernel decided itself."""
+    decoder = decoder_of("avro", json.dumps(schema))
+    assert isinstance(decoder, BlockDecoder)
+    column = pa.array(bodies, pa.binary())
+    block = decoder.decode_block(column)
+    assert block is not None
+    fast, plain = decode_column(decoder, column), decode_column_plainly(decoder, column)
+    fast.values.validate(full=True)
+    assert repr(fast.values.to_pylist()) == repr(plain.values.to_pylist())
+    assert [(each.row, repr(each.failure)) for each in fast.failed] == [
+        (each.row, repr(each.failure)) for each in plain.failed
+    ]
+    return len(column) - len(block.doubts)
+
+
+def test_random_values_of_random_schemas_are_the_same_in_both_ways_and_certain() -> None:
+    draw = chance("avro blocks")
+    for _ in range(max(1, ROWS // 500)):
+        schema = random_record(draw)
+        parsed = fastavro.parse_schema(schema)
+        bodies = [written(parsed, pairs(schema, random_value(schema, draw))) for _ in range(500)]
+        assert check_same(schema, [*bodies, None]) == 501
+
+
+def test_damaged_values_are_the_same_in_both_ways() -> None:
+    draw = chance("damaged avro blocks")
+    refused = 0
+    for _ in range(max(1, ROWS // 1000)):
+        for schema in (WHOLE, random_record(draw)):
+            parsed = fastavro.parse_schema(schema)
+            bodies = [damaged(written(parsed, pairs(schema, random_value(schema, draw))), draw) for _ in range(500)]
+            refused += 500 - check_same(schema, list(bodies))
+    assert refused > 0
+
+
+@pytest.mark.parametrize(
+    ("schema", "bodies"),
+    [
+        ("long", [b"", b"\x80", b"\x02", b"\x02\x02", b"\xff" * 9 + b"\x01", b"\xff" * 9 + b"\x02", b"\xff" * 10]),
+        ("int", [b"\xfe\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x80\x10"]),
+        ("boolean", [b"\x00", b"\x01", b"\x02", b""]),
+        ("string", [b"\x00", b"\x04a", b"\x01", b"\x04a\xff", b"\x04\xc3\xa9", b"\x04ab"]),
+        ("double", [b"12345678", b"1234567", b"123456789"]),
+        ("float", [b"1234", b"123", b"\x00\x00\xc0\x7f"]),
+        (["null", "long"], [b"\x00", b"\x02\x04", b"\x04", b"\x01", b"\x02"]),
+        (["long", "null"], [b"\x02", b"\x00\x04", b"\x00"]),
+        ({"type": "enum", "name": "E", "symbols": ["A", "B"]}, [b"\x00", b"\x02", b"\x04", b"\x01"]),
+        ({"type": "fixed", "name": "F", "size": 2}, [b"ab", b"a", b"abc"]),
+        (
+            {"type": "array", "items": "long"},
+            [
+                b"\x00", b"\x04\x02\x04\x00", b"\x03\x04\x02\x04\x00", b"\x03\x06\x02\x04\x00", b"\x02\x02", b"\x02",
+                b"\x04\x02\x04\x02\x06\x00", b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01", b"\xff" * 9 + b"\x01\x02\x00",
+                b"\x01\x00\x00", b"\x02\x02\x00\x00",
+            ],
+        ),
+        ({"type": "int", "logicalType": "date"}, [b"\x00", b"\xfe\xff\xff\xff\x0f", b"\xc9\xe3\x57"]),
+        ({"type": "long", "logicalType": "timestamp-millis"}, [b"\x02", b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"]),
+    ],
+    ids=lambda value: str(value)[:40],
+)  # fmt: skip
+def test_a_value_is_the_same_in_both_ways_beside_others(schema: Any, bodies: list[bytes]) -> None:
+    record = {"type": "record", "name": "Top", "fields": [{"name": "v", "type": schema}]}
+    check_same(record, [*bodies, None])
+    before = {"type": "record", "name": "Top", "fields": [
+        {"name": "l", "type": {"type": "array", "items": "string"}}, {"name": "v", "type": schema}]}  # fmt: skip
+    check_same(before, [b"\x02\x02x\x00" + body for body in bodies])
+
+
+def test_a_body_too_long_and_one_too_short_shift_no_row() -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}, {"name": "b", "type": "long"}]}
+    bodies = pa.array([b"\x02\x04\x28", b"\x06", b"\x08\x0a"], pa.binary())
+    column = decode_column(decoder_of("avro", json.dumps(schema)), bodies)
+    assert column.values.to_pylist() == [None, None, {"a": 4, "b": 5}]
+    assert [each.row for each in column.failed] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"type": "map", "values": "long"},
+        ["null", "long", "string"],
+        {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2},
+    ],
+    ids=str,
+)
+def test_types_that_the_kernel_does_not_know_have_the_plain_way_alone(kind: Any) -> None:
+    fields = [{"name": "v", "type": "long"}, {"name": "k", "type": {"type": "array", "items": kind}}]
+    decoder = decoder_of("avro", json.dumps({"type": "record", "name": "R", "fields": fields}))
+    assert isinstance(decoder, BlockDecoder)
+    assert decoder.decode_block(pa.array([b"\x02\x00"], pa.binary())) is None
