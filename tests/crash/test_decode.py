@@ -140,9 +140,9 @@ def test_killed_before_any_side_effect_the_next_run_has_each_row_once(decoding: 
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("decoding", ["replaced"], indirect=True)
 def test_between_the_two_commits_of_a_replacement_the_topic_waits_with_whole_tables(decoding: Decoding) -> None:
-    if "replace" not in decoding.options:
-        pytest.skip("not a replacement")
+    assert "replace" in decoding.options
     lake = decoding.lake("between")
     number = decoding.effects.index("commit tables/decoded/orders") + 1
     decoding.forks[0].run(decoding.turn(lake, happening=Happening("kill", at=number)))

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 import fastavro
 import pyarrow as pa
 import pytest
 
-from logcore.columns.kernels.families import Work
-from logcore.columns.kernels.library import is_available
-from logcore.values.column import BlockDecoder, decode_column, decode_column_plainly
+from logcore.values.column import BlockDecoder, decode_column
+from logcore.values.decoder import ValueDecoder
 from logcore.values.formats import decoder_of
 from tests.sampling import chance
 from tests.unit.logcore.values.avro.test_avro_values import damaged, pairs, random_value, written
-
-ROWS = int(os.environ.get("LOGLAKE_TEST_VALUES", "10000"))
-"""Values of each kind; `make test-long` takes a million."""
-
-pytestmark = pytest.mark.skipif(not is_available(Work.DECODE_AVRO), reason="no compiled kernels on this machine")
+from tests.unit.logcore.values.both_ways import ROWS, check_same
 
 PLAIN = (
     "boolean", "int", "long", "float", "double", "bytes", "string", {"type": "int", "logicalType": "date"},
@@ -43,6 +37,11 @@ WHOLE = {
         {"name": "raw", "type": "bytes"}, {"name": "f", "type": "float"}, {"name": "t", "type": "boolean"},
     ],
 }  # fmt: skip
+
+
+def of(schema: Any) -> ValueDecoder:
+    """The decoder of a schema."""
+    return decoder_of("avro", json.dumps(schema))
 
 
 def random_record(draw: Any) -> dict[str, Any]:
@@ -69,29 +68,13 @@ def random_record(draw: Any) -> dict[str, Any]:
     return {"type": "record", "name": "Top", "fields": [{"name": f"g{at}", "type": kind(0)} for at in range(4)]}
 
 
-def check_same(schema: Any, bodies: list[bytes | None]) -> int:
-    """Both ways agree; return the number of rows that the kernel decided itself."""
-    decoder = decoder_of("avro", json.dumps(schema))
-    assert isinstance(decoder, BlockDecoder)
-    column = pa.array(bodies, pa.binary())
-    block = decoder.decode_block(column)
-    assert block is not None
-    fast, plain = decode_column(decoder, column), decode_column_plainly(decoder, column)
-    fast.values.validate(full=True)
-    assert repr(fast.values.to_pylist()) == repr(plain.values.to_pylist())
-    assert [(each.row, repr(each.failure)) for each in fast.failed] == [
-        (each.row, repr(each.failure)) for each in plain.failed
-    ]
-    return len(column) - len(block.doubts)
-
-
 def test_random_values_of_random_schemas_are_the_same_in_both_ways_and_certain() -> None:
     draw = chance("avro blocks")
     for _ in range(max(1, ROWS // 500)):
         schema = random_record(draw)
         parsed = fastavro.parse_schema(schema)
         bodies = [written(parsed, pairs(schema, random_value(schema, draw))) for _ in range(500)]
-        assert check_same(schema, [*bodies, None]) == 501
+        assert check_same(of(schema), [*bodies, None]) == 501
 
 
 def test_damaged_values_are_the_same_in_both_ways() -> None:
@@ -101,7 +84,7 @@ def test_damaged_values_are_the_same_in_both_ways() -> None:
         for schema in (WHOLE, random_record(draw)):
             parsed = fastavro.parse_schema(schema)
             bodies = [damaged(written(parsed, pairs(schema, random_value(schema, draw))), draw) for _ in range(500)]
-            refused += 500 - check_same(schema, list(bodies))
+            refused += 500 - check_same(of(schema), list(bodies))
     assert refused > 0
 
 
@@ -133,10 +116,10 @@ def test_damaged_values_are_the_same_in_both_ways() -> None:
 )  # fmt: skip
 def test_a_value_is_the_same_in_both_ways_beside_others(schema: Any, bodies: list[bytes]) -> None:
     record = {"type": "record", "name": "Top", "fields": [{"name": "v", "type": schema}]}
-    check_same(record, [*bodies, None])
+    check_same(of(record), [*bodies, None])
     before = {"type": "record", "name": "Top", "fields": [
         {"name": "l", "type": {"type": "array", "items": "string"}}, {"name": "v", "type": schema}]}  # fmt: skip
-    check_same(before, [b"\x02\x02x\x00" + body for body in bodies])
+    check_same(of(before), [b"\x02\x02x\x00" + body for body in bodies])
 
 
 def test_a_body_too_long_and_one_too_short_shift_no_row() -> None:

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from logcore.columns.kernels.families import Work
-from logcore.columns.kernels.library import is_available
-from logcore.values.column import BlockDecoder, decode_column, decode_column_plainly
+from logcore.values.column import BlockDecoder, decode_column
+from logcore.values.decoder import ValueDecoder
 from logcore.values.formats import decoder_of
 from tests.sampling import chance
+from tests.unit.logcore.values.both_ways import ROWS, check_same
 
-ROWS = int(os.environ.get("LOGLAKE_TEST_VALUES", "10000"))
-"""Values of each kind; `make test-long` takes a million."""
 AT_ONCE = 2000
-
-pytestmark = pytest.mark.skipif(not is_available(Work.DECODE_JSON), reason="no compiled kernels on this machine")
 
 SCALARS: tuple[dict[str, Any], ...] = (
     {"type": "integer"},
@@ -45,6 +40,11 @@ WHOLE = {
     },
     "required": ["i"],
 }
+
+
+def of(schema: Any) -> ValueDecoder:
+    """The decoder of a schema."""
+    return decoder_of("json", json.dumps(schema))
 
 
 def random_schema(draw: random.Random, depth: int = 0) -> dict[str, Any]:
@@ -130,31 +130,13 @@ def damaged(body: bytes, draw: random.Random) -> bytes:
     return bytes(changed)
 
 
-def check_same(schema: dict[str, Any], bodies: list[bytes | None]) -> int:
-    """Both ways agree; return the number of rows that the kernel decided itself."""
-    decoder = decoder_of("json", json.dumps(schema))
-    assert isinstance(decoder, BlockDecoder)
-    column = pa.array(bodies, pa.binary())
-    block = decoder.decode_block(column)
-    assert block is not None
-    fast, plain = decode_column(decoder, column), decode_column_plainly(decoder, column)
-    fast.values.validate(full=True)
-    assert fast.values.to_pylist() == plain.values.to_pylist()
-    assert [(each.row, repr(each.failure)) for each in fast.failed] == [
-        (each.row, repr(each.failure)) for each in plain.failed
-    ]
-    # repr distinguishes -0.0 and 0.0
-    assert repr(fast.values.to_pylist()) == repr(plain.values.to_pylist())
-    return len(column) - len(block.doubts)
-
-
 def test_random_values_of_random_schemas_are_the_same_in_both_ways() -> None:
     draw = chance("json blocks")
     decided = 0
     for _ in range(max(1, ROWS // AT_ONCE)):
         for schema in (random_schema(draw) for _ in range(8)):
             decided += check_same(
-                schema,
+                of(schema),
                 [None if draw.random() < 0.01 else text(random_value(schema, draw), draw) for _ in range(AT_ONCE // 8)],
             )
     assert decided > ROWS // 4
@@ -166,7 +148,7 @@ def test_damaged_values_are_the_same_in_both_ways() -> None:
     for _ in range(max(1, ROWS // AT_ONCE)):
         for schema in (WHOLE, random_schema(draw)):
             bodies = [damaged(text(random_value(schema, draw), draw), draw) for _ in range(AT_ONCE // 2)]
-            decided += check_same(schema, list(bodies))
+            decided += check_same(of(schema), list(bodies))
     assert decided > 0
 
 
@@ -264,7 +246,7 @@ def test_damaged_values_are_the_same_in_both_ways() -> None:
     ids=lambda body: body[:30].decode(errors="replace"),
 )
 def test_a_value_is_the_same_in_both_ways_beside_others(body: bytes) -> None:
-    check_same(WHOLE, [b'{"i":1,"l":[[7]],"r":[{"k":"x"}]}', body, None, b'{"i":2,"s":"y","l":[[8,9]]}'])
+    check_same(of(WHOLE), [b'{"i":1,"l":[[7]],"r":[{"k":"x"}]}', body, None, b'{"i":2,"s":"y","l":[[8,9]]}'])
 
 
 def test_what_is_certain_is_decided_by_the_kernel() -> None:
@@ -273,16 +255,16 @@ def test_what_is_certain_is_decided_by_the_kernel() -> None:
         "o": {"x": 1, "é": "y"}, "l": [[1, None], None], "r": [{"k": "a\nb"}, {}],
     }  # fmt: skip
     bodies = [json.dumps(row, ensure_ascii=False).encode(), json.dumps(row | {"o": None}).encode(), None]
-    assert check_same(WHOLE, bodies) == 2  # o may not be null
+    assert check_same(of(WHOLE), bodies) == 2  # o may not be null
 
 
 def test_keys_that_the_schema_lacks_are_certain_while_they_are_few_and_plain() -> None:
     def row(count: int) -> bytes:
         return json.dumps({"i": 1, **{f"new-{number}": number / 2 for number in range(count)}}).encode()
 
-    assert check_same(WHOLE, [row(1), row(16), row(17)]) == 2
+    assert check_same(of(WHOLE), [row(1), row(16), row(17)]) == 2
     closed = {"type": "object", "properties": {"i": {"type": "integer"}}, "additionalProperties": False}
-    assert check_same(closed, [row(0), row(1)]) == 1
+    assert check_same(of(closed), [row(0), row(1)]) == 1
 
 
 def test_a_row_does_not_depend_on_its_neighbours() -> None:

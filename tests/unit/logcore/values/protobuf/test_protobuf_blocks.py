@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
 
 import pyarrow as pa
 import pytest
 
-from logcore.columns.kernels.families import Work
-from logcore.columns.kernels.library import is_available
-from logcore.values.column import BlockDecoder, decode_column, decode_column_plainly
+from logcore.values.column import BlockDecoder, decode_column
 from logcore.values.decoder import ValueDecoder
 from logcore.values.formats import decoder_of
 from tests.sampling import chance
+from tests.unit.logcore.values.both_ways import ROWS, check_same
 from tests.unit.logcore.values.protobuf.compiled_schema import library_class, schema_text
 from tests.unit.logcore.values.protobuf.test_protobuf_values import damaged, fill
 
-ROWS = int(os.environ.get("LOGLAKE_TEST_VALUES", "10000"))
-"""Values of each kind; `make test-long` takes a million."""
 AT_ONCE = 500
-
-pytestmark = pytest.mark.skipif(not is_available(Work.DECODE_PROTOBUF), reason="no compiled kernels on this machine")
 
 OPEN = """
 syntax = "proto3";
@@ -57,22 +51,6 @@ def decoder(name: str) -> ValueDecoder:
     return decoder_of("protobuf", schema_text(SCHEMAS[name]))
 
 
-def check_same(name: str, bodies: list[bytes | None]) -> int:
-    """Both ways agree; return the number of rows that the kernel decided itself."""
-    made = decoder(name)
-    assert isinstance(made, BlockDecoder)
-    column = pa.array(bodies, pa.binary())
-    block = made.decode_block(column)
-    assert block is not None
-    fast, plain = decode_column(made, column), decode_column_plainly(made, column)
-    fast.values.validate(full=True)
-    assert repr(fast.values.to_pylist()) == repr(plain.values.to_pylist())
-    assert [(each.row, repr(each.failure)) for each in fast.failed] == [
-        (each.row, repr(each.failure)) for each in plain.failed
-    ]
-    return len(column) - len(block.doubts)
-
-
 def random_bodies(name: str, what: str, count: int) -> list[bytes]:
     draw, message = chance(what), library_class(SCHEMAS[name], name)
     bodies = []
@@ -88,13 +66,13 @@ def test_random_values_are_the_same_in_both_ways_and_certain(name: str) -> None:
     bodies = random_bodies(name, f"protobuf blocks {name}", ROWS // 2)
     decided = 0
     for at in range(0, len(bodies), AT_ONCE):
-        decided += check_same(name, [*bodies[at : at + AT_ONCE], None])
+        decided += check_same(decoder(name), [*bodies[at : at + AT_ONCE], None])
     assert decided >= len(bodies) // 2
 
 
 def test_every_whole_value_is_certain() -> None:
     bodies = random_bodies("shop.Order", "certain protobuf blocks", AT_ONCE)
-    assert check_same("shop.Order", list(bodies)) == AT_ONCE
+    assert check_same(decoder("shop.Order"), list(bodies)) == AT_ONCE
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -103,7 +81,7 @@ def test_damaged_values_are_the_same_in_both_ways(name: str) -> None:
     bodies = [damaged(body, draw) for body in random_bodies(name, f"damaged {name}", ROWS // 2)]
     decided = 0
     for at in range(0, len(bodies), AT_ONCE):
-        decided += check_same(name, list(bodies[at : at + AT_ONCE]))
+        decided += check_same(decoder(name), list(bodies[at : at + AT_ONCE]))
     assert 0 < decided < len(bodies)
 
 
@@ -180,7 +158,9 @@ def test_damaged_values_are_the_same_in_both_ways(name: str) -> None:
 )
 def test_a_value_is_the_same_in_both_ways_beside_others(body: str) -> None:
     row = bytes.fromhex(body)
-    check_same("shop.Order", [b"\x22\x02\x07\x08", row, None, b"\x3a\x03\x12\x01x" + row, row + b"\x22\x01\x09"])
+    check_same(
+        decoder("shop.Order"), [b"\x22\x02\x07\x08", row, None, b"\x3a\x03\x12\x01x" + row, row + b"\x22\x01\x09"]
+    )
 
 
 def test_a_row_does_not_depend_on_its_neighbours() -> None:
