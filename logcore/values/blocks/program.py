@@ -29,9 +29,6 @@ from logcore.columns.kernels.parsing.parsing_frames import (
     NodeKind,
 )
 
-MOST_NODES = 2000
-"""Nodes of a program; schemas with more have the plain way alone."""
-
 Integers = npt.NDArray[np.int64]
 
 
