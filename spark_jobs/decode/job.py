@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 from spark_jobs.contracts import DecodeConfig, JobReport, LogChange, Scalar
 from spark_jobs.decode.decode_task import DecodeResult, DecodeTask, decode_rows
 from spark_jobs.decode.decoding import decoding_of
-from spark_jobs.decode.plan import POLICY, SEEN, DecodePlan, LogSpan, TopicPlan, plan
+from spark_jobs.decode.plan import DecodePlan, LogSpan, TopicPlan, plan
+from spark_jobs.lake.decoded.followed_topics import POLICY, SEEN
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable, decoded_spec, undecoded_spec
 from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.errors import ConcurrentChange, JobError

@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from logcore.logs.model.log_selection import LogSelection
 from spark_jobs.contracts import DecodeConfig
 from spark_jobs.decode.decode_task import DecodeTask
 from spark_jobs.decode.decoding import TopicFormats
+from spark_jobs.lake.decoded.followed_topics import POLICY, SEEN, followed_topics, has_unseen
 from spark_jobs.lake.decoded.records_history import RecordsHistory
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable
-from spark_jobs.lake.delta.live_files import LiveFile, live_files
-from spark_jobs.lake.delta.tables import latest_snapshot, reading
+from spark_jobs.lake.delta.live_files import LiveFile
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.ledger import frontier
-from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.setup.policies import TopicPolicy, read_policies
-
-POLICY, SEEN = "policy", "records"
-"""What a table records beside frontiers: digest of the policy, and the version of ``records`` that was read."""
 
 IN_PROCESS_BYTES = 1 << 20
 """Up to so many bytes of ``records`` the driver decodes by itself, and the plain way: it needs no worker, and native
@@ -34,9 +29,6 @@ TASK_ROWS = 262_144
 
 FOLLOW_BYTES = 1 << 30
 """A topic whose rows in ``records`` were replaced is decoded again by itself if its files are not larger together."""
-
-UNSEEN_COMMITS = 64
-"""After so many commits of ``records`` without rows of a topic, its table records that it has seen them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +75,7 @@ class TopicPlan:
     @property
     def has_unseen(self) -> bool:
         """Whether the next plan would have to read many commits of ``records`` again."""
-        last = self.recorded.get(DECODED, {}).get(SEEN)
-        return last is not None and self.seen - last >= UNSEEN_COMMITS
+        return has_unseen(self.seen, self.recorded.get(DECODED, {}).get(SEEN))
 
     def as_dict(self) -> dict[str, object]:
         """The plan as plain values."""
@@ -133,26 +124,13 @@ def plan(config: DecodeConfig) -> DecodePlan:
     policies = read_policies(config.policies)
     if not any(policy.decodes for policy in policies.topics) and not config.replace:
         return DecodePlan(())  # the usual case: nothing else is opened
-    table = latest_snapshot(config.lake, "records")
-    with reading(config.lake, "records"):
-        files = [] if table is None else live_files(table)
-    history = RecordsHistory(config.lake, -1 if table is None else table.version(), files)
-    by_topic: dict[str, list[LogRow]] = {}
-    for log in archive.read_logs(config.lake).values():
-        by_topic.setdefault(log.topic, []).append(log)
-    selection = LogSelection(config.topics)
+    history = RecordsHistory.of(config.lake)
     plans = []
-    for topic, logs in sorted(by_topic.items()):
-        policy = policies.for_topic(topic)
-        if policy is None or not policy.decodes or not (selection.matches_topic(topic) or topic in config.topics):
-            continue
+    for topic in followed_topics(config.lake, policies, lambda policy: policy.decodes, config.topics, config.replace):
         try:
-            plans.append(_plan_topic(config, topic, logs, policy, history))
+            plans.append(_plan_topic(config, topic.name, topic.logs, topic.policy, history))
         except (JobError, UsageError) as error:  # of this topic only
-            plans.append(TopicPlan(topic, waits=str(error)))
-    unknown = [topic for topic in config.replace if topic not in {each.topic for each in plans}]
-    if unknown:
-        raise UsageError(f"--replace {unknown[0]}: no policy decodes a topic of this name in the lake.")
+            plans.append(TopicPlan(topic.name, waits=str(error)))
     return DecodePlan(tuple(plans))
 
 

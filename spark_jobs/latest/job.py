@@ -19,13 +19,14 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.contracts import JobReport, LatestConfig, LogChange
+from spark_jobs.lake.decoded.followed_topics import POLICY, SEEN
 from spark_jobs.lake.decoded.topic_tables import LATEST, TopicTable, latest_spec
 from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.live_files import LiveFile, open_parquet
 from spark_jobs.lake.errors import ConcurrentChange, JobError
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TableSpec
-from spark_jobs.latest.plan import POLICY, ROWS, SEEN, KeyedSpan, KeyedTopicPlan, LatestPlan, plan
+from spark_jobs.latest.plan import ROWS, KeyedSpan, KeyedTopicPlan, LatestPlan, plan
 from spark_jobs.row_files.newest.newest_keys import NewestKeys
 from spark_jobs.row_files.newest.newest_rows import KEY_COLUMNS, NewestCounts, add_keys, chosen_rows
 from spark_jobs.row_files.newest.offset_set import OffsetSet

@@ -10,25 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from logcore.logs.model.log_selection import LogSelection
 from spark_jobs.contracts import LatestConfig
 from spark_jobs.lake.decoded.balance import published_below
+from spark_jobs.lake.decoded.followed_topics import POLICY, SEEN, followed_topics, has_unseen
 from spark_jobs.lake.decoded.records_history import RecordsHistory
 from spark_jobs.lake.decoded.topic_tables import LATEST, TopicTable
-from spark_jobs.lake.delta.live_files import LiveFile, live_files
-from spark_jobs.lake.delta.tables import latest_snapshot, reading
-from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.delta.live_files import LiveFile
+from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.ledger import frontier
-from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.setup.compression import Compression
 from spark_jobs.lake.setup.policies import TopicPolicy, read_policies
 
-POLICY, SEEN, ROWS = "policy", "records", "rows/"
-"""What a table records beside frontiers: policy, the version of ``records`` that was read, and its rows by log."""
+ROWS = "rows/"
+"""What a table records beside frontiers, policy and version: the rows of ``records`` below the frontier, by log."""
 _DIGESTS = {"delete": 1, "soft-delete": 2}
-UNSEEN_COMMITS = 64
-"""After so many commits of ``records`` without rows of a topic, its table records that it has seen them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +86,7 @@ class KeyedTopicPlan:
     @property
     def is_due(self) -> bool:
         """Whether there is something to commit."""
-        last = self.recorded.get(SEEN)
-        unseen = last is not None and self.seen - last >= UNSEEN_COMMITS
-        return self.waits is None and (bool(self.spans) or unseen)
+        return self.waits is None and (bool(self.spans) or has_unseen(self.seen, self.recorded.get(SEEN)))
 
     def as_dict(self) -> dict[str, object]:
         """The plan as plain values."""
@@ -132,28 +126,15 @@ def plan(config: LatestConfig) -> LatestPlan:
     policies = read_policies(config.policies)
     if not any(policy.latest for policy in policies.topics) and not config.replace:
         return LatestPlan(())
-    table = latest_snapshot(config.lake, "records")
-    with reading(config.lake, "records"):
-        files = [] if table is None else live_files(table)
-    history = RecordsHistory(config.lake, -1 if table is None else table.version(), files)
-    by_topic: dict[str, list[LogRow]] = {}
-    for log in archive.read_logs(config.lake).values():
-        by_topic.setdefault(log.topic, []).append(log)
-    selection = LogSelection(config.topics)
+    history = RecordsHistory.of(config.lake)
     plans = []
-    for topic, logs in sorted(by_topic.items()):
-        policy = policies.for_topic(topic)
-        if policy is None or policy.latest is None:
-            continue
-        if not (selection.matches_topic(topic) or topic in config.topics):
-            continue
+    for topic in followed_topics(
+        config.lake, policies, lambda policy: policy.latest is not None, config.topics, config.replace
+    ):
         try:
-            plans.append(_plan_topic(config, topic, logs, policy, history))
+            plans.append(_plan_topic(config, topic.name, topic.logs, topic.policy, history))
         except JobError as error:  # of this topic only
-            plans.append(KeyedTopicPlan(topic, waits=str(error)))
-    unknown = [topic for topic in config.replace if topic not in {each.topic for each in plans}]
-    if unknown:
-        raise UsageError(f"--replace {unknown[0]}: no policy has `latest` for a topic of this name in the lake.")
+            plans.append(KeyedTopicPlan(topic.name, waits=str(error)))
     return LatestPlan(tuple(plans))
 
 

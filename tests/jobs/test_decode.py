@@ -11,6 +11,7 @@ from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig, ReplaceConfig
 from spark_jobs.decode import decode_task, decoding, job, plan
+from spark_jobs.lake.decoded import followed_topics
 from spark_jobs.lake.decoded.topic_tables import TopicTable
 from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.tasks.executor import WorkerDied
@@ -168,7 +169,7 @@ def test_rows_that_are_published_again_are_decoded_again(lake: Decoded) -> None:
 def test_many_commits_without_rows_of_a_topic_are_read_once(lake: Decoded, monkeypatch) -> None:
     lake.append((b"a", b"one"))
     lake.decode()
-    monkeypatch.setattr(plan, "UNSEEN_COMMITS", 2)
+    monkeypatch.setattr(followed_topics, "UNSEEN_COMMITS", 2)
     for name in ("payments-0", "payments-1"):
         lake.append_elsewhere(name, 1, OTHER_TOPIC_ID)
         lake.publish()

@@ -1,4 +1,4 @@
-"""Commits of ``records`` since a topic was decoded: whether they changed rows that are decoded already."""
+"""Commits of ``records`` since a topic was followed: whether they changed rows that were read already."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from spark_jobs.lake.delta import delta_log
 from spark_jobs.lake.delta.delta_log import Commit
-from spark_jobs.lake.delta.live_files import LiveFile
+from spark_jobs.lake.delta.live_files import LiveFile, live_files
+from spark_jobs.lake.delta.tables import latest_snapshot, reading
 from spark_jobs.lake.store.storage import folder_name
 
 
@@ -20,14 +21,26 @@ class RecordsHistory:
         self._by_path = {file.path: file for file in files}
         self._read: dict[int, Commit | None] = {}
 
+    @classmethod
+    def of(cls, lake: str) -> RecordsHistory:
+        """Return the history at the latest version.
+
+        Raises:
+            TableUnreadable: The table is damaged.
+        """
+        table = latest_snapshot(lake, "records")
+        with reading(lake, "records"):
+            files = [] if table is None else live_files(table)
+        return cls(lake, -1 if table is None else table.version(), files)
+
     def rewritten(
         self, topic: str, since: int | None, frontiers: Mapping[tuple[str, int], int]
     ) -> tuple[str | None, str | None]:
-        """Return why rows below the frontiers of a topic are no longer those that were decoded.
+        """Return why rows below the frontiers of a topic are no longer those that were read.
 
         Args:
-            since: Version of ``records`` that was decoded; None: none.
-            frontiers: Next offset to decode, by log id and partition.
+            since: Version of ``records`` that was read; None: none.
+            frontiers: Next offset to read, by log id and partition.
 
         Returns:
             What a commit did to rows of the topic, and what could not be checked; None: nothing.
@@ -44,7 +57,7 @@ class RecordsHistory:
                 return f"version {version} of records replaced or removed rows of it", None
             added = (file.path for file in commit.added if file.path.startswith(folder))
             if any(self._is_below(path, frontiers) for path in added):
-                return f"version {version} of records added rows of it below offsets that are decoded", None
+                return f"version {version} of records added rows of it below offsets that were read", None
         return None, None
 
     def bytes_of(self, topic: str) -> int:
