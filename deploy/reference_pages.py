@@ -26,10 +26,13 @@ from spark_jobs.lake.setup.policy_values import (
     SIZES,
     TIMES,
     FilePath,
+    Name,
+    NameList,
     OneOf,
     Pace,
     Ratio,
     SomeOf,
+    TopicOrAddress,
     WebAddress,
     WholeNumber,
     unit_names,
@@ -216,6 +219,12 @@ def _setting(setting: Setting) -> list[str]:
         case WholeNumber(least, greatest, units):
             what = {TIMES: "a time, ", SIZES: "a size, "}.get(units, "")
             values = what + (f"at least {least}" if greatest == INT64_MAX else f"{least} to {greatest}")
+        case TopicOrAddress():
+            values = "a topic, an address, or `env:` and the name of a variable"
+        case Name():
+            values = "a name"
+        case NameList():
+            values = "names, as a list or with commas"
         case WebAddress():
             values = "an address, or `env:` and the name of a variable"
         case Pace(words):
@@ -241,6 +250,8 @@ def _default(setting: Setting) -> str:
         return "not set"
     if value == INT64_MAX:
         return "unlimited"
+    if value == ():
+        return "not set"
     return f"`{value}`"
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from logcore.values.decoder import ValueDecoder
 from logcore.values.undecodable import Undecodable
+from logcore.values.wire.prefix import SchemaId
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,8 @@ class FailedRow:
 
     row: int
     failure: Undecodable
+    schema: SchemaId | None = None
+    """The schema that the row names; None: it names none, or that could not be read."""
 
 
 @dataclass(frozen=True, slots=True)

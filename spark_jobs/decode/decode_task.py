@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.decode.decoding import TopicFormats, decoding_of
-from spark_jobs.decode.split_rows import split_rows
+from spark_jobs.decode.split_rows import SchemaStop, split_rows
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable, decoded_spec, undecoded_spec
 from spark_jobs.lake.delta.live_files import LiveFile
 from spark_jobs.lake.errors import JobError
@@ -42,6 +42,8 @@ class DecodeTask:
     files: tuple[LiveFile, ...]
     is_plain: bool = False
     """Whether every row is decoded the plain way, without native code."""
+    stops: bool = False
+    """Whether the task ends before a row whose schema cannot be aligned with the table."""
 
     @property
     def size(self) -> int:
@@ -56,6 +58,13 @@ class DecodeTask:
     def span(self) -> Span:
         """The offsets, as a reader of ``records`` wants them."""
         return Span(self.topic, self.log_id, self.partition, self.start, self.end)
+
+    @property
+    def offsets(self) -> tuple[int, int]:
+        """Offsets ``[start, end)`` that the task can have rows of."""
+        least = min((file.min_offset or 0 for file in self.files), default=self.start)
+        most = max((self.end if file.max_offset is None else file.max_offset + 1 for file in self.files), default=0)
+        return max(self.start, least), min(self.end, most)
 
     def over(self, files: Sequence[LiveFile], most: int, most_rows: int) -> list[DecodeTask]:
         """Return this task as tasks that each read files of about so many bytes, in the order of offsets.
@@ -102,6 +111,8 @@ class DecodeResult:
     rows: int = 0
     """Rows that were decoded."""
     error: str | None = None
+    stop: SchemaStop | None = None
+    """Why it ended before the end of its offsets."""
     was_plain: bool = False
 
 
@@ -114,14 +125,17 @@ def decode_rows(task: DecodeTask) -> DecodeResult:
     decoded = TypedFiles(TopicTable(task.lake, DECODED, task.topic).uri, good, task.compression)
     undecoded = TypedFiles(TopicTable(task.lake, UNDECODED, task.topic).uri, bad, task.compression)
     reasons: dict[str, int] = {}
+    stop = None
     try:
-        for batch in published_rows(task.lake, task.files, task.span):
-            for part in cut(batch):
-                rows = split_rows(part, decoding, good, bad, is_plain=task.is_plain)
-                decoded.write(rows.decoded)
-                undecoded.write(_from(rows.undecoded, task.undecoded_from))
-                for reason, count in rows.reasons.items():
-                    reasons[reason] = reasons.get(reason, 0) + count
+        for part in (part for batch in published_rows(task.lake, task.files, task.span) for part in cut(batch)):
+            rows = split_rows(part, decoding, good, bad, is_plain=task.is_plain, stops=task.stops)
+            decoded.write(rows.decoded)
+            undecoded.write(_from(rows.undecoded, task.undecoded_from))
+            for reason, count in rows.reasons.items():
+                reasons[reason] = reasons.get(reason, 0) + count
+            stop = rows.stop
+            if stop is not None:
+                break
         decoded.end_log()
         undecoded.end_log()
     except (JobError, OSError) as error:
@@ -134,6 +148,7 @@ def decode_rows(task: DecodeTask) -> DecodeResult:
         tuple(undecoded.written),
         reasons,
         decoded.rows,
+        stop=stop,
         was_plain=task.is_plain,
     )
 

@@ -5,22 +5,29 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 
 from logcore.values.decoder import ValueDecoder
+from logcore.values.evolution.topic_writers import SchemaNaming, TopicWriters, topic_writers
+from logcore.values.evolution.written_column import WrittenColumnDecoder
 from logcore.values.formats import decoder_of
 from logcore.values.invalid_schema import InvalidSchemaError
-from spark_jobs.decode.proto_schema import compiled_schema
+from logcore.values.protobuf.descriptors import parse
+from logcore.values.registry.schemas import Schemas, context_of
+from logcore.values.wire.prefix import Framing
+from spark_jobs.decode.proto_schema import compiled_schema, compiled_writer
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.setup.policies import TopicPolicy
 
 RULES = 1
 """Version of the decoders. Rows that other rules would decode in another way raise it."""
 _BYTES, _PROTOBUF = "bytes", "protobuf"
+_WITH_SCHEMA = ("json", "avro", _PROTOBUF)
 _PROTO_SUFFIX = ".proto"
 _MOST_FOLDERS = 100
 """Folders below that of a schema that are looked at for changes."""
@@ -28,30 +35,65 @@ _MOST_FOLDERS = 100
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """The format of keys or values, and the text of their schema. Tasks carry it: decoders can't be pickled."""
+    """The format of keys or values, and their schemas. Tasks carry it: decoders can't be pickled."""
 
     name: str | None = None
     """None: they stay bytes."""
     schema: str | None = None
+    """Text of the one schema."""
+    message: tuple[int, ...] | None = None
+    """For Protobuf with one schema: indexes of the message; None: the first."""
+    naming: SchemaNaming | None = None
+    """How rows name their schemas; None: they have one schema, or need none."""
+    writers: TopicWriters | None = None
+    """The schemas that rows may name; None before :meth:`resolved`."""
 
     @classmethod
-    def of(cls, name: str | None, path: str | None) -> Format:
-        """Return the format of a policy.
+    def of(cls, policy: TopicPolicy, topic: str, part: str) -> Format:
+        """Return the format of keys or values that a policy names.
 
         Args:
-            path: File with the schema; None: there is none.
+            part: ``key`` or ``value``.
 
         Raises:
             UsageError: The schema can't be read, or there is no decoder for it.
         """
+        is_key = part == "key"
+        name = policy.decode_key if is_key else policy.decode_value
+        path = policy.decode_key_schema if is_key else policy.decode_value_schema
+        message = policy.decode_key_message if is_key else policy.decode_value_message
+        subjects = policy.decode_key_subjects if is_key else policy.decode_value_subjects
         if name is None or name == _BYTES:
             return cls()
-        made = cls(name, None if path is None else _schema(name, path))
+        if path is None and policy.decode_schemas is not None and name in _WITH_SCHEMA:
+            subjects = subjects or (f"{topic}-{part}",)
+            if len({context_of(each) for each in subjects}) > 1:
+                raise UsageError(f"decode.{part}.subjects: all subjects of a topic must have one context.")
+            return cls(name, naming=SchemaNaming(name, subjects, Framing(policy.decode_framing), message))
         try:
-            decoder_of(name, made.schema)
+            text = None if path is None else _schema(name, path)
+            indexes = parse(text, {}).indexes_of(message) if text is not None and message is not None else None
+            decoder_of(name, text, message=indexes)
         except InvalidSchemaError as error:
             raise UsageError(f"The schema {path}: {error}" if path else f"The format {name}: {error}") from error
-        return made
+        return cls(name, text, indexes)
+
+    @property
+    def described(self) -> list[object]:
+        """What decides how rows are decoded, apart from what a registry says."""
+        if self.naming is not None:
+            return [self.name, None, self.naming.subjects, self.naming.framing, self.naming.message]
+        return [self.name, self.schema, *([self.message] if self.message else [])]
+
+    def resolved(self, schemas: Schemas, part: str, table: pa.DataType | None) -> Format:
+        """Return the format with the schemas that rows may name.
+
+        Args:
+            table: Type of the column that the table has; None: there is no table.
+        """
+        if self.naming is None:
+            return self
+        return replace(self, writers=topic_writers(schemas, self.naming, part, table, compiled_writer))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,30 +104,46 @@ class TopicFormats:
     value: Format
 
     @classmethod
-    def of(cls, policy: TopicPolicy) -> TopicFormats:
+    def of(cls, policy: TopicPolicy, topic: str) -> TopicFormats:
         """Return the formats that a policy names.
 
         Raises:
             UsageError: A schema can't be read or used.
         """
-        return cls(
-            Format.of(policy.decode_key, policy.decode_key_schema),
-            Format.of(policy.decode_value, policy.decode_value_schema),
-        )
+        return cls(Format.of(policy, topic, "key"), Format.of(policy, topic, "value"))
 
     @property
     def digest(self) -> int:
         """Digest of formats, schemas and rules: 63 bits, so that Delta can record it as a version."""
-        named = [RULES, self.key.name, self.key.schema, self.value.name, self.value.schema]
-        return int.from_bytes(hashlib.sha256(json.dumps(named).encode()).digest()[:8], "big") >> 1
+        return _digest([RULES, *self.key.described, *self.value.described])
+
+    @property
+    def registry_digest(self) -> int | None:
+        """Digest of the schemas that rows may name; None: they name none."""
+        digests = [writers.digest for writers in self.writers]
+        return _digest(digests) if digests else None
+
+    @property
+    def writers(self) -> tuple[TopicWriters, ...]:
+        """The schemas that keys and values may name, after :meth:`Format.resolved`."""
+        return tuple(part.writers for part in (self.key, self.value) if part.writers is not None)
+
+    @property
+    def names_schemas(self) -> bool:
+        """Whether keys or values name their schemas."""
+        return self.key.naming is not None or self.value.naming is not None
+
+
+def _digest(named: Sequence[object]) -> int:
+    return int.from_bytes(hashlib.sha256(json.dumps(named).encode()).digest()[:8], "big") >> 1
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDecoding:
     """Decoders of a topic. None: keys or values stay bytes."""
 
-    key: ValueDecoder | None
-    value: ValueDecoder | None
+    key: ValueDecoder | WrittenColumnDecoder | None
+    value: ValueDecoder | WrittenColumnDecoder | None
 
     @property
     def key_field(self) -> pa.Field[Any]:
@@ -104,8 +162,10 @@ def decoding_of(formats: TopicFormats) -> TopicDecoding:
     return TopicDecoding(_decoder(formats.key), _decoder(formats.value))
 
 
-def _decoder(of: Format) -> ValueDecoder | None:
-    return None if of.name is None else decoder_of(of.name, of.schema)
+def _decoder(of: Format) -> ValueDecoder | WrittenColumnDecoder | None:
+    if of.writers is not None:
+        return WrittenColumnDecoder(of.writers)
+    return None if of.name is None else decoder_of(of.name, of.schema, message=of.message)
 
 
 def _schema(name: str, path: str) -> str:
@@ -145,13 +205,13 @@ def _text(path: str) -> str:
         raise UsageError(f"The schema {path} can't be read as text: {error}.") from error
 
 
-def _field(name: str, decoder: ValueDecoder | None) -> pa.Field[Any]:
+def _field(name: str, decoder: ValueDecoder | WrittenColumnDecoder | None) -> pa.Field[Any]:
     if decoder is None:
         return pa.field(name, pa.binary())
     return _commented(pa.field(name, decoder.arrow_type), "", decoder)
 
 
-def _commented(field: pa.Field[Any], path: str, decoder: ValueDecoder) -> pa.Field[Any]:
+def _commented(field: pa.Field[Any], path: str, decoder: ValueDecoder | WrittenColumnDecoder) -> pa.Field[Any]:
     """The field with the schema's comments, also in structs, lists and maps."""
     kind = _commented_type(field.type, path, decoder)
     comment = decoder.comments.get(path)
@@ -159,7 +219,7 @@ def _commented(field: pa.Field[Any], path: str, decoder: ValueDecoder) -> pa.Fie
     return made.with_metadata({"comment": comment}) if comment else made
 
 
-def _commented_type(kind: pa.DataType, path: str, decoder: ValueDecoder) -> pa.DataType:
+def _commented_type(kind: pa.DataType, path: str, decoder: ValueDecoder | WrittenColumnDecoder) -> pa.DataType:
     if pa.types.is_struct(kind):
         inner = [_commented(field, f"{path}.{field.name}".lstrip("."), decoder) for field in kind]
         return pa.struct(inner)

@@ -23,7 +23,8 @@ from spark_jobs.contracts import DecodeConfig, JobReport, LogChange, Scalar
 from spark_jobs.decode.decode_task import DecodeResult, DecodeTask, decode_rows
 from spark_jobs.decode.decoding import decoding_of
 from spark_jobs.decode.plan import DecodePlan, LogSpan, TopicPlan, plan
-from spark_jobs.lake.decoded.followed_topics import POLICY, SEEN
+from spark_jobs.decode.split_rows import SchemaStop
+from spark_jobs.lake.decoded.followed_topics import POLICY, SCHEMAS, SEEN
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable, decoded_spec, undecoded_spec
 from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.errors import ConcurrentChange, JobError
@@ -118,18 +119,33 @@ class _Made:
     plan: TopicPlan
     logs: list[_MadeOfLog]
     problems: list[str]
+    stopped: list[str]
+    """Logs that end before a row whose schema cannot be aligned with the table."""
 
     @classmethod
     def of(cls, plan: TopicPlan, results: Sequence[DecodeResult]) -> _Made:
         logs = {span.log: _MadeOfLog(span) for span in plan.spans}
+        stops = _first_stops(plan.tasks, results)
         for task, result in zip(plan.tasks, results, strict=True):
-            logs[task.log].add(result)
+            stop = stops.get(task.log)
+            if stop is None or task.offsets[0] < stop.offset:
+                logs[task.log].add(result)
+            if stop is not None and task.offsets[0] < stop.offset < task.offsets[1] and result.stop is None:
+                logs[task.log].problem = f"files overlap at offset {stop.offset}, where {stop.why}"
+        for log, stop in stops.items():
+            logs[log].span = replace(logs[log].span, end=stop.offset)
         problems = [
             f"partition {each.span.partition} waits: {each.problem}"
             for each in logs.values()
             if each.problem is not None
         ]
-        return cls(plan, [each for each in logs.values() if each.problem is None], problems)
+        stopped = [
+            f"partition {logs[log].span.partition} waits at offset {stop.offset}: {stop.why}. To decode the "
+            "other rows: on_schema_change: undecoded"
+            for log, stop in stops.items()
+            if logs[log].problem is None
+        ]
+        return cls(plan, [each for each in logs.values() if each.problem is None], problems, stopped)
 
     def files(self, kind: str) -> list[WrittenFile]:
         return [file for log in self.logs for file in log.files[kind]]
@@ -160,11 +176,21 @@ class _Made:
         ]
 
 
+def _first_stops(tasks: Sequence[DecodeTask], results: Sequence[DecodeResult]) -> dict[str, SchemaStop]:
+    """The first stop of each log that has one."""
+    found: dict[str, SchemaStop] = {}
+    for task, result in zip(tasks, results, strict=True):
+        stop = result.stop
+        if stop is not None and (task.log not in found or stop.offset < found[task.log].offset):
+            found[task.log] = stop
+    return found
+
+
 def _commit_topic(config: DecodeConfig, plan: TopicPlan, made: _Made) -> dict[str, object]:
     """Commit the logs of a topic that have no problem; return what to tell of it."""
     assert plan.formats is not None
-    waits = "; ".join(made.problems) or None
-    if plan.replaces and made.problems:  # a replacement is whole or not at all
+    waits = "; ".join([*made.problems, *made.stopped]) or None
+    if plan.replaces and waits is not None:  # a replacement is whole or not at all
         raise JobError(f"nothing was replaced: {waits}")
     decoding = decoding_of(plan.formats)
     specs = {
@@ -192,10 +218,14 @@ def _commit(
         Guard(table.application_id(POLICY), recorded[POLICY], plan.formats.digest),
         Guard(table.application_id(SEEN), recorded[SEEN], plan.seen),
     ]
+    schemas = plan.formats.registry_digest
+    if schemas is not None:
+        guards.append(Guard(table.application_id(SCHEMAS), recorded[SCHEMAS], schemas))
+    usual = len(guards)
     for span in plan.spans:
         planned = span.decoded if table.kind == DECODED else span.undecoded
         if plan.replaces or span.end > (planned or 0):
             guards.append(Guard(table.application_id(span.log), planned, span.end))
-    has_news = len(guards) > 2 or files or plan.replaces
+    has_news = len(guards) > usual or files or plan.replaces
     if has_news or (table.kind == DECODED and plan.has_unseen):  # else a run was killed between the two commits
         table.commit(spec, files, config.run_id, guards, whole=plan.replaces)

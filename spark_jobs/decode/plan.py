@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from spark_jobs.contracts import DecodeConfig
 from spark_jobs.decode.decode_task import DecodeTask
-from spark_jobs.decode.decoding import TopicFormats
-from spark_jobs.lake.decoded.followed_topics import POLICY, SEEN, followed_topics, has_unseen
+from spark_jobs.decode.decoding import Format, TopicFormats
+from spark_jobs.decode.schema_sources import SchemaSources
+from spark_jobs.lake.decoded.followed_topics import (
+    POLICY,
+    SCHEMAS,
+    SEEN,
+    FollowedTopic,
+    followed_topics,
+    has_unseen,
+)
 from spark_jobs.lake.decoded.records_history import RecordsHistory
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable
 from spark_jobs.lake.delta.live_files import LiveFile
@@ -54,7 +62,7 @@ class TopicPlan:
     tasks: tuple[DecodeTask, ...] = ()
     formats: TopicFormats | None = None
     recorded: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
-    """By kind of table: what it records, by :data:`POLICY` and :data:`SEEN`."""
+    """By kind of table: what it records, by :data:`POLICY`, :data:`SEEN` and :data:`SCHEMAS`."""
     seen: int = 0
     """Version of ``records`` that the plan was made on."""
     replaces: bool = False
@@ -125,71 +133,117 @@ def plan(config: DecodeConfig) -> DecodePlan:
     if not any(policy.decodes for policy in policies.topics) and not config.replace:
         return DecodePlan(())  # the usual case: nothing else is opened
     history = RecordsHistory.of(config.lake)
+    sources = SchemaSources(config.lake, history)
     plans = []
     for topic in followed_topics(config.lake, policies, lambda policy: policy.decodes, config.topics, config.replace):
         try:
-            plans.append(_plan_topic(config, topic.name, topic.logs, topic.policy, history))
+            plans.append(_plan_topic(config, topic, history, sources))
         except (JobError, UsageError) as error:  # of this topic only
             plans.append(TopicPlan(topic.name, waits=str(error)))
     return DecodePlan(tuple(plans))
 
 
 def _plan_topic(
-    config: DecodeConfig, topic: str, logs: Sequence[LogRow], policy: TopicPolicy, history: RecordsHistory
+    config: DecodeConfig, followed: FollowedTopic, history: RecordsHistory, sources: SchemaSources
 ) -> TopicPlan:
-    formats = TopicFormats.of(policy)
+    topic, logs, policy = followed.name, followed.logs, followed.policy
+    formats = TopicFormats.of(policy, topic)
     keys = [log.log for log in logs]
     published = frontier.read_frontiers(config.lake, keys)
-    found = {
-        kind: TopicTable(config.lake, kind, topic).versions([*keys, POLICY, SEEN]) for kind in (DECODED, UNDECODED)
-    }
-    recorded = {kind: {what: each[what] for what in (POLICY, SEEN)} for kind, each in found.items()}
+    extra = (POLICY, SEEN, SCHEMAS)
+    found = {kind: TopicTable(config.lake, kind, topic).versions([*keys, *extra]) for kind in (DECODED, UNDECODED)}
+    recorded = {kind: {what: each[what] for what in extra} for kind, each in found.items()}
     replaces, waits, note = topic in config.replace, None, None
+    again = f". To decode all rows again: loglake decode {config.lake} --replace {topic}"
     if not replaces and {each[POLICY] for each in recorded.values()} - {None, formats.digest}:
-        waits = "its policy or a schema differs from the one that its rows were decoded with"
+        waits = f"its policy or a schema differs from the one that its rows were decoded with{again}"
     elif not replaces:
         frontiers = {(log.log_id, log.partition): found[DECODED][log.log] or 0 for log in logs}
         rewritten, note = history.rewritten(topic, recorded[DECODED][SEEN], frontiers)
         if rewritten is not None and history.bytes_of(topic) <= FOLLOW_BYTES:
             replaces, note = True, f"{rewritten}: all rows are decoded again"
-        else:
-            waits = rewritten
-    if waits is not None:
-        waits += f". To decode all rows again: loglake decode {config.lake} --replace {topic}"
-    spans = tuple(
+        elif rewritten is not None:
+            waits = rewritten + again
+    spans = _spans(logs, found, published, replaces=replaces)
+    made = TopicPlan(topic, spans, (), formats, recorded, history.version, replaces, waits, note)
+    if formats.names_schemas and made.is_due:
+        made = _with_schemas(config, made, policy, history, sources)
+    if made.replaces and not replaces:
+        made = replace(made, spans=_spans(logs, found, published, replaces=True))
+    if made.waits is not None:
+        return made
+    return replace(made, tasks=_tasks(config.lake, made, policy, history.files))
+
+
+def _spans(
+    logs: Sequence[LogRow],
+    found: Mapping[str, Mapping[str, int | None]],
+    published: Mapping[str, int | None],
+    *,
+    replaces: bool,
+) -> tuple[LogSpan, ...]:
+    return tuple(
         LogSpan(log.log, log.partition, log.log_id, found[DECODED][log.log], found[UNDECODED][log.log], end)
         for log in sorted(logs, key=lambda each: (each.partition, each.log_id))
         if (end := published[log.log]) is not None and (replaces or end > (found[DECODED][log.log] or 0))
     )
-    tasks = () if waits else _tasks(config.lake, topic, spans, formats, policy, history.files, replaces)
-    return TopicPlan(topic, spans, tasks, formats, recorded, history.version, replaces, waits, note)
 
 
-def _tasks(
-    lake: str,
-    topic: str,
-    spans: Sequence[LogSpan],
-    formats: TopicFormats,
-    policy: TopicPolicy,
-    files: Sequence[LiveFile],
-    replaces: bool,
-) -> tuple[DecodeTask, ...]:
+def _with_schemas(
+    config: DecodeConfig, plan: TopicPlan, policy: TopicPolicy, history: RecordsHistory, sources: SchemaSources
+) -> TopicPlan:
+    """The plan with the schemas that rows may name, or why they forbid it."""
+    assert plan.formats is not None
+    assert policy.decode_schemas is not None
+    parts: dict[str, Format] = {}
+    notes = [plan.note] if plan.note is not None else []
+    table = TopicTable(config.lake, DECODED, plan.topic)
+    for part in ("key", "value"):
+        format: Format = getattr(plan.formats, part)
+        if format.naming is not None:
+            schemas, strange = sources.schemas(policy.decode_schemas, format.naming.subjects)
+            format = format.resolved(schemas, part, None if plan.replaces else table.column_type(part))
+            notes += [strange] if strange is not None and strange not in notes else []
+        parts[part] = format
+    formats = TopicFormats(**parts)
+    plan = replace(plan, formats=formats, note="; ".join(notes) or None)
+    for writers in formats.writers:
+        if writers.kind is None:
+            return replace(plan, waits=writers.problem)
+        if writers.added and policy.on_schema_change == "wait":
+            added = ", ".join(writers.added)
+            return replace(plan, waits=f"its schemas have new fields: {added}. To add them: on_schema_change: add")
+    used = plan.recorded[UNDECODED][SCHEMAS]
+    is_half = any((span.undecoded or 0) > (span.decoded or 0) for span in plan.spans)
+    if not plan.replaces and is_half and used not in (None, formats.registry_digest):
+        why = "its schemas changed after a run ended between two commits"
+        if history.bytes_of(plan.topic) > FOLLOW_BYTES:
+            return replace(plan, waits=f"{why}. To decode all rows again: --replace {plan.topic}")
+        return _with_schemas(
+            config, replace(plan, replaces=True, note=f"{why}: all rows are decoded again"), policy, history, sources
+        )
+    return plan
+
+
+def _tasks(lake: str, plan: TopicPlan, policy: TopicPolicy, files: Sequence[LiveFile]) -> tuple[DecodeTask, ...]:
     """Tasks log by log, in the order of offsets."""
+    assert plan.formats is not None
     made: list[DecodeTask] = []
-    for span in spans:
-        start = 0 if replaces else span.decoded or 0
+    for span in plan.spans:
+        start = 0 if plan.replaces else span.decoded or 0
         whole = DecodeTask(
             lake=lake,
-            topic=topic,
+            topic=plan.topic,
             log=span.log,
             log_id=span.log_id,
             partition=span.partition,
             start=start,
             end=span.end,
-            undecoded_from=start if replaces else max(start, span.undecoded or 0),
-            formats=formats,
+            undecoded_from=start if plan.replaces else max(start, span.undecoded or 0),
+            formats=plan.formats,
             compression=policy.compression,
             files=(),
+            stops=plan.formats.names_schemas and policy.on_schema_change != "undecoded",
         )
         made += whole.over(files, TASK_BYTES, TASK_ROWS)
     return tuple(made)

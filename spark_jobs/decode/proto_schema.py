@@ -7,16 +7,23 @@ takes imports from the file's folder and from Google's own schemas, such as `goo
 from __future__ import annotations
 
 import base64
+import binascii
 import importlib.util
 import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
+from functools import lru_cache
 
+from logcore.values.invalid_schema import InvalidSchemaError
+from logcore.values.registry.schemas import WriterSchema
 from spark_jobs.lake.errors import UsageError
 
 _SECONDS = 60
 _COMPILER = "grpc_tools"
+_MAIN = "registered.proto"
+"""Name that a schema of a registry gets; a registry has none for it."""
 
 
 def compiled_schema(path: str) -> str:
@@ -25,13 +32,62 @@ def compiled_schema(path: str) -> str:
     Raises:
         UsageError: The compiler is not installed, or it refuses the file.
     """
+    folder, name = os.path.split(os.path.abspath(path))
+    compiled, problem = _compiled(folder, name)
+    if compiled is None:
+        raise UsageError(f"The schema {path} can't be compiled: {problem}")
+    return compiled
+
+
+@lru_cache(maxsize=1000)
+def _compiled_texts(texts: tuple[tuple[str, str], ...]) -> tuple[str | None, str]:
+    """Compile the last of some files; the others are what it imports."""
+    with tempfile.TemporaryDirectory(prefix="loglake-proto-") as folder:
+        for name, text in texts:
+            path = os.path.normpath(os.path.join(folder, name))
+            if os.path.commonpath([folder, path]) != folder or path == folder:
+                return None, "a referenced schema has a name that leads out of its folder"
+            try:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+            except (OSError, ValueError):
+                return None, "a referenced schema has a name that is no file name"
+        return _compiled(folder, texts[-1][0])
+
+
+def compiled_writer(schema: WriterSchema) -> WriterSchema:
+    """Return a schema of a registry with Protobuf in text compiled; others as they are.
+
+    Raises:
+        InvalidSchemaError: The compiler refuses the text.
+        UsageError: The compiler is not installed.
+    """
+    if schema.format != "protobuf" or _is_base64(schema.text):
+        return schema
+    names = [name for name in schema.references if not _is_base64(schema.references[name])]
+    texts = tuple((name, schema.references[name]) for name in sorted(names))
+    compiled, problem = _compiled_texts((*texts, (_MAIN, schema.text)))
+    if compiled is None:
+        raise InvalidSchemaError(f"the compiler refuses it: {problem}.")
+    return replace(schema, text=compiled, references={})
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        return bool(text) and bool(base64.b64decode(text, validate=True))
+    except (binascii.Error, ValueError):
+        return False
+
+
+def _compiled(folder: str, name: str) -> tuple[str | None, str]:
+    """The compiled schema in base64; or None and why."""
     package = importlib.util.find_spec(_COMPILER)
     if package is None or package.origin is None:
         raise UsageError(
             "Protobuf schemas in text need the package grpcio-tools, which comes with the extra `lake`. Install it, or "
             "name a compiled schema in base64."
         )
-    folder, name = os.path.split(os.path.abspath(path))
     known = os.path.join(os.path.dirname(package.origin), "_proto")
     with tempfile.TemporaryDirectory(prefix="loglake-proto-") as scratch:
         out = os.path.join(scratch, "schema")
@@ -43,9 +99,9 @@ def compiled_schema(path: str) -> str:
             done = subprocess.run(
                 command, cwd=folder, capture_output=True, timeout=_SECONDS, check=False, text=True, errors="replace"
             )
-        except subprocess.TimeoutExpired as error:
-            raise UsageError(f"The schema {path}: the compiler did not end within {_SECONDS} s.") from error
+        except subprocess.TimeoutExpired:
+            return None, f"the compiler did not end within {_SECONDS} s"
         if done.returncode != 0 or not os.path.exists(out):
-            raise UsageError(f"The schema {path} can't be compiled: {' '.join(done.stderr.split())[:500]}")
+            return None, " ".join(done.stderr.split())[:500]
         with open(out, "rb") as file:
-            return base64.b64encode(file.read()).decode()
+            return base64.b64encode(file.read()).decode(), ""

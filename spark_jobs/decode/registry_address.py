@@ -1,4 +1,4 @@
-"""Schemas by id or GUID from a schema registry's address, with the standard library."""
+"""Schemas of subjects from a schema registry's address, with the standard library."""
 
 from __future__ import annotations
 
@@ -6,18 +6,11 @@ import json
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Sequence
 from typing import Any
-from uuid import UUID
 
-from logcore.values.limits import LARGEST_SCHEMA
-from logcore.values.registry.schemas import (
-    RegisteredSchema,
-    Schemas,
-    SchemaVersion,
-    WriterSchema,
-    context_of,
-    qualified,
-)
+from logcore.values.limits import LARGEST_SCHEMA, MOST_COLUMNS
+from logcore.values.registry.schemas import RegisteredSchema, Schemas, SchemaVersion, context_of, qualified
 from logcore.values.registry.schemas_topic import registered_schema
 from logcore.values.wire.prefix import SchemaId
 from spark_jobs.lake.errors import JobError, UsageError
@@ -30,7 +23,7 @@ class RegistryUnavailable(JobError):
 
 
 class RegistryAddress:
-    """Asks once for each schema and remembers the answer, also that there is none; make a new one for each run.
+    """Reads the schemas of subjects; deleted versions too, because they still decode old values.
 
     Args:
         address: Such as `http://localhost:8081`.
@@ -51,76 +44,58 @@ class RegistryAddress:
                 "The address of a schema registry needs http or https and a host. Leave a user's name out."
             )
         self._address, self._host, self._timeout_s = address.rstrip("/"), host, timeout_s
-        self._by_name: dict[tuple[str, SchemaId], RegisteredSchema] = {}
-        self._subjects: dict[tuple[str, SchemaId], frozenset[str]] = {}
-        self._versions: dict[tuple[str, int], SchemaVersion] = {}
-        self._asked: set[tuple[str, SchemaId]] = set()
 
-    def writer_schema(self, schema: SchemaId, subject: str, any_subject: bool = False) -> WriterSchema:
-        """Return the schema that wrote values of a subject; the same as `Schemas.writer_schema`.
+    def schemas(self, subjects: Sequence[str]) -> Schemas:
+        """Return all schemas of subjects, and what they refer to. A subject that is unknown has none.
 
         Raises:
-            Undecodable: As of `Schemas.writer_schema`.
-            RegistryUnavailable: The registry did not answer.
+            RegistryUnavailable: The registry did not answer, or not as one.
         """
-        name = (context_of(subject), schema)
-        if name not in self._asked:
-            self._ask(name, subject)
-            self._asked.add(name)
-        known = Schemas(self._by_name, self._subjects, self._versions)
-        return known.writer_schema(schema, subject, any_subject)
+        by_name: dict[tuple[str, SchemaId], RegisteredSchema] = {}
+        owners: dict[tuple[str, SchemaId], set[str]] = {}
+        versions: dict[tuple[str, int], SchemaVersion] = {}
+        for subject in subjects:
+            context = context_of(subject)
+            for number in self._numbers(subject):
+                answer = self._version(subject, number)
+                if not isinstance(answer, dict) or not isinstance(answer.get("id"), int):
+                    raise self._strange()
+                found = self._registered(answer, answer["id"])
+                versions[qualified(subject), number] = SchemaVersion(found)
+                self._follow(found, context, versions)
+                for name in (found.id, found.guid):
+                    if name is not None:
+                        by_name[context, name] = found
+                        owners.setdefault((context, name), set()).add(qualified(subject))
+        return Schemas(by_name, {name: frozenset(each) for name, each in owners.items()}, versions)
 
-    def _ask(self, name: tuple[str, SchemaId], subject: str) -> None:
-        context, schema = name
-        # A subject without a name stands for its context.
-        query = urllib.parse.urlencode({"subject": f":{context}:"})
-        kind = "guids" if isinstance(schema, UUID) else "ids"
-        answer = self._get(f"/schemas/{kind}/{schema}?{query}")
-        if answer is None:
-            return
-        number = answer.get("id", 0) if isinstance(schema, UUID) else schema
-        found = self._registered(answer, number if isinstance(number, int) else 0)
-        used = self._used(schema, context, f"{query}&deleted=true")
-        self._follow(found, context)
-        self._by_name[name] = found
-        self._subjects[name] = used
+    def _numbers(self, subject: str) -> list[int]:
+        numbers = self._get(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions?deleted=true")
+        if numbers is None:
+            return []
+        if not isinstance(numbers, list) or not all(isinstance(each, int) for each in numbers):
+            raise self._strange()
+        if len(numbers) > MOST_COLUMNS:
+            raise RegistryUnavailable(f"The subject {subject} has more than {MOST_COLUMNS} versions. Use schema files.")
+        return numbers
 
-    def _used(self, schema: SchemaId, context: str, query: str) -> frozenset[str]:
-        """Subjects of an id. A registry names ids of a GUID, and subjects of ids."""
-        ids = [schema]
-        if isinstance(schema, UUID):
-            listed = self._get(f"/schemas/guids/{schema}/ids?{query}") or []
-            if not isinstance(listed, list):
-                raise self._strange()
-            own = [each for each in listed if isinstance(each, dict) and each.get("context") == context]
-            ids = [each["id"] for each in own if isinstance(each.get("id"), int)]
-        found: set[str] = set()
-        for number in ids:
-            versions = self._get(f"/schemas/ids/{number}/versions?{query}") or []
-            if not isinstance(versions, list):
-                raise self._strange()
-            found.update(
-                qualified(each["subject"])
-                for each in versions
-                if isinstance(each, dict) and isinstance(each.get("subject"), str)
-            )
-        return frozenset(found)
+    def _version(self, subject: str, number: int | str) -> Any:
+        return self._get(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/{number}?deleted=true")
 
-    def _follow(self, schema: RegisteredSchema, context: str) -> None:
+    def _follow(self, schema: RegisteredSchema, context: str, versions: dict[tuple[str, int], SchemaVersion]) -> None:
+        """Add what a schema refers to, also through others."""
         waiting = list(schema.references)
         while waiting:
             reference = waiting.pop()
             subject = qualified(reference.subject, context)
-            if (subject, reference.version) in self._versions:
+            if (subject, reference.version) in versions:
                 continue
-            version = "latest" if reference.version < 0 else reference.version
-            path = f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/{version}?deleted=true"
-            answer = self._get(path)
+            answer = self._version(subject, "latest" if reference.version < 0 else reference.version)
             if answer is None:
                 continue
-            number = answer.get("id")
+            number = answer.get("id") if isinstance(answer, dict) else None
             found = self._registered(answer, number if isinstance(number, int) else 0)
-            self._versions[subject, reference.version] = SchemaVersion(found)
+            versions[subject, reference.version] = SchemaVersion(found)
             waiting.extend(found.references)
 
     def _registered(self, answer: dict[str, Any], number: int) -> RegisteredSchema:

@@ -65,7 +65,7 @@ class Decoded:
         return DeltaTable(str(self.lake.path / "tables" / kind / "orders"))
 
     def rows(self, kind: str = "decoded") -> list[dict[str, Any]]:
-        if not (self.lake.path / "tables" / kind / "orders").is_dir():
+        if not (self.lake.path / "tables" / kind / "orders" / "_delta_log").is_dir():
             return []
         return sorted(self.table(kind).to_pyarrow_table().to_pylist(), key=lambda row: row["offset"])
 

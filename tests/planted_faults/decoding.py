@@ -6,6 +6,8 @@ from tests.planted_faults.fault import Fault
 
 DECODE = "tests/jobs/test_decode.py"
 LOCAL_EXECUTOR = "tests/unit/spark_jobs/tasks/local/test_local_executor.py"
+MERGED = "tests/unit/logcore/values/evolution/test_merged_types.py"
+SCHEMA_IDS = "tests/jobs/test_decode_schema_ids.py"
 VERIFY = "tests/jobs/test_verify_decoded.py"
 
 FAULTS = (
@@ -26,7 +28,7 @@ FAULTS = (
     Fault(
         "a batch that is decoded again counts twice",
         "spark_jobs/decode/plan.py",
-        "undecoded_from=start if replaces else max(start, span.undecoded or 0)",
+        "undecoded_from=start if plan.replaces else max(start, span.undecoded or 0)",
         "undecoded_from=start",
         (DECODE, "-k", "between_the_two_commits"),
     ),
@@ -61,8 +63,8 @@ FAULTS = (
     Fault(
         "a part of a replacement is committed",
         "spark_jobs/decode/job.py",
-        "if plan.replaces and made.problems:",
-        "if not plan.replaces and made.problems:",
+        "if plan.replaces and waits is not None:",
+        "if not plan.replaces and waits is not None:",
         (DECODE, "-k", "replaces_nothing"),
     ),
     Fault(
@@ -71,5 +73,54 @@ FAULTS = (
         "if recorded is not None and recorded != row_digest.of_bytes(path):",
         "if recorded is None:",
         (VERIFY, "-k", "flip"),
+    ),
+    Fault(
+        "the id of another subject decodes",
+        "logcore/values/registry/schemas.py",
+        "if qualified(subject) not in self.subjects.get(name, frozenset()):",
+        "if name not in self.subjects:",
+        (SCHEMA_IDS, "-k", "two_schemas_share"),
+    ),
+    Fault(
+        "the header that names a schema is not read",
+        "spark_jobs/decode/split_rows.py",
+        "decoder.decode(bodies, header_column(headers, _HEADERS[part]), is_plain=is_plain)",
+        "decoder.decode(bodies, None, is_plain=is_plain)",
+        (SCHEMA_IDS, "-k", "the_header_names"),
+    ),
+    Fault(
+        "a schema that changes a column is merged",
+        "logcore/values/evolution/merged_type.py",
+        "return MergedType(known, conflicts=(said,))",
+        "return MergedType(known)",
+        (SCHEMA_IDS, "-k", "stops_its_log"),
+    ),
+    Fault(
+        "a log passes the row that waits",
+        "spark_jobs/decode/job.py",
+        "logs[log].span = replace(logs[log].span, end=stop.offset)",
+        "pass",
+        (SCHEMA_IDS, "-k", "many_tasks"),
+    ),
+    Fault(
+        "schemas that changed between two commits are not noticed",
+        "spark_jobs/decode/plan.py",
+        "used not in (None, formats.registry_digest)",
+        "used is None",
+        (SCHEMA_IDS, "-k", "between_two_commits"),
+    ),
+    Fault(
+        "new fields do not become columns",
+        "spark_jobs/lake/decoded/topic_tables.py",
+        "if merged_type(known, wanted).added:",
+        "if False:",
+        (SCHEMA_IDS, "-k", "new_fields_become_columns"),
+    ),
+    Fault(
+        "fields are aligned by place",
+        "logcore/values/evolution/aligned.py",
+        "aligned(values.field(there[field.name]), field.type)",
+        "aligned(values.field(list(there).index(sorted(there)[0])), field.type)",
+        (MERGED, "-k", "aligned_by_name"),
     ),
 )

@@ -92,6 +92,23 @@ class Schema:
             nested |= {name: self._nested(name) for name in names}
         return self.messages[found]
 
+    def indexes_of(self, name: str) -> tuple[int, ...]:
+        """Return the indexes that lead to a message of the file; the reverse of :meth:`at`.
+
+        Args:
+            name: As in the file, such as ``Order`` or ``Order.Item``, with or without the package.
+
+        Raises:
+            InvalidSchemaError: There is no such message.
+        """
+        waiting: list[tuple[tuple[int, ...], str]] = [((at,), root) for at, (root, _) in enumerate(self.roots)]
+        nested = dict(self.roots)
+        for indexes, full in waiting:
+            if full == f".{name.lstrip('.')}" or full.endswith(f".{name}"):
+                return indexes
+            waiting += [((*indexes, at), each) for at, each in enumerate(nested.get(full) or self._nested(full))]
+        raise InvalidSchemaError(f"The schema has no message {name}.", advice="Name a message of the schema.")
+
     def _nested(self, name: str) -> tuple[str, ...]:
         return tuple(
             each for each in self.messages if each.startswith(f"{name}.") and "." not in each.removeprefix(f"{name}.")

@@ -64,15 +64,12 @@ class Schemas:
     ambiguous: frozenset[tuple[str, SchemaId]] = frozenset()
     """Ids that stood for two different schemas in the course of time."""
 
-    def writer_schema(self, schema: SchemaId, subject: str, any_subject: bool = False) -> WriterSchema:
+    def writer_schema(self, schema: SchemaId, subject: str) -> WriterSchema:
         """Return the schema that wrote values of a subject.
-
-        The job that decodes calls this for each group of `split_column`, then `decoder_of` with the result.
 
         Args:
             schema: Id or GUID of the prefix.
             subject: Such as `orders-value`, or `:.context:orders-value`; its context is the one of ids.
-            any_subject: Accept ids of other subjects of the context.
 
         Raises:
             Undecodable: UNKNOWN_SCHEMA, OTHER_SUBJECT, ENCRYPTED, or BAD_SCHEMA if a reference is missing.
@@ -82,7 +79,7 @@ class Schemas:
         found = self.by_name.get(name)
         if found is None:
             raise Undecodable(Reason.UNKNOWN_SCHEMA, "", f"no schema {schema} in context {context}")
-        if not any_subject and qualified(subject) not in self.subjects.get(name, frozenset()):
+        if qualified(subject) not in self.subjects.get(name, frozenset()):
             raise Undecodable(Reason.OTHER_SUBJECT, "", f"schema {schema} is not registered for {subject}")
         if name in self.ambiguous:
             raise Undecodable(Reason.BAD_SCHEMA, "", f"schema {schema} stood for two different schemas")

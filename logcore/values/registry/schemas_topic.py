@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -171,7 +172,14 @@ def _reference(value: object) -> Reference:
 
 
 def _guid(value: Mapping[str, object]) -> UUID | None:
-    """The GUID has the 16 bytes of `md5`, a digest of text, references, metadata and rule set, written in base64."""
+    """The GUID has the 16 bytes of `md5`, a digest of text, references, metadata and rule set, written in base64.
+
+    A registry's answer has the GUID itself.
+    """
+    named = value.get("guid")
+    if isinstance(named, str):
+        with contextlib.suppress(ValueError):
+            return UUID(named)
     digest = value.get("md5")
     if not isinstance(digest, str):
         return None

@@ -63,8 +63,6 @@ def split_column(
 ) -> SplitColumn:
     """Split a column with NumPy; rows of another form than the usual ones are split plainly.
 
-    The job that decodes calls this once for the keys or values of a batch, then decodes each group with its decoder.
-
     Args:
         bodies: `binary` or `large_binary`; null where there is no key or value.
         framing: Where the schemas are named.

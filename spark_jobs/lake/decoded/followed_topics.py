@@ -11,8 +11,9 @@ from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.setup.policies import Policies, TopicPolicy
 
-POLICY, SEEN = "policy", "records"
-"""What a table records beside frontiers: digest of the policy, and the version of ``records`` that was read."""
+POLICY, SEEN, SCHEMAS = "policy", "records", "schemas"
+"""What a table records beside frontiers: digest of the policy, the version of ``records`` that was read, and digest of
+the schemas that rows may name."""
 
 UNSEEN_COMMITS = 64
 """After so many commits of ``records`` without rows of a topic, its table records that it has seen them."""

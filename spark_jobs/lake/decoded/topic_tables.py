@@ -20,6 +20,7 @@ from deltalake.transaction import AddAction
 
 from logcore.columns.schema import HEADER_TYPE
 from logcore.storage.objects.answers import said
+from logcore.values.evolution.merged_type import merged_type
 from spark_jobs.lake.delta.commits import Guard, removals
 from spark_jobs.lake.delta.delta_location import LOG_DIRECTORY, delta_uri, prepare
 from spark_jobs.lake.delta.live_files import LiveFile, live_files
@@ -49,6 +50,7 @@ _REASONS = (
     ("detail", pa.string(), "the reason as a phrase, without content of the record"),
 )
 _BYTES = _REASONS[:2]
+_BY_US = CommitProperties(custom_metadata={"userMetadata": json.dumps({"run_id": "tables"})})
 
 
 def decoded_spec(topic: str, key: pa.Field[Any], value: pa.Field[Any]) -> TableSpec:
@@ -143,6 +145,15 @@ class TopicTable:
         with self.reading():
             return live_files(table)
 
+    def column_type(self, name: str) -> pa.DataType | None:
+        """Return the type of a column; None if the table was never created."""
+        table = self.open()
+        if table is None:
+            return None
+        with self.reading():
+            kind: pa.DataType = _arrow_schema(table).field(name).type
+            return kind
+
     def versions(self, what: Sequence[str]) -> dict[str, int | None]:
         """Return the recorded version of each application id; None if there is none."""
         table = self.open()
@@ -181,6 +192,8 @@ class TopicTable:
     ) -> None:
         """Add files in one commit together with the guards' new versions; create the table if it does not exist.
 
+        Fields that the table does not have yet are added before.
+
         Args:
             removed: Files that are no longer part of the table.
             guards: Their application ids are those of :meth:`application_id`.
@@ -200,6 +213,8 @@ class TopicTable:
                         f"Table {self.name}: {guard.application_id} is at {found}, the plan was made at "
                         f"{guard.planned}."
                     )
+            if not whole:
+                self._grow(table, spec)
             live = {file.path for file in live_files(table)} if removed else set()
             if any(file.path not in live for file in removed):
                 raise ConcurrentChange(f"Table {self.name}: a file to be replaced is no longer part of it.")
@@ -233,8 +248,16 @@ class TopicTable:
                 "delta.checkpointPolicy": "classic",
                 "delta.dataSkippingStatsColumns": ",".join(spec.statistics),
             },
-            commit_properties=CommitProperties(custom_metadata={"userMetadata": json.dumps({"run_id": "tables"})}),
+            commit_properties=_BY_US,
         )
+
+    def _grow(self, table: DeltaTable, spec: TableSpec) -> None:
+        """Add fields that only ``spec`` has, in a commit of their own: a commit of files can't do it."""
+        known, wanted = (pa.struct(list(each)) for each in (_arrow_schema(table), spec.schema))
+        if merged_type(known, wanted).added:
+            fields = list(Schema.from_arrow(spec.schema).fields)
+            table.alter.add_columns(fields, commit_properties=_BY_US)
+            table.update_incremental()
 
     def _sync(self, begun: int, table: DeltaTable) -> None:
         """Wait until the commits are on disk; the files that they add are synced before."""
@@ -246,6 +269,11 @@ class TopicTable:
             with contextlib.suppress(FileNotFoundError):
                 disk_sync.sync(storage.join(folder, f"{version:020d}.json"))
         disk_sync.sync(folder)
+
+
+def _arrow_schema(table: DeltaTable) -> pa.Schema:
+    exported: Any = table.schema()  # Arrow's C interface
+    return pa.schema(exported)
 
 
 def _folder(topic: str) -> str:

@@ -48,7 +48,19 @@ from logcore.segments.filenames import is_internal_topic
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.setup.compression import DEFAULT, ZSTD, Compression
 from spark_jobs.lake.setup.policy_settings import CLEANUP_POLICIES, LAKE_SETTINGS, SETTINGS, UNLIMITED, Setting
-from spark_jobs.lake.setup.policy_values import INT64_MAX, FilePath, OneOf, Pace, Ratio, SomeOf, WebAddress, WholeNumber
+from spark_jobs.lake.setup.policy_values import (
+    INT64_MAX,
+    FilePath,
+    Name,
+    NameList,
+    OneOf,
+    Pace,
+    Ratio,
+    SomeOf,
+    TopicOrAddress,
+    WebAddress,
+    WholeNumber,
+)
 
 _REMOVE_NOTHING = frozenset(setting.field for setting in SETTINGS.values() if setting.removes_nothing)
 
@@ -107,6 +119,20 @@ class TopicPolicy:
     """Format of the values in ``decoded/<topic>``; None: they stay bytes."""
     decode_value_schema: str | None = None
     """Path of their schema, as for keys."""
+    decode_schemas: str | None = None
+    """Where the schemas are that rows name: a topic of the lake, an address, or ``env:NAME``; None: rows name none."""
+    decode_framing: str = "header-or-prefix"
+    """Where rows name them: ``header-or-prefix`` or ``prefix``."""
+    decode_key_subjects: tuple[str, ...] = ()
+    """Subjects of the schemas that keys may name; empty: ``<topic>-key``."""
+    decode_value_subjects: tuple[str, ...] = ()
+    """The same for values; empty: ``<topic>-value``."""
+    decode_key_message: str | None = None
+    """Name of the Protobuf message of keys; None: the first of the schema."""
+    decode_value_message: str | None = None
+    """The same for values."""
+    on_schema_change: str = "add"
+    """``add``, ``wait`` or ``undecoded``: what rows of a schema with other fields do."""
     decode_expectations_suite: str | None = None
     """Path of a suite of Great Expectations for the rows of ``decoded/<topic>``; None: none."""
 
@@ -301,7 +327,9 @@ class _Reader:
                 return self._choice(setting.name, node, words)
             case FilePath():
                 return self._path(setting.name, node)
-            case WholeNumber() | Ratio() | Pace() | WebAddress() as values:
+            case NameList():
+                return self._names(setting.name, node)
+            case WholeNumber() | Ratio() | Pace() | WebAddress() | TopicOrAddress() | Name() as values:
                 return self._number(setting.name, node, values.parse)
 
     def _path(self, name: str, node: yaml.Node) -> str:
@@ -326,6 +354,21 @@ class _Reader:
             if word not in CLEANUP_POLICIES:
                 self._refuse(node, f"cleanup.policy has {word!r}; known are {', '.join(CLEANUP_POLICIES)}")
         return tuple(sorted(set(words)))
+
+    def _names(self, name: str, node: yaml.Node) -> tuple[str, ...]:
+        if isinstance(node, yaml.ScalarNode):
+            texts = [word.strip() for word in node.value.split(",")]
+        elif isinstance(node, yaml.SequenceNode):
+            texts = [item.value if isinstance(item, yaml.ScalarNode) else "" for item in node.value]
+        else:
+            texts = []
+        try:
+            found = [Name().parse(text) for text in texts]
+        except ValueError:
+            found = []
+        if not found or len(set(found)) < len(found):
+            self._refuse(node, f"{name} must be names without spaces, each once, as a list or separated by commas")
+        return tuple(found)
 
     def _number(self, name: str, node: yaml.Node, convert: Callable[[str], str | float]) -> str | float:
         if not isinstance(node, yaml.ScalarNode):

@@ -13,10 +13,13 @@ from spark_jobs.lake.setup.policy_settings import LAKE_SETTINGS, SETTINGS, Setti
 from spark_jobs.lake.setup.policy_values import (
     TIMES,
     FilePath,
+    Name,
+    NameList,
     OneOf,
     Pace,
     Ratio,
     SomeOf,
+    TopicOrAddress,
     WebAddress,
     WholeNumber,
     unit_names,
@@ -58,6 +61,10 @@ def _property(setting: Setting) -> dict[str, Any]:
             return {"anyOf": [{"type": "string", "pattern": listed}, {"type": "array", "items": word}]}
         case FilePath():
             return {"type": "string"}
+        case TopicOrAddress() | Name():
+            return {"type": "string"}
+        case NameList():
+            return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
         case WebAddress():
             return {"type": "string", "pattern": "^(env:|https?://)"}
         case Pace(words):

@@ -133,4 +133,48 @@ class WebAddress:
         return text
 
 
-Values = WholeNumber | Ratio | OneOf | SomeOf | FilePath | Pace | WebAddress
+def is_address(text: str) -> bool:
+    """Return whether a text is an address, or names a variable that holds one."""
+    try:
+        WebAddress().parse(text)
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOrAddress:
+    """Values of a setting: the name of a topic, or what :class:`WebAddress` allows."""
+
+    def parse(self, text: str) -> str:
+        """Return the text.
+
+        Raises:
+            ValueError: It is neither.
+        """
+        if not is_address(text) and not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", text, re.ASCII):
+            raise ValueError("neither the name of a topic nor an address; env:NAME names a variable with an address")
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """Values of a setting: one name, without spaces and commas."""
+
+    def parse(self, text: str) -> str:
+        """Return the text.
+
+        Raises:
+            ValueError: It is empty, or has a space or a comma.
+        """
+        if not re.fullmatch(r"[^\s,]+", text):
+            raise ValueError("not one name without spaces and commas")
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class NameList:
+    """Values of a setting: names, as a list or separated by commas."""
+
+
+Values = WholeNumber | Ratio | OneOf | SomeOf | FilePath | Pace | WebAddress | TopicOrAddress | Name | NameList

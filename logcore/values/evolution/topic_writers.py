@@ -1,0 +1,229 @@
+"""The schemas that write keys or values of one topic: by id and GUID, with the type of the column that holds them all.
+
+Schemas are taken in the order of their ids, which is the order in which a registry got them. Each may add fields to the
+column. One that would change a field is left out: its rows have the reason INCOMPATIBLE_SCHEMA.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+import pyarrow as pa
+
+from logcore.values.decoder import ValueDecoder
+from logcore.values.evolution.merged_type import merged_type
+from logcore.values.formats import decoder_of
+from logcore.values.invalid_schema import InvalidSchemaError, check_columns
+from logcore.values.protobuf.descriptors import parse
+from logcore.values.registry.schemas import Schemas, WriterSchema, context_of
+from logcore.values.undecodable import Reason, Undecodable
+from logcore.values.wire.prefix import Framing, SchemaId
+
+_PROTOBUF = "protobuf"
+_FIRST = (0,)
+_MOST_SAID = 5
+"""Differences that one phrase names."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaNaming:
+    """How keys or values of a topic name the schema that wrote them, as the policy says."""
+
+    format: str
+    """``json``, ``avro`` or ``protobuf``."""
+    subjects: tuple[str, ...]
+    """Subjects whose schemas may be named; all of one context."""
+    framing: Framing
+    message: str | None = None
+    """For Protobuf: name of the message in its file; None: the first one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedWriter:
+    """Why rows of a schema are not decoded."""
+
+    reason: Reason
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnownWriter:
+    """A schema whose rows are decoded."""
+
+    schema: WriterSchema
+    message: tuple[int, ...] | None
+    """For Protobuf: indexes of the message."""
+
+    def decoder(self) -> ValueDecoder:
+        """Return a new decoder."""
+        return decoder_of(self.schema.format, self.schema.text, self.schema.references, self.message)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TopicWriters:
+    """What a task needs to decode a column of keys or values."""
+
+    naming: SchemaNaming
+    known: Mapping[SchemaId, KnownWriter | RefusedWriter]
+    others: frozenset[SchemaId]
+    """Ids and GUIDs of other subjects."""
+    kind: pa.DataType | None
+    """Type of the column; None: no schema can be used."""
+    comments: Mapping[str, str]
+    """Of the newest schema that has one for a field, by path."""
+    added: tuple[str, ...]
+    """Fields that the table does not have yet, as phrases."""
+    digest: int
+    """63 bits of what decides which rows can be decoded, and how."""
+
+    def __hash__(self) -> int:
+        return self.digest
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TopicWriters) and (other.digest, other.kind) == (self.digest, self.kind)
+
+    def writer(self, schema: SchemaId | None) -> KnownWriter:
+        """Return the writer that a row names.
+
+        Raises:
+            Undecodable: The schema is unknown, of another subject, or refused.
+        """
+        found = self.known.get(schema) if schema is not None else None
+        if isinstance(found, KnownWriter):
+            return found
+        if found is not None:
+            raise Undecodable(found.reason, "", found.detail)
+        if schema in self.others:
+            raise Undecodable(Reason.OTHER_SUBJECT, "", f"schema {schema} is not one of {self._subjects}")
+        raise Undecodable(Reason.UNKNOWN_SCHEMA, "", f"no schema {schema} of {self._subjects} is known")
+
+    @property
+    def problem(self) -> str:
+        """Why no schema can be used, if that is so."""
+        refused = [each.detail for each in self.known.values() if isinstance(each, RefusedWriter)]
+        return f"no schema of {self._subjects} can be used: {refused[0] if refused else 'none is registered'}"
+
+    @property
+    def _subjects(self) -> str:
+        return ", ".join(self.naming.subjects)
+
+
+def topic_writers(
+    schemas: Schemas,
+    naming: SchemaNaming,
+    place: str,
+    table: pa.DataType | None = None,
+    prepared: Callable[[WriterSchema], WriterSchema] = lambda schema: schema,
+) -> TopicWriters:
+    """Choose the schemas of the subjects, and merge their types.
+
+    Args:
+        schemas: Of a registry.
+        place: ``key`` or ``value``, for phrases.
+        table: Type of the column that the table has. It only grows. None: there is no table.
+        prepared: Makes a schema one that `decoder_of` reads: it compiles Protobuf in text. It may raise
+            InvalidSchemaError.
+    """
+    context = context_of(naming.subjects[0])
+    merging = _Merging(naming, place, table)
+    known: dict[SchemaId, KnownWriter | RefusedWriter] = {}
+    others: set[SchemaId] = set()
+    by_schema: dict[tuple[str, str], KnownWriter | RefusedWriter] = {}
+    names = [name for where, name in schemas.by_name if where == context]
+    for name in sorted(names, key=lambda each: (schemas.by_name[context, each].id, isinstance(each, UUID), str(each))):
+        found = _of_subjects(schemas, name, naming)
+        if found is None:
+            others.add(name)
+            continue
+        if isinstance(found, WriterSchema):
+            text = (found.text, json.dumps(sorted(found.references.items())))
+            if text not in by_schema:
+                by_schema[text] = merging.taken(name, found, prepared)
+            known[name] = by_schema[text]
+        else:
+            known[name] = found
+    return merging.writers(known, frozenset(others))
+
+
+def _of_subjects(schemas: Schemas, name: SchemaId, naming: SchemaNaming) -> WriterSchema | RefusedWriter | None:
+    """The schema of an id if it belongs to one of the subjects."""
+    for subject in naming.subjects:
+        try:
+            found = schemas.writer_schema(name, subject)
+        except Undecodable as failure:
+            if failure.reason == Reason.OTHER_SUBJECT:
+                continue
+            return RefusedWriter(failure.reason, failure.detail)
+        if found.format != naming.format:
+            return RefusedWriter(
+                Reason.OTHER_FORMAT, f"schema {name} has the format {found.format}, the policy {naming.format}"
+            )
+        return found
+    return None
+
+
+class _Merging:
+    """The type of the column, while one schema after the other is merged into it."""
+
+    def __init__(self, naming: SchemaNaming, place: str, table: pa.DataType | None) -> None:
+        self.naming, self.place, self.has_table = naming, place, table is not None
+        self.kind = table
+        self.added: list[str] = []
+        self.comments: dict[str, str] = {}
+
+    def taken(
+        self, name: SchemaId, schema: WriterSchema, prepared: Callable[[WriterSchema], WriterSchema]
+    ) -> KnownWriter | RefusedWriter:
+        """Merge one schema."""
+        try:
+            ready = prepared(schema)
+            known = KnownWriter(ready, self._message(ready))
+            decoder = known.decoder()
+            if self.kind is None:
+                self.kind, differences = decoder.arrow_type, []
+            else:
+                differences = self._merged(decoder.arrow_type)
+        except InvalidSchemaError as error:
+            return RefusedWriter(Reason.BAD_SCHEMA, f"schema {name}: {error.message}")
+        if differences:
+            more = f", and {len(differences) - _MOST_SAID} more" if len(differences) > _MOST_SAID else ""
+            return RefusedWriter(
+                Reason.INCOMPATIBLE_SCHEMA,
+                f"schema {name} cannot be aligned with the table: {'; '.join(differences[:_MOST_SAID])}{more}",
+            )
+        self.comments.update(decoder.comments)
+        return known
+
+    def _merged(self, kind: pa.DataType) -> list[str]:
+        """Merge a type; return what forbids it."""
+        assert self.kind is not None
+        merged = merged_type(self.kind, kind, self.place)
+        differences = [*merged.conflicts, *(merged.widened if self.has_table else ())]
+        if differences:
+            return differences
+        try:
+            check_columns(merged.kind)
+        except InvalidSchemaError as error:
+            return [error.message]
+        self.kind = merged.kind
+        self.added += merged.added if self.has_table else ()
+        return []
+
+    def _message(self, schema: WriterSchema) -> tuple[int, ...] | None:
+        if schema.format != _PROTOBUF:
+            return None
+        if self.naming.message is None:
+            return _FIRST
+        return parse(schema.text, schema.references).indexes_of(self.naming.message)
+
+    def writers(
+        self, known: Mapping[SchemaId, KnownWriter | RefusedWriter], others: frozenset[SchemaId]
+    ) -> TopicWriters:
+        """Return what was merged."""
+        said = [sorted(map(str, others)), *([str(name), repr(each)] for name, each in known.items())]
+        digest = int.from_bytes(hashlib.sha256(json.dumps(said).encode()).digest()[:8], "big") >> 1
+        return TopicWriters(self.naming, known, others, self.kind, self.comments, tuple(self.added), digest)

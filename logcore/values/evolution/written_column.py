@@ -1,0 +1,94 @@
+"""A column of keys or values that several schemas wrote becomes one typed column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from logcore.values.column import DecodedColumn, FailedRow, decode_column, decode_column_plainly
+from logcore.values.decoder import ValueDecoder
+from logcore.values.evolution.aligned import aligned
+from logcore.values.evolution.topic_writers import KnownWriter, TopicWriters
+from logcore.values.undecodable import Reason, Undecodable
+from logcore.values.wire.prefix import SchemaId
+from logcore.values.wire.split_column import WriterRows, split_column, split_column_plainly
+
+_PROTOBUF = "protobuf"
+_MOST_DECODERS = 1000
+"""Decoders that are kept: a topic may name very many schemas."""
+
+
+class WrittenColumnDecoder:
+    """Decodes columns whose rows name their schemas.
+
+    Args:
+        writers: With a type of the column.
+    """
+
+    def __init__(self, writers: TopicWriters) -> None:
+        self._writers = writers
+        self._decoders: dict[SchemaId, ValueDecoder] = {}
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """Type of the column."""
+        assert self._writers.kind is not None
+        return self._writers.kind
+
+    @property
+    def comments(self) -> Mapping[str, str]:
+        """What the schemas say about a field, by its path."""
+        return self._writers.comments
+
+    def decode(
+        self, bodies: pa.Array[Any], headers: pa.Array[Any] | None = None, *, is_plain: bool = False
+    ) -> DecodedColumn:
+        """Decode a column; null where the bytes were null and where a row failed.
+
+        Args:
+            bodies: `binary` or `large_binary`, as they are in the log.
+            headers: What `header_column` returns.
+            is_plain: Whether to split and decode row by row, without native code: the specification of the fast way.
+        """
+        naming, kind = self._writers.naming, self.arrow_type
+        split_by = split_column_plainly if is_plain else split_column
+        split = split_by(bodies, naming.framing, headers, naming.format == _PROTOBUF)
+        failed = list(split.failed)
+        parts: list[pa.Array[Any]] = [pa.array([], kind)]
+        places = np.full(len(bodies), -1, np.int64)
+        decoded = 0
+        for group in split.groups:
+            try:
+                decoder = self._decoder(group)
+            except Undecodable as failure:
+                failed += [FailedRow(row, failure, group.writer.schema) for row in group.rows]
+                continue
+            way = decode_column_plainly if is_plain else decode_column
+            column = way(decoder, group.bodies)
+            failed += [FailedRow(group.rows[each.row], each.failure, group.writer.schema) for each in column.failed]
+            parts.append(aligned(column.values, kind))
+            places[list(group.rows)] = np.arange(decoded, decoded + len(group.rows))
+            decoded += len(group.rows)
+        failed.sort(key=lambda each: each.row)
+        if len(parts) == 2 and decoded == len(bodies):
+            return DecodedColumn(parts[1], tuple(failed))
+        every: pa.Array[Any] = pa.concat_arrays(parts)
+        rows: Any = pa.array(places, mask=places < 0)
+        return DecodedColumn(every.take(rows), tuple(failed))
+
+    def _decoder(self, group: WriterRows) -> ValueDecoder:
+        schema, message = group.writer.schema, group.writer.message
+        writer: KnownWriter = self._writers.writer(schema)
+        if message != writer.message:
+            raise Undecodable(
+                Reason.INCOMPATIBLE_SCHEMA, "", f"schema {schema}: message {message}, the table has {writer.message}"
+            )
+        assert schema is not None
+        if schema not in self._decoders:
+            if len(self._decoders) >= _MOST_DECODERS:
+                self._decoders.clear()
+            self._decoders[schema] = writer.decoder()
+        return self._decoders[schema]
