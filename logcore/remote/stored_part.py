@@ -1,0 +1,68 @@
+"""One stored part of a remote segment: what the name of an object says. The layouts share these values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from logcore.segments.filenames import MAX_OFFSET, MAX_PARTITION, TopicPartition
+
+
+class RemoteLayout(StrEnum):
+    """How remote segments are stored, by the name of the plugin that stores them."""
+
+    LOCAL_TIERED_STORAGE = "LocalTieredStorage"
+    AIVEN = "Aiven"
+
+
+class SegmentPart(StrEnum):
+    """A part of a remote segment.
+
+    The first six are what a broker gives to the plugin (Kafka LogSegmentData). The indexes file has all of them but the
+    log, and the manifest describes both.
+    """
+
+    LOG = "log"
+    OFFSET_INDEX = "offset-index"
+    TIME_INDEX = "time-index"
+    TRANSACTION_INDEX = "transaction-index"
+    LEADER_EPOCHS = "leader-epochs"
+    PRODUCER_SNAPSHOT = "producer-snapshot"
+    INDEXES = "indexes"
+    MANIFEST = "manifest"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPart:
+    """What the name of an object says.
+
+    Attributes:
+        layout: How it is stored.
+        topic_partition: The partition by name. With Aiven's plugin the topic's name may begin with a prefix of keys.
+        topic_id: UUID of the topic.
+        start_offset: First offset of the segment.
+        segment_id: UUID of the segment.
+        part: Which part of the segment it is.
+    """
+
+    layout: RemoteLayout
+    topic_partition: TopicPartition
+    topic_id: str
+    start_offset: int
+    segment_id: str
+    part: SegmentPart
+
+
+def stored_part(
+    layout: RemoteLayout,
+    topic: str,
+    topic_id: str,
+    partition: str,
+    start_offset: str,
+    segment_id: str,
+    part: SegmentPart,
+) -> StoredPart | None:
+    """Build the value from the texts in a name; None if a number is larger than Kafka's."""
+    if int(partition) > MAX_PARTITION or int(start_offset) > MAX_OFFSET:
+        return None
+    return StoredPart(layout, TopicPartition(topic, int(partition)), topic_id, int(start_offset), segment_id, part)

@@ -1,0 +1,310 @@
+"""Chunks of stored segments: where they are, and how they become bytes of the segment again."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from typing import Any
+
+import pytest
+import zstandard
+
+from logcore.errors import CorruptChunkError, CorruptIndexError, LogError, UnsupportedFormatError
+from logcore.remote.chunk_index import ChunkIndex, stored_sizes
+from logcore.remote.chunks import ChunkCipher, PrivateKeys, chunk_contents, index_contents, read_private_key
+from logcore.remote.segment_manifest import SegmentManifest, parse_manifest
+from logcore.remote.stored_part import SegmentPart
+from tests import remote_objects
+
+INDEXES = {"offset": b"o" * 16, "timestamp": b"t" * 12, "producerSnapshot": b"", "leaderEpoch": b"0\n1\n0 0\n"}
+LOG = b"".join(struct.pack(">q", number) * 3 for number in range(100))  # 2,400 bytes
+
+
+def _read(stored: remote_objects.StoredSegment) -> bytes:
+    manifest = parse_manifest(stored.manifest)
+    manifest.refuse_other_sizes(len(stored.log), len(stored.indexes))
+    cipher = _cipher(manifest)
+    found = b""
+    for number in range(manifest.chunks.count):
+        chunk = manifest.chunks.chunk(number)
+        found += chunk_contents(stored.log[chunk.stored_position : chunk.stored_end], chunk, manifest, cipher)
+    return found
+
+
+def _cipher(manifest: SegmentManifest) -> ChunkCipher | None:
+    if manifest.encryption is None:
+        return None
+    return PrivateKeys({remote_objects.KEY_ID: read_private_key(remote_objects.PRIVATE_KEY)}).cipher(
+        manifest.encryption
+    )
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("is_encrypted", [False, True])
+@pytest.mark.parametrize("variable", [False, True])
+@pytest.mark.parametrize("chunk_size", [1, 7, 1000, 1200, 2400, 5000])
+def test_all_chunks_together_are_the_segment(
+    compressed: bool, is_encrypted: bool, variable: bool, chunk_size: int
+) -> None:
+    log = LOG[:200] if chunk_size < 10 else LOG
+    if compressed:
+        variable = True  # a fixed index cannot hold the different sizes of compressed chunks
+    stored = remote_objects.stored_segment(
+        log, INDEXES, chunk_size=chunk_size, compressed=compressed, is_encrypted=is_encrypted, variable=variable
+    )
+    assert _read(stored) == log
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_indexes_are_cut_out_of_their_object(is_encrypted: bool) -> None:
+    stored = remote_objects.stored_segment(LOG, INDEXES, chunk_size=1000, is_encrypted=is_encrypted)
+    manifest = parse_manifest(stored.manifest)
+    found = {
+        part: index_contents(stored.indexes[at.position : at.position + at.size], part, _cipher(manifest))
+        for part, at in manifest.indexes.items()
+    }
+    assert found == {
+        SegmentPart.OFFSET_INDEX: b"o" * 16,
+        SegmentPart.TIME_INDEX: b"t" * 12,
+        SegmentPart.PRODUCER_SNAPSHOT: b"",
+        SegmentPart.LEADER_EPOCHS: b"0\n1\n0 0\n",
+    }
+
+
+def test_bytes_of_bouncycastle_and_of_the_jdk_decrypt() -> None:
+    stored = remote_objects.stored_segment(remote_objects.PLAIN, {}, chunk_size=100, is_encrypted=True)
+    manifest = parse_manifest(stored.manifest)
+    assert chunk_contents(remote_objects.ENCRYPTED, manifest.chunks.chunk(0), manifest, _cipher(manifest)) == (
+        remote_objects.PLAIN
+    )
+
+
+def test_a_range_needs_only_the_chunks_that_it_touches() -> None:
+    index = ChunkIndex.fixed(100, 250, 110, 80)
+    assert [index.chunk(number) for number in range(3)] == [
+        type(index.chunk(0))(0, 0, 100, 0, 110),
+        type(index.chunk(0))(1, 100, 100, 110, 110),
+        type(index.chunk(0))(2, 200, 50, 220, 80),
+    ]
+    assert index.stored_size == 300
+    assert index.chunks_of(0, 1) == range(1)
+    assert index.chunks_of(99, 101) == range(2)
+    assert index.chunks_of(100, 200) == range(1, 2)
+    assert index.chunks_of(240, 10**12) == range(2, 3)
+    assert index.chunks_of(250, 300) == range(0)
+    assert [index.chunk_at(at) for at in (0, 109, 110, 299, 300)] == [0, 0, 1, 2, 3]
+
+
+def test_an_empty_segment_has_no_chunks() -> None:
+    index = ChunkIndex.fixed(100, 0, 0, 0)
+    assert (index.count, index.stored_size, index.chunks_of(0, 10)) == (0, 0, range(0))
+    with pytest.raises(IndexError):
+        index.chunk(0)
+
+
+@pytest.mark.parametrize(
+    ("packed", "sizes"),
+    [
+        (struct.pack(">i", 0), ()),
+        (struct.pack(">ii", 1, 213), (213,)),
+        (
+            struct.pack(">iib", 5, 0, 2) + struct.pack(">4H", 0, 1000, 2, 44002) + struct.pack(">i", 369),
+            (0, 1000, 2, 44002, 369),
+        ),
+        (struct.pack(">iib", 3, 70000, 3) + b"\0\0\0\x01\0\0" + struct.pack(">i", 7), (70000, 135536, 7)),
+    ],
+)
+def test_lists_of_sizes_have_one_width_for_all_differences(packed: bytes, sizes: tuple[int, ...]) -> None:
+    assert stored_sizes(packed) == sizes
+    assert remote_objects.size_list(sizes) == packed
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        b"",
+        b"\0\0\0",
+        struct.pack(">i", -1),
+        struct.pack(">ii", 0, 1),
+        struct.pack(">i", 1),
+        struct.pack(">ii", 1, -5),
+        struct.pack(">ii", 2, 5),
+        struct.pack(">iib", 2, 5, 0) + struct.pack(">i", 1),
+        struct.pack(">iib", 2, 5, 5) + bytes(5) + struct.pack(">i", 1),
+        struct.pack(">iib", 2**31 - 1, 5, 4) + bytes(64),
+        struct.pack(">iib", 2, 2**31 - 1, 4) + b"\xff" * 4 + struct.pack(">i", 1),
+        struct.pack(">iib", 2, -9, 1) + b"\1" + struct.pack(">i", 1),
+    ],
+)
+def test_a_list_of_sizes_that_contradicts_itself_is_refused(packed: bytes) -> None:
+    with pytest.raises(CorruptIndexError):
+        stored_sizes(packed)
+
+
+def _changed(stored: remote_objects.StoredSegment, **fields: Any) -> bytes:
+    manifest = json.loads(stored.manifest)
+    for path, value in fields.items():
+        *names, last = path.split("__")
+        place = manifest
+        for name in names:
+            place = place[name]
+        place[last] = value
+    return json.dumps(manifest).encode()
+
+
+FIXED = remote_objects.stored_segment(LOG, INDEXES, chunk_size=1000)
+PACKED = remote_objects.stored_segment(LOG, INDEXES, chunk_size=1000, compressed=True)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"chunkIndex__originalFileSize": 2**31},
+        {"chunkIndex__originalFileSize": -1},
+        {"chunkIndex__originalFileSize": True},
+        {"chunkIndex__originalFileSize": 2400.0},
+        {"chunkIndex__originalChunkSize": 0},
+        {"chunkIndex__originalChunkSize": 2**30},
+        {"chunkIndex__originalChunkSize": 2**30 - 1, "chunkIndex__originalFileSize": 2**31 - 1},
+        {"chunkIndex__originalChunkSize": 1, "chunkIndex__originalFileSize": 2**31 - 1},
+        {"chunkIndex__transformedChunkSize": 999},
+        {"chunkIndex__finalTransformedChunkSize": 401},
+        {"chunkIndex__transformedChunkSize": 2**31 - 1},
+        {"chunkIndex": []},
+        {"chunkIndex": None},
+        {"segmentIndexes": None},
+        {"segmentIndexes__offset": 3},
+        {"segmentIndexes__offset": {"position": 0, "size": 2**31 - 1}},
+        {"segmentIndexes__offset": {"position": -1, "size": 1}},
+        {"compression": None},
+        {"encryption": "none"},
+        {"encryption": {"dataKey": "no colon", "aad": ""}},
+        {"encryption": {"dataKey": "id:AA==", "aad": 5}},
+        {"encryption": {"dataKey": "id:A", "aad": ""}},
+    ],
+)
+def test_a_manifest_that_lies_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(CorruptIndexError):
+        parse_manifest(_changed(FIXED, **fields))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[]", b"{", b"\xff", b"[" * 100_000, b'{"version": "1", "compression": ' + b"9" * 10_000 + b"}"],
+    ids=["empty", "array", "cut", "not-text", "nested", "long-number"],
+)
+def test_a_manifest_that_is_no_object_is_refused(content: bytes) -> None:
+    with pytest.raises(CorruptIndexError):
+        parse_manifest(content)
+
+
+def test_another_size_of_the_stored_objects_is_refused() -> None:
+    manifest = parse_manifest(FIXED.manifest)
+    manifest.refuse_other_sizes(2400, len(FIXED.indexes))
+    with pytest.raises(CorruptIndexError, match="2400 stored bytes, the object has 2399"):
+        manifest.refuse_other_sizes(2399)
+    with pytest.raises(CorruptIndexError, match="bytes of indexes"):
+        manifest.refuse_other_sizes(2400, len(FIXED.indexes) - 1)
+
+
+def test_a_list_of_sizes_that_expands_without_end_is_stopped() -> None:
+    bomb = zstandard.compress(bytes(50_000_000))
+    with pytest.raises(CorruptIndexError, match="cannot be decompressed"):
+        parse_manifest(_changed(PACKED, chunkIndex__transformedChunks=base64.b64encode(bomb).decode()))
+
+
+def test_a_list_of_another_number_of_chunks_is_refused() -> None:
+    packed = base64.b64encode(zstandard.compress(struct.pack(">ii", 1, 20))).decode()
+    with pytest.raises(CorruptIndexError, match="has 1 chunks; a segment of 2400 bytes has 3"):
+        parse_manifest(_changed(PACKED, chunkIndex__transformedChunks=packed))
+
+
+@pytest.mark.parametrize("fields", [{"version": "2"}, {"version": 1}, {"chunkIndex__type": "other"}])
+def test_other_versions_are_refused_by_name(fields: dict[str, Any]) -> None:
+    with pytest.raises(UnsupportedFormatError):
+        parse_manifest(_changed(FIXED, **fields))
+
+
+def test_segments_of_iceberg_are_refused_by_name() -> None:
+    with pytest.raises(UnsupportedFormatError, match=r"segment\.format: iceberg"):
+        parse_manifest(_changed(FIXED, segmentFormat="iceberg"))
+
+
+def _one_chunk(manifest: SegmentManifest, content: bytes, cipher: ChunkCipher | None = None) -> bytes:
+    return chunk_contents(content, manifest.chunks.chunk(0), manifest, cipher)
+
+
+def test_a_chunk_that_expands_without_end_is_stopped() -> None:
+    bomb = zstandard.compress(bytes(50_000_000))
+    stored = remote_objects.stored_segment(bytes(1_500_000), {}, chunk_size=1_500_000, compressed=True)
+    manifest = parse_manifest(
+        _changed(
+            stored,
+            chunkIndex__type="fixed",
+            chunkIndex__transformedChunkSize=len(bomb),
+            chunkIndex__finalTransformedChunkSize=len(bomb),
+        )
+    )
+    with pytest.raises(CorruptChunkError, match="chunk 0 cannot be decompressed"):
+        _one_chunk(manifest, bomb)
+
+
+def test_a_chunk_of_another_size_is_refused() -> None:
+    manifest = parse_manifest(PACKED.manifest)
+    short = zstandard.compress(LOG[:999])
+    size = manifest.chunks.chunk(0).stored_size
+    with pytest.raises(CorruptChunkError, match=rf"chunk 0 has {len(short) + 500} bytes of {size}"):
+        _one_chunk(manifest, short + bytes(500))
+    stored = remote_objects.stored_segment(LOG[:999], {}, chunk_size=1000, compressed=True)
+    manifest = parse_manifest(_changed(stored, chunkIndex__originalFileSize=1000))
+    with pytest.raises(CorruptChunkError, match="gives 999 bytes of the segment, the manifest says 1000"):
+        _one_chunk(manifest, stored.log)
+
+
+@pytest.mark.parametrize("at", [0, 11, 12, 500, 1027])
+def test_a_chunk_of_which_one_bit_changed_does_not_decrypt(at: int) -> None:
+    stored = remote_objects.stored_segment(LOG, {}, chunk_size=1000, is_encrypted=True)
+    manifest = parse_manifest(stored.manifest)
+    content = bytearray(stored.log[:1028])
+    content[at] ^= 1
+    with pytest.raises(CorruptChunkError, match="does not decrypt") as caught:
+        _one_chunk(manifest, bytes(content), _cipher(manifest))
+    assert caught.value.position == 0
+
+
+def test_a_chunk_of_another_key_or_segment_does_not_decrypt() -> None:
+    stored = remote_objects.stored_segment(LOG, {}, chunk_size=1000, is_encrypted=True)
+    manifest = parse_manifest(stored.manifest)
+    for cipher in (ChunkCipher(bytes(32), remote_objects.AAD), ChunkCipher(remote_objects.AES_KEY, bytes(32))):
+        with pytest.raises(CorruptChunkError, match="does not decrypt"):
+            _one_chunk(manifest, stored.log[:1028], cipher)
+
+
+def test_a_missing_or_wrong_private_key_is_said_by_its_id() -> None:
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    stored = remote_objects.stored_segment(LOG, {}, chunk_size=1000, is_encrypted=True)
+    encryption = parse_manifest(stored.manifest).encryption
+    assert encryption is not None
+    with pytest.raises(LogError, match="'static-key-id', which was not given"):
+        PrivateKeys({}).cipher(encryption)
+    other = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    with pytest.raises(CorruptChunkError, match="does not decrypt the key"):
+        PrivateKeys({remote_objects.KEY_ID: other}).cipher(encryption)
+
+
+@pytest.mark.parametrize("content", [b"", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"])
+def test_a_file_without_a_private_key_is_refused_without_its_contents(content: bytes) -> None:
+    with pytest.raises(LogError, match="not a private key") as caught:
+        read_private_key(content)
+    assert "AAAA" not in str(caught.value)
+
+
+def test_keys_have_no_representation_as_text() -> None:
+    manifest = parse_manifest(remote_objects.stored_segment(LOG, {}, chunk_size=1000, is_encrypted=True).manifest)
+    cipher = _cipher(manifest)
+    shown = f"{manifest!r} {cipher!r} {PrivateKeys({})!r}"
+    assert remote_objects.AES_KEY.hex() not in shown
+    assert repr(remote_objects.AES_KEY) not in shown
+    assert remote_objects.WRAPPED_KEY not in shown
