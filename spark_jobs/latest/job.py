@@ -1,7 +1,7 @@
 """``latest``: the newest row of each key and log of ``records`` in ``latest/<topic>``, exactly once.
 
     plan     per topic with a policy and per log [frontier of the table, frontier of ``records``)
-    keys     those of the table's files and of the new rows: which rows are the newest
+    keys     those of the new rows, looked up in the keys of the table's files: which of their rows are outdated
     write    files that lost rows are written again without them; the newest of the new rows become a file
     commit   files, frontiers, policy and number of rows at once, guarded by the frontiers of the plan
 
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from spark_jobs.contracts import JobReport, LatestConfig, LogChange
@@ -40,7 +41,8 @@ __all__ = ["apply", "plan"]
 
 FILE_BYTES = 8 << 20
 """Bytes of rows in memory of a file: a changed key costs the rewriting of one."""
-_BATCH_ROWS = 8192
+_BATCH_ROWS, _KEYS = 8192, 65_536
+"""Rows that are read at once, and keys."""
 
 
 def apply(plan: LatestPlan, config: LatestConfig, executor: Executor | None) -> JobReport:
@@ -126,22 +128,23 @@ class _Work:
 
     def _add(self, span: KeyedSpan, held: Sequence[LiveFile]) -> None:
         """Write what changes in one log."""
-        counts, before = NewestCounts(), NewestCounts()
+        counts = NewestCounts()
         wanted = Span(self.plan.topic, span.log_id, span.partition, span.start, span.end)
         lake, published = self.config.lake, self.plan.files
         with NewestKeys(self.config.keys_in_memory) as newest:
-            for file in held:
-                add_keys(newest, self._rows(file, ("offset", "key")), before)
             add_keys(newest, published_rows(lake, published, wanted, KEY_COLUMNS), counts)
-            chosen = newest.newest()
+            chosen, stays = self._chosen(held, newest)
         written = self.files.rows
-        for file, is_kept in zip(held, self._kept(held, chosen, counts.rows), strict=True):
+        kept = self._kept(held, [bool(staying.all()) for staying in stays], counts.rows)
+        for file, staying, is_kept in zip(held, stays, kept, strict=True):
             if is_kept:
                 self.files.end_log()
                 continue
             self.removed.append(file)
+            at = 0
             for batch in self._rows(file, self.spec.schema.names):
-                self.files.write(batch.filter(pa.array(chosen.has(np.asarray(batch["offset"])))))
+                self.files.write(batch.filter(pa.array(staying[at : at + batch.num_rows])))
+                at += batch.num_rows
         moved = self.files.rows - written
         new = chosen_rows(
             published_rows(lake, published, wanted),
@@ -167,13 +170,26 @@ class _Work:
         }
         self.changes.append(LogChange(span.log, self.plan.topic, span.partition, metrics))
 
-    def _kept(self, held: Sequence[LiveFile], chosen: OffsetSet, new_rows: int) -> list[bool]:
-        """Which files stay: those without an outdated row, but for small ones at the end, which are joined."""
-        kept = [
-            sum(int(chosen.has(np.asarray(batch["offset"])).sum()) for batch in self._rows(file, ("offset",)))
-            == file.rows
+    def _chosen(self, held: Sequence[LiveFile], newest: NewestKeys) -> tuple[OffsetSet, list[npt.NDArray[np.bool_]]]:
+        """Return the newest offsets, and for each file which of its rows stay: those whose keys no new row has.
+
+        Args:
+            newest: The keys of the new rows. If they did not fit into one map, the keys of the files are added.
+        """
+        if not newest.spilled:
+            stays = [_joined([~newest.added(batch["key"]) for batch in self._rows(file, ("key",))]) for file in held]
+            return newest.newest(), stays
+        for file in held:
+            add_keys(newest, self._rows(file, ("offset", "key")), NewestCounts())
+        chosen = newest.newest()
+        return chosen, [
+            _joined([chosen.has(np.asarray(batch["offset"])) for batch in self._rows(file, ("offset",))])
             for file in held
         ]
+
+    def _kept(self, held: Sequence[LiveFile], unchanged: Sequence[bool], new_rows: int) -> list[bool]:
+        """Which files stay: those without an outdated row, but for small ones at the end, which are joined."""
+        kept = list(unchanged)
         joined = new_rows
         for at in range(len(held) - 1, -1, -1):
             if held[at].rows > 2 * joined or held[at].size > FILE_BYTES // 4:
@@ -191,7 +207,11 @@ class _Work:
         schema = pa.schema([self.spec.schema.field(name) for name in columns]).remove_metadata()
         path = storage.join(self.table.uri, file.path)
         with self.table.reading(), open_parquet(path, page_checksum_verification=True) as parquet:
-            for batch in parquet.iter_batches(_BATCH_ROWS, columns=list(columns)):
+            for batch in parquet.iter_batches(_KEYS if "value" not in columns else _BATCH_ROWS, columns=list(columns)):
                 yield pa.RecordBatch.from_arrays(
                     [batch[each.name].cast(each.type) for each in schema], names=schema.names
                 )
+
+
+def _joined(parts: Sequence[npt.NDArray[np.bool_]]) -> npt.NDArray[np.bool_]:
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=bool)

@@ -147,11 +147,11 @@ def _layout(spec: TableSpec, compression: Compression = DEFAULT) -> Mapping[str,
     rising = [f.name for f in schema if pa.types.is_int64(f.type) or pa.types.is_timestamp(f.type)]
     repeated = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_int32(f.type)]
     packed = {*rising, *repeated}
-    leaves = [leaf for field in schema for leaf in _leaves(field.name, field.type)]
+    columns = [leaf for field in schema for leaf, _ in leaves(field.name, field.type)]
     level = compression.writer_level
     return {
-        "compression": {leaf: "none" if leaf in packed else compression.codec for leaf in leaves},
-        "compression_level": None if level is None else {leaf: level for leaf in leaves if leaf not in packed},
+        "compression": {leaf: "none" if leaf in packed else compression.codec for leaf in columns},
+        "compression_level": None if level is None else {leaf: level for leaf in columns if leaf not in packed},
         "use_dictionary": repeated,
         "column_encoding": dict.fromkeys(rising, "DELTA_BINARY_PACKED"),
         "write_statistics": [name for name in spec.statistics if name in schema.names],
@@ -160,15 +160,15 @@ def _layout(spec: TableSpec, compression: Compression = DEFAULT) -> Mapping[str,
     }
 
 
-def _leaves(path: str, kind: pa.DataType) -> list[str]:
-    """Return the paths of the Parquet columns of a field."""
+def leaves(path: str, kind: pa.DataType) -> list[tuple[str, pa.DataType]]:
+    """Return the Parquet columns of a field: path and type."""
     if pa.types.is_list(kind):
-        return _leaves(f"{path}.list.element", kind.value_type)
+        return leaves(f"{path}.list.element", kind.value_type)
     if pa.types.is_map(kind):
-        return [*_leaves(f"{path}.key_value.key", kind.key_type), *_leaves(f"{path}.key_value.value", kind.item_type)]
+        return [*leaves(f"{path}.key_value.key", kind.key_type), *leaves(f"{path}.key_value.value", kind.item_type)]
     if pa.types.is_struct(kind):
-        return [leaf for field in kind for leaf in _leaves(f"{path}.{field.name}", field.type)]
-    return [path]
+        return [leaf for field in kind for leaf in leaves(f"{path}.{field.name}", field.type)]
+    return [(path, kind)]
 
 
 def statistics(metadata: pq.FileMetaData, spec: TableSpec) -> str:

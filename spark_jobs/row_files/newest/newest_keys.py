@@ -101,6 +101,16 @@ class NewestKeys:
         if len(self._map) >= self._most:
             self._spill()
 
+    def added(self, keys: pa.Array[Any]) -> npt.NDArray[np.bool_]:
+        """Return which keys were added, while no map was full: see :attr:`spilled`.
+
+        Args:
+            keys: None of them null.
+        """
+        assert not self.spilled
+        found: npt.NDArray[np.bool_] = self._map.find(*self._hashes(keys)) >= 0
+        return found
+
     def newest(self) -> OffsetSet:
         """Return the newest offset of each key. No row may be added afterwards.
 
