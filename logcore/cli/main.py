@@ -34,6 +34,7 @@ COMMANDS = {
     "transactions": "committed, aborted, open and unknown transactions; the last stable offset",
     "offsets": "what a broker's ListOffsets would answer",
     "verify": "every rule over every byte",
+    "remote": "the remote segments of tiered topics: which count, and objects without use",
     "retain": "the segments left after retention",
     "compact": "one cleaner round, as the broker would do it",
     "recover": "what a broker's unclean start would leave",

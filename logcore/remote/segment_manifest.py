@@ -9,7 +9,9 @@
         "dataKey"           <ID of an RSA key>:<base64 of the AES key, encrypted with RSA-OAEP (SHA3-512)>
         "aad"               base64 of 32 bytes that authenticate every chunk and index
     "remoteLogSegmentMetadata"
-                            a copy of the segment's metadata. It is not needed and not used: the metadata topic decides.
+                            a copy of the segment's metadata from before the copy ended: "startOffset", "endOffset",
+                            "segmentLeaderEpochs" {epoch: start offset}. It is used only where the metadata topic is
+                            not given
 
 Unknown fields are ignored. Sizes are not trusted: `refuse_other_sizes` compares them with the stored objects before
 anything is read.
@@ -23,7 +25,7 @@ import base64
 import binascii
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from logcore.errors import CorruptIndexError, CorruptRecordError, UnsupportedFormatError
 from logcore.records.compression import Codec, decompress
@@ -36,6 +38,8 @@ from logcore.remote.chunk_index import (
     stored_sizes,
 )
 from logcore.remote.stored_part import SegmentPart
+from logcore.segments.filenames import MAX_OFFSET
+from logcore.segments.side_files.leader_epochs import EpochEntry
 
 MOST_MANIFEST_BYTES = 32 << 20
 """Larger manifests are not read. One with 500 chunks has some 3 KiB."""
@@ -75,6 +79,15 @@ class SegmentEncryption:
 
 
 @dataclass(frozen=True, slots=True)
+class DescribedOffsets:
+    """What a manifest says of the offsets of its segment: first, last (inclusive), and the leader epochs."""
+
+    start_offset: int
+    end_offset: int
+    leader_epochs: tuple[EpochEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SegmentManifest:
     """A manifest.
 
@@ -83,12 +96,14 @@ class SegmentManifest:
         indexes: Where each index is. Absent ones have none.
         is_compressed: Whether each chunk is a zstd frame.
         encryption: None without encryption.
+        described: The offsets of the segment; None if the manifest does not say them, or says what is not possible.
     """
 
     chunks: ChunkIndex
     indexes: dict[SegmentPart, StoredIndex]
     is_compressed: bool
     encryption: SegmentEncryption | None
+    described: DescribedOffsets | None = None
 
     def refuse_other_sizes(self, log_bytes: int, indexes_bytes: int | None = None) -> None:
         """Compare the manifest with the sizes of the stored objects.
@@ -143,7 +158,26 @@ def parse_manifest(content: bytes) -> SegmentManifest:
         for name, part in _INDEXES.items()
         if given_indexes.get(name) is not None
     }
-    return SegmentManifest(chunks, indexes, is_compressed, encryption)
+    described = _described(fields.get("remoteLogSegmentMetadata"))
+    return SegmentManifest(chunks, indexes, is_compressed, encryption, described)
+
+
+def _described(fields: object) -> DescribedOffsets | None:
+    if not isinstance(fields, dict) or not isinstance(fields.get("segmentLeaderEpochs"), dict):
+        return None
+    start, end = fields.get("startOffset"), fields.get("endOffset")
+    epochs: dict[str, object] = fields["segmentLeaderEpochs"]
+    if not (_is_offset(start) and _is_offset(end) and start <= end and all(map(_is_offset, epochs.values()))):
+        return None
+    if not all(epoch.isascii() and epoch.isdecimal() and len(epoch) <= 10 for epoch in epochs):
+        return None
+    return DescribedOffsets(
+        start, end, tuple(sorted(EpochEntry(int(e), o) for e, o in epochs.items() if _is_offset(o)))
+    )
+
+
+def _is_offset(value: object) -> TypeGuard[int]:
+    return type(value) is int and 0 <= value <= MAX_OFFSET
 
 
 def _of_iceberg(fields: dict[str, Any]) -> bool:

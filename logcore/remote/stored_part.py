@@ -1,4 +1,4 @@
-"""One stored part of a remote segment: what the name of an object says. The layouts share these values."""
+"""One stored part of a remote segment: what the name of its object says. The layouts share these values."""
 
 from __future__ import annotations
 
@@ -51,6 +51,27 @@ class StoredPart:
     start_offset: int
     segment_id: str
     part: SegmentPart
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteObject:
+    """An object as it was listed.
+
+    Attributes:
+        path: Its path or address.
+        part: What its name says.
+        size: In bytes.
+        modified_ms: When it was written, in epoch milliseconds.
+        inode: 0 for an object of a store.
+        etag: Names the content of an object of a store; empty if the store states none. None for a file of a disk.
+    """
+
+    path: str
+    part: StoredPart
+    size: int
+    modified_ms: int
+    inode: int = 0
+    etag: str | None = None
 
 
 def stored_part(

@@ -1,4 +1,4 @@
-"""A file of a source that is open for reading: on a local disk, or on an object store.
+"""A file of a source that is open for reading: on a local disk, on an object store, or a segment in chunks.
 
 Everything that reads bytes of a source reads them through `OpenedSource`. `open_source` decides by the name which kind
 it is.
@@ -17,6 +17,7 @@ from logcore.storage.objects.addresses import is_object
 from logcore.storage.objects.object_file import ObjectFile
 from logcore.storage.objects.object_reads import ObjectVersion
 from logcore.storage.objects.remembered_reads import RememberedReads
+from logcore.storage.remote_tier.chunked_segment import ChunkedSegment, is_chunked_segment
 from logcore.storage.source_errors import SourceChanged, shown, unreadable
 
 
@@ -88,9 +89,25 @@ def open_source(
     Raises:
         SourceUnreadable: It cannot be opened, or is not a regular file.
     """
+    if is_chunked_segment(path):
+        etag, modified_ms = (None, 0) if seen is None else (seen.etag, seen.modified_ms)
+        return ChunkedSegment(path, open_stored, etag, modified_ms)
     if is_object(path):
         return ObjectFile(path, None if seen is None else ObjectVersion.of(seen), remembered)
     return LocalFile(path)
+
+
+def open_stored(path: str, version: ObjectVersion | None = None) -> OpenedSource:
+    """Open a file or an object with its bytes as they are stored.
+
+    Args:
+        path: The file.
+        version: The version of an object that is known; None: as it is now.
+
+    Raises:
+        SourceUnreadable: It cannot be opened, or is not a regular file.
+    """
+    return ObjectFile(path, version) if is_object(path) else LocalFile(path)
 
 
 class LocalFile:

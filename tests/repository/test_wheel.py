@@ -28,6 +28,7 @@ PLAIN_COMMANDS = {
     "transactions",
     "offsets",
     "verify",
+    "remote",
     "retain",
     "compact",
     "recover",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from logcore.cli.output.aligned_table import aligned_table
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.record_lines import json_line, time_text
 from logcore.cli.reading.arguments import add_choice, add_paths, read_options
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
         for row in rows:
             sys.stdout.write(json_line(row))
     elif rows:
-        sys.stdout.write(_table([_cells(row) for row in rows]))
+        sys.stdout.write(aligned_table(_HEADINGS, [_cells(row) for row in rows], _NUMBERS))
     return notes.exit_code
 
 
@@ -159,16 +159,3 @@ def _listed(values: object) -> str:
 
 def _moment(timestamp: object) -> str:
     return time_text(timestamp) if isinstance(timestamp, int) else "-"
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> str:
-    table = [_HEADINGS, *rows]
-    widths = [max(len(row[column]) for row in table) for column in range(len(_HEADINGS))]
-    lines = []
-    for row in table:
-        cells = (
-            cell.rjust(width) if column in _NUMBERS else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        lines.append("  ".join(cells).rstrip() + "\n")
-    return "".join(lines)

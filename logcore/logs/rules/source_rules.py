@@ -143,6 +143,46 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "Read the log from a copy that still has these offsets, or raise `local.retention.ms` on the cluster "
             "before the first run. If the lake needs only the local part, do nothing.",
         ),
+        "no-remote-metadata": Rule(
+            _WARNING,
+            _ONE_RUN,
+            "Remote storage is read without `__remote_log_metadata`, which says which remote segments count.",
+            "Name the log directories of all brokers that have partitions of that topic.",
+        ),
+        "remote-metadata": Rule(
+            _WARNING,
+            _ONE_RUN,
+            "A record of `__remote_log_metadata` cannot be decoded, or cannot follow the records before it.",
+            "It is left out. `loglake verify SRC --topic __remote_log_metadata` checks the bytes of the topic.",
+        ),
+        "remote-segment-missing": Rule(
+            _ERROR,
+            _ONE_RUN,
+            "The metadata says that a segment was copied to remote storage, and not all of its objects are there.",
+            "Name the storage that has them, or bring the objects back, for instance from older versions in a bucket.",
+        ),
+        "remote-segment-unreadable": Rule(
+            _ERROR,
+            _ONE_RUN,
+            "A remote segment cannot be used: its manifest is wrong, it is stored as an Iceberg table, or it lies "
+            "there twice.",
+            "Do what the message says. Its offsets stay `remote`.",
+            _UNCHECKED,
+        ),
+        "remote-orphan": Rule(
+            _WARNING,
+            _ONE_RUN,
+            "Objects in remote storage belong to no segment: a copy did not end, a deletion left them, or no metadata "
+            "names them.",
+            "Loglake deletes nothing there. Before you delete them, look whether a broker copies segments now, and "
+            "whether the source has all partitions of `__remote_log_metadata`.",
+        ),
+        "other-remote-objects": Rule(
+            _INFO,
+            _ONE_RUN,
+            "Remote storage has objects that are not parts of segments in a layout that Loglake reads.",
+            "Nothing.",
+        ),
         "no-high-watermark": Rule(
             _WARNING,
             _ONE_RUN,

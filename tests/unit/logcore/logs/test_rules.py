@@ -19,6 +19,7 @@ OF_ONE_RUN = {"second-source", "replacement-refused"}
 NEVER_CHECKED = {
     *("path-not-found", "nothing-chosen", "not-a-log-directory", "empty-directory", "not-a-segment"),
     *("illegal-topic-name", "archive-unreadable", "log-not-judged", "index-not-rebuilt", "recovery-refused"),
+    "remote-segment-unreadable",
 }
 """Something could not be checked, and no log stops for it: the next run tries again."""
 
@@ -34,6 +35,7 @@ ABOUT_THE_WHOLE_LAKE = {
 ABOUT_A_SOURCE = {
     *("no-segments", "unknown-directory", "delete-directory", "future-directory", "stray-directory", "leftover-file"),
     *("interrupted-swap", "oversized-segment", "broken-root-file", "corrupt-index", "no-high-watermark"),
+    *("no-remote-metadata", "remote-metadata", "remote-segment-missing", "remote-orphan", "other-remote-objects"),
 }
 """Reported by each look at a source path, and about no log of the lake."""
 

@@ -1,0 +1,186 @@
+"""The remote segments of the logs at some paths, and what is wrong with them.
+
+The metadata topic decides which segments count; `logcore.remote.inventory` has the rules. Without that topic the
+objects themselves decide: a manifest has the offsets of its segment, LocalTieredStorage has leader epochs and the
+segment's own batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from logcore.errors import LogError
+from logcore.logs.model.findings import found
+from logcore.logs.model.log_selection import LogSelection
+from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.reading.notes import Notes
+from logcore.reading.remote_metadata import segment_states
+from logcore.remote.inventory import FoundSegment, LogLineage, RemoteStatus, StoredObjects, grouped, inventory
+from logcore.remote.remote_segment import TopicIdPartition
+from logcore.remote.segment_manifest import DescribedOffsets
+from logcore.remote.stored_part import RemoteLayout, RemoteObject, SegmentPart
+from logcore.segments.filenames import DirectoryKind
+from logcore.segments.side_files import offset_index
+from logcore.segments.side_files.checkpoints import parse_leader_epochs
+from logcore.segments.side_files.leader_epochs import truncate_from_start
+from logcore.storage.discovery import HeaderReader, read_file, shown
+from logcore.storage.opened_source import open_stored
+from logcore.storage.remote_tier.chunked_segment import read_manifest
+from logcore.storage.remote_tier.remote_listing import RemoteListing, list_remote
+
+_MOST_INDEX_BYTES = 64 << 20
+_MOST_EPOCH_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteInventory:
+    """Remote storage, and the segments in it.
+
+    Attributes:
+        listing: What lies there.
+        segments: The segments, by topic partition and offset.
+        has_metadata: Whether the metadata topic decided which of them count.
+    """
+
+    listing: RemoteListing
+    segments: tuple[FoundSegment, ...]
+    has_metadata: bool
+
+
+def remote_inventory(
+    logs: Sequence[SourceLog], remote: str, notes: Notes, selection: LogSelection | None = None
+) -> RemoteInventory:
+    """List remote storage and decide about every segment.
+
+    Args:
+        logs: All logs at the source, those of the metadata topic too.
+        remote: A directory, or a prefix of a bucket.
+        notes: Gets the findings.
+        selection: Which segments are returned and reported; None: all.
+
+    Raises:
+        SourceUnreadable: Remote storage cannot be listed completely.
+        AddressError: The name of an object store, or a setting of its access, cannot be used.
+        LogError: The package that reads object stores is not installed.
+    """
+    listing = list_remote(remote)
+    states = segment_states(logs, notes)
+    root = shown(listing.root)
+    if states is None:
+        message = (
+            f"no partition of __remote_log_metadata is at the named paths; which segments of {root} count is decided "
+            "by their own names and manifests."
+        )
+        notes.say(found("no-remote-metadata", message, file=root))
+
+    def described(objects: StoredObjects) -> DescribedOffsets | None:
+        try:
+            return _described(objects)
+        except LogError as error:
+            notes.say(found("remote-segment-unreadable", f"{error}", file=error.file or root))
+            return None
+
+    wanted = LogSelection() if selection is None else selection
+    segments = tuple(
+        segment
+        for segment in inventory(states, grouped(listing.objects), _facts(logs), described)
+        if wanted.matches(segment.topic_partition.topic, segment.topic_partition.partition)
+    )
+    for path in listing.iceberg:
+        message = (
+            f"{shown(path)}: the segment is stored with segment.format: iceberg, as rows of an Iceberg table and not "
+            "as Kafka's bytes; it is not read."
+        )
+        notes.say(found("remote-segment-unreadable", message, file=shown(path)))
+    for segment in segments:
+        _report(segment, notes, root)
+    if listing.old:
+        message = (
+            f"{root} has {len(listing.old)} indexes as objects of their own, from an old release of the plugin; they "
+            "are not read."
+        )
+        notes.say(found("other-remote-objects", message, file=root))
+    if listing.other:
+        message = f"{root} has {listing.other} other objects with {listing.other_bytes} bytes; they are not read."
+        notes.say(found("other-remote-objects", message, file=root, nbytes=listing.other_bytes))
+    return RemoteInventory(listing, segments, states is not None)
+
+
+def _facts(logs: Iterable[SourceLog]) -> dict[TopicIdPartition, LogLineage]:
+    """What decides about remote segments, of each live log with the ID of a topic."""
+    facts: dict[TopicIdPartition, LogLineage] = {}
+    for log in logs:
+        if log.kind is DirectoryKind.LIVE and log.topic_id is not None and not log.named_files:
+            place = TopicIdPartition(log.topic_id, log.topic_partition.partition)
+            facts.setdefault(
+                place,
+                LogLineage(log.topic_partition, log.whole_log_start_offset, log_end_offset(log), log.leader_epochs),
+            )
+    return facts
+
+
+def log_end_offset(log: SourceLog) -> int:
+    """The offset after the last batch of a log, or its last known base offset where that cannot be read."""
+    bases = [segment.base_offset for segment in log.segments]
+    end = max([log.log_start_offset, *bases, *log.unreadable])
+    for segment in log.segments[-1:]:
+        try:
+            end = max([end, *(header.next_offset for _, header in HeaderReader().headers(segment) if header)])
+        except LogError:
+            return end  # reported where the log is read
+    return end
+
+
+def _described(objects: StoredObjects) -> DescribedOffsets | None:
+    """What objects say of the offsets of their segment."""
+    log = objects.parts[SegmentPart.LOG]
+    if objects.layout is RemoteLayout.AIVEN:
+        return read_manifest(log.path, open_stored).described
+    epochs = parse_leader_epochs(read_file(objects.parts[SegmentPart.LEADER_EPOCHS].path, _MOST_EPOCH_BYTES))
+    index = read_file(objects.parts[SegmentPart.OFFSET_INDEX].path, _MOST_INDEX_BYTES)
+    try:
+        entries = offset_index.parse(index, objects.start_offset)
+    except LogError:
+        entries = ()
+    end = _end_offset(log, objects.start_offset, entries[-1].position if entries else 0)
+    if end is None:
+        return None
+    # The file begins with the log. The metadata has the epochs from the segment's first offset on.
+    return DescribedOffsets(objects.start_offset, end, truncate_from_start(epochs, objects.start_offset))
+
+
+def _end_offset(log: RemoteObject, start_offset: int, position: int) -> int | None:
+    """The last offset of a segment, by the headers of its batches; None if it has none that can be read."""
+    file = SegmentFile(start_offset, log.path, log.size, log.modified_ms, log.inode, etag=log.etag)
+    for start in {position, 0}:
+        ends = [header.last_offset for _, header in HeaderReader().headers(file, start) if header is not None]
+        if ends and max(ends) >= start_offset:
+            return max(ends)
+    return None
+
+
+def _report(segment: FoundSegment, notes: Notes, root: str) -> None:
+    """Report what is wrong with a segment."""
+    name = f"{segment.topic_partition}, remote segment {segment.segment_id} from offset {segment.start_offset}"
+    file = root
+    if segment.objects is not None:
+        file = shown(min(each.path for each in segment.objects.parts.values()))
+    if segment.status is RemoteStatus.OBJECTS_MISSING:
+        parts = ", ".join(segment.missing) if segment.objects is not None else "all"
+        message = f"{name}: the metadata says that it is copied, and objects are missing: {parts}."
+        end = None if segment.end_offset is None else segment.end_offset + 1
+        notes.say(
+            found("remote-segment-missing", message, file=file, start_offset=segment.start_offset, end_offset=end)
+        )
+    elif segment.status is RemoteStatus.AMBIGUOUS:
+        message = f"{name}: a part of it lies in two places below {root}, so it is not used."
+        notes.say(found("remote-segment-unreadable", message, file=file))
+    elif segment.is_orphaned and segment.objects is not None:
+        why = {
+            RemoteStatus.COPYING: "its copy did not end, or goes on",
+            RemoteStatus.DELETED: "it was deleted, and objects are still there",
+            RemoteStatus.UNNAMED: "no record of __remote_log_metadata names it",
+        }[segment.status]
+        message = f"{name}: {why}; it has {segment.nbytes} bytes in {len(segment.objects.parts)} objects."
+        notes.say(found("remote-orphan", message, file=file, nbytes=segment.nbytes))

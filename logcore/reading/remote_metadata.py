@@ -1,0 +1,69 @@
+"""What the records of `__remote_log_metadata` at a source say of remote segments.
+
+Only committed records count. A record that cannot be decoded, or cannot follow those before it, is a finding; the
+others still count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from logcore.errors import LogError
+from logcore.logs.model.findings import found
+from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.reading.notes import Notes
+from logcore.reading.read_options import ReadRules
+from logcore.reading.segment_reading import cannot_read, open_segment, steps
+from logcore.reading.visible_offsets import visible_window
+from logcore.records.record import Record
+from logcore.remote.metadata_records import METADATA_TOPIC, metadata_event
+from logcore.remote.segment_states import SegmentStates
+from logcore.segments.filenames import DirectoryKind
+from logcore.segments.scanning.scan import ScannedBatch
+from logcore.storage.discovery import shown
+
+
+def segment_states(logs: Iterable[SourceLog], notes: Notes) -> SegmentStates | None:
+    """Read the metadata of remote segments.
+
+    Args:
+        logs: The logs at the source.
+        notes: Gets the findings.
+
+    Returns:
+        The segments; None if no partition of the metadata topic is among the logs.
+    """
+    states: SegmentStates | None = None
+    for log in logs:
+        if log.topic_partition.topic != METADATA_TOPIC or log.kind is not DirectoryKind.LIVE:
+            continue
+        states = SegmentStates() if states is None else states
+        for segment, record in _records(log, notes):
+            if record.value is None:
+                continue
+            try:
+                problem = states.add(metadata_event(bytes(record.value)))
+            except LogError as error:
+                problem = error.message
+            if problem is not None:
+                file = shown(segment.path)
+                message = f"{log.topic_partition}, offset {record.offset}: {problem}. The record is left out."
+                after = record.offset + 1
+                notes.say(found("remote-metadata", message, file=file, start_offset=record.offset, end_offset=after))
+    return states
+
+
+def _records(log: SourceLog, notes: Notes) -> Iterator[tuple[SegmentFile, Record]]:
+    """The committed records of a log."""
+    window = visible_window(log, ReadRules())
+    for segment in log.segments:
+        records: list[Record] = []
+        try:
+            source, walk = open_segment(log, segment, records)
+        except LogError as error:
+            cannot_read(segment, error, notes)
+            continue
+        for item in steps(log, segment, source, walk, notes):
+            if isinstance(item, ScannedBatch) and not item.header.is_control:
+                yield from ((segment, record) for record in records if window.start <= record.offset < window.end)
+            records.clear()

@@ -1,0 +1,249 @@
+"""A segment that Aiven's plugin stored, as a file that is open for reading.
+
+Its path is that of the object `.log`, and its bytes are those of the segment. A read fetches whole chunks, and only
+those that it touches. The chunk that was read last is kept: readers of headers read small pieces in order.
+
+Bytes that do not decrypt, or are not what the manifest says, are `SourceUnreadable`: they are never returned in part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Protocol
+
+from logcore.errors import LogError
+from logcore.remote import aiven_layout
+from logcore.remote.chunk_index import SegmentChunk
+from logcore.remote.chunks import ChunkCipher, chunk_contents, index_contents
+from logcore.remote.segment_manifest import MOST_MANIFEST_BYTES, SegmentManifest, parse_manifest
+from logcore.remote.stored_part import SegmentPart
+from logcore.storage.objects.object_reads import PART_BYTES, ObjectVersion
+from logcore.storage.remote_tier.remote_keys import private_keys
+from logcore.storage.source_errors import SourceChanged, SourceUnreadable, shown
+
+
+class StoredBytes(Protocol):
+    """An object or a file that is open for reading; see `logcore.storage.opened_source.OpenedSource`."""
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether each read is a request to another machine."""
+
+    @property
+    def size(self) -> int:
+        """Size in bytes."""
+
+    @property
+    def modified_ms(self) -> int:
+        """Modification time in epoch milliseconds."""
+
+    @property
+    def inode(self) -> int:
+        """The inode; 0 for an object."""
+
+    def read(self, size: int, position: int) -> bytes:
+        """Read at most `size` bytes."""
+
+    def refuse_change(self, *, sealed: bool, least_size: int | None = None, advice: str | None = None) -> None:
+        """Raise SourceChanged if it changed since it was opened."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+Opener = Callable[[str, ObjectVersion | None], StoredBytes]
+"""Opens an object by its path, of a version if one is known. Raises SourceUnreadable."""
+
+
+def is_chunked_segment(path: str) -> bool:
+    """Whether a path is that of a segment in chunks."""
+    part = aiven_layout.part_of(path)
+    return part is not None and part.part is SegmentPart.LOG
+
+
+class ChunkedSegment:
+    """A segment in chunks; a `logcore.storage.opened_source.OpenedSource`.
+
+    Args:
+        path: Of its object `.log`.
+        opener: Opens objects.
+        etag: Names the content of the object when it was listed; None: it is used as it is now.
+        modified_ms: When the object was written, as it was listed.
+
+    Raises:
+        SourceUnreadable: The segment or its manifest does not exist, or they do not fit each other.
+        SourceChanged: The object is another one than was listed.
+    """
+
+    def __init__(self, path: str, opener: Opener, etag: str | None = None, modified_ms: int = 0) -> None:
+        self.path = path
+        self.manifest = read_manifest(path, opener)
+        stored_size = self.manifest.chunks.stored_size
+        known = None if etag is None else ObjectVersion(stored_size, modified_ms, etag)
+        self._stored = opener(path, known)
+        self._cipher: ChunkCipher | None = None
+        self._last: tuple[int, bytes] | None = None
+        try:
+            self.manifest.refuse_other_sizes(self._stored.size)
+        except LogError as error:
+            self._stored.close()
+            raise SourceUnreadable(error.message, file=shown(path), advice=_COMPARE) from error
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether each read is a request to another machine."""
+        return self._stored.is_remote
+
+    @property
+    def size(self) -> int:
+        """Size of the segment in bytes."""
+        return self.manifest.chunks.segment_size
+
+    @property
+    def allocated(self) -> int:
+        """Size of the segment in bytes: it has no holes."""
+        return self.size
+
+    @property
+    def modified_ms(self) -> int:
+        """When the object was written, in epoch milliseconds."""
+        return self._stored.modified_ms
+
+    @property
+    def inode(self) -> int:
+        """The inode of the object's file; 0 on an object store."""
+        return self._stored.inode
+
+    def read(self, size: int, position: int) -> bytes:
+        """Read at most `size` bytes of the segment.
+
+        Raises:
+            SourceUnreadable: The chunks cannot be read, decrypted or decompressed.
+            SourceChanged: Another object took its name.
+        """
+        return b"".join(self._pieces(position, min(position + size, self.size)))
+
+    def fill(self, target: memoryview, position: int, gone: Callable[[int, int], bool]) -> None:
+        """Read into the whole target. Raises as `read`."""
+        done = 0
+        for piece in self._pieces(position, min(position + len(target), self.size)):
+            target[done : done + len(piece)] = piece
+            done += len(piece)
+        if done < len(target):
+            message = f"it ends at byte {position + done}, {len(target) - done} bytes early"
+            raise SourceChanged(message, file=shown(self.path), position=position + done)
+
+    def data_ranges(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield the range itself: segments in chunks have no holes."""
+        if start < end:
+            yield start, end
+
+    def refuse_change(self, *, sealed: bool, least_size: int | None = None, advice: str | None = None) -> None:
+        """Raise SourceChanged if the object changed since it was opened. It was complete when it got its name."""
+        self._stored.refuse_change(sealed=True, advice=advice)
+
+    def close(self) -> None:
+        """Close it."""
+        self._stored.close()
+        self._last = None
+
+    def _pieces(self, start: int, end: int) -> Iterator[bytes]:
+        """Bytes start..end of the segment, chunk by chunk."""
+        for chunk, content in self._contents(self.manifest.chunks.chunks_of(start, end)):
+            yield content[max(start - chunk.position, 0) : end - chunk.position]
+
+    def _contents(self, numbers: range) -> Iterator[tuple[SegmentChunk, bytes]]:
+        """The chunks and their contents. Chunks that follow each other are fetched together."""
+        chunks = self.manifest.chunks
+        at = numbers.start
+        while at < numbers.stop:
+            first = chunks.chunk(at)
+            last = self._last  # another thread may replace it
+            if last is not None and last[0] == at:
+                yield first, last[1]
+                at += 1
+                continue
+            until = at + 1
+            while until < numbers.stop and chunks.chunk(until).stored_end - first.stored_position <= PART_BYTES:
+                until += 1
+            size = chunks.chunk(until - 1).stored_end - first.stored_position
+            stored = memoryview(self._stored.read(size, first.stored_position))
+            for number in range(at, until):
+                chunk = chunks.chunk(number)
+                low = chunk.stored_position - first.stored_position
+                content = self._content(bytes(stored[low : low + chunk.stored_size]), chunk)
+                self._last = (number, content)
+                yield chunk, content
+            at = until
+
+    def _content(self, stored: bytes, chunk: SegmentChunk) -> bytes:
+        try:
+            if self._cipher is None:
+                self._cipher = cipher_of(self.manifest)
+            return chunk_contents(stored, chunk, self.manifest, self._cipher)
+        except LogError as error:
+            raise SourceUnreadable(
+                error.message, file=shown(self.path), position=error.position, advice=error.advice or _COMPARE
+            ) from error
+
+
+def read_manifest(path: str, opener: Opener) -> SegmentManifest:
+    """Read the manifest of a segment.
+
+    Args:
+        path: Of any object of the segment.
+        opener: Opens objects.
+
+    Raises:
+        SourceUnreadable: It does not exist, cannot be read, or is not a manifest that can be used.
+    """
+    name = aiven_layout.beside(path, SegmentPart.MANIFEST)
+    with closing(opener(name, None)) as file:
+        if file.size > MOST_MANIFEST_BYTES:
+            message = f"it has {file.size} bytes; at most {MOST_MANIFEST_BYTES} are allowed"
+            raise SourceUnreadable(message, file=shown(name))
+        content = file.read(file.size, 0)
+    try:
+        return parse_manifest(content)
+    except LogError as error:
+        raise SourceUnreadable(error.message, file=shown(name), advice=error.advice) from error
+
+
+def read_index(path: str, part: SegmentPart, opener: Opener) -> bytes | None:
+    """Read an index of a segment; None if it has none of this kind.
+
+    Args:
+        path: Of any object of the segment.
+        part: Which one.
+        opener: Opens objects.
+
+    Raises:
+        SourceUnreadable: It cannot be read or decrypted, or does not lie in its object.
+    """
+    manifest = read_manifest(path, opener)
+    place = manifest.indexes.get(part)
+    if place is None:
+        return None
+    name = aiven_layout.beside(path, SegmentPart.INDEXES)
+    with closing(opener(name, None)) as file:
+        if place.position + place.size > file.size:
+            message = f"the manifest describes an index up to byte {place.position + place.size} of {file.size}"
+            raise SourceUnreadable(message, file=shown(name), advice=_COMPARE)
+        content = file.read(place.size, place.position)
+    try:
+        return index_contents(content, f"the {part}", cipher_of(manifest))
+    except LogError as error:
+        raise SourceUnreadable(error.message, file=shown(name), advice=error.advice or _COMPARE) from error
+
+
+def cipher_of(manifest: SegmentManifest) -> ChunkCipher | None:
+    """Decrypt the key of a segment; None without encryption.
+
+    Raises:
+        LogError: The key is not given, or is another one.
+    """
+    return None if manifest.encryption is None else private_keys().cipher(manifest.encryption)
+
+
+_COMPARE = "Compare the objects of the segment with another copy of the remote storage."

@@ -1,0 +1,78 @@
+"""Remote storage in a bucket: the listing, and encrypted segments in chunks, read by ranges."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from logcore.cli.main import main
+from logcore.logs.model.sources import SegmentFile
+from logcore.storage.objects.listing import whole_listing
+from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE
+from logcore.storage.source_bytes import SourceBytes
+from logcore.storage.source_errors import SourceChanged
+from logcore.storage.source_reads import file_digest, read_range
+from tests import remote_objects
+from tests.broker_directory import LogDirectory
+from tests.object_store.gateway import upload
+
+pytestmark = pytest.mark.object_store
+
+NAME = "orders-GW-1GPphSsCFtpdS005Bug/0/00000000000000000000-Zs2vpUXwT1WTbYAIMD4Ahg"
+LOG = b"".join(hashlib.sha256(b"%d" % number).digest() for number in range(40_000))
+
+
+@pytest.fixture
+def stored(gateway_bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, SegmentFile]:
+    """A prefix with one segment, and the segment as it was listed."""
+    (tmp_path / "key.pem").write_bytes(remote_objects.PRIVATE_KEY)
+    monkeypatch.setenv(KEYS_VARIABLE, f"{remote_objects.KEY_ID}={tmp_path / 'key.pem'}")
+    segment = remote_objects.stored_segment(LOG, {}, chunk_size=100_000, compressed=True, is_encrypted=True)
+    folder = tmp_path / "tier"
+    (folder / NAME).parent.mkdir(parents=True)
+    for suffix, content in ((".log", segment.log), (".indexes", segment.indexes), (".rsm-manifest", segment.manifest)):
+        (folder / (NAME + suffix)).write_bytes(content)
+    upload(folder, f"{gateway_bucket}/tier")
+    (listed,) = [each for each in whole_listing(f"{gateway_bucket}/tier") if each.key.endswith(".log")]
+    url = f"{gateway_bucket}/tier/{NAME}.log"
+    return f"{gateway_bucket}/tier", SegmentFile(0, url, len(LOG), listed.modified_ms, 0, etag=listed.etag)
+
+
+def test_ranges_and_the_whole_of_an_encrypted_segment_are_those_of_its_file(stored: tuple[str, SegmentFile]) -> None:
+    _, file = stored
+    for start, end in ((0, 61), (99_990, 100_010), (250_000, 700_001), (len(LOG) - 5, len(LOG))):
+        assert read_range(file.path, start, end, file) == LOG[start:end]
+    assert file_digest(file.path, seen=file) == hashlib.sha256(LOG).hexdigest()
+    source = SourceBytes(file.path, sealed=True, seen=file)
+    source.fetch_all()
+    assert bytes(source.content) == LOG
+
+
+def test_an_object_that_was_replaced_after_the_listing_is_a_change(
+    stored: tuple[str, SegmentFile], tmp_path: Path
+) -> None:
+    root, file = stored
+    log = tmp_path / "tier" / f"{NAME}.log"
+    log.write_bytes(log.read_bytes()[::-1])
+    upload(tmp_path / "tier", root)
+    with pytest.raises(SourceChanged):
+        read_range(file.path, 0, 61, file)
+
+
+def test_the_segments_of_a_bucket_are_listed(
+    stored: tuple[str, SegmentFile], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs = LogDirectory(tmp_path / "logs")
+    logs.partition("orders-0").append(4)
+    logs.high_watermarks(orders_0=4)
+    root, _ = stored
+    code = main(["remote", str(logs.path), "--remote", root, "--format", "jsonl"])
+    captured = capsys.readouterr()
+    segment, summary = map(json.loads, captured.out.splitlines())
+    assert (segment["layout"], segment["objects"], segment["status"]) == ("Aiven", 3, "not-covered")
+    assert summary["summary"]["stored_bytes"] == segment["stored_bytes"] > len(LOG)
+    assert code == 1
+    assert "no partition of __remote_log_metadata" in captured.err

@@ -1,0 +1,165 @@
+"""Segments in chunks as files that are open for reading, on a local disk."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from logcore.errors import LogError
+from logcore.logs.model.sources import SegmentFile
+from logcore.remote.stored_part import SegmentPart
+from logcore.storage.headers import HeaderReader
+from logcore.storage.opened_source import open_source, open_stored
+from logcore.storage.remote_tier.chunked_segment import ChunkedSegment, is_chunked_segment, read_index
+from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE, private_keys
+from logcore.storage.source_bytes import SourceBytes
+from logcore.storage.source_errors import SourceChanged, SourceUnreadable
+from logcore.storage.source_reads import file_digest, read_range
+from tests import handmade, remote_objects
+
+NAME = "orders-GW-1GPphSsCFtpdS005Bug/0/00000000000000000000-Zs2vpUXwT1WTbYAIMD4Ahg"
+LOG = os.urandom(3_000) + bytes(5_000) + os.urandom(2_001)
+INDEXES = {"offset": b"o" * 16, "timestamp": b"t" * 12, "producerSnapshot": b"", "leaderEpoch": b"0\n1\n0 0\n"}
+
+Keep = Callable[..., str]
+
+
+@pytest.fixture
+def keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keep:
+    """Stores a segment below a folder, and gives its key to the environment."""
+    key = tmp_path / "key.pem"
+    key.write_bytes(remote_objects.PRIVATE_KEY)
+    monkeypatch.setenv(KEYS_VARIABLE, f"{remote_objects.KEY_ID}={key}")
+
+    def store(log: bytes = LOG, **options: object) -> str:
+        segment = remote_objects.stored_segment(log, INDEXES, **options)
+        (tmp_path / NAME).parent.mkdir(parents=True, exist_ok=True)
+        for suffix, content in (
+            (".log", segment.log),
+            (".indexes", segment.indexes),
+            (".rsm-manifest", segment.manifest),
+        ):
+            (tmp_path / (NAME + suffix)).write_bytes(content)
+        return str(tmp_path / (NAME + ".log"))
+
+    return store
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_every_range_of_a_segment_is_as_of_its_file(keep: Keep, compressed: bool, is_encrypted: bool) -> None:
+    path = keep(chunk_size=1000, compressed=compressed, is_encrypted=is_encrypted)
+    with closing(open_source(path)) as file:
+        assert isinstance(file, ChunkedSegment)
+        assert (file.size, file.allocated) == (len(LOG), len(LOG))
+        for start in range(0, len(LOG) + 100, 331):
+            for size in (0, 1, 999, 1000, 1001, 4321, 99_999):
+                assert file.read(size, start) == LOG[start : start + size]
+    assert read_range(path, 2_999, 8_001) == LOG[2_999:8_001]
+    source = SourceBytes(path, sealed=True)
+    source.fetch(0, source.size)
+    assert bytes(source.content) == LOG
+    source.refuse_change()
+
+
+def test_batches_of_a_segment_in_chunks_are_found(keep: Keep) -> None:
+    log = b"".join(handmade.simple_batch(offset, [(b"k", bytes(50))]) for offset in (0, 5, 9))
+    path = keep(log, chunk_size=100, compressed=True, is_encrypted=True)
+    file = SegmentFile(0, path, len(log), 0, 0)
+    assert [header.base_offset for _, header in HeaderReader().headers(file) if header] == [0, 5, 9]
+
+
+def test_only_chunks_that_are_touched_are_read(keep: Keep, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = keep(chunk_size=1000, is_encrypted=True)
+    with closing(open_source(path)) as file:
+        assert isinstance(file, ChunkedSegment)
+        read = []
+        stored = file._stored
+        real = stored.read
+        monkeypatch.setattr(stored, "read", lambda size, at: (read.append((at, size)), real(size, at))[1])
+        file.read(1, 2500)
+        file.read(100, 2600)
+        file.read(10, 2995)
+        assert read == [(2 * 1028, 1028), (3 * 1028, 1028)]
+
+
+def test_indexes_are_read_and_absent_ones_are_none(keep: Keep) -> None:
+    path = keep(chunk_size=1000, is_encrypted=True)
+    assert read_index(path, SegmentPart.OFFSET_INDEX, open_stored) == b"o" * 16
+    assert read_index(path, SegmentPart.PRODUCER_SNAPSHOT, open_stored) == b""
+    assert read_index(path, SegmentPart.TRANSACTION_INDEX, open_stored) is None
+    Path(path).with_suffix(".indexes").write_bytes(b"short")
+    with pytest.raises(SourceUnreadable, match="up to byte 44 of 5"):
+        read_index(path, SegmentPart.OFFSET_INDEX, open_stored)
+
+
+def test_an_object_of_another_size_than_the_manifest_says_is_refused(keep: Keep) -> None:
+    path = keep(chunk_size=1000)
+    with open(path, "ab") as stream:
+        stream.write(b"more")
+    with pytest.raises(SourceUnreadable, match="describes 10001 stored bytes, the object has 10005"):
+        open_source(path)
+
+
+def test_a_missing_or_broken_manifest_is_named(keep: Keep) -> None:
+    path = keep(chunk_size=1000)
+    manifest = Path(path).with_suffix(".rsm-manifest")
+    manifest.write_bytes(b"{}")
+    with pytest.raises(SourceUnreadable, match="rsm-manifest"):
+        open_source(path)
+    manifest.unlink()
+    with pytest.raises(SourceUnreadable, match=r"rsm-manifest.*cannot be read"):
+        open_source(path)
+
+
+def test_a_chunk_that_changed_gives_no_bytes_and_the_others_still_do(keep: Keep) -> None:
+    path = keep(chunk_size=1000, is_encrypted=True)
+    content = bytearray(Path(path).read_bytes())
+    content[5 * 1028 + 20] ^= 1
+    Path(path).write_bytes(content)
+    with closing(open_source(path)) as file:
+        assert file.read(5000, 0) == LOG[:5000]
+        assert file.read(5000, 6000) == LOG[6000:]
+        with pytest.raises(SourceUnreadable, match="chunk 5 does not decrypt") as caught:
+            file.read(1, 5999)
+        assert caught.value.position == 5 * 1028
+
+
+def test_without_its_key_a_segment_is_unreadable_and_the_message_names_the_id(
+    keep: Keep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = keep(chunk_size=1000, is_encrypted=True)
+    monkeypatch.delenv(KEYS_VARIABLE)
+    with closing(open_source(path)) as file, pytest.raises(SourceUnreadable, match="'static-key-id', which was not"):
+        file.read(1, 0)
+
+
+@pytest.mark.parametrize("given", ["no-equals", "=file", "id=", "id=/does/not/exist"])
+def test_a_list_of_keys_that_cannot_be_used_is_refused(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEYS_VARIABLE, given)
+    with pytest.raises(LogError):
+        private_keys()
+
+
+def test_a_replaced_object_is_a_change(keep: Keep) -> None:
+    path = keep(chunk_size=1000)
+    with closing(open_source(path)) as file:
+        os.utime(path, (1, 1))
+        with pytest.raises(SourceChanged):
+            file.refuse_change(sealed=False)
+
+
+def test_only_names_of_the_layout_are_segments_in_chunks() -> None:
+    assert is_chunked_segment(f"s3://bucket/{NAME}.log")
+    assert not is_chunked_segment(f"s3://bucket/{NAME}.indexes")
+    assert not is_chunked_segment("/logs/orders-0/00000000000000000000.log")
+
+
+def test_the_digest_of_a_segment_in_chunks_is_that_of_its_bytes(keep: Keep) -> None:
+    path = keep(chunk_size=777, compressed=True)
+    assert file_digest(path) == hashlib.sha256(LOG).hexdigest()
