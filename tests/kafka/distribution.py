@@ -34,6 +34,7 @@ HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "java"
 VERSION = "4.3.1"
 SPARK_SOURCE = "spark-sql-kafka-4.2.0"
+MESSAGES = "messages-4.4.0"
 
 _COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 _FETCH_SECONDS = 300
@@ -74,6 +75,16 @@ def spark_source() -> tuple[Path, ...]:
     :raises Unavailable: no registry, or a jar is not the locked one.
     """
     return _checked(_locked(SPARK_SOURCE), _folder(SPARK_SOURCE))
+
+
+@functools.cache
+def message_jars() -> dict[LockedJar, Path]:
+    """The jars of `MESSAGES`, every one checked; fetches them if this machine has none yet.
+
+    :raises Unavailable: no registry, or a jar is not the locked one.
+    """
+    jars = locked_jars(MESSAGES)
+    return dict(zip(jars, _checked(jars, _folder(MESSAGES)), strict=True))
 
 
 @functools.cache

@@ -25,6 +25,7 @@ FINISHED = [
     "logcore/errors.py",
     "logcore/library",
     "logcore/logs",
+    "logcore/messages",
     "logcore/reading",
     "logcore/records",
     "logcore/remote",

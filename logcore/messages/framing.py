@@ -1,0 +1,105 @@
+"""What is before the messages in records of Kafka's own topics.
+
+    key of a coordinator's record      int16 type, message in version 0
+    value of a coordinator's record    int16 version, message
+    record of metadata                 uvarint frame version (1), uvarint type, uvarint version, message
+
+The key says which message the value is. A value of null deletes the key.
+
+Source: org.apache.kafka.coordinator.common.runtime CoordinatorRecordSerde, org.apache.kafka.server.common.serialization
+AbstractApiMessageSerde.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from logcore.messages.known_messages import MessageFamily, message_of_type
+from logcore.messages.reader import ReadMessage, UnreadMessage, UnreadReason, read_message, read_uvarint
+from logcore.messages.schema import MessageKind
+from logcore.messages.writer import write_message, write_uvarint
+
+FRAME_VERSION = 1
+_SHORT = struct.Struct(">h")
+
+
+@dataclass(frozen=True, slots=True)
+class FramedMessage:
+    """A message and what its frame says.
+
+    Attributes:
+        type_number: Of the frame; None if the bytes are too few.
+        message: Without its frame. An unread message has the bytes of the frame too.
+    """
+
+    type_number: int | None
+    message: ReadMessage | UnreadMessage
+
+
+def read_key(family: MessageFamily, key: bytes) -> FramedMessage:
+    """Read the key of a coordinator's record."""
+    if len(key) < _SHORT.size:
+        return FramedMessage(None, UnreadMessage(UnreadReason.FRAME, f"a key of {len(key)} bytes has no type", key))
+    (number,) = _SHORT.unpack_from(key)
+    schema = message_of_type(family, MessageKind.KEY, number)
+    if schema is None:
+        return FramedMessage(number, UnreadMessage(UnreadReason.UNKNOWN_TYPE, f"no key has type {number}", key))
+    return FramedMessage(number, _whole(read_message(schema, 0, key[_SHORT.size :]), key))
+
+
+def read_value(family: MessageFamily, type_number: int, value: bytes) -> FramedMessage:
+    """Read the value of a coordinator's record whose key has this type."""
+    schema = message_of_type(family, MessageKind.VALUE, type_number)
+    if schema is None:
+        detail = f"no value has type {type_number}"
+        return FramedMessage(type_number, UnreadMessage(UnreadReason.UNKNOWN_TYPE, detail, value))
+    if len(value) < _SHORT.size:
+        detail = f"a value of {len(value)} bytes has no version"
+        return FramedMessage(type_number, UnreadMessage(UnreadReason.FRAME, detail, value))
+    (version,) = _SHORT.unpack_from(value)
+    return FramedMessage(type_number, _whole(read_message(schema, version, value[_SHORT.size :]), value))
+
+
+def read_metadata(family: MessageFamily, value: bytes) -> FramedMessage:
+    """Read a record of metadata."""
+    position, numbers = 0, []
+    for _ in range(3):
+        found = read_uvarint(value, position)
+        if found is None:
+            detail = f"a value of {len(value)} bytes has no frame"
+            return FramedMessage(None, UnreadMessage(UnreadReason.FRAME, detail, value))
+        number, position = found
+        numbers.append(number)
+    frame_version, type_number, version = numbers
+    if frame_version != FRAME_VERSION:
+        detail = f"version {frame_version} of the frame is unknown"
+        return FramedMessage(None, UnreadMessage(UnreadReason.FRAME, detail, value))
+    schema = message_of_type(family, MessageKind.METADATA, type_number)
+    if schema is None:
+        detail = f"no record has type {type_number}"
+        return FramedMessage(type_number, UnreadMessage(UnreadReason.UNKNOWN_TYPE, detail, value))
+    return FramedMessage(type_number, _whole(read_message(schema, version, value[position:]), value))
+
+
+def write_framed(message: ReadMessage) -> bytes:
+    """Write a message with its frame, as the three functions above read it.
+
+    Raises:
+        ValueError: As `write_message`, or the message has no type number.
+    """
+    schema = message.schema
+    if schema.type_number is None:
+        raise ValueError(f"{schema.name} has no frame")
+    if schema.kind is MessageKind.METADATA:
+        frame = write_uvarint(FRAME_VERSION) + write_uvarint(schema.type_number) + write_uvarint(message.version)
+    else:
+        frame = _SHORT.pack(schema.type_number if schema.kind is MessageKind.KEY else message.version)
+    return frame + write_message(schema, message.version, message.fields) + message.left
+
+
+def _whole(message: ReadMessage | UnreadMessage, framed: bytes) -> ReadMessage | UnreadMessage:
+    """Put the frame back into the bytes of an unread message."""
+    if isinstance(message, UnreadMessage):
+        return UnreadMessage(message.reason, message.detail, framed)
+    return message
