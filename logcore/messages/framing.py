@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from logcore.messages.known_messages import MessageFamily, message_of_type
 from logcore.messages.reader import ReadMessage, UnreadMessage, UnreadReason, read_message, read_uvarint
-from logcore.messages.schema import MessageKind
+from logcore.messages.schema import MessagePurpose
 from logcore.messages.writer import write_message, write_uvarint
 
 FRAME_VERSION = 1
@@ -42,7 +42,7 @@ def read_key(family: MessageFamily, key: bytes) -> FramedMessage:
     if len(key) < _SHORT.size:
         return FramedMessage(None, UnreadMessage(UnreadReason.FRAME, f"a key of {len(key)} bytes has no type", key))
     (number,) = _SHORT.unpack_from(key)
-    schema = message_of_type(family, MessageKind.KEY, number)
+    schema = message_of_type(family, MessagePurpose.KEY, number)
     if schema is None:
         return FramedMessage(number, UnreadMessage(UnreadReason.UNKNOWN_TYPE, f"no key has type {number}", key))
     return FramedMessage(number, _whole(read_message(schema, 0, key[_SHORT.size :]), key))
@@ -50,7 +50,7 @@ def read_key(family: MessageFamily, key: bytes) -> FramedMessage:
 
 def read_value(family: MessageFamily, type_number: int, value: bytes) -> FramedMessage:
     """Read the value of a coordinator's record whose key has this type."""
-    schema = message_of_type(family, MessageKind.VALUE, type_number)
+    schema = message_of_type(family, MessagePurpose.VALUE, type_number)
     if schema is None:
         detail = f"no value has type {type_number}"
         return FramedMessage(type_number, UnreadMessage(UnreadReason.UNKNOWN_TYPE, detail, value))
@@ -75,7 +75,7 @@ def read_metadata(family: MessageFamily, value: bytes) -> FramedMessage:
     if frame_version != FRAME_VERSION:
         detail = f"version {frame_version} of the frame is unknown"
         return FramedMessage(None, UnreadMessage(UnreadReason.FRAME, detail, value))
-    schema = message_of_type(family, MessageKind.METADATA, type_number)
+    schema = message_of_type(family, MessagePurpose.METADATA, type_number)
     if schema is None:
         detail = f"no record has type {type_number}"
         return FramedMessage(type_number, UnreadMessage(UnreadReason.UNKNOWN_TYPE, detail, value))
@@ -91,10 +91,10 @@ def write_framed(message: ReadMessage) -> bytes:
     schema = message.schema
     if schema.type_number is None:
         raise ValueError(f"{schema.name} has no frame")
-    if schema.kind is MessageKind.METADATA:
+    if schema.kind is MessagePurpose.METADATA:
         frame = write_uvarint(FRAME_VERSION) + write_uvarint(schema.type_number) + write_uvarint(message.version)
     else:
-        frame = _SHORT.pack(schema.type_number if schema.kind is MessageKind.KEY else message.version)
+        frame = _SHORT.pack(schema.type_number if schema.kind is MessagePurpose.KEY else message.version)
     return frame + write_message(schema, message.version, message.fields) + message.left
 
 

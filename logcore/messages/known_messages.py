@@ -6,7 +6,7 @@ from enum import Enum
 from functools import cache
 from types import ModuleType
 
-from logcore.messages.schema import MessageKind, MessageSchema
+from logcore.messages.schema import MessagePurpose, MessageSchema
 from logcore.messages.schema_text import parse_schemas
 from logcore.messages.schemas import (
     cluster_metadata,
@@ -36,7 +36,7 @@ def messages_of(family: MessageFamily) -> tuple[MessageSchema, ...]:
     return _parsed(family.value)
 
 
-def message_of_type(family: MessageFamily, kind: MessageKind, type_number: int) -> MessageSchema | None:
+def message_of_type(family: MessageFamily, kind: MessagePurpose, type_number: int) -> MessageSchema | None:
     """Return the message of a kind with this type number; None if there is none."""
     return _by_type(family).get((kind, type_number))
 
@@ -56,7 +56,7 @@ def _parsed(module: ModuleType) -> tuple[MessageSchema, ...]:
 
 
 @cache
-def _by_type(family: MessageFamily) -> dict[tuple[MessageKind, int], MessageSchema]:
+def _by_type(family: MessageFamily) -> dict[tuple[MessagePurpose, int], MessageSchema]:
     numbered = [schema for schema in messages_of(family) if schema.type_number is not None]
     return {(schema.kind, schema.type_number or 0): schema for schema in numbered}
 

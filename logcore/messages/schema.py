@@ -30,7 +30,7 @@ class ScalarType(StrEnum):
     """Batches of records. Their bytes are kept as they are."""
 
 
-class MessageKind(StrEnum):
+class MessagePurpose(StrEnum):
     """What a message is for. The values are Kafka's."""
 
     KEY = "coordinator-key"
@@ -123,7 +123,7 @@ class MessageSchema:
     """
 
     name: str
-    kind: MessageKind
+    kind: MessagePurpose
     type_number: int | None
     versions: Versions
     flexible: Versions

@@ -32,7 +32,7 @@ from logcore.messages.schema import (
     Default,
     FieldSchema,
     FieldType,
-    MessageKind,
+    MessagePurpose,
     MessageSchema,
     ScalarType,
     StructType,
@@ -90,7 +90,7 @@ def _message(line: _Line) -> MessageSchema:
     shared = {below.words[1]: below.below for below in line.below if below.words[0] == "struct"}
     return MessageSchema(
         name,
-        MessageKind(kind),
+        MessagePurpose(kind),
         None if number == "-" else int(number),
         parse_versions(versions),
         parse_versions(flexible),

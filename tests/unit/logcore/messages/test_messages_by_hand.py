@@ -12,7 +12,7 @@ from logcore.messages.kafka_json import message_json, uuid_text
 from logcore.messages.known_messages import MessageFamily, message_named, message_of_type, messages_of
 from logcore.messages.layout import UNKNOWN_TAGS
 from logcore.messages.reader import MOST_ELEMENTS, ReadMessage, UnreadMessage, UnreadReason, read_message
-from logcore.messages.schema import MessageKind
+from logcore.messages.schema import MessagePurpose
 from logcore.messages.writer import write_message
 
 OFFSETS = MessageFamily.CONSUMER_OFFSETS
@@ -221,7 +221,7 @@ def test_values_that_do_not_fit_are_the_callers_mistake(fields: dict) -> None:
 
 
 def test_absent_fields_are_written_with_their_defaults() -> None:
-    schema = message_of_type(OFFSETS, MessageKind.VALUE, 1)
+    schema = message_of_type(OFFSETS, MessagePurpose.VALUE, 1)
     assert schema is not None
     assert write_message(schema, 3, {}) == struct.pack(">qihq", 0, -1, 0, 0)
     with pytest.raises(ValueError, match="has no version 9"):
@@ -232,6 +232,6 @@ def test_every_key_of_a_coordinator_has_a_value() -> None:
     for family in (OFFSETS, MessageFamily.TRANSACTION_STATE, MessageFamily.SHARE_GROUP_STATE):
         numbers = {
             kind: {schema.type_number for schema in messages_of(family) if schema.kind is kind}
-            for kind in (MessageKind.KEY, MessageKind.VALUE)
+            for kind in (MessagePurpose.KEY, MessagePurpose.VALUE)
         }
-        assert numbers[MessageKind.KEY] == numbers[MessageKind.VALUE] != set()
+        assert numbers[MessagePurpose.KEY] == numbers[MessagePurpose.VALUE] != set()
