@@ -27,6 +27,8 @@ class ViewColumn:
     """Field of that struct; None: the whole column."""
     position: int = 0
     """Position of the field in its struct, from 1."""
+    comment: str = ""
+    """What the schema says about it, on one line."""
 
 
 def view_columns(schema: pa.Schema, flattened: Iterable[str] = FLATTENED) -> tuple[ViewColumn, ...]:
@@ -36,18 +38,22 @@ def view_columns(schema: pa.Schema, flattened: Iterable[str] = FLATTENED) -> tup
     found: list[ViewColumn] = []
     for field in schema:
         if not _is_split(field, chosen):
-            found.append(ViewColumn(field.name, field.name))
+            found.append(ViewColumn(field.name, field.name, comment=_comment(field)))
             continue
         for position in range(field.type.num_fields):
-            inner = field.type.field(position).name
-            name = _free(f"{field.name}_{inner}", taken)
+            inner = field.type.field(position)
+            name = _free(f"{field.name}_{inner.name}", taken)
             taken.add(name.casefold())
-            found.append(ViewColumn(name, field.name, inner, position + 1))
+            found.append(ViewColumn(name, field.name, inner.name, position + 1, _comment(inner)))
     return tuple(found)
 
 
 def _is_split(field: pa.Field[pa.DataType], chosen: frozenset[str]) -> bool:
     return field.name in chosen and pa.types.is_struct(field.type)
+
+
+def _comment(field: pa.Field[pa.DataType]) -> str:
+    return " ".join((field.metadata or {}).get(b"comment", b"").decode().split())
 
 
 def _free(name: str, taken: set[str]) -> str:

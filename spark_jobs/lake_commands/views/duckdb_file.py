@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 import duckdb
@@ -30,6 +30,8 @@ def write(path: str, views: Sequence[FileView]) -> None:
         with duckdb.connect(aside) as connection:
             for view in views:
                 connection.execute(_create(connection, view))
+                for comment in _comments(view):
+                    connection.execute(comment)
             connection.execute(HEADER)
             connection.execute(
                 "CREATE TABLE loglake_views (view_name VARCHAR, table_name VARCHAR, version BIGINT, one_row VARCHAR)"
@@ -73,6 +75,14 @@ def _create(connection: duckdb.DuckDBPyConnection, view: FileView) -> str:
         for each in view.columns
     )
     return f"CREATE VIEW {_quoted(view.name)} AS SELECT {columns} FROM (SELECT {typed} WHERE false{rows})"  # noqa: S608 - names and texts are quoted
+
+
+def _comments(view: FileView) -> Iterator[str]:
+    """Statements that describe the view and its columns."""
+    yield f"COMMENT ON VIEW {_quoted(view.name)} IS {_text(view.one_row)}"
+    for each in view.columns:
+        if each.comment:
+            yield f"COMMENT ON COLUMN {_quoted(view.name)}.{_quoted(each.name)} IS {_text(each.comment)}"
 
 
 def _of_group(group: FileGroup) -> str:

@@ -53,8 +53,12 @@ def _statements(view: FileView) -> Iterator[str]:
         f"{_quoted(each.column)}{'' if each.field is None else f'.{_quoted(each.field)}'} AS {_quoted(each.name)}"
         for each in view.columns
     )
+    names = ", ".join(
+        f"{_quoted(c.name)} COMMENT {_text(c.comment)}" if c.comment else _quoted(c.name) for c in view.columns
+    )
     rows = " UNION ALL ".join(parts)
-    yield f"CREATE OR REPLACE TEMPORARY VIEW {_quoted(view.name)} AS SELECT {columns} FROM ({rows})"  # noqa: S608 - quoted
+    begin = f"CREATE OR REPLACE TEMPORARY VIEW {_quoted(view.name)} ({names}) COMMENT {_text(view.one_row)}"
+    yield f"{begin} AS SELECT {columns} FROM ({rows})"  # noqa: S608 - names and texts are quoted
 
 
 def spark_type(kind: pa.DataType) -> str:
