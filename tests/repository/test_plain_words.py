@@ -31,6 +31,7 @@ FINISHED = [
     "logcore/remote",
     "logcore/segments",
     "logcore/storage",
+    "logcore/topics",
     "pipelines",
     "spark_jobs/__main__.py",
     "spark_jobs/compaction",

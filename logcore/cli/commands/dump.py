@@ -15,6 +15,7 @@ from typing import TextIO
 
 from logcore.cli.output.bulk import can_write_lines, write_first_lines, write_lines
 from logcore.cli.output.command_notes import CommandNotes
+from logcore.cli.output.decoded_lines import DecodedLines
 from logcore.cli.output.plain_lines import PlainLines
 from logcore.cli.output.record_lines import json_line
 from logcore.cli.output.side_files import checkpoint_lines, index_lines, snapshot_lines
@@ -37,6 +38,7 @@ from logcore.library.shown_segments import columns_of, shown_segments
 from logcore.logs.model.findings import Severity
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.chosen_logs import find_logs, one_of_each
+from logcore.reading.internal_logs import internal_logs
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import OffsetRange, ReadOptions
 from logcore.reading.segment_reading import cannot_read, open_segment, steps
@@ -93,6 +95,7 @@ def add_parser(
     parser.add_argument("--limit", type=natural, metavar="N", help="end after this many lines")
     parser.add_argument("--tail", type=natural, metavar="N", help="only the last N chosen records of each log")
     parser.add_argument("--control", action="store_true", help="also control records")
+    parser.add_argument("--decode", action="store_true", help="text, jsonl: internal topics as Kafka's decoders print them")
     parser.add_argument("--text", action="store_true", help="jsonl, csv: keys and values as text where they are UTF-8")
     parser.set_defaults(func=run, parser=parser)
 
@@ -136,7 +139,7 @@ def _refuse_nonsense(arguments: argparse.Namespace, side: bool) -> None:
     error: Callable[[str], object] = arguments.parser.error
     if side and arguments.format not in ("text", "jsonl"):
         error(f"--format {arguments.format} is for records; use text or jsonl")
-    record_options = ("key", "header", "since", "until", "control", "text")
+    record_options = ("key", "header", "since", "until", "control", "text", "decode")
     for name in record_options if side else ():
         if getattr(arguments, name):
             error(f"--{name} is for records")
@@ -146,6 +149,8 @@ def _refuse_nonsense(arguments: argparse.Namespace, side: bool) -> None:
         error("--tail and --limit are not for the same command")
     if arguments.text and arguments.format not in ("jsonl", "csv"):
         error("--text is for --format jsonl and csv")
+    if arguments.decode and (arguments.text or arguments.format not in ("text", "jsonl")):
+        error("--decode is for --format text and jsonl, without --text")
     if arguments.format in ("arrow", "parquet") and arguments.output is None and sys.stdout.isatty():
         error(f"--format {arguments.format} is not for a terminal; use -o FILE")
     if arguments.output is not None:
@@ -211,12 +216,17 @@ def _tail_of(choice: _Choice, count: int) -> _Choice:
 def _dump_records(
     arguments: argparse.Namespace, options: ReadOptions, logs: tuple[SourceLog, ...], notes: Notes, out: TextIO
 ) -> None:
+    if arguments.decode:
+        logs = internal_logs(logs, notes)
     shows_committed = any(log.is_metadata for log in logs)
     choices = _choices(arguments, options, logs)
     if arguments.format in ("arrow", "parquet"):
         _dump_columns(arguments, choices, notes, out, shows_committed)
         return
     form = LineForm(LineFormat(arguments.format), as_text=arguments.text, with_control=arguments.control)
+    if arguments.decode:
+        _dump_plainly(arguments, choices, notes, DecodedLines(out, form, shows_committed, notes), arguments.limit)
+        return
     plain = PlainLines(out, form, shows_committed)
     plain.write_title()
     # The kernels' lines cannot show what is committed.

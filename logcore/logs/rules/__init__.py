@@ -13,6 +13,7 @@ from logcore.logs.rules.lake_rules import LAKE_STATE_RULES, MAINTENANCE_RULES
 from logcore.logs.rules.log_rules import SEGMENT_RULES, SIDE_FILE_RULES, WHOLE_LOG_RULES
 from logcore.logs.rules.rule import Outcome, Persistence, Rule, Severity
 from logcore.logs.rules.source_rules import GROWTH_RULES, PATH_RULES
+from logcore.logs.rules.topic_rules import TOPIC_RULES
 
 __all__ = ["RULES", "RULE_GROUPS", "Outcome", "Persistence", "Rule", "Severity"]
 
@@ -23,6 +24,7 @@ RULE_GROUPS: Mapping[str, Mapping[str, Rule]] = MappingProxyType(
         "Bytes and batches of a segment": SEGMENT_RULES,
         "The log as a whole": WHOLE_LOG_RULES,
         "Segments and the files beside them": SIDE_FILE_RULES,
+        "Internal topics": TOPIC_RULES,
         "Maintenance of a lake": MAINTENANCE_RULES,
         "The state of a lake": LAKE_STATE_RULES,
     }

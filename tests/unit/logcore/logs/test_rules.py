@@ -47,6 +47,9 @@ BESIDE_SEGMENTS = {
 }
 """Reported by commands for logs; no job checks for them."""
 
+ABOUT_INTERNAL_TOPICS = {"message-not-read", "no-internal-topic"}
+"""Reported by commands that read internal topics; no job checks for them."""
+
 UNTIL_SOMETHING = {
     "remote-tier": Persistence.WHILE_REMOTE,
     "output-mismatch": Persistence.UNTIL_PUBLISHED,
@@ -84,7 +87,7 @@ def test_findings_about_rows():
 
 
 def test_findings_of_one_run():
-    of_a_look = NEVER_CHECKED | ABOUT_THE_WHOLE_LAKE | ABOUT_A_SOURCE | BESIDE_SEGMENTS
+    of_a_look = NEVER_CHECKED | ABOUT_THE_WHOLE_LAKE | ABOUT_A_SOURCE | BESIDE_SEGMENTS | ABOUT_INTERNAL_TOPICS
     assert rules_with(Persistence.ONE_RUN) == OF_ONE_RUN | of_a_look
 
 
@@ -96,6 +99,7 @@ def test_findings_that_end_with_something_of_their_own(rule: str, persistence: P
 def test_all_others_count_for_good_or_until_their_segment_is_replaced():
     bounded = STOPPING | UNREADABLE | ABOUT_A_RANGE | ABOUT_ROWS | UNTIL_SOMETHING.keys()
     of_one_run = OF_ONE_RUN | NEVER_CHECKED | ABOUT_THE_WHOLE_LAKE | ABOUT_A_SOURCE | BESIDE_SEGMENTS
+    of_one_run |= ABOUT_INTERNAL_TOPICS
     others = RULES.keys() - bounded - of_one_run
     assert rules_with(Persistence.FOR_GOOD, Persistence.UNTIL_REPLACED) == others
     assert {"source-cleaned", "incarnation-opened", "compaction-refused"} <= rules_with(Persistence.FOR_GOOD)

@@ -1,0 +1,26 @@
+"""Rules about what the records of Kafka's own topics say."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from logcore.logs.rules.rule import Persistence, Rule, Severity
+
+TOPIC_RULES: MappingProxyType[str, Rule] = MappingProxyType(
+    {
+        "message-not-read": Rule(
+            Severity.WARNING,
+            Persistence.ONE_RUN,
+            "A record of an internal topic has another type, another version or other bytes than the known schemas.",
+            "Use a Loglake whose schemas are as new as the broker. The record's bytes are kept, and the other records "
+            "count.",
+        ),
+        "no-internal-topic": Rule(
+            Severity.WARNING,
+            Persistence.ONE_RUN,
+            "None of the chosen logs is of the internal topic that the command reads.",
+            "Name the log directory that has the topic: `__consumer_offsets` is on all brokers, "
+            "`__cluster_metadata` in `metadata.log.dir`.",
+        ),
+    }
+)
