@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from functools import cache
-from types import ModuleType
 
 from logcore.messages.schema import MessagePurpose, MessageSchema
 from logcore.messages.schema_text import parse_schemas
@@ -19,21 +18,33 @@ from logcore.messages.schemas import (
 )
 
 
-class MessageFamily(Enum):
-    """A set of messages whose type numbers differ."""
+class MessageFamily(StrEnum):
+    """A set of messages whose type numbers differ. The values are the names of the modules with their schemas."""
 
-    CONSUMER_OFFSETS = consumer_offsets
-    TRANSACTION_STATE = transaction_state
-    SHARE_GROUP_STATE = share_group_state
-    CLUSTER_METADATA = cluster_metadata
-    STORAGE_FILES = storage_files
-    QUORUM_FILES = quorum_files
-    SHARED_PARTS = shared_parts
+    CONSUMER_OFFSETS = "consumer_offsets"
+    TRANSACTION_STATE = "transaction_state"
+    SHARE_GROUP_STATE = "share_group_state"
+    CLUSTER_METADATA = "cluster_metadata"
+    STORAGE_FILES = "storage_files"
+    QUORUM_FILES = "quorum_files"
+    SHARED_PARTS = "shared_parts"
 
 
+_TEXTS = {
+    MessageFamily.CONSUMER_OFFSETS: consumer_offsets.SCHEMAS,
+    MessageFamily.TRANSACTION_STATE: transaction_state.SCHEMAS,
+    MessageFamily.SHARE_GROUP_STATE: share_group_state.SCHEMAS,
+    MessageFamily.CLUSTER_METADATA: cluster_metadata.SCHEMAS,
+    MessageFamily.STORAGE_FILES: storage_files.SCHEMAS,
+    MessageFamily.QUORUM_FILES: quorum_files.SCHEMAS,
+    MessageFamily.SHARED_PARTS: shared_parts.SCHEMAS,
+}
+
+
+@cache
 def messages_of(family: MessageFamily) -> tuple[MessageSchema, ...]:
     """Return all messages of a family, ordered by kind, type number and name."""
-    return _parsed(family.value)
+    return parse_schemas(_TEXTS[family])
 
 
 def message_of_type(family: MessageFamily, kind: MessagePurpose, type_number: int) -> MessageSchema | None:
@@ -48,11 +59,6 @@ def message_named(family: MessageFamily, name: str) -> MessageSchema:
         KeyError: There is none.
     """
     return _by_name(family)[name]
-
-
-@cache
-def _parsed(module: ModuleType) -> tuple[MessageSchema, ...]:
-    return parse_schemas(module.SCHEMAS)
 
 
 @cache

@@ -45,18 +45,16 @@ def internal_logs(
         topic: The topic; None: any internal topic.
     """
     names = [internal_topic(log.topic_partition.topic) for log in logs]
-    chosen = tuple(
-        log
-        for log, name in zip(logs, names, strict=True)
-        if name is not None and topic in (None, name)
-    )
+    chosen = tuple(log for log, name in zip(logs, names, strict=True) if name is not None and topic in (None, name))
     if logs and not chosen:
         wanted = "an internal topic" if topic is None else f"the topic {topic}"
         notes.say(found("no-internal-topic", f"None of the {len(logs)} chosen logs is of {wanted}."))
     return chosen
 
 
-def internal_records(log: SourceLog, notes: Notes, *, start: int = 0, end: int | None = None) -> Iterator[InternalRecord]:
+def internal_records(
+    log: SourceLog, notes: Notes, *, start: int = 0, end: int | None = None
+) -> Iterator[InternalRecord]:
     """Yield the records of a log in order, and report damage.
 
     Args:

@@ -3,7 +3,8 @@
 SCRAM credentials, the keys of delegation tokens, and settings whose names Kafka marks as passwords. The bytes of a
 message that could not be read are withheld too if it may hold one of these.
 
-Source: org.apache.kafka.image.node.printer MetadataNodeRedactionCriteria, org.apache.kafka.metadata.util RecordRedactor.
+Source: org.apache.kafka.image.node.printer MetadataNodeRedactionCriteria,
+org.apache.kafka.metadata.util RecordRedactor.
 """
 
 from __future__ import annotations

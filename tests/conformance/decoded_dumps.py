@@ -82,7 +82,9 @@ def as_old_transaction(value: dict[str, Any]) -> tuple[Any, ...]:
     """A decoded value in the form that the text of 3.9.2 gives."""
     data = value["data"]
     partitions = sorted(
-        f"{entry['topic']}-{number}" for entry in data["transactionPartitions"] or () for number in entry["partitionIds"]
+        f"{entry['topic']}-{number}"
+        for entry in data["transactionPartitions"] or ()
+        for number in entry["partitionIds"]
     )
     return (
         "old",

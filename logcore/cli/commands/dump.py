@@ -95,7 +95,9 @@ def add_parser(
     parser.add_argument("--limit", type=natural, metavar="N", help="end after this many lines")
     parser.add_argument("--tail", type=natural, metavar="N", help="only the last N chosen records of each log")
     parser.add_argument("--control", action="store_true", help="also control records")
-    parser.add_argument("--decode", action="store_true", help="text, jsonl: internal topics as Kafka's decoders print them")
+    parser.add_argument(
+        "--decode", action="store_true", help="text, jsonl: internal topics as Kafka's decoders print them"
+    )
     parser.add_argument("--text", action="store_true", help="jsonl, csv: keys and values as text where they are UTF-8")
     parser.set_defaults(func=run, parser=parser)
 

@@ -37,7 +37,9 @@ def test_a_line_has_these_keys_in_this_order(directory: Path, capsys: Captured) 
     captured = capsys.readouterr()
     lines = captured.out.splitlines()
     assert len(lines) == 3
-    begin = '{"topic":"__consumer_offsets","partition":0,"offset":%d,"timestamp":%d,"timestamp_type":"CreateTime","key":'
+    begin = (
+        '{"topic":"__consumer_offsets","partition":0,"offset":%d,"timestamp":%d,"timestamp_type":"CreateTime","key":'
+    )
     timestamp = json.loads(lines[0])["timestamp"]
     value = '{"version":"3","data":{"offset":42,"leaderEpoch":-1,"metadata":"","commitTimestamp":1000}}'
     assert lines[0].startswith(begin % (0, timestamp) + SHOWN_KEY + ',"value":' + value + ',"leader_epoch":')

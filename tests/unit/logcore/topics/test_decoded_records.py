@@ -27,8 +27,13 @@ def compact(value: bytes) -> bytes:
 def group_value(subscription: bytes, protocol: str = "consumer") -> bytes:
     member = text("m1") + text("client") + text("host") + struct.pack(">i", 100)
     member += struct.pack(">i", len(subscription)) + subscription + struct.pack(">i", 0)
-    return struct.pack(">h", 0) + text(protocol) + struct.pack(">i", 1) + text("range") + text("m1") + (
-        struct.pack(">i", 1) + member
+    return (
+        struct.pack(">h", 0)
+        + text(protocol)
+        + struct.pack(">i", 1)
+        + text("range")
+        + text("m1")
+        + (struct.pack(">i", 1) + member)
     )
 
 
