@@ -3,7 +3,7 @@
     topic                                    key                         value
     __consumer_offsets, __share_group_state  {"type": "1", "data": {…}}  {"version": "3", "data": {…}}
     __transaction_state                      the same                    the same
-    __cluster_metadata                       none                        {"type": "TOPIC_RECORD", "version": 0, "data": …}
+    __cluster_metadata                       none                        {"type": "TOPIC_RECORD", "version": 0, …}
     __remote_log_metadata                    none                        the same
 
 A message that could not be read has `unread` instead of `data`: reason, detail, and its bytes in base64. The bytes are
