@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import JobReport, LatestConfig, ReplaceConfig
+from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.latest import job
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
@@ -113,6 +114,29 @@ def test_a_second_run_writes_nothing(lake: Kept) -> None:
     before = lake.table.version()
     assert lake.run().changed == ()
     assert lake.table.version() == before
+
+
+def test_rows_of_an_earlier_run_are_counted_once(lake: Kept) -> None:
+    for number in range(3):
+        lake.append(0, [(b"a", b"%d" % number), (b"b", b"v")])
+        lake.publish()
+        report = lake.run()
+        assert report.metrics["rows_read"] == 2
+        assert report.plan["topics"][0]["note"] is None
+    assert lake.shown() == {b"a": (4, b"2"), b"b": (5, b"v")}
+
+
+def test_the_same_plan_is_carried_out_once(lake: Kept) -> None:
+    lake.append(0, [(b"a", b"1"), (b"b", b"2")])
+    lake.publish()
+    config = LatestConfig(str(lake.lake.path), "latest", AS_OF_MS, str(lake.policies))
+    planned = launch.plan(config)
+    job.apply(planned, config, None)
+    before = lake.table.version()
+    with pytest.raises(ConcurrentChange):
+        job.apply(planned, config, None)
+    assert lake.table.version() == before
+    assert lake.shown() == {b"a": (0, b"1"), b"b": (1, b"2")}
 
 
 def test_files_without_a_changed_key_stay_as_they_are(lake: Kept, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,117 @@
+"""Planted into what keeps the newest row of each key: the job `latest`, and the state as of an offset or a time."""
+
+from __future__ import annotations
+
+from tests.planted_faults.fault import Fault
+
+LATEST = "tests/jobs/test_latest.py"
+STATE = "tests/jobs/test_state.py"
+MANY_RUNS = "after_each_of_many_runs"
+
+FAULTS = (
+    Fault(
+        "a tombstone stays as a row",
+        "spark_jobs/row_files/newest/newest_rows.py",
+        'if rows["value"].null_count and not keeps_tombstones:',
+        "if not keeps_tombstones and rows.num_rows < 0:",
+        (LATEST, "-k", MANY_RUNS),
+    ),
+    Fault(
+        "a record without a key is the state of an empty key",
+        "spark_jobs/row_files/newest/newest_rows.py",
+        "        if keys.null_count:\n",
+        "        if keys.null_count == batch.num_rows:\n",
+        (LATEST, "-k", MANY_RUNS),
+    ),
+    Fault(
+        "rows that are computed again count twice",
+        "spark_jobs/latest/job.py",
+        "rows = counts.rows + (0 if self.plan.replaces else span.rows or 0)",
+        "rows = counts.rows + (span.rows or 0)",
+        (LATEST, "-k", "filled_below_the_frontier"),
+    ),
+    Fault(
+        "rows below the frontier are read and counted again",
+        "spark_jobs/latest/plan.py",
+        "for start in (0 if replaces else found[log.log] or 0,)",
+        "for start in (0,)",
+        (LATEST, "-k", "counted_once"),
+    ),
+    Fault(
+        "an older row wins over a newer one",
+        "spark_jobs/row_files/newest/newest_keys.py",
+        "later = newest.find(high, low) < offsets",
+        "later = offsets >= 0",
+        (LATEST, "-k", MANY_RUNS),
+    ),
+    Fault(
+        "the outdated row of a changed key stays",
+        "spark_jobs/latest/job.py",
+        'stays = [_joined([~newest.added(batch["key"]) for batch',
+        'stays = [_joined([newest.added(batch["key"]) | True for batch',
+        (LATEST, "-k", MANY_RUNS),
+    ),
+    Fault(
+        "keys of another partition are merged",
+        "spark_jobs/latest/job.py",
+        "if (f.log_id, f.partition) == (span.log_id, span.partition)]",
+        "if f.log_id == span.log_id]",
+        (LATEST, "-k", MANY_RUNS),
+    ),
+    Fault(
+        "keys of a backfill are not computed again",
+        "spark_jobs/latest/plan.py",
+        "        if why is not None:\n",
+        "        if why == topic:\n",
+        (LATEST, "-k", "filled_below_the_frontier"),
+    ),
+    Fault(
+        "rows that were deleted are not noticed",
+        "spark_jobs/latest/plan.py",
+        "why = _changed(config.lake, topic, logs, found, history, files) or next(",
+        "why = None and next(",
+        (LATEST, "-k", "bring_earlier_ones_back"),
+    ),
+    Fault(
+        "rows of two policies are in one table",
+        "spark_jobs/latest/plan.py",
+        "if not replaces and recorded[POLICY] not in (None, _DIGESTS[policy.latest]):",
+        "if not replaces and recorded[POLICY] == 0:",
+        (LATEST, "-k", "another_policy_waits"),
+    ),
+    Fault(
+        "an incomplete answer is not marked",
+        "spark_jobs/lake_commands/state/command.py",
+        "return not any(log.lost for log in self.logs)",
+        "return not any(log.lost for log in self.logs[1:])",
+        (STATE, "-k", "incomplete"),
+    ),
+    Fault(
+        "offsets that the source cleaned are not lost",
+        "spark_jobs/lake_commands/state/completeness.py",
+        'OffsetState.COMPACTED: "compacted",\n',
+        "",
+        (STATE, "-k", "source_was_cleaned"),
+    ),
+    Fault(
+        "gaps inside a batch are not lost",
+        "spark_jobs/lake_commands/state/completeness.py",
+        "return counts.records + counts.markers < cut - row.start_offset",
+        "return counts.records < 0",
+        (STATE, "-k", "gaps_inside_a_batch"),
+    ),
+    Fault(
+        "the record at the cut belongs to the state",
+        "spark_jobs/lake_commands/state/command.py",
+        "Span(state.topic, of.log_id, of.partition, 0, log.cut.end),",
+        "Span(state.topic, of.log_id, of.partition, 0, log.cut.end + 1),",
+        (STATE, "-k", "seventh_offset"),
+    ),
+    Fault(
+        "a time is cut at its last early record",
+        "spark_jobs/lake_commands/state/cuts.py",
+        'found = int(np.asarray(batch["offset"])[late].min())',
+        'found = int(np.asarray(batch["offset"])[late].max())',
+        (STATE, "-k", "first_late_record or is_not_before_it"),
+    ),
+)
