@@ -250,7 +250,7 @@ class LatestConfig(LakeJob):
     """Globs; empty means all."""
     replace: tuple[str, ...] = ()
     """Names of topics whose tables are computed again from the first row."""
-    keys_in_memory: int = 16 << 20
+    keys_in_memory: int = 8 << 20
     """Keys in memory, at most 51 bytes each; more go to files."""
 
 

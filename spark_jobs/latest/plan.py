@@ -8,7 +8,7 @@ removed row may even bring back one that the table no longer has. Then the whole
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from spark_jobs.contracts import LatestConfig
 from spark_jobs.lake.decoded.balance import published_below
@@ -19,12 +19,15 @@ from spark_jobs.lake.delta.live_files import LiveFile
 from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments.archive import LogRow
-from spark_jobs.lake.setup.compression import Compression
-from spark_jobs.lake.setup.policies import TopicPolicy, read_policies
+from spark_jobs.lake.setup.policies import LATEST_POLICIES, TopicPolicy, read_policies
+from spark_jobs.latest.latest_task import LatestTask
+from spark_jobs.row_files.published_rows import Span
+
+IN_PROCESS_BYTES = 1 << 20
+"""Up to so many bytes of files the driver reads by itself: it needs no worker."""
 
 ROWS = "rows/"
 """What a table records beside frontiers, policy and version: the rows of ``records`` below the frontier, by log."""
-_DIGESTS = {"delete": 1, "soft-delete": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,30 +56,19 @@ class KeyedTopicPlan:
     """What the table records, by :data:`POLICY` and :data:`SEEN`."""
     seen: int = 0
     """Version of ``records`` that the plan was made on."""
-    files: tuple[LiveFile, ...] = ()
-    """Files of ``records`` of the topic."""
+    tasks: tuple[LatestTask, ...] = ()
+    """A task for each span."""
     replaces: bool = False
     waits: str | None = None
     note: str | None = None
     """Why all rows are computed again without a request."""
 
     @property
-    def keeps_tombstones(self) -> bool:
-        """Whether a tombstone stays as a row."""
-        return self.policy is not None and self.policy.latest == "soft-delete"
-
-    @property
     def digest(self) -> int:
         """The policy, as the table records it."""
         assert self.policy is not None
         assert self.policy.latest is not None
-        return _DIGESTS[self.policy.latest]
-
-    @property
-    def compression(self) -> Compression:
-        """How files are compressed."""
-        assert self.policy is not None
-        return self.policy.compression
+        return LATEST_POLICIES[self.policy.latest]
 
     @property
     def left(self) -> int:
@@ -104,12 +96,16 @@ class LatestPlan:
     """The work on all topics whose policy has ``latest``."""
 
     topics: tuple[KeyedTopicPlan, ...]
-    needs_executor: bool = False
 
     @property
     def is_empty(self) -> bool:
         """Whether no topic has work."""
         return not any(topic.is_due for topic in self.topics)
+
+    @property
+    def needs_executor(self) -> bool:
+        """Whether there is more to read than the driver reads by itself."""
+        return sum(task.size for topic in self.topics if topic.is_due for task in topic.tasks) > IN_PROCESS_BYTES
 
     def as_dict(self) -> dict[str, object]:
         """The plan as plain values."""
@@ -149,7 +145,7 @@ def _plan_topic(
     files = tuple(file for file in history.files if file.partition_values["topic"] == topic)
     assert policy.latest is not None
     replaces, waits, note = topic in config.replace, None, None
-    if not replaces and recorded[POLICY] not in (None, _DIGESTS[policy.latest]):
+    if not replaces and recorded[POLICY] not in (None, LATEST_POLICIES[policy.latest]):
         waits = (
             "its policy `latest` differs from the one that its rows were made with. To make them again: "
             f"loglake latest {config.lake} --replace {topic}"
@@ -167,7 +163,49 @@ def _plan_topic(
         for start in (0 if replaces else found[log.log] or 0,)
         if (end := published[log.log]) is not None and (replaces or end > start)
     )
-    return KeyedTopicPlan(topic, spans, policy, recorded, history.version, files, replaces, waits, note)
+    made = KeyedTopicPlan(topic, spans, policy, recorded, history.version, (), replaces, waits, note)
+    if waits is not None or not spans:
+        return made
+    return replace(made, tasks=_tasks(config, made, policy, files, [] if replaces else table.files()))
+
+
+def _tasks(
+    config: LatestConfig,
+    plan: KeyedTopicPlan,
+    policy: TopicPolicy,
+    published: Sequence[LiveFile],
+    held: Sequence[LiveFile],
+) -> tuple[LatestTask, ...]:
+    """A task for each log.
+
+    Args:
+        published: Files of ``records`` of the topic.
+        held: Files of the table.
+
+    Raises:
+        JobError: A file of the table may have rows of several logs.
+    """
+    if any(file.log_id is None or file.partition is None or file.rows < 0 for file in held):
+        raise JobError(
+            "another engine merged files of several logs. To make the table again: "
+            f"loglake latest {config.lake} --replace {plan.topic}"
+        )
+    made = []
+    for each in plan.spans:
+        span = Span(plan.topic, each.log_id, each.partition, each.start, each.end)
+        of_log = [file for file in held if (file.log_id, file.partition) == (each.log_id, each.partition)]
+        made.append(
+            LatestTask(
+                config.lake,
+                span,
+                tuple(file for file in published if span.may_be_in(file)),
+                tuple(sorted(of_log, key=lambda file: (file.min_offset or 0, file.path))),
+                policy.latest == "soft-delete",
+                policy.compression,
+                config.keys_in_memory,
+            )
+        )
+    return tuple(made)
 
 
 def _changed(

@@ -13,7 +13,7 @@ from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import JobReport, LatestConfig, ReplaceConfig
 from spark_jobs.lake.errors import ConcurrentChange
-from spark_jobs.latest import job
+from spark_jobs.latest import job, latest_task
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
 from tests.jobs.test_late_segments import damaged
@@ -140,7 +140,7 @@ def test_the_same_plan_is_carried_out_once(lake: Kept) -> None:
 
 
 def test_files_without_a_changed_key_stay_as_they_are(lake: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "FILE_BYTES", 1)  # no file is small
+    monkeypatch.setattr(latest_task, "FILE_BYTES", 1)  # no file is small
     for number in range(5):
         lake.append(0, [(b"%d-%d" % (number, n), b"v") for n in range(10)])
         lake.publish()

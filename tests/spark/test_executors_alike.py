@@ -15,6 +15,7 @@ from deltalake import DeltaTable
 from spark_jobs import launch
 from spark_jobs.contracts import CONFIGS, JobReport
 from spark_jobs.decode import plan as decode
+from spark_jobs.latest import plan as latest
 from spark_jobs.machine.session import get_session
 from spark_jobs.optimize import job as optimize
 from spark_jobs.recover import job as recover
@@ -127,7 +128,7 @@ def live_through_all_jobs(lake: Lake, source: Path) -> None:
 
 
 def test_every_job_leaves_the_same_in_one_process_in_worker_processes_and_on_spark(tmp_path, monkeypatch, request):
-    for job in (optimize, tidy_archive, recover, decode):
+    for job in (optimize, tidy_archive, recover, decode, latest):
         monkeypatch.setattr(job, "IN_PROCESS_BYTES", 0)
     original, place = tmp_path / "original", tmp_path / "place"  # one place for both: lakes remember where they are
     write(LogDirectory(original))
@@ -146,7 +147,7 @@ def test_every_job_leaves_the_same_in_one_process_in_worker_processes_and_on_spa
         lakes.append(lake)
     one = lakes[0]
     assert {report.job for report in one.reports} == set(CONFIGS)
-    assert one.on_workers == set(CONFIGS) - {"check_foreign_rows", "latest", "retention", "verify"}
+    assert one.on_workers == set(CONFIGS) - {"check_foreign_rows", "retention", "verify"}
     assert one.tables["quarantine"]
     assert one.tables["records_uncommitted"]
     assert one.tables["decoded/orders"]

@@ -62,6 +62,9 @@ from spark_jobs.lake.setup.policy_values import (
     WholeNumber,
 )
 
+LATEST_POLICIES = {"delete": 1, "soft-delete": 2}
+"""Values of ``latest`` with the numbers that tables record for them, which must not change."""
+
 _REMOVE_NOTHING = frozenset(setting.field for setting in SETTINGS.values() if setting.removes_nothing)
 
 

@@ -1,6 +1,7 @@
-"""Decoded tables of topics: their logs can be read, their files have the bytes that were written, no row is missing.
+"""Tables of topics: their logs can be read, their files have the bytes that were written, no row is missing.
 
-A decoded table is derived from ``records``. So every harm has one repair: decode the topic again.
+Decoded tables and those of the latest rows are derived from ``records``. So every harm has one repair: write the table
+again.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from functools import partial
 
 from logcore.logs.model.findings import Severity
 from spark_jobs.lake.decoded.balance import balances
-from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable
+from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, TopicTable
 from spark_jobs.lake.delta import delta_log, row_digest
 from spark_jobs.lake.delta.delta_location import LOG_DIRECTORY
 from spark_jobs.lake.delta.live_files import LiveFile, open_parquet
 from spark_jobs.lake.errors import StorageError, TableUnreadable
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store import storage
+from spark_jobs.lake_verification.decoded_tables.newest_comparison import latest_differences
 from spark_jobs.lake_verification.verified_thing import (
     DataUnreadable,
     LakeFinding,
@@ -33,6 +35,8 @@ from spark_jobs.lake_verification.verified_thing import (
 
 CHUNK_ROWS = 8192
 _OF_LOG = "commit-file-damaged"
+_COMMANDS = {DECODED: "decode", UNDECODED: "decode", LATEST: "latest"}
+"""The command that writes a table again, by its kind."""
 
 
 @dataclass(slots=True)
@@ -58,7 +62,8 @@ class _Opened:
         first = f"Remove its directory {place.uri}, then run" if rule == _OF_LOG else "Run"
         return finding(
             rule,
-            f"Table {place.name}: {message} {first} `loglake decode LAKE --replace {place.topic}` to write it again.",
+            f"Table {place.name}: {message} {first} `loglake {_COMMANDS[place.kind]} LAKE --replace {place.topic}` to "
+            "write it again.",
             table=place.name,
             topic=place.topic,
             file=file,
@@ -66,13 +71,15 @@ class _Opened:
 
 
 def decoded_things(lake: str, logs: Sequence[LogRow]) -> Iterator[Thing]:
-    """Yield the decoded tables of topics, their files, and the number of their rows."""
+    """Yield the tables of topics, their files, and which rows they have."""
     by_topic: dict[str, list[LogRow]] = {}
     for log in logs:
         by_topic.setdefault(log.topic, []).append(log)
     for topic, of_topic in sorted(by_topic.items()):
-        tables = [opened for kind in (DECODED, UNDECODED) if (opened := _open(TopicTable(lake, kind, topic)))]
-        for opened in tables:
+        opened_now = {kind: _open(TopicTable(lake, kind, topic)) for kind in _COMMANDS}
+        tables = [each for kind, each in opened_now.items() if each is not None and kind != LATEST]
+        latest = opened_now[LATEST]
+        for opened in [*tables, *([] if latest is None else [latest])]:
             yield Thing(f"table/{opened.place.name}", opened.identity, opened.size, partial(_of_log, opened))
             for file in opened.files:
                 yield Thing(
@@ -84,6 +91,8 @@ def decoded_things(lake: str, logs: Sequence[LogRow]) -> Iterator[Thing]:
         if tables and not any(opened.is_damaged for opened in tables):
             both = json.dumps([opened.identity for opened in tables])
             yield Thing(f"rows/{tables[0].place.name}", both, 0, partial(_of_rows, tables[0], of_topic))
+        if latest is not None and not latest.is_damaged:
+            yield Thing(f"rows/{latest.place.name}", latest.identity, 0, partial(_of_latest, latest, of_topic))
 
 
 def _open(place: TopicTable) -> _Opened | None:
@@ -188,4 +197,20 @@ def _of_rows(opened: _Opened, logs: Sequence[LogRow]) -> ThingResult:
                 f"below offset {each.end:,}, where records has {each.records:,}."
             )
             result.findings.append(opened.say("row-digest-differs", what))
+    return result
+
+
+def _of_latest(opened: _Opened, logs: Sequence[LogRow]) -> ThingResult:
+    """Compare the rows of a table of the latest rows with ``records``."""
+    result = ThingResult()
+    try:
+        found = list(latest_differences(opened.place, opened.files, logs))
+    except TableUnreadable:
+        return result  # a finding of the file or table itself
+    for each in found:
+        what = (
+            f"of partition {each.partition} it lacks {each.missing:,} of the newest rows below offset {each.end:,} of "
+            f"records, and has {each.outdated:,} others."
+        )
+        result.findings.append(opened.say("row-digest-differs", what))
     return result

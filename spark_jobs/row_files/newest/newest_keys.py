@@ -26,7 +26,7 @@ from logcore.columns.engines import Engine, default_engine
 from logcore.columns.kernels.families import Work
 from spark_jobs.row_files.newest.offset_set import OffsetSet
 
-KEYS_IN_MEMORY = 16 << 20
+KEYS_IN_MEMORY = 8 << 20
 """Keys of a full map; a key takes at most 51 bytes. Values are never in memory."""
 _RANGE_BITS = 8
 _NUMBERS = 3

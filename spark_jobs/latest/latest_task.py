@@ -1,0 +1,155 @@
+"""A task of ``latest``: new rows of ``records`` of one log, and the files of its table, become changed files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from spark_jobs.lake.decoded.topic_tables import LATEST, TopicTable, latest_spec
+from spark_jobs.lake.delta.live_files import LiveFile, open_parquet
+from spark_jobs.lake.errors import JobError
+from spark_jobs.lake.setup.compression import Compression
+from spark_jobs.lake.store import storage
+from spark_jobs.lake.store.written_file import WrittenFile
+from spark_jobs.lake.table_specs import TableSpec
+from spark_jobs.row_files.newest.newest_keys import NewestKeys
+from spark_jobs.row_files.newest.newest_rows import KEY_COLUMNS, NewestCounts, add_keys, chosen_rows
+from spark_jobs.row_files.newest.offset_set import OffsetSet
+from spark_jobs.row_files.published_rows import Span, published_rows
+from spark_jobs.row_files.typed_files import TypedFiles
+from spark_jobs.tasks.executor import synced_late
+
+FILE_BYTES = 8 << 20
+"""Bytes of rows in memory of a file: a changed key costs the rewriting of one."""
+_BATCH_ROWS, _KEYS = 8192, 65_536
+"""Rows that are read at once, and keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatestTask:
+    """Offsets of a log that are added to its rows in ``latest/<topic>``."""
+
+    lake: str
+    span: Span
+    published: tuple[LiveFile, ...]
+    """Files of ``records`` that may have rows of the span."""
+    held: tuple[LiveFile, ...]
+    """Files of the table with rows of the log, in the order of offsets; none if the table is written again."""
+    keeps_tombstones: bool
+    compression: Compression
+    keys_in_memory: int
+
+    @property
+    def size(self) -> int:
+        """Bytes that the task reads."""
+        return max(1, sum(file.size for file in (*self.published, *self.held)))
+
+
+@dataclass(frozen=True, slots=True)
+class LatestResult:
+    """What a task wrote, or why it wrote nothing."""
+
+    written: tuple[WrittenFile, ...] = ()
+    removed: tuple[LiveFile, ...] = ()
+    counts: NewestCounts | None = None
+    rows_written: int = 0
+    """New rows of the table."""
+    rows_moved: int = 0
+    """Rows that were written again unchanged."""
+    error: str | None = None
+
+
+@synced_late
+def latest_rows(task: LatestTask) -> LatestResult:
+    """Write what changes in one log; never raise for what is in a table."""
+    spec = latest_spec(task.span.topic)
+    files = TypedFiles(TopicTable(task.lake, LATEST, task.span.topic).uri, spec, task.compression, FILE_BYTES)
+    try:
+        return _written(task, files, spec)
+    except (JobError, OSError) as error:
+        return LatestResult(error=str(error))
+    finally:
+        files.abandon()
+
+
+def _written(task: LatestTask, files: TypedFiles, spec: TableSpec) -> LatestResult:
+    counts, removed = NewestCounts(), []
+    with NewestKeys(task.keys_in_memory) as newest:
+        add_keys(newest, published_rows(task.lake, task.published, task.span, KEY_COLUMNS), counts)
+        chosen, stays = _chosen(task, newest, spec)
+    kept = _kept(task.held, [bool(staying.all()) for staying in stays], counts.rows)
+    for file, staying, is_kept in zip(task.held, stays, kept, strict=True):
+        if is_kept:
+            files.end_log()
+            continue
+        removed.append(file)
+        at = 0
+        for batch in _rows(task, file, spec, spec.schema.names):
+            files.write(batch.filter(pa.array(staying[at : at + batch.num_rows])))
+            at += batch.num_rows
+    moved = files.rows
+    new = chosen_rows(
+        published_rows(task.lake, task.published, task.span),
+        chosen,
+        spec,
+        counts,
+        keeps_tombstones=task.keeps_tombstones,
+    )
+    for batch in new:
+        files.write(batch)
+    files.end_log()
+    return LatestResult(tuple(files.written), tuple(removed), counts, files.rows - moved, moved)
+
+
+def _chosen(task: LatestTask, newest: NewestKeys, spec: TableSpec) -> tuple[OffsetSet, list[npt.NDArray[np.bool_]]]:
+    """Return the newest offsets, and for each file which of its rows stay: those whose keys no new row has.
+
+    Args:
+        newest: The keys of the new rows. If they did not fit into one map, the keys of the files are added.
+    """
+    if not newest.spilled:
+        stays = [
+            _joined([~newest.added(batch["key"]) for batch in _rows(task, file, spec, ("key",))]) for file in task.held
+        ]
+        return newest.newest(), stays
+    for file in task.held:
+        add_keys(newest, _rows(task, file, spec, ("offset", "key")), NewestCounts())
+    chosen = newest.newest()
+    return chosen, [
+        _joined([chosen.has(np.asarray(batch["offset"])) for batch in _rows(task, file, spec, ("offset",))])
+        for file in task.held
+    ]
+
+
+def _kept(held: Sequence[LiveFile], unchanged: Sequence[bool], new_rows: int) -> list[bool]:
+    """Which files stay: those without an outdated row, but for small ones at the end, which are joined."""
+    kept = list(unchanged)
+    joined = new_rows
+    for at in range(len(held) - 1, -1, -1):
+        if held[at].rows > 2 * joined or held[at].size > FILE_BYTES // 4:
+            break
+        kept[at] = False
+        joined += held[at].rows
+    return kept
+
+
+def _rows(task: LatestTask, file: LiveFile, spec: TableSpec, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Rows of a file of the table.
+
+    Raises:
+        TableUnreadable: It is missing or damaged.
+    """
+    table = TopicTable(task.lake, LATEST, task.span.topic)
+    schema = pa.schema([spec.schema.field(name) for name in columns]).remove_metadata()
+    path = storage.join(table.uri, file.path)
+    with table.reading(), open_parquet(path, page_checksum_verification=True) as parquet:
+        for batch in parquet.iter_batches(_KEYS if "value" not in columns else _BATCH_ROWS, columns=list(columns)):
+            yield pa.RecordBatch.from_arrays([batch[each.name].cast(each.type) for each in schema], names=schema.names)
+
+
+def _joined(parts: Sequence[npt.NDArray[np.bool_]]) -> npt.NDArray[np.bool_]:
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=bool)
