@@ -21,11 +21,11 @@ from typing import Any
 import dagster as dg
 
 from pipelines.catalog.asset_results import AssetResult
-from pipelines.catalog.decoded_tables import decoded_assets, materialized_decoded
 from pipelines.catalog.names import asset_key, documentation_of, graph_name, name_in_lake, owners_of, tags_of_assets
 from pipelines.catalog.products import INTAKE, MAINTENANCE, SOURCES, Product, Step
 from pipelines.catalog.run_configuration import BEGIN, LakeRunConfig, configured, started_by
 from pipelines.catalog.tables import materialized_tables, table_assets
+from pipelines.catalog.topic_tables import materialized_topics, topic_assets
 from pipelines.event_log.check_evaluations import evaluate
 from pipelines.event_log.repeated_events import KeyEvent
 from pipelines.event_log.transactions import log_materializations
@@ -84,7 +84,7 @@ def build_assets(lake: RegisteredLake, pool: str | None = POOL) -> list[dg.Asset
             tags=tags_of_assets(lake),
         ),
         *table_assets(lake, group),
-        *decoded_assets(lake, group),
+        *topic_assets(lake, group),
         _assets(lake, INTAKE_JOB, INTAKE, pool),
         _assets(lake, MAINTENANCE_JOB, MAINTENANCE, pool),
     ]
@@ -353,8 +353,8 @@ def _record(
     if done.state is not None:
         for table in materialized_tables(lake, context.instance, step.name, done.state):
             context.log_event(table)
-    for decoded in materialized_decoded(lake, context.instance, done.decoded):
-        context.log_event(decoded)
+    for changed in materialized_topics(lake, context.instance, done.topics):
+        context.log_event(changed)
     for answer in done.answers:
         run.listener.answered(answer)
         if answer.is_unanswered and answer.asset in check_definitions.OF_MAINTENANCE:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipelines.run import steps
+from pipelines.run import steps, topic_steps
 from pipelines.run.steps import Work
 
 
@@ -22,7 +22,8 @@ INTAKE = (
     Link("validate", steps.validate, "validated_segments"),
     Link("publish", steps.publish, "records"),
     Link("check_tables", steps.check_tables),
-    Link("decode", steps.decode),
+    Link("decode", topic_steps.decode),
+    Link("latest", topic_steps.latest),
     Link("expectations", steps.expect),
 )
 MAINTENANCE = (

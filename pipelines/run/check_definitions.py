@@ -226,6 +226,13 @@ UNDECODED_SHARE_STEADY = CheckDefinition(
     "look at the reasons in the table undecoded/TOPIC: a producer may write another format or schema. Then correct the "
     "policy, and decode again: loglake decode LAKE --replace TOPIC.",
 )
+LATEST_FOLLOWS_RECORDS = CheckDefinition(
+    "latest_follows_records",
+    RECORDS,
+    "Of each topic whose policy has latest, the table latest/TOPIC was made of the rows that records has now below the "
+    "same offsets, and no topic waits. It answers only for lakes with such a policy.",
+    "do what the line says. To make the table of a topic again: loglake latest LAKE --replace TOPIC.",
+)
 EXPECTATIONS_MET = CheckDefinition(
     "expectations_met",
     RECORDS,
@@ -251,6 +258,7 @@ CHECK_DEFINITIONS = (
     TABLES_UNHARMED,
     DECODED_ROWS_EQUAL_RECORDS,
     UNDECODED_SHARE_STEADY,
+    LATEST_FOLLOWS_RECORDS,
     EXPECTATIONS_MET,
 )
 
@@ -310,3 +318,8 @@ MAINTENANCE_CHECKS = (
     TABLE_FILES_SOUND,
 )
 """Checks of maintenance jobs. Dagster shows one without an answer as skipped: many lakes have no such policy."""
+
+
+def counted(number: int, word: str) -> str:
+    """Return a number with its word, in the plural if it is not one."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"

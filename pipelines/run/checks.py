@@ -17,7 +17,6 @@ from pipelines.metadata.addresses import data_docs_address
 from pipelines.metadata.reporting import alarm_table, picture_metadata
 from pipelines.metadata.values import LinkValue, Metadata, PathValue, table_value
 from pipelines.run.check_definitions import (
-    DECODED_ROWS_EQUAL_RECORDS,
     EVERY_OFFSET_ACCOUNTED_FOR,
     EXPECTATIONS_MET,
     NO_DAMAGE,
@@ -26,13 +25,11 @@ from pipelines.run.check_definitions import (
     ROWS_EQUAL_LEDGER,
     SOURCES_AGREE,
     TABLES_UNHARMED,
-    UNDECODED_SHARE_STEADY,
     CheckAnswer,
     Failure,
+    counted,
 )
-from spark_jobs.contracts import JobReport
 from spark_jobs.lake.view.alarms import Alarm
-from spark_jobs.lake.view.decoded.topics import DecodedTopic
 from spark_jobs.lake.view.expectation_results import LogExpectation, Results
 from spark_jobs.lake.view.harm import Harm
 from spark_jobs.lake.view.lake_state import LakeState
@@ -59,7 +56,7 @@ def sources_agree(state: LakeState, stops: Sequence[Alarm], findings: Sequence[F
     return SOURCES_AGREE.answer(
         state.lake,
         failures,
-        f"{_count(len(state.logs), 'log')}, all agree with their sources",
+        f"{counted(len(state.logs), 'log')}, all agree with their sources",
         {
             "logs": len(state.logs),
             "stopped logs": len(stops),
@@ -94,7 +91,7 @@ def no_damage(state: LakeState, alarms: Sequence[Alarm]) -> CheckAnswer:
     return NO_DAMAGE.answer(
         state.lake,
         failures,
-        f"no damage in {_count(len(looked_at), 'log')} of lake {state.name}",
+        f"no damage in {counted(len(looked_at), 'log')} of lake {state.name}",
         {
             "damaged places": len(alarms),
             "damaged topic partitions": len(damaged),
@@ -123,10 +120,10 @@ def every_offset_accounted_for(state: LakeState) -> CheckAnswer:
     return EVERY_OFFSET_ACCOUNTED_FOR.answer(
         state.lake,
         failures,
-        f"{_count(offsets_of_all, 'offset')} of {_count(len(logs), 'log')} of lake {state.name}",
+        f"{counted(offsets_of_all, 'offset')} of {counted(len(logs), 'log')} of lake {state.name}",
         {
             "lake": PathValue(state.lake),
-            "ledger": f"{_count(sum(len(log.ledger) for log in logs), 'range')} of {_count(len(logs), 'log')}",
+            "ledger": f"{counted(sum(len(log.ledger) for log in logs), 'range')} of {counted(len(logs), 'log')}",
             **({"never validated": ", ".join(left_out)} if left_out else {}),
             "picture": picture_metadata(logs),
         },
@@ -145,7 +142,7 @@ def nothing_remote(state: LakeState) -> CheckAnswer:
     remote = [(log, each) for log in looked_at for each in log.ledger if each.state is OffsetState.REMOTE]
     failures = [
         Failure(
-            f"{_count(each.end_offset - each.start_offset, 'offset')} in the remote tier",
+            f"{counted(each.end_offset - each.start_offset, 'offset')} in the remote tier",
             log.log,
             _named(state, log),
             f"{each.start_offset}..{each.end_offset}",
@@ -156,7 +153,7 @@ def nothing_remote(state: LakeState) -> CheckAnswer:
     return NOTHING_REMOTE.answer(
         state.lake,
         failures,
-        f"every offset of {_count(len(looked_at), 'log')} was local",
+        f"every offset of {counted(len(looked_at), 'log')} was local",
         {
             "offsets in the remote tier": sum(each.end_offset - each.start_offset for _, each in remote),
             "logs with a remote part": len({log.log for log, _ in remote}),
@@ -182,7 +179,7 @@ def rows_equal_ledger(state: LakeState, counts: LedgerComparison) -> CheckAnswer
     return ROWS_EQUAL_LEDGER.answer(
         state.lake,
         failures,
-        f"{_count(published, 'row')} of lake {state.name}",
+        f"{counted(published, 'row')} of lake {state.name}",
         {
             "records published by the ledger": published,
             **(
@@ -219,7 +216,7 @@ def no_hanging_transaction(state: LakeState, as_of_ms: int) -> CheckAnswer:
     return NO_HANGING_TRANSACTION.answer(
         state.lake,
         failures,
-        f"{_count(len(waiting), 'log')} with an open transaction, none of them hangs",
+        f"{counted(len(waiting), 'log')} with an open transaction, none of them hangs",
         {
             "open transactions": sum(len(log.open_transactions) for log in waiting),
             "logs that wait for one": len(waiting),
@@ -242,78 +239,6 @@ def tables_unharmed(state: LakeState, harm: Sequence[Harm], notes: Sequence[str]
         f"nothing is lost or changed in lake {state.name}",
         {"commits of other programs": len(notes)},
         notes,
-    )
-
-
-def decoded_rows_equal_records(
-    state: LakeState, topics: Sequence[DecodedTopic], report: JobReport | None
-) -> CheckAnswer:
-    """Check that decoded tables have every row of `records`, and that no topic waits.
-
-    Args:
-        topics: The topics that a policy decodes.
-        report: Of the job `decode` in this run; None: it did not run.
-    """
-    told = [] if report is None else [topic for topic in report.plan.get("topics", ()) if topic["waits"] is not None]
-    failures = [
-        Failure(
-            f"{each.records:,} rows of records, {each.decoded:,} decoded and {each.undecoded:,} undecoded",
-            each.log,
-            f"{topic.topic}-{each.partition} of lake {state.name}",
-            f"0..{each.end}",
-        )
-        for topic in topics
-        for each in topic.balances
-        if not each.holds
-    ]
-    failures += [
-        Failure(f"the decoded table of {topic['topic']} waits: {topic['waits']}", severity=Severity.WARNING)
-        for topic in told
-    ]
-    notes = [
-        f"{topic['topic']}: could not be decoded in this run: "
-        + ", ".join(f"{rows:,} {reason}" for reason, rows in sorted(topic["undecoded"].items()))
-        for topic in ([] if report is None else report.plan.get("topics", ()))
-        if topic.get("undecoded")
-    ]
-    rows, undecoded = sum(topic.rows for topic in topics), sum(topic.undecoded for topic in topics)
-    listed: list[list[str | int | None]] = [[topic.topic, topic.rows, topic.undecoded] for topic in topics]
-    return DECODED_ROWS_EQUAL_RECORDS.answer(
-        state.lake,
-        failures,
-        f"{_count(rows, 'row')} decoded and {undecoded:,} undecoded, in {_count(len(topics), 'topic')}",
-        {
-            "decoded rows": rows,
-            "undecoded rows": undecoded,
-            "topics": table_value(["topic", "decoded rows", "undecoded rows"], listed),
-        },
-        notes,
-    )
-
-
-def undecoded_share_steady(state: LakeState, topics: Sequence[DecodedTopic]) -> CheckAnswer:
-    """Check that the newest rows of each topic fail to decode hardly more often than those before.
-
-    Args:
-        topics: The topics that a policy decodes.
-    """
-    failures = [
-        Failure(
-            f"{topic.topic}: {topic.share.newest_undecoded:,} of the {topic.share.newest:,} newest rows could not be "
-            f"decoded, before that {topic.share.earlier_undecoded:,} of {topic.share.earlier:,}",
-            severity=Severity.WARNING,
-        )
-        for topic in topics
-        if topic.share.rises
-    ]
-    listed: list[list[str | int | None]] = [
-        [each.topic, f"{each.share.of_newest:.2%}", f"{each.share.of_earlier:.2%}"] for each in topics
-    ]
-    return UNDECODED_SHARE_STEADY.answer(
-        state.lake,
-        failures,
-        f"the share of undecoded rows has not risen in {_count(len(topics), 'topic')}",
-        {"shares": table_value(["topic", "of the newest rows", "of the rows before"], listed)},
     )
 
 
@@ -352,7 +277,7 @@ def expectations_met(state: LakeState, results: Mapping[str, Results], data_docs
     return EXPECTATIONS_MET.answer(
         state.lake,
         failures,
-        f"{_count(len(outcomes) - len(not_met), 'expectation')} met for {_count(len(published), 'log')}",
+        f"{counted(len(outcomes) - len(not_met), 'expectation')} met for {counted(len(published), 'log')}",
         {
             "expectations": len(outcomes),
             "not met": len(not_met),
@@ -382,7 +307,3 @@ def _by_name(outcomes: Sequence[tuple[LogState, LogExpectation]]) -> list[list[s
 
 def _named(state: LakeState, log: LogState) -> str:
     return f"{log.topic_partition} of lake {state.name}"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"

@@ -19,6 +19,7 @@ from pipelines.run.check_definitions import (
     TABLE_FILES_SOUND,
     CheckAnswer,
     Failure,
+    counted,
 )
 from spark_jobs.contracts import JobReport
 from spark_jobs.lake.view.harm import Harm
@@ -49,14 +50,14 @@ def retention_carried_out(state: LakeState, report: JobReport, as_of_ms: int, ap
     for log in due:
         ages = [as_of_ms - s["due_since_ms"] for s in log["segments"] if s["due_since_ms"] is not None]
         if not applied and ages and max(ages) > OLD_MS:
-            what = f"{_count(len(ages), 'segment')} due by retention.ms, the first for {duration(max(ages))}"
+            what = f"{counted(len(ages), 'segment')} due by retention.ms, the first for {duration(max(ages))}"
             failures.append(_planned(state, log, what))
     done = "retired in this run" if applied else "due; this run only planned"
     segments = sum(len(log["segments"]) for log in due)
     return RETENTION_CARRIED_OUT.answer(
         state.lake,
         failures,
-        f"{_count(looked_at, 'log')} with a policy, {_count(segments, 'segment')} {done}",
+        f"{counted(looked_at, 'log')} with a policy, {counted(segments, 'segment')} {done}",
         {
             "logs with a policy": looked_at,
             "segments": segments,
@@ -84,7 +85,7 @@ def no_cleaning_refused(state: LakeState, report: JobReport) -> CheckAnswer:
     return NO_CLEANING_REFUSED.answer(
         state.lake,
         failures,
-        f"{_count(len(due), 'log')} due, {_count(len(passed), 'log')} not due, none refused",
+        f"{counted(len(due), 'log')} due, {counted(len(passed), 'log')} not due, none refused",
         {"logs due": len(due), "logs refused": len({failure.log for failure in failures})},
     )
 
@@ -103,7 +104,7 @@ def archive_bytes_match(state: LakeState, harm: Sequence[Harm]) -> CheckAnswer:
     return ARCHIVE_BYTES_MATCH.answer(
         state.lake,
         [Failure(each.what, each.log, each.topic_partition, each.offsets, each.severity) for each in harm],
-        f"{_count(size, 'byte')} in {_count(segments, 'segment')} of lake {state.name}",
+        f"{counted(size, 'byte')} in {counted(segments, 'segment')} of lake {state.name}",
         {"segments": segments, "bytes by the table": size, "files that differ": len(harm)},
     )
 
@@ -135,7 +136,7 @@ def no_file_waits_for_deletion(state: LakeState, report: JobReport, applied: boo
     if kept:
         rows = [[each["log"], each["base_offset"], each["reason"]] for each in kept]
         shown = {**shown, "kept after their delay": table_value(["log", "base offset", "reason"], rows)}
-    what = f"{_count(count, 'file')} {done}"
+    what = f"{counted(count, 'file')} {done}"
     return NO_FILE_WAITS_FOR_DELETION.answer(state.lake, failures, what, shown, is_of_plan=not applied)
 
 
@@ -155,7 +156,7 @@ def indexes_written(state: LakeState, report: JobReport, applied: bool) -> Check
     return INDEXES_WRITTEN.answer(
         state.lake,
         _of_findings(state, report.findings),
-        f"{_count(segments - skipped, 'segment')} of lake {state.name} have index files",
+        f"{counted(segments - skipped, 'segment')} of lake {state.name} have index files",
         {"segments": segments, "segments without index files, because of damage or their place": skipped},
     )
 
@@ -178,7 +179,7 @@ def table_files_sound(state: LakeState, report: JobReport) -> CheckAnswer:
     failures += _of_findings(state, report.findings)
     merges = len(report.plan.get("merges", ()))
     return TABLE_FILES_SOUND.answer(
-        state.lake, failures, f"{_count(merges, 'merge')} of small files, none refused", {"merges": merges}
+        state.lake, failures, f"{counted(merges, 'merge')} of small files, none refused", {"merges": merges}
     )
 
 
@@ -200,7 +201,3 @@ def _of_findings(state: LakeState, findings: Iterable[Found]) -> list[Failure]:
         log = None if each["log"] is None else str(each["log"])
         failures.append(Failure(what, log, name, offsets, severity, each["file"], each["position"]))
     return failures
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"

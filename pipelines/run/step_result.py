@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pipelines.metadata.values import Observation
 from pipelines.run.check_definitions import CheckAnswer
 from spark_jobs.contracts import JobReport, LogChange
-from spark_jobs.lake.view.decoded.topics import DecodedTopic
+from spark_jobs.lake.view.decoded.topic_asset import TopicAsset
 from spark_jobs.lake.view.lake_state import LakeState
 
 _ADDED_UP = frozenset({"segments", "bytes", "batches", "records", "quarantined_bytes", "files"})
@@ -25,8 +25,8 @@ class StepResult:
     """Observations to show although nothing changed."""
     state: LakeState | None = None
     """The lake after the step, if the step has read it."""
-    decoded: Sequence[DecodedTopic] = ()
-    """The topics that the step decodes."""
+    topics: Sequence[TopicAsset] = ()
+    """The topics whose tables the step writes."""
 
     @property
     def changes(self) -> dict[str, LogChange]:

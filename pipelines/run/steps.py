@@ -21,7 +21,6 @@ from pipelines.run.step_result import StepResult
 from spark_jobs.contracts import (
     CheckForeignRowsConfig,
     CompactionConfig,
-    DecodeConfig,
     ExpectationsConfig,
     IngestConfig,
     Intake,
@@ -36,7 +35,6 @@ from spark_jobs.contracts import (
     ValidateConfig,
 )
 from spark_jobs.lake.view.alarms import damage_of, stops_of
-from spark_jobs.lake.view.decoded.topics import decoded_topics, decodes
 from spark_jobs.lake.view.expectation_results import due_expectations, keep_evaluated, page_of
 from spark_jobs.lake.view.harm import look_at_archive, look_at_tables, remember_tables
 from spark_jobs.lake.view.lake_state import LakeState, read_state
@@ -277,28 +275,6 @@ def check_tables(run: Run) -> StepResult:
     harm = seen.harm()
     done.state = state = run.state()
     done.answers.append(checks.tables_unharmed(state, harm, seen.notes))
-    return done
-
-
-def decode(run: Run) -> StepResult:
-    """Decode keys and values of new rows, where a policy says so. Without such a policy nothing is opened."""
-    policies = run.settings.policy_file(run.lake)
-    if not decodes(policies):
-        return StepResult()
-    logs = run.logs()
-    if logs == ():
-        return StepResult()
-    held = held_logs(run.lake)
-    chosen = None if logs is None else {held[log].topic for log in logs}
-    topics = decoded_topics(run.lake, policies, chosen)
-    if not topics:
-        return StepResult()
-    names = () if chosen is None else tuple(topic.topic for topic in topics)
-    report = run.start(DecodeConfig(run.lake, run.run_id, run.as_of_ms, policies, topics=names))
-    done = StepResult([report], state=run.state(), decoded=topics)
-    assert done.state is not None
-    done.answers.append(checks.decoded_rows_equal_records(done.state, topics, report))
-    done.answers.append(checks.undecoded_share_steady(done.state, topics))
     return done
 
 

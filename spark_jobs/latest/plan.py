@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from spark_jobs.contracts import LatestConfig
 from spark_jobs.lake.decoded.balance import published_below
-from spark_jobs.lake.decoded.followed_topics import POLICY, SEEN, followed_topics, has_unseen
+from spark_jobs.lake.decoded.followed_topics import POLICY, ROWS, SEEN, followed_topics, has_unseen
 from spark_jobs.lake.decoded.records_history import RecordsHistory
 from spark_jobs.lake.decoded.topic_tables import LATEST, TopicTable
 from spark_jobs.lake.delta.live_files import LiveFile
@@ -25,9 +25,6 @@ from spark_jobs.row_files.published_rows import Span
 
 IN_PROCESS_BYTES = 1 << 20
 """Up to so many bytes of files the driver reads by itself: it needs no worker."""
-
-ROWS = "rows/"
-"""What a table records beside frontiers, policy and version: the rows of ``records`` below the frontier, by log."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,9 @@ POLICY, SEEN, SCHEMAS = "policy", "records", "schemas"
 """What a table records beside frontiers: digest of the policy, the version of ``records`` that was read, and digest of
 the schemas that rows may name."""
 
+ROWS = "rows/"
+"""What a table of the latest rows records too, by log: the rows of ``records`` below its frontier."""
+
 UNSEEN_COMMITS = 64
 """After so many commits of ``records`` without rows of a topic, its table records that it has seen them."""
 

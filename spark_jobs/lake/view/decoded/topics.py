@@ -1,22 +1,16 @@
-"""Decoded tables as checks and pages show them: topics with a policy, whether every row is there, columns."""
+"""Decoded tables as checks and pages show them: topics with a policy, and whether every row is there."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-import pyarrow as pa
-
 from spark_jobs.lake.decoded.balance import LogBalance, balances
-from spark_jobs.lake.decoded.topic_tables import DECODED, TopicTable
+from spark_jobs.lake.decoded.topic_tables import DECODED
 from spark_jobs.lake.decoded.undecoded_share import UndecodedShare, undecoded_share
-from spark_jobs.lake.segments.archive import LogRow, read_logs
-from spark_jobs.lake.setup.policies import read_policies
-from spark_jobs.lake.view.shown_tables import ShownColumn
-
-COORDINATES = ("log_id", "partition", "offset", "timestamp", "headers", "published_at")
-"""Columns that are those of ``records``."""
+from spark_jobs.lake.setup.policies import TopicPolicy
+from spark_jobs.lake.view.decoded.topic_asset import TopicAsset, is_wanted, wanted_topics
 
 
 def decodes(policies: str | None) -> bool:
@@ -25,31 +19,14 @@ def decodes(policies: str | None) -> bool:
     Raises:
         UsageError: The file cannot be used.
     """
-    return policies is not None and any(policy.decodes for policy in read_policies(policies).topics)
+    return is_wanted(policies, _wants)
 
 
 @dataclass(frozen=True)
-class DecodedTopic:
+class DecodedTopic(TopicAsset):
     """A topic that a policy decodes."""
 
-    lake: str
-    topic: str
-    logs: tuple[LogRow, ...]
-
-    @property
-    def address(self) -> str:
-        """Location of the decoded table."""
-        return TopicTable(self.lake, DECODED, self.topic).uri
-
-    @property
-    def version(self) -> int | None:
-        """Version of the decoded table; None if it was never created.
-
-        Raises:
-            TableUnreadable: It is damaged.
-        """
-        table = TopicTable(self.lake, DECODED, self.topic).open()
-        return None if table is None else table.version()
+    KIND = DECODED
 
     @cached_property
     def balances(self) -> tuple[LogBalance, ...]:
@@ -79,23 +56,23 @@ class DecodedTopic:
         """Rows that could not be decoded."""
         return sum(each.undecoded for each in self.balances)
 
-    def columns(self) -> tuple[ShownColumn, ...]:
-        """Return the columns of the decoded table; none if it was never created.
-
-        Raises:
-            TableUnreadable: It is damaged.
-        """
-        place = TopicTable(self.lake, DECODED, self.topic)
-        table = place.open()
-        if table is None:
-            return ()
-        with place.reading():
-            schema = table.schema()
-            types = pa.schema(schema).types  # type: ignore[arg-type]
-        return tuple(
-            ShownColumn(field.name, str(kind), str(field.metadata.get("comment", "")).replace("`", ""), False)
-            for field, kind in zip(schema.fields, types, strict=True)
+    @property
+    def meaning(self) -> str:
+        """See :class:`TopicAsset`."""
+        return (
+            f"Keys and values of the topic {self.topic} as typed columns. Records that could not be decoded are in the "
+            f"table undecoded/{self.topic}."
         )
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """See :class:`TopicAsset`."""
+        return {"key": "key", "value": "value", "is_tombstone": "value"}
+
+    @property
+    def figures(self) -> Mapping[str, int]:
+        """See :class:`TopicAsset`."""
+        return {"dagster/row_count": self.rows, "undecoded rows": self.undecoded}
 
 
 def decoded_topics(lake: str, policies: str | None, topics: Collection[str] | None = None) -> list[DecodedTopic]:
@@ -108,12 +85,8 @@ def decoded_topics(lake: str, policies: str | None, topics: Collection[str] | No
         UsageError: The policies cannot be used.
         TableUnreadable: The table ``logs`` is damaged.
     """
-    if not decodes(policies):
-        return []
-    known = read_policies(policies)
-    found: dict[str, list[LogRow]] = {}
-    for log in read_logs(lake).values():
-        policy = known.for_topic(log.topic)
-        if policy is not None and policy.decodes and (topics is None or log.topic in topics):
-            found.setdefault(log.topic, []).append(log)
-    return [DecodedTopic(lake, topic, tuple(logs)) for topic, logs in sorted(found.items())]
+    return [DecodedTopic(lake, topic, logs) for topic, logs in wanted_topics(lake, policies, _wants, topics)]
+
+
+def _wants(policy: TopicPolicy) -> bool:
+    return policy.decodes

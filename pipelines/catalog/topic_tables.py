@@ -1,7 +1,7 @@
-"""Decoded tables of topics as assets: one for each topic that a policy decodes.
+"""Tables of topics as assets: the decoded ones and those of the latest rows, for each topic whose policy has one.
 
-The step `decode` of a run writes them. A table has no partition keys. After the step a materialization says which
-version the table has now; a run that did not change it records none.
+The steps `decode` and `latest` of a run write them. A table has no partition keys. After the step a materialization
+says which version the table has now; a run that did not change it records none.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from pipelines.events import as_metadata
 from pipelines.metadata.values import Metadata
 from pipelines.run.check_definitions import RECORDS
 from spark_jobs.lake.errors import JobError, UsageError
-from spark_jobs.lake.view.decoded.topics import COORDINATES, DecodedTopic, decoded_topics
+from spark_jobs.lake.view.decoded.latest_topics import latest_topics
+from spark_jobs.lake.view.decoded.topic_asset import COORDINATES, TopicAsset
+from spark_jobs.lake.view.decoded.topics import decoded_topics
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
 
-FOLDER = "decoded"
+
+def topic_key(lake: RegisteredLake, topic: TopicAsset) -> dg.AssetKey:
+    """The key of the table of a topic."""
+    return dg.AssetKey([lake.name, topic.KIND, topic.topic])
 
 
-def decoded_key(lake: RegisteredLake, topic: str) -> dg.AssetKey:
-    """The key of the decoded table of a topic."""
-    return dg.AssetKey([lake.name, FOLDER, topic])
-
-
-def decoded_assets(lake: RegisteredLake, group: str) -> list[dg.AssetSpec]:
-    """The decoded tables of the topics that the lake has now, by its registered policies.
+def topic_assets(lake: RegisteredLake, group: str) -> list[dg.AssetSpec]:
+    """The tables of the topics that the lake has now, by its registered policies.
 
     Policies or tables that cannot be read give none: the runs of the lake report them.
 
@@ -36,36 +36,36 @@ def decoded_assets(lake: RegisteredLake, group: str) -> list[dg.AssetSpec]:
         group: The group in which Dagster shows them.
     """
     try:
-        return [_asset(lake, topic, group) for topic in decoded_topics(lake.path, lake.policies)]
+        topics = [*decoded_topics(lake.path, lake.policies), *latest_topics(lake.path, lake.policies)]
+        return [_asset(lake, topic, group) for topic in topics]
     except (JobError, UsageError, OSError):
         return []
 
 
-def _asset(lake: RegisteredLake, topic: DecodedTopic, group: str) -> dg.AssetSpec:
+def _asset(lake: RegisteredLake, topic: TopicAsset, group: str) -> dg.AssetSpec:
     columns = topic.columns()
     records = asset_key(lake, RECORDS)
-    sources = {column: column for column in (*COORDINATES, "key", "value")} | {"is_tombstone": "value"}
+    sources = {column: column for column in COORDINATES} | dict(topic.sources)
     lineage = {column.name: [dg.TableColumnDep(records, sources[column.name])] for column in columns}
     schema = [dg.TableColumn(column.name, column.type, description=column.meaning) for column in columns]
     known = {"dagster/column_schema": dg.TableSchema(schema), "dagster/column_lineage": dg.TableColumnLineage(lineage)}
     return dg.AssetSpec(
-        decoded_key(lake, topic.topic),
+        topic_key(lake, topic),
         deps=[records],
-        description=f"Keys and values of the topic {topic.topic} as typed columns. Records that could not be decoded "
-        f"are in the table undecoded/{topic.topic}.",
+        description=topic.meaning,
         group_name=group,
         owners=owners_of(lake),
         tags=tags_of_assets(lake),
         kinds={"table", "deltalake"},
         code_version="1",
-        metadata={"dagster/table_name": f"{FOLDER}/{topic.topic}", **(known if columns else {})},
+        metadata={"dagster/table_name": topic.table.name, **(known if columns else {})},
     )
 
 
-def materialized_decoded(
-    lake: RegisteredLake, instance: dg.DagsterInstance, topics: Sequence[DecodedTopic]
+def materialized_topics(
+    lake: RegisteredLake, instance: dg.DagsterInstance, topics: Sequence[TopicAsset]
 ) -> Iterator[dg.AssetMaterialization]:
-    """Yield a materialization for each decoded table whose version Dagster does not show.
+    """Yield a materialization for each table whose version Dagster does not show.
 
     Args:
         instance: Knows which version was materialized last.
@@ -73,18 +73,10 @@ def materialized_decoded(
     """
     for topic in topics:
         version = topic.version
-        key = decoded_key(lake, topic.topic)
+        key = topic_key(lake, topic)
         if version is not None and version != _version_of_last(instance, key):
-            yield dg.AssetMaterialization(key, metadata=as_metadata(_figures(topic, version)))
-
-
-def _figures(topic: DecodedTopic, version: int) -> Metadata:
-    return {
-        VERSION: version,
-        "dagster/row_count": topic.rows,
-        "undecoded rows": topic.undecoded,
-        "dagster/uri": topic.address,
-    }
+            figures: Metadata = {VERSION: version, **topic.figures, "dagster/uri": topic.table.uri}
+            yield dg.AssetMaterialization(key, metadata=as_metadata(figures))
 
 
 def _version_of_last(instance: dg.DagsterInstance, key: dg.AssetKey) -> int | None:

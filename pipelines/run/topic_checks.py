@@ -1,0 +1,127 @@
+"""The checks of tables of topics: decoded ones and those of the latest rows, each on what the lake contains now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from logcore.logs.model.findings import Severity
+from pipelines.metadata.values import table_value
+from pipelines.run.check_definitions import (
+    DECODED_ROWS_EQUAL_RECORDS,
+    LATEST_FOLLOWS_RECORDS,
+    UNDECODED_SHARE_STEADY,
+    CheckAnswer,
+    Failure,
+    counted,
+)
+from spark_jobs.contracts import JobReport
+from spark_jobs.lake.view.decoded.latest_topics import LatestTopic
+from spark_jobs.lake.view.decoded.topics import DecodedTopic
+from spark_jobs.lake.view.lake_state import LakeState
+
+
+def decoded_rows_equal_records(
+    state: LakeState, topics: Sequence[DecodedTopic], report: JobReport | None
+) -> CheckAnswer:
+    """Check that decoded tables have every row of `records`, and that no topic waits.
+
+    Args:
+        topics: The topics that a policy decodes.
+        report: Of the job `decode` in this run; None: it did not run.
+    """
+    told = [] if report is None else [topic for topic in report.plan.get("topics", ()) if topic["waits"] is not None]
+    failures = [
+        Failure(
+            f"{each.records:,} rows of records, {each.decoded:,} decoded and {each.undecoded:,} undecoded",
+            each.log,
+            f"{topic.topic}-{each.partition} of lake {state.name}",
+            f"0..{each.end}",
+        )
+        for topic in topics
+        for each in topic.balances
+        if not each.holds
+    ]
+    failures += [
+        Failure(f"the decoded table of {topic['topic']} waits: {topic['waits']}", severity=Severity.WARNING)
+        for topic in told
+    ]
+    notes = [
+        f"{topic['topic']}: could not be decoded in this run: "
+        + ", ".join(f"{rows:,} {reason}" for reason, rows in sorted(topic["undecoded"].items()))
+        for topic in ([] if report is None else report.plan.get("topics", ()))
+        if topic.get("undecoded")
+    ]
+    rows, undecoded = sum(topic.rows for topic in topics), sum(topic.undecoded for topic in topics)
+    listed: list[list[str | int | None]] = [[topic.topic, topic.rows, topic.undecoded] for topic in topics]
+    return DECODED_ROWS_EQUAL_RECORDS.answer(
+        state.lake,
+        failures,
+        f"{counted(rows, 'row')} decoded and {undecoded:,} undecoded, in {counted(len(topics), 'topic')}",
+        {
+            "decoded rows": rows,
+            "undecoded rows": undecoded,
+            "topics": table_value(["topic", "decoded rows", "undecoded rows"], listed),
+        },
+        notes,
+    )
+
+
+def undecoded_share_steady(state: LakeState, topics: Sequence[DecodedTopic]) -> CheckAnswer:
+    """Check that the newest rows of each topic fail to decode hardly more often than those before.
+
+    Args:
+        topics: The topics that a policy decodes.
+    """
+    failures = [
+        Failure(
+            f"{topic.topic}: {topic.share.newest_undecoded:,} of the {topic.share.newest:,} newest rows could not be "
+            f"decoded, before that {topic.share.earlier_undecoded:,} of {topic.share.earlier:,}",
+            severity=Severity.WARNING,
+        )
+        for topic in topics
+        if topic.share.rises
+    ]
+    listed: list[list[str | int | None]] = [
+        [each.topic, f"{each.share.of_newest:.2%}", f"{each.share.of_earlier:.2%}"] for each in topics
+    ]
+    return UNDECODED_SHARE_STEADY.answer(
+        state.lake,
+        failures,
+        f"the share of undecoded rows has not risen in {counted(len(topics), 'topic')}",
+        {"shares": table_value(["topic", "of the newest rows", "of the rows before"], listed)},
+    )
+
+
+def latest_follows_records(state: LakeState, topics: Sequence[LatestTopic], report: JobReport | None) -> CheckAnswer:
+    """Check that tables of the latest rows were made of the rows of `records`, and that no topic waits.
+
+    Args:
+        topics: The topics whose policy has `latest`.
+        report: Of the job `latest` in this run; None: it did not run.
+    """
+    planned = [] if report is None else report.plan.get("topics", ())
+    failures = [
+        Failure(
+            f"latest/{topic.topic} was made of {each.recorded:,} rows of records, and these are {each.records:,} now",
+            each.log,
+            f"{topic.topic}-{each.partition} of lake {state.name}",
+            f"0..{each.end}",
+        )
+        for topic in topics
+        for each in topic.bases
+        if each.recorded != each.records
+    ]
+    failures += [
+        Failure(f"the table latest/{topic['topic']} waits: {topic['waits']}", severity=Severity.WARNING)
+        for topic in planned
+        if topic["waits"] is not None
+    ]
+    notes = [f"{topic['topic']}: {topic['note']}" for topic in planned if topic.get("note")]
+    listed: list[list[str | int | None]] = [[topic.topic, topic.rows] for topic in topics]
+    return LATEST_FOLLOWS_RECORDS.answer(
+        state.lake,
+        failures,
+        f"{counted(sum(topic.rows for topic in topics), 'row')} in {counted(len(topics), 'topic')}",
+        {"topics": table_value(["topic", "rows"], listed)},
+        notes,
+    )

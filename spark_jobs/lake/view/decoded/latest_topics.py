@@ -1,0 +1,101 @@
+"""Tables of the latest rows as checks and pages show them: topics with a policy, and what the tables were made of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from spark_jobs.lake.decoded.balance import published_below
+from spark_jobs.lake.decoded.followed_topics import ROWS
+from spark_jobs.lake.decoded.topic_tables import LATEST
+from spark_jobs.lake.delta.live_files import newest_files
+from spark_jobs.lake.setup.policies import TopicPolicy
+from spark_jobs.lake.view.decoded.topic_asset import TopicAsset, is_wanted, wanted_topics
+
+
+@dataclass(frozen=True, slots=True)
+class LatestBasis:
+    """The rows of ``records`` of a log that its table was made of."""
+
+    log: str
+    partition: int
+    end: int
+    """Frontier of the table."""
+    recorded: int
+    """Rows of ``records`` below it when the table was made."""
+    records: int
+    """The same now."""
+
+
+@dataclass(frozen=True)
+class LatestTopic(TopicAsset):
+    """A topic whose policy has ``latest``."""
+
+    KIND = LATEST
+
+    @cached_property
+    def bases(self) -> tuple[LatestBasis, ...]:
+        """What the table was made of, by log.
+
+        Raises:
+            TableUnreadable: A table is damaged.
+        """
+        keys = [log.log for log in self.logs]
+        recorded = self.table.versions([*keys, *(ROWS + key for key in keys)])
+        files = [file for file in newest_files(self.lake, "records") if file.partition_values["topic"] == self.topic]
+        return tuple(
+            LatestBasis(log.log, log.partition, end, rows, published_below(self.lake, files, log, end))
+            for log in self.logs
+            if (end := recorded[log.log]) is not None and (rows := recorded[ROWS + log.log]) is not None
+        )
+
+    @cached_property
+    def rows(self) -> int:
+        """Rows of the table.
+
+        Raises:
+            TableUnreadable: It is damaged.
+        """
+        return sum(max(file.rows, 0) for file in self.table.files())
+
+    @property
+    def meaning(self) -> str:
+        """See :class:`TopicAsset`."""
+        return f"The newest record of each key of the topic {self.topic}, for each of its logs."
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """See :class:`TopicAsset`."""
+        return {"key": "key", "value": "value", "is_deleted": "value"}
+
+    @property
+    def figures(self) -> Mapping[str, int]:
+        """See :class:`TopicAsset`."""
+        return {"dagster/row_count": self.rows}
+
+
+def has_latest(policies: str | None) -> bool:
+    """Return whether a policy of a file has ``latest``. No lake is opened.
+
+    Raises:
+        UsageError: The file cannot be used.
+    """
+    return is_wanted(policies, _wants)
+
+
+def latest_topics(lake: str, policies: str | None, topics: Collection[str] | None = None) -> list[LatestTopic]:
+    """Return the topics of a lake whose policy has ``latest``, by name.
+
+    Args:
+        topics: Only these; None: all.
+
+    Raises:
+        UsageError: The policies cannot be used.
+        TableUnreadable: The table ``logs`` is damaged.
+    """
+    return [LatestTopic(lake, topic, logs) for topic, logs in wanted_topics(lake, policies, _wants, topics)]
+
+
+def _wants(policy: TopicPolicy) -> bool:
+    return policy.latest is not None

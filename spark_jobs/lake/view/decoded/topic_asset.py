@@ -1,0 +1,112 @@
+"""A table of a topic as checks and pages show it: place, version, rows, columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from spark_jobs.lake.decoded.topic_tables import TopicTable
+from spark_jobs.lake.segments.archive import LogRow, read_logs
+from spark_jobs.lake.setup.policies import TopicPolicy, read_policies
+from spark_jobs.lake.view.shown_tables import ShownColumn
+
+COORDINATES = ("log_id", "partition", "offset", "timestamp", "headers", "published_at")
+"""Columns that are those of ``records``."""
+
+
+@dataclass(frozen=True)
+class TopicAsset:
+    """A topic with a table of its own."""
+
+    KIND: ClassVar[str]
+    """The kind of the table, and the folder of its asset."""
+
+    lake: str
+    topic: str
+    logs: tuple[LogRow, ...]
+
+    @property
+    def table(self) -> TopicTable:
+        """The table."""
+        return TopicTable(self.lake, self.KIND, self.topic)
+
+    @property
+    def version(self) -> int | None:
+        """Version of the table; None if it was never created.
+
+        Raises:
+            TableUnreadable: It is damaged.
+        """
+        table = self.table.open()
+        return None if table is None else table.version()
+
+    @property
+    def meaning(self) -> str:
+        """What the table holds, for people."""
+        raise NotImplementedError
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """Columns of ``records`` that other columns than the coordinates come from."""
+        raise NotImplementedError
+
+    @property
+    def figures(self) -> Mapping[str, int]:
+        """Numbers of rows, by their names in Dagster.
+
+        Raises:
+            TableUnreadable: A table is damaged.
+        """
+        raise NotImplementedError
+
+    def columns(self) -> tuple[ShownColumn, ...]:
+        """Return the columns of the table; none if it was never created.
+
+        Raises:
+            TableUnreadable: It is damaged.
+        """
+        table = self.table.open()
+        if table is None:
+            return ()
+        with self.table.reading():
+            schema = table.schema()
+            types = pa.schema(schema).types  # type: ignore[arg-type]
+        return tuple(
+            ShownColumn(field.name, str(kind), str(field.metadata.get("comment", "")).replace("`", ""), False)
+            for field, kind in zip(schema.fields, types, strict=True)
+        )
+
+
+def is_wanted(policies: str | None, wants: Callable[[TopicPolicy], bool]) -> bool:
+    """Return whether a policy of a file wants a table. No lake is opened.
+
+    Raises:
+        UsageError: The file cannot be used.
+    """
+    return policies is not None and any(wants(policy) for policy in read_policies(policies).topics)
+
+
+def wanted_topics(
+    lake: str, policies: str | None, wants: Callable[[TopicPolicy], bool], topics: Collection[str] | None
+) -> list[tuple[str, tuple[LogRow, ...]]]:
+    """Return the topics of a lake whose policy wants a table, with their logs, by name.
+
+    Args:
+        topics: Only these; None: all.
+
+    Raises:
+        UsageError: The policies cannot be used.
+        TableUnreadable: The table ``logs`` is damaged.
+    """
+    if not is_wanted(policies, wants):
+        return []
+    known = read_policies(policies)
+    found: dict[str, list[LogRow]] = {}
+    for log in read_logs(lake).values():
+        policy = known.for_topic(log.topic)
+        if policy is not None and wants(policy) and (topics is None or log.topic in topics):
+            found.setdefault(log.topic, []).append(log)
+    return [(topic, tuple(logs)) for topic, logs in sorted(found.items())]
