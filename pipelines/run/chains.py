@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipelines.run import steps, topic_steps
+from pipelines.run import steps
 from pipelines.run.steps import Work
+from pipelines.run.topics import topic_steps
 
 
 @dataclass(frozen=True, slots=True)

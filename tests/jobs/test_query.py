@@ -93,6 +93,21 @@ def test_decoded_and_undecoded_rows_are_views_of_their_topic(lake, capsys):
     assert bad.rows == [{"reason": "INVALID_UTF8", "part": "key"}]
 
 
+def test_fields_of_decoded_values_are_columns_as_in_the_views_over_files(tmp_path, capsys):
+    made = Decoded(tmp_path, "topics: {orders: {decode.value: json, decode.value.schema: order.json}}")
+    (tmp_path / "order.json").write_text(
+        '{"type": "object", "properties": {"Id": {"type": "integer"}, "to": {"type": "object", "properties": '
+        '{"city": {"type": "string"}}}}}'
+    )
+    made.append((b"a", b'{"Id": 7, "to": {"city": "Oslo"}}'), (b"b", None))
+    made.decode()
+    sql = 'select key, value_Id, value_to.city as city, is_tombstone from decoded_orders order by "offset"'
+    assert ask(capsys, made, sql, "--format", "jsonl").rows == [
+        {"key": "YQ==", "value_Id": 7, "city": "Oslo", "is_tombstone": False},
+        {"key": "Yg==", "value_Id": None, "city": None, "is_tombstone": True},
+    ]
+
+
 def test_a_header_is_looked_up_by_its_name_and_the_last_one_counts(lake, capsys):
     sql = "select header([{'key': 'a', 'value': '1'::blob}, {'key': 'a', 'value': '2'::blob}], 'a') as h"
     assert ask(capsys, lake, sql, "--format", "jsonl").rows == [{"h": "Mg=="}]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake_commands.query.lake_views import LakeView
@@ -109,13 +110,32 @@ def connected(lake: str, views: Sequence[LakeView], memory: int) -> Iterator[Lak
                 found = view.dataset()
                 if found is not None:
                     dataset, version = found
-                    connection.register(view.name, dataset)
+                    _create(connection, view, dataset)
                     opened.append(OpenView(view.name, view.table, version))
             connection.execute(HEADER)
             connection.execute("set TimeZone = 'UTC'")
             connection.execute("set enable_external_access = false")
             connection.execute("set lock_configuration = true")
             yield LakeConnection(lake, connection, tuple(opened))
+
+
+def _create(connection: duckdb.DuckDBPyConnection, view: LakeView, dataset: ds.Dataset) -> None:
+    columns = view.columns(dataset.schema)
+    if all(each.field is None for each in columns):
+        connection.register(view.name, dataset)
+        return
+    rows = f"loglake_rows_{view.name}"
+    connection.register(rows, dataset)
+    listed = ", ".join(
+        f"{quoted(each.column)}{'' if each.field is None else f'.{quoted(each.field)}'} as {quoted(each.name)}"
+        for each in columns
+    )
+    connection.execute(f"create view {quoted(view.name)} as select {listed} from {quoted(rows)}")  # noqa: S608 - quoted
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL of DuckDB has it."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _line(error: BaseException) -> str:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, TopicTable
+from spark_jobs.lake.decoded.view_columns import FLATTENED, ViewColumn, view_columns
 from spark_jobs.lake.decoded.view_names import view_name
 from spark_jobs.lake.delta.tables import TABLES, open_table, reading, table_uri
 from spark_jobs.lake.segments import archive
@@ -29,6 +31,14 @@ class LakeView:
     open: Callable[[], DeltaTable | None]
     reading: Callable[[], AbstractContextManager[None]]
     """Turns errors of Arrow and Delta into ours."""
+
+    def columns(self, schema: pa.Schema) -> tuple[ViewColumn, ...]:
+        """Return the columns of the view: fields of decoded keys and values are columns of their own.
+
+        Args:
+            schema: Of the table.
+        """
+        return view_columns(schema, FLATTENED if self.table.startswith(f"{DECODED}/") else ())
 
     def dataset(self) -> tuple[ds.Dataset, int] | None:
         """Return the live files of the latest version, and the version; None if the table does not exist.

@@ -11,7 +11,7 @@ from contextlib import suppress
 import duckdb
 
 from spark_jobs.lake.errors import JobError, UsageError
-from spark_jobs.lake_commands.query.connection import HEADER
+from spark_jobs.lake_commands.query.connection import HEADER, quoted
 from spark_jobs.lake_commands.views.file_views import FileGroup, FileView
 
 _GLOB = re.compile(r"[*?\[]")
@@ -65,36 +65,30 @@ def _create(connection: duckdb.DuckDBPyConnection, view: FileView) -> str:
     # DuckDB itself says its types of the columns. A file of an earlier version lacks some columns: they are null.
     described = connection.from_arrow(view.schema.empty_table()).types
     typed = ", ".join(
-        f"NULL::{kind} AS {_quoted(name)}" for name, kind in zip(view.schema.names, described, strict=True)
+        f"NULL::{kind} AS {quoted(name)}" for name, kind in zip(view.schema.names, described, strict=True)
     )
     rows = "".join(f" UNION ALL BY NAME {_of_group(group)}" for group in view.groups)
     columns = ", ".join(
-        f"{_quoted(each.column)} AS {_quoted(each.name)}"
+        f"{quoted(each.column)} AS {quoted(each.name)}"
         if each.field is None
-        else f"struct_extract_at({_quoted(each.column)}, {each.position}) AS {_quoted(each.name)}"
+        else f"struct_extract_at({quoted(each.column)}, {each.position}) AS {quoted(each.name)}"
         for each in view.columns
     )
-    return f"CREATE VIEW {_quoted(view.name)} AS SELECT {columns} FROM (SELECT {typed} WHERE false{rows})"  # noqa: S608 - names and texts are quoted
+    return f"CREATE VIEW {quoted(view.name)} AS SELECT {columns} FROM (SELECT {typed} WHERE false{rows})"  # noqa: S608 - names and texts are quoted
 
 
 def _comments(view: FileView) -> Iterator[str]:
     """Statements that describe the view and its columns."""
-    yield f"COMMENT ON VIEW {_quoted(view.name)} IS {_text(view.one_row)}"
+    yield f"COMMENT ON VIEW {quoted(view.name)} IS {_text(view.one_row)}"
     for each in view.columns:
         if each.comment:
-            yield f"COMMENT ON COLUMN {_quoted(view.name)}.{_quoted(each.name)} IS {_text(each.comment)}"
+            yield f"COMMENT ON COLUMN {quoted(view.name)}.{quoted(each.name)} IS {_text(each.comment)}"
 
 
 def _of_group(group: FileGroup) -> str:
     files = ", ".join(_text(_GLOB.sub(r"[\g<0>]", file)) for file in group.files)
-    values = "".join(
-        f", {'NULL' if value is None else _text(value)} AS {_quoted(name)}" for name, value in group.values
-    )
+    values = "".join(f", {'NULL' if value is None else _text(value)} AS {quoted(name)}" for name, value in group.values)
     return f"SELECT *{values} FROM read_parquet([{files}], union_by_name = true, hive_partitioning = false)"  # noqa: S608 - the same
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _text(value: str) -> str:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from spark_jobs.lake.decoded.topic_tables import DECODED
-from spark_jobs.lake.decoded.view_columns import FLATTENED, ViewColumn, view_columns
+from spark_jobs.lake.decoded.view_columns import ViewColumn
 from spark_jobs.lake.delta.live_files import live_files
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_commands.query.lake_views import LakeView
@@ -57,7 +56,6 @@ def file_views(views: Sequence[LakeView]) -> list[FileView]:
             for file in live_files(table):
                 values: Mapping[str, str | None] = file.partition_values
                 groups.setdefault(tuple(sorted(values.items())), []).append(storage.join(view.uri, file.path))
-        flattened = FLATTENED if view.table.startswith(f"{DECODED}/") else ()
         found.append(
             FileView(
                 view.name,
@@ -65,7 +63,7 @@ def file_views(views: Sequence[LakeView]) -> list[FileView]:
                 table.version(),
                 view.one_row.replace("`", ""),
                 schema,
-                view_columns(schema, flattened),
+                view.columns(schema),
                 view.uri,
                 tuple(FileGroup(values, tuple(files)) for values, files in sorted(groups.items(), key=str)),
             )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pipelines.run import topic_checks
 from pipelines.run.step_result import StepResult
 from pipelines.run.steps import Run
+from pipelines.run.topics import topic_checks
 from spark_jobs.contracts import DecodeConfig, LatestConfig
 from spark_jobs.lake.view.decoded.latest_topics import has_latest, latest_topics
 from spark_jobs.lake.view.decoded.topics import decoded_topics, decodes

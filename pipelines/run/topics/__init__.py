@@ -1,0 +1,1 @@
+"""The steps of a run that write tables of topics, and the checks of these tables."""
