@@ -26,7 +26,7 @@ FAULTS = (
     Fault(
         "rows that are computed again count twice",
         "spark_jobs/latest/job.py",
-        "rows = counts.rows + (0 if self.plan.replaces else span.rows or 0)",
+        "rows = counts.rows + (0 if plan.replaces else span.rows or 0)",
         "rows = counts.rows + (span.rows or 0)",
         (LATEST, "-k", "filled_below_the_frontier"),
     ),
@@ -46,16 +46,16 @@ FAULTS = (
     ),
     Fault(
         "the outdated row of a changed key stays",
-        "spark_jobs/latest/job.py",
-        'stays = [_joined([~newest.added(batch["key"]) for batch',
-        'stays = [_joined([newest.added(batch["key"]) | True for batch',
+        "spark_jobs/latest/latest_task.py",
+        '_joined([~newest.added(batch["key"]) for batch',
+        '_joined([newest.added(batch["key"]) | True for batch',
         (LATEST, "-k", MANY_RUNS),
     ),
     Fault(
         "keys of another partition are merged",
-        "spark_jobs/latest/job.py",
-        "if (f.log_id, f.partition) == (span.log_id, span.partition)]",
-        "if f.log_id == span.log_id]",
+        "spark_jobs/latest/plan.py",
+        "if (file.log_id, file.partition) == (each.log_id, each.partition)]",
+        "if file.log_id == each.log_id]",
         (LATEST, "-k", MANY_RUNS),
     ),
     Fault(
@@ -75,7 +75,7 @@ FAULTS = (
     Fault(
         "rows of two policies are in one table",
         "spark_jobs/latest/plan.py",
-        "if not replaces and recorded[POLICY] not in (None, _DIGESTS[policy.latest]):",
+        "if not replaces and recorded[POLICY] not in (None, LATEST_POLICIES[policy.latest]):",
         "if not replaces and recorded[POLICY] == 0:",
         (LATEST, "-k", "another_policy_waits"),
     ),
