@@ -51,7 +51,15 @@ def lookup_log(log: SourceLog, at: int, visible_end: int, notes: Notes) -> Looku
     # As a broker does, which moves a checkpoint into the range from log start to log end.
     end = readable_end.high_watermark(visible_end, log_start_offset=log.log_start_offset, log_end_offset=log_end_offset)
     remote = None if log.remote is None else log.remote[0]
-    return LookupLog(segments, log.log_start_offset, end, log.leader_epochs, remote)
+    return LookupLog(
+        segments,
+        log.log_start_offset,
+        end,
+        log.leader_epochs,
+        remote,
+        log.local_start_offset,
+        log.tiered_end_offset,
+    )
 
 
 def _headers(segment: SegmentFile) -> tuple[int, int]:

@@ -3,10 +3,14 @@
     -1 latest          the end of what the isolation level allows a consumer to fetch
     -2 earliest        the log start offset
     -3 max timestamp   the first record with the greatest timestamp, of the first segment that reaches it
-    -4 earliest local  the log start offset: without tiered storage there is no other
+    -4 earliest local  the first offset of the local segments; without tiered storage the log start offset
+    -5 latest tiered   the last offset in remote storage, -1 if there is none
+    -6 earliest pending upload
+                       the offset after it, or the log start if that is higher; -1 if there is none
     0 and above        the first record with that timestamp or a later one, of the first segment that reaches it
 
--5 and -6 request offsets of tiered storage, which no log directory contains.
+-3 looks at local segments only, as a broker does. -5 and -6 need remote storage. A log of which nothing is there gets
+-1, as one without tiered storage does: a directory does not show which of them it is.
 
 A timestamp is searched in one segment, the first whose largest timestamp is not below it. If nothing is found there the
 answer is "none", although a later segment may have it. A segment may have no timestamps that its broker knows (format
@@ -41,6 +45,8 @@ LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
 
 UNKNOWN_OFFSET = -1
 
@@ -99,7 +105,9 @@ class LookupLog:
         log_start_offset: The first offset that may be fetched.
         last_fetchable_offset: Exclusive: the high watermark, or for read_committed the last stable offset.
         leader_epochs: The history of leader epochs.
-        remote_start_offset: Where the log begins in the remote tier; None if it has no part there.
+        remote_start_offset: Where the log begins in the remote tier; None if it has no part there that was not read.
+        local_start_offset: Where its local segments begin, if remote ones are among `segments`; else None.
+        tiered_end_offset: After the last offset in remote storage; None if there is none.
     """
 
     segments: Sequence[LookupSegment]
@@ -107,6 +115,8 @@ class LookupLog:
     last_fetchable_offset: int
     leader_epochs: Sequence[EpochEntry] = ()
     remote_start_offset: int | None = None
+    local_start_offset: int | None = None
+    tiered_end_offset: int | None = None
 
 
 def list_offsets(log: LookupLog, at: int) -> OffsetAnswer:
@@ -122,20 +132,31 @@ def list_offsets(log: LookupLog, at: int) -> OffsetAnswer:
     epochs = log.leader_epochs
     if at in (EARLIEST, EARLIEST_LOCAL):
         if at == EARLIEST_LOCAL:
-            return OffsetAnswer(log.log_start_offset, leader_epoch=epoch_for_offset(epochs, log.log_start_offset))
+            local = max(log.log_start_offset, log.local_start_offset or 0)
+            return OffsetAnswer(local, leader_epoch=epoch_for_offset(epochs, local))
         start = log.log_start_offset if log.remote_start_offset is None else log.remote_start_offset
         # Epochs may begin later than the log: they were not recorded before format v2.
         return OffsetAnswer(start, leader_epoch=epochs[0].epoch if epochs and epochs[0].start_offset <= start else None)
     if at == LATEST:
         epoch = epochs[-1].epoch if epochs else None
         return OffsetAnswer(log.last_fetchable_offset, leader_epoch=epoch)
+    if at in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return _of_remote_storage(log, at)
     if at == MAX_TIMESTAMP:
-        answer = _of_max_timestamp(log.segments)
+        first_local = log.local_start_offset or 0
+        answer = _of_max_timestamp([each for each in log.segments if each.base_offset >= first_local])
     elif at >= 0:
         answer = _of_timestamp(log, at)
     else:
         raise ValueError(f"{at} is neither a timestamp nor a special value that a directory can answer")
     return answer if answer.offset < log.last_fetchable_offset else NOTHING
+
+
+def _of_remote_storage(log: LookupLog, at: int) -> OffsetAnswer:
+    if log.tiered_end_offset is None:
+        return NOTHING
+    offset = log.tiered_end_offset - 1 if at == LATEST_TIERED else max(log.tiered_end_offset, log.log_start_offset)
+    return OffsetAnswer(offset, leader_epoch=epoch_for_offset(log.leader_epochs, offset))
 
 
 def _of_timestamp(log: LookupLog, timestamp: int) -> OffsetAnswer:

@@ -42,7 +42,12 @@ def find_logs(
         LogError: The package that reads object stores is not installed.
     """
     discovery = discover(options.paths)
-    found_logs = [sorted(logs, key=lambda log: log.topic_partition) for logs in (discovery.logs, discovery.set_aside)]
+    live = discovery.logs
+    if options.remotes:
+        from logcore.reading.joined_logs import join_remote
+
+        live = join_remote(live, options.remotes, notes)
+    found_logs = [sorted(logs, key=lambda log: log.topic_partition) for logs in (live, discovery.set_aside)]
     logs = [*found_logs[0], *found_logs[1]] if with_aside else found_logs[0]
     selection = options.selection
     chosen = tuple(log for log in logs if selection.matches(log.topic_partition.topic, log.topic_partition.partition))

@@ -72,6 +72,7 @@ class ReadOptions:
         selection: Which logs at these paths are read.
         offsets: Which of the visible offsets are read.
         rules: Which offsets are visible.
+        remotes: Remote storage of tiered topics; remote and local segments are read as one log.
         is_compacted: Whether the topic configuration makes gaps between offsets legal; None if it is not stated.
     """
 
@@ -80,3 +81,4 @@ class ReadOptions:
     offsets: OffsetRange = field(default_factory=OffsetRange)
     rules: ReadRules = field(default_factory=ReadRules)
     is_compacted: bool | None = None
+    remotes: tuple[str, ...] = ()

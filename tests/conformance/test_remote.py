@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from logcore.cli.main import main
+from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE
+from tests import remote_objects
 from tests.conformance.conftest import Corpus
 from tests.conformance.snapshots import SNAPSHOTS, Snapshot
 
@@ -150,3 +152,154 @@ def test_a_torn_record_of_the_metadata_is_a_finding_and_the_others_count(
     (*segments, _), _, code = said(folder, capsys)
     assert code in (0, 1)
     assert {each["status"] for each in segments} == {"counts"}
+
+
+@pytest.mark.parametrize("isolation_level", ["read_uncommitted", "read_committed"])
+def test_the_joined_log_is_what_the_brokers_consumer_received(
+    case: tuple[Path, Snapshot], isolation_level: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = case
+    received = [
+        json.loads(line)
+        for line in (folder / "oracle" / "logdir" / f"{isolation_level}.jsonl").read_text().splitlines()
+    ]
+    topics = sorted({each["topic"] for each in received})
+    chosen = [word for topic in topics for word in ("--topic", topic)]
+    command = ["dump", str(folder / "logdir"), "--remote", str(folder / "remote"), "--format", "jsonl", *chosen]
+    assert main([*command, "--isolation.level", isolation_level]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    kept = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+    ours = [[json.loads(line)[name] for name in kept] for line in captured.out.splitlines()]
+    theirs = sorted(([each[name] for name in kept] for each in received), key=lambda each: each[:3])
+    assert ours == theirs
+    local = main(["dump", str(folder / "logdir"), "--format", "jsonl", *chosen])
+    assert (local, len(capsys.readouterr().out.splitlines()) < len(theirs)) == (1, True)
+
+
+INDEXES = {
+    "offset": ".index",
+    "timestamp": ".timeindex",
+    "producerSnapshot": ".snapshot",
+    "leaderEpoch": ".leader_epoch_checkpoint",
+    "transaction": ".txnindex",
+}
+
+
+def as_aiven_stores(files: Path, target: Path, **options: bool) -> None:
+    """Store the segments of LocalTieredStorage as Aiven's plugin does: by a writer that knows the published layout."""
+    for log in files.rglob("*.log"):
+        topic, _, topic_id = log.parent.name[:-23], "", log.parent.name[-22:]
+        topic, _, partition = topic.rpartition("-")
+        beside = {name: log.with_suffix(suffix) for name, suffix in INDEXES.items()}
+        indexes = {name: path.read_bytes() for name, path in beside.items() if path.exists()}
+        segment = remote_objects.stored_segment(log.read_bytes(), indexes, chunk_size=700, **options)
+        folder = target / f"{topic}-{topic_id}" / partition
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{log.stem}.log").write_bytes(segment.log)
+        (folder / f"{log.stem}.indexes").write_bytes(segment.indexes)
+        (folder / f"{log.stem}.rsm-manifest").write_bytes(segment.manifest)
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_segments_in_chunks_give_the_same_joined_log(
+    case: tuple[Path, Snapshot],
+    compressed: bool,
+    is_encrypted: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder, _ = case
+    (tmp_path / "key.pem").write_bytes(remote_objects.PRIVATE_KEY)
+    monkeypatch.setenv(KEYS_VARIABLE, f"{remote_objects.KEY_ID}={tmp_path / 'key.pem'}")
+    as_aiven_stores(folder / "remote", tmp_path / "aiven", compressed=compressed, is_encrypted=is_encrypted)
+    said = []
+    for remote in (folder / "remote", tmp_path / "aiven"):
+        code = main(["dump", str(folder / "logdir"), "--remote", str(remote), "--format", "jsonl"])
+        captured = capsys.readouterr()
+        said.append((code, captured.out, captured.err))
+    assert said[0] == said[1]
+    assert said[0][0] == 0
+
+
+NAMES = {
+    "earliest": "earliest",
+    "earliest_local": "earliest-local",
+    "latest": "latest",
+    "latest_tiered": "latest-tiered",
+    "max_timestamp": "max-timestamp",
+}
+
+
+@pytest.mark.parametrize("isolation_level", ["read_uncommitted", "read_committed"])
+def test_offsets_of_the_joined_log_are_the_answers_of_the_broker(
+    case: tuple[Path, Snapshot], isolation_level: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = case
+    answers = json.loads((folder / "oracle" / "logdir" / "offsets.json").read_text())[isolation_level]
+    moments = {moment for answer in answers.values() for moment in answer}
+    assert moments > set(NAMES)
+    compared = 0
+    for moment in sorted(moments):
+        at = NAMES.get(moment, f"{moment}ms")
+        command = ["offsets", str(folder / "logdir"), "--remote", str(folder / "remote"), "--at", at]
+        main([*command, "--isolation.level", isolation_level, "--format", "jsonl"])
+        for line in capsys.readouterr().out.splitlines():
+            ours = json.loads(line)
+            theirs = answers.get(f"{ours['topic']}-{ours['partition']}", {}).get(moment)
+            if theirs is not None:
+                compared += 1
+                assert {key: ours[key] for key in theirs} == theirs, (line, moment)
+    assert compared == sum(map(len, answers.values()))
+
+
+def test_the_earliest_pending_upload_follows_the_last_tiered_offset(
+    case: tuple[Path, Snapshot], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = case
+    found = {}
+    for at in ("latest-tiered", "earliest-pending-upload"):
+        main(["offsets", str(folder / "logdir"), "--remote", str(folder / "remote"), "--at", at, "--format", "jsonl"])
+        for line in capsys.readouterr().out.splitlines():
+            answer = json.loads(line)
+            found.setdefault((answer["topic"], answer["partition"]), []).append(answer["offset"])
+    assert all(pending == (tiered + 1 if tiered >= 0 else -1) for tiered, pending in found.values())
+    assert main(["offsets", str(folder / "logdir"), "--at", "latest-tiered"]) == 64
+
+
+def test_the_ledger_of_the_joined_log_has_nothing_remote(
+    case: tuple[Path, Snapshot], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = case
+    command = ["ledger", str(folder / "logdir"), "--format", "jsonl"]
+    main(command)
+    before = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert any(each["state"] == "remote" for each in before)
+    assert main([*command, "--remote", str(folder / "remote")]) == 0
+    after = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {each["state"] for each in after} == {"present", "aborted", "control", "trimmed"}
+    remote = sum(each["end_offset"] - each["start_offset"] for each in before if each["state"] == "remote")
+    known = ("present", "aborted", "control")
+    counted = [
+        sum(r["end_offset"] - r["start_offset"] for r in rows if r["state"] in known) for rows in (before, after)
+    ]
+    assert counted[1] - counted[0] == remote
+
+
+def test_offsets_below_a_segment_that_is_lost_stay_remote(
+    case: tuple[Path, Snapshot], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = case
+    directory = next((folder / "remote" / "kafka-tiered-storage").glob("tier-txn-0-*"))
+    bases = sorted(int(path.name[:20]) for path in directory.glob("*.log"))
+    next(directory.glob(f"{bases[1]:020d}-*.log")).unlink()
+    command = ["ledger", str(folder / "logdir"), "--remote", str(folder / "remote"), "--topic", "tier-txn"]
+    code = main([*command, "--format", "jsonl"])
+    captured = capsys.readouterr()
+    first, second, *_ = (json.loads(line) for line in captured.out.splitlines())
+    assert (first["state"], first["start_offset"], first["end_offset"]) == ("remote", 0, bases[2])
+    assert second["state"] != "remote"
+    assert code == 2
+    assert "objects are missing: log" in captured.err

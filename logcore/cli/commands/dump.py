@@ -22,6 +22,7 @@ from logcore.cli.output.side_files import checkpoint_lines, index_lines, snapsho
 from logcore.cli.reading.arguments import (
     add_choice,
     add_paths,
+    add_remote,
     binary,
     header_match,
     high_watermark,
@@ -65,6 +66,7 @@ def add_parser(
     )
     add_paths(parser)
     add_choice(parser)
+    add_remote(parser)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--batches", action="store_true", help="batch headers instead of records")
     what.add_argument("--indexes", action="store_true", help="entries of offset, time and transaction indexes")

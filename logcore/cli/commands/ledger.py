@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.record_lines import committed_word, json_line
 from logcore.cli.output.terminal import FILE, OF_STATE, Style, Terminal
-from logcore.cli.reading.arguments import add_choice, add_meaning, add_paths, read_options, source_around
+from logcore.cli.reading.arguments import add_choice, add_meaning, add_paths, add_remote, read_options, source_around
 from logcore.errors import LogError
 from logcore.library.log_meaning import ledger_of
 from logcore.logs.ledger.ledger_picture import LogPicture, ledger_picture
@@ -41,6 +41,7 @@ def add_parser(
     )
     add_paths(parser)
     add_choice(parser)
+    add_remote(parser)
     add_meaning(parser)
     parser.add_argument("--format", choices=("text", "jsonl"), default="text")
     parser.add_argument("--svg", metavar="FILE", help="also draw the ranges, as a new SVG file")

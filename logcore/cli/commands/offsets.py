@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.record_lines import committed_word, json_line, time_text
-from logcore.cli.reading.arguments import add_choice, add_paths, high_watermark, read_options, time_ms
+from logcore.cli.reading.arguments import add_choice, add_paths, add_remote, high_watermark, read_options, time_ms
 from logcore.errors import LogError
 from logcore.library.offset_lookup import lookup_log
 from logcore.logs import lookup
@@ -25,7 +25,10 @@ NAMES = {
     "latest": lookup.LATEST,
     "max-timestamp": lookup.MAX_TIMESTAMP,
     "earliest-local": lookup.EARLIEST_LOCAL,
+    "latest-tiered": lookup.LATEST_TIERED,
+    "earliest-pending-upload": lookup.EARLIEST_PENDING_UPLOAD,
 }
+_OF_REMOTE_STORAGE = (lookup.LATEST_TIERED, lookup.EARLIEST_PENDING_UPLOAD)
 
 
 def moment(text: str) -> int:
@@ -51,6 +54,7 @@ def add_parser(
     )
     add_paths(parser)
     add_choice(parser)
+    add_remote(parser)
     parser.add_argument(
         "--at", type=moment, required=True, metavar="TIME|" + "|".join(NAMES), help="what to find in each log"
     )
@@ -75,6 +79,8 @@ def add_parser(
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     notes, options = CommandNotes(), read_options(arguments)
+    if arguments.at in _OF_REMOTE_STORAGE and not options.remotes:
+        arguments.parser.error("latest-tiered and earliest-pending-upload are answered from --remote DIR|s3://…")
     choice = options.rules.high_watermark
     quiet = ["no-high-watermark"] if choice != "checkpoint" else []
     if arguments.at < 0:  # a broker finds these in local segments, or knows them without a search

@@ -8,7 +8,7 @@ from collections import Counter
 
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.record_lines import json_line, time_text
-from logcore.cli.reading.arguments import add_choice, add_meaning, add_paths, read_options, time_ms
+from logcore.cli.reading.arguments import add_choice, add_meaning, add_paths, add_remote, read_options, time_ms
 from logcore.errors import LogError
 from logcore.library.log_meaning import listed_transactions
 from logcore.logs.model.findings import found
@@ -35,6 +35,7 @@ def add_parser(
     )
     add_paths(parser)
     add_choice(parser)
+    add_remote(parser)
     add_meaning(parser)
     parser.add_argument(
         "--state",

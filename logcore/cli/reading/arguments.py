@@ -168,6 +168,18 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_remote(parser: argparse.ArgumentParser) -> None:
+    """Add the option for remote storage."""
+    parser.add_argument(
+        "--remote",
+        dest="remotes",
+        action="append",
+        default=[],
+        metavar="DIR|s3://…",
+        help="remote storage of tiered topics, read with the local segments as one log; repeatable",
+    )
+
+
 def add_meaning(parser: argparse.ArgumentParser) -> None:
     """Add the options that decide about gaps and committed offsets."""
     parser.add_argument(
@@ -215,6 +227,7 @@ def read_options(arguments: argparse.Namespace) -> ReadOptions:
         offsets=values.get("offsets", OffsetRange()),
         rules=rules,
         is_compacted=_stated_compaction(values.get("config", [])),
+        remotes=tuple(values.get("remotes", ())),
     )
 
 

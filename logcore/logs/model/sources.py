@@ -71,6 +71,9 @@ class SourceLog:
             end, why); see `logcore.logs.model.remote_tier`.
         metadata_snapshots: KRaft snapshots as (exclusive end offset, path), ascending.
         high_watermark_ms: The mtime of the file with the high watermark; None without one.
+        local_start_offset: Where the local segments begin, if remote segments are before them; else None.
+        tiered_end_offset: After the last offset that a remote segment has, also if local segments have it too; None if
+            remote storage was not read, or has nothing of the log.
     """
 
     topic_partition: TopicPartition
@@ -93,6 +96,8 @@ class SourceLog:
     below_start: tuple[tuple[int, int, str], ...] = ()
     metadata_snapshots: tuple[tuple[int, str], ...] = ()
     high_watermark_ms: int | None = None
+    local_start_offset: int | None = None
+    tiered_end_offset: int | None = None
 
     @property
     def is_metadata(self) -> bool:

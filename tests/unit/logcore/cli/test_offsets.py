@@ -197,10 +197,16 @@ def test_text_is_for_people(known: Path, capsys: Captured) -> None:
     assert capsys.readouterr().out == "orders-0  no such record\n"
 
 
-@pytest.mark.parametrize("at", ["-5", "-6", "soon", "1969-12-31", "latest-tiered"])
+@pytest.mark.parametrize("at", ["-7", "soon", "1969-12-31"])
 def test_a_question_that_no_directory_answers_is_wrong_usage(known: Path, capsys: Captured, at: str) -> None:
     assert main(["offsets", "--at", at, str(known)]) == 64
     assert "neither" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("at", ["-5", "-6", "latest-tiered", "earliest-pending-upload"])
+def test_offsets_of_remote_storage_need_remote_storage(known: Path, capsys: Captured, at: str) -> None:
+    assert main(["offsets", "--at", at, str(known)]) == 64
+    assert "--remote DIR" in capsys.readouterr().err
 
 
 def test_a_segment_that_goes_away_is_reported_and_the_other_logs_continue(

@@ -1,5 +1,7 @@
 """Offsets as a broker lists them, and where a fetch starts: in the right segment, never in a later one."""
 
+from dataclasses import replace
+
 import pytest
 
 from logcore.logs.lookup import (
@@ -149,10 +151,20 @@ def test_latest_is_the_end_of_what_may_be_fetched_with_the_last_epoch() -> None:
     assert list_offsets(log(), LATEST) == OffsetAnswer(14, -1, None)
 
 
-@pytest.mark.parametrize("at", [-5, -6, -7])
-def test_offsets_of_tiered_storage_cannot_be_found_in_a_directory(at: int) -> None:
+def test_other_negative_numbers_are_refused() -> None:
     with pytest.raises(ValueError, match="special value"):
-        list_offsets(BOTH, at)
+        list_offsets(BOTH, -7)
+
+
+def test_offsets_of_remote_storage_are_unknown_without_it() -> None:
+    assert [list_offsets(BOTH, at) for at in (-5, -6)] == [NOTHING, NOTHING]
+
+
+@pytest.mark.parametrize(("tiered_end", "latest", "pending"), [(4, 3, 4), (1, 0, 2)])
+def test_the_earliest_pending_upload_is_not_below_the_log_start(tiered_end: int, latest: int, pending: int) -> None:
+    tiered = replace(log(*BOTH.segments, epochs=[EpochEntry(3, 0)]), tiered_end_offset=tiered_end, log_start_offset=2)
+    assert list_offsets(tiered, -5) == OffsetAnswer(latest, -1, 3)
+    assert list_offsets(tiered, -6) == OffsetAnswer(pending, -1, 3)
 
 
 POSITIONS = [sum(map(len, LOW[:number])) for number in range(len(LOW))]
