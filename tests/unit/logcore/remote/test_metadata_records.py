@@ -70,7 +70,7 @@ def test_tagged_fields_are_skipped() -> None:
 def test_every_cut_of_a_record_is_an_error_of_our_family() -> None:
     for whole in (added(custom=b"xyz"), updated(1), deleted(0)):
         for end in range(len(whole)):
-            with pytest.raises(CorruptRecordError):
+            with pytest.raises((CorruptRecordError, UnsupportedFormatError)):
                 metadata_event(whole[:end])
         with pytest.raises(CorruptRecordError, match="1 bytes follow"):
             metadata_event(whole + b"\0")
@@ -86,7 +86,7 @@ def test_a_count_or_state_that_is_not_possible_is_refused() -> None:
     with pytest.raises(CorruptRecordError, match="state 7"):
         metadata_event(added(state=7))
     many = added().replace(b"\x03" + struct.pack(">iq", 4, 20), b"\xff\xff\xff\xff\x07" + struct.pack(">iq", 4, 20))
-    with pytest.raises(CorruptRecordError, match="does not fit"):
+    with pytest.raises(CorruptRecordError, match="an array of 2147483646 elements"):
         metadata_event(many)
     with pytest.raises(CorruptRecordError, match="offsets 30 to 29"):
         metadata_event(added().replace(struct.pack(">qq", 10, 29), struct.pack(">qq", 30, 29)))
