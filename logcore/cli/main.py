@@ -33,6 +33,9 @@ COMMANDS = {
     "ledger": "what became of every offset",
     "transactions": "committed, aborted, open and unknown transactions; the last stable offset",
     "offsets": "what a broker's ListOffsets would answer",
+    "groups": "groups with their members, committed offsets and lag",
+    "topics": "topics of a cluster with their partitions and settings",
+    "metadata": "topics, settings, brokers and features of a cluster",
     "verify": "every rule over every byte",
     "remote": "the remote segments of tiered topics: which count, and objects without use",
     "retain": "the segments left after retention",
@@ -42,6 +45,9 @@ COMMANDS = {
     "doctor": "whether this installation, its folders, lakes and sources are in order",
 }
 """The commands of this package, each in a module of its name; only the requested one is imported."""
+
+_OF_INTERNAL_TOPICS = ("groups", "topics", "metadata")
+"""Commands whose modules are in `logcore.cli.internal_topics`; those of all others are in `logcore.cli.commands`."""
 
 JOINED = {
     "run": "the main job: ingest, validate, publish, checks",
@@ -137,7 +143,8 @@ def _build_parser(
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, meaning in COMMANDS.items():
         if name == command:
-            import_module(f"logcore.cli.commands.{name}").add_parser(subparsers, parent)
+            folder = "internal_topics" if name in _OF_INTERNAL_TOPICS else "commands"
+            import_module(f"logcore.cli.{folder}.{name}").add_parser(subparsers, parent)
         else:
             subparsers.add_parser(name, help=meaning)
     for name, point in sorted(joined.items()):

@@ -39,7 +39,7 @@ from logcore.library.shown_segments import columns_of, shown_segments
 from logcore.logs.model.findings import Severity
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.chosen_logs import find_logs, one_of_each
-from logcore.reading.internal_logs import internal_logs
+from logcore.reading.internal_topics.internal_logs import internal_logs
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import OffsetRange, ReadOptions
 from logcore.reading.segment_reading import cannot_read, open_segment, steps

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from logcore.logs.model.log_selection import LogSelection
+from logcore.reading.internal_topics.cluster_metadata import Moment
 from logcore.reading.read_options import OffsetRange, ReadOptions, ReadRules
 from logcore.storage.objects.addresses import is_object
 
@@ -202,6 +203,34 @@ def add_topic_settings(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="topic configuration by Kafka's names; cleanup.policy=compact makes gaps legal",
     )
+
+
+def add_choice_of_moment(parser: argparse.ArgumentParser) -> None:
+    """Add the option for a moment in the past."""
+    parser.add_argument(
+        "--at",
+        type=moment,
+        default=Moment(),
+        metavar="OFFSET|TIME",
+        help="the state before an offset of the internal topic, or at a time (default: the end)",
+    )
+
+
+def moment_of(arguments: argparse.Namespace) -> Moment:
+    """Return the moment by the option of `add_choice_of_moment`."""
+    chosen: Moment = arguments.at
+    return chosen
+
+
+def moment(text: str) -> Moment:
+    """Parse a moment: an offset of up to 12 digits, or a time as `time_ms` parses it.
+
+    Raises:
+        argparse.ArgumentTypeError: It is neither.
+    """
+    if re.fullmatch(r"[0-9]{1,12}", text, re.ASCII):
+        return Moment(offset=int(text))
+    return Moment(time_ms=time_ms(text))
 
 
 def selection_of(arguments: argparse.Namespace) -> LogSelection:

@@ -15,6 +15,24 @@ TOPIC_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "Use a Loglake whose schemas are as new as the broker. The record's bytes are kept, and the other records "
             "count.",
         ),
+        "message-not-interpreted": Rule(
+            Severity.INFO,
+            Persistence.ONE_RUN,
+            "Records of an internal topic were read, but Loglake does not compute a state from records of their type.",
+            "`loglake dump --decode` shows their fields.",
+        ),
+        "metadata-log-starts-late": Rule(
+            Severity.ERROR,
+            Persistence.ONE_RUN,
+            "No snapshot of the cluster's metadata reaches the first offset of its log, so that records are missing.",
+            "Copy the snapshots along with the log.",
+        ),
+        "metadata-transaction-open": Rule(
+            Severity.INFO,
+            Persistence.ONE_RUN,
+            "A transaction in the cluster's metadata has no end, so that its records do not count.",
+            "Nothing, if the controller was writing.",
+        ),
         "no-internal-topic": Rule(
             Severity.WARNING,
             Persistence.ONE_RUN,

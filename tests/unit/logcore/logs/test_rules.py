@@ -47,7 +47,10 @@ BESIDE_SEGMENTS = {
 }
 """Reported by commands for logs; no job checks for them."""
 
-ABOUT_INTERNAL_TOPICS = {"message-not-read", "no-internal-topic"}
+ABOUT_INTERNAL_TOPICS = {
+    *("message-not-read", "message-not-interpreted", "no-internal-topic"),
+    *("metadata-log-starts-late", "metadata-transaction-open"),
+}
 """Reported by commands that read internal topics; no job checks for them."""
 
 UNTIL_SOMETHING = {

@@ -1,0 +1,118 @@
+"""`loglake groups`: consumer groups with their members, committed offsets and lag, from `__consumer_offsets`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from logcore.cli.output.command_notes import CommandNotes
+from logcore.cli.output.record_lines import json_line
+from logcore.cli.reading.arguments import add_choice_of_moment, add_paths, high_watermark, moment_of, read_options
+from logcore.logs.model.sources import SourceLog
+from logcore.reading.chosen_logs import find_logs, one_of_each
+from logcore.reading.internal_topics.consumer_groups import FoundGroup, read_groups
+from logcore.reading.internal_topics.internal_logs import internal_logs
+from logcore.segments.filenames import DirectoryKind
+from logcore.topics.internal_topics import InternalTopic
+
+
+def add_parser(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], parent: argparse.ArgumentParser
+) -> None:
+    """Add `groups` to the command line."""
+    parser = subparsers.add_parser(
+        "groups",
+        parents=[parent],
+        help="groups with their members, committed offsets and lag",
+        description="List the groups in __consumer_offsets as a coordinator would load them: state, members with their "
+        "assignments, committed offsets, and the lag to the high watermarks of the logs at PATH.",
+    )
+    add_paths(parser)
+    parser.add_argument("--group", action="append", metavar="NAME", help="only this group; repeatable")
+    parser.add_argument(
+        "--high-watermark",
+        type=high_watermark,
+        default="checkpoint",
+        metavar="checkpoint|log-end|N",
+        help="the end of committed records (default: a directory's replication-offset-checkpoint)",
+    )
+    add_choice_of_moment(parser)
+    parser.add_argument("--format", choices=("text", "jsonl"), default="text")
+    parser.set_defaults(func=run, parser=parser, topic=None, partition=None)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command; returns its exit code."""
+    notes, options = CommandNotes(), read_options(arguments)
+    quiet = [] if arguments.high_watermark == "checkpoint" else ["no-high-watermark"]
+    logs = find_logs(options, notes, quiet=quiet)
+    logs = one_of_each(tuple(log for log in logs if log.kind is DirectoryKind.LIVE), notes)
+    chosen = internal_logs(logs, notes, InternalTopic.CONSUMER_OFFSETS)
+    ends = {(log.topic_partition.topic, log.topic_partition.partition): log.high_watermark for log in logs}
+    for group in read_groups(chosen, logs, notes, moment_of(arguments), options.rules):
+        if arguments.group is None or group.state.group in arguments.group:
+            line = _fields(group, ends)
+            sys.stdout.write(json_line(line) if arguments.format == "jsonl" else _text(line))
+    return notes.exit_code
+
+
+def _fields(found_group: FoundGroup, ends: dict[tuple[str, int], int | None]) -> dict[str, object]:
+    state, log = found_group.state, found_group.log
+    offsets: list[dict[str, object]] = []
+    for (topic, partition), commit in sorted(state.offsets.items()):
+        end = ends.get((topic, partition))
+        offsets.append(
+            {
+                "topic": topic,
+                "partition": partition,
+                "offset": commit.offset,
+                "leader_epoch": commit.leader_epoch,
+                "metadata": commit.metadata,
+                "commit_time": commit.commit_time_ms,
+                "high_watermark": end,
+                "lag": None if end is None else end - commit.offset,
+            }
+        )
+    members = [
+        {
+            "member_id": member.member_id,
+            "instance_id": member.instance_id,
+            "client_id": member.client_id,
+            "host": member.host,
+            "assignment": [
+                {"topic": topic, "partitions": list(numbers)} for topic, numbers in sorted(member.assignment.items())
+            ],
+        }
+        for member in state.members
+    ]
+    return {
+        "group": state.group,
+        "type": state.kind,
+        "state": state.state,
+        "epoch": state.epoch,
+        "protocol_type": state.protocol_type,
+        "assignor": state.assignor,
+        "coordinator_partition": _partition(log),
+        "members": members,
+        "offsets": offsets,
+    }
+
+
+def _partition(log: SourceLog) -> int:
+    return log.topic_partition.partition
+
+
+def _text(line: dict[str, object]) -> str:
+    members, offsets = line["members"], line["offsets"]
+    assert isinstance(members, list)
+    assert isinstance(offsets, list)
+    lines = [f"{line['group']}  {line['type']}  {line['state'] or 'not interpreted'}  {len(members)} members"]
+    for member in members:
+        assigned = " ".join(
+            f"{part['topic']}-{number}" for part in member["assignment"] for number in part["partitions"]
+        )
+        lines.append(f"  member {member['member_id']}  {member['client_id']}  {member['host']}  {assigned or '-'}")
+    for commit in offsets:
+        lag = "" if commit["lag"] is None else f"  lag {commit['lag']}"
+        lines.append(f"  {commit['topic']}-{commit['partition']}  offset {commit['offset']}{lag}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,55 @@
+"""`loglake topics`: the topics of a cluster with partitions and settings, from `__cluster_metadata`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from fnmatch import fnmatchcase
+
+from logcore.cli.internal_topics.metadata import add_options, states, topic_lines
+from logcore.cli.output.command_notes import CommandNotes
+from logcore.cli.output.record_lines import json_line
+
+
+def add_parser(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], parent: argparse.ArgumentParser
+) -> None:
+    """Add `topics` to the command line."""
+    parser = subparsers.add_parser(
+        "topics",
+        parents=[parent],
+        help="topics of a cluster with their partitions and settings",
+        description="List the topics of a cluster from the snapshots and the log of __cluster_metadata. Only settings "
+        "that were made for a topic are there; the defaults of brokers are not in the metadata.",
+    )
+    add_options(parser)
+    parser.add_argument("--name", action="append", metavar="GLOB", help="only topics that match; repeatable")
+    parser.set_defaults(func=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command; returns its exit code."""
+    notes = CommandNotes()
+    for read in states(arguments, notes):
+        for line in topic_lines(read):
+            name = str(line["topic"])
+            if arguments.name is None or any(fnmatchcase(name, pattern) for pattern in arguments.name):
+                sys.stdout.write(json_line(line) if arguments.format == "jsonl" else _text(line))
+    return notes.exit_code
+
+
+def _text(line: dict[str, object]) -> str:
+    settings, partitions = line["settings"], line["partitions"]
+    shown = " ".join(f"{name}={value}" for name, value in settings.items()) if isinstance(settings, dict) else ""
+    lines = [f"{line['topic']}  {line['topic_id']}  {shown}".rstrip()]
+    for entry in partitions if isinstance(partitions, list) else ():
+        word = "committed" if entry["committed"] else "tentative"
+        lines.append(
+            f"  partition {entry['partition']}  leader {entry['leader']}  replicas {_numbers(entry['replicas'])}  "
+            f"isr {_numbers(entry['isr'])}  {word}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _numbers(values: list[int]) -> str:
+    return ",".join(map(str, values)) or "-"

@@ -1,0 +1,161 @@
+"""The state of a cluster at an offset or a time: the latest snapshot at or before it, then the log.
+
+A snapshot is a run of batches from offset 0, from its header to its footer. One that is not whole, or damaged, is
+reported, and an earlier one is used. A dedicated finding says that the log begins after the end of all snapshots.
+
+Source: org.apache.kafka.snapshot RecordsSnapshotReader, org.apache.kafka.raft.internals KafkaRaftLog.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from logcore.errors import CorruptRecordError, LogError
+from logcore.logs.model.findings import found
+from logcore.logs.model.sources import SourceLog
+from logcore.messages.known_messages import MessageFamily, message_named
+from logcore.messages.reader import ReadMessage, read_message
+from logcore.reading.internal_topics.internal_logs import internal_records
+from logcore.reading.notes import Notes
+from logcore.records.control import ControlType, control_type
+from logcore.records.record import Record
+from logcore.segments.scanning.scan import Stretch, scan
+from logcore.storage.discovery import read_file, shown
+from logcore.topics.cluster_states import ClusterState
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When a state is wanted. Without bounds: at the end of the log.
+
+    Attributes:
+        offset: Records from this offset on do not count.
+        time_ms: Records after this time in epoch milliseconds, and all that follow, do not count.
+    """
+
+    offset: int | None = None
+    time_ms: int | None = None
+
+    def up_to(self, offset: int) -> Moment:
+        """Return the same moment, and no later than an offset."""
+        return Moment(offset if self.offset is None else min(offset, self.offset), self.time_ms)
+
+    def is_before(self, offset: int, timestamp_ms: int) -> bool:
+        """Whether a record is too late to count."""
+        if self.offset is not None and offset >= self.offset:
+            return True
+        return self.time_ms is not None and timestamp_ms > self.time_ms
+
+
+@dataclass(frozen=True, slots=True)
+class ReadState:
+    """A state.
+
+    Attributes:
+        state: The state.
+        end_offset: The offset after the last record that counts.
+        snapshot_end: The end of the snapshot that it begins with; None without one.
+        committed_end: The offset up to which the log is known to be committed: the end of its latest snapshot.
+    """
+
+    state: ClusterState
+    end_offset: int
+    snapshot_end: int | None
+    committed_end: int
+
+
+def read_cluster_state(log: SourceLog, notes: Notes, moment: Moment) -> ReadState:
+    """Read the state of a cluster.
+
+    Args:
+        log: A log of `__cluster_metadata`.
+        notes: Gets the findings.
+        moment: When.
+    """
+    state, start, snapshot_end = ClusterState(), 0, None
+    for end, path in reversed(log.metadata_snapshots):
+        if moment.offset is not None and end > moment.offset:
+            continue
+        snapshot = _snapshot_state(path, end, notes)
+        if snapshot is None or (moment.time_ms is not None and snapshot[1] > moment.time_ms):
+            continue
+        state, start, snapshot_end = snapshot[0], end, end
+        break
+    if log.segments and log.segments[0].base_offset > start:
+        first = log.segments[0].base_offset
+        message = f"{log.topic_partition} begins at offset {first}, and no usable snapshot ends there or after it."
+        notes.say(found("metadata-log-starts-late", message, start_offset=start, end_offset=first))
+    end_offset = start
+    for entry in internal_records(log, notes, start=start, end=moment.offset):
+        record = entry.record
+        if moment.is_before(record.offset, record.timestamp):
+            break
+        end_offset = record.offset + 1
+        _add(state, record, record.offset, record.timestamp, entry.header.is_control, notes, str(log.topic_partition))
+    if state.is_in_transaction:
+        message = f"{log.topic_partition}: a transaction has begun and not ended. Its records do not count."
+        notes.say(found("metadata-transaction-open", message))
+    for name, count in sorted(state.not_interpreted.items()):
+        message = f"{log.topic_partition}: {count} records of type {name} are read and not interpreted."
+        notes.say(found("message-not-interpreted", message))
+    return ReadState(state, end_offset, snapshot_end, log.high_watermark or 0)
+
+
+def _snapshot_state(path: str, end: int, notes: Notes) -> tuple[ClusterState, int] | None:
+    """Return the state in a snapshot, and the time in its header; None if it is not whole."""
+    try:
+        content = read_file(path)
+    except LogError as error:
+        notes.say(found("unreadable", str(error.at(file=shown(path))), file=path))
+        return None
+    state, time_ms, last = ClusterState(), -1, ControlType.UNKNOWN
+    records: list[tuple[bool, Record]] = []
+    is_damaged = False
+    walk = scan(
+        content,
+        base_offset=0,
+        sealed=True,
+        inspect=lambda header, record: records.append((header.is_control, record)),
+    )
+    for item in walk:
+        is_damaged |= isinstance(item, Stretch)
+        for is_control, record in records:
+            last = _control(record) if is_control else ControlType.UNKNOWN
+            if last is ControlType.SNAPSHOT_HEADER:
+                time_ms = _header_time(record)
+            _add(state, record, end - 1, record.timestamp, is_control, notes, shown(path))
+        records.clear()
+    if is_damaged or last is not ControlType.SNAPSHOT_FOOTER:
+        message = f"{shown(path)} is damaged or does not end with a snapshot's footer; an earlier one is used."
+        notes.say(found("snapshot-not-whole", message, file=path))
+        return None
+    return state, time_ms
+
+
+def _add(
+    state: ClusterState, record: Record, offset: int, timestamp_ms: int, is_control: bool, notes: Notes, place: str
+) -> None:
+    value = b"" if record.value is None else bytes(record.value)
+    if is_control:
+        if _control(record) is ControlType.KRAFT_VERSION:
+            state.add_kraft_version(offset, timestamp_ms, value)
+        return
+    unread = state.add(offset, timestamp_ms, value)
+    if unread is not None:
+        message = f"{place}, offset {record.offset}: {unread.detail}. The record does not count."
+        end = record.offset + 1
+        notes.say(found("message-not-read", message, start_offset=record.offset, end_offset=end))
+
+
+def _control(record: Record) -> ControlType:
+    try:
+        return control_type(None if record.key is None else bytes(record.key))
+    except CorruptRecordError:
+        return ControlType.UNKNOWN
+
+
+def _header_time(record: Record) -> int:
+    schema = message_named(MessageFamily.SHARED_PARTS, "SnapshotHeaderRecord")
+    message = read_message(schema, 0, bytes(record.value or b""))
+    time_ms = message.fields["lastContainedLogTimestamp"] if isinstance(message, ReadMessage) else -1
+    return time_ms if isinstance(time_ms, int) else -1

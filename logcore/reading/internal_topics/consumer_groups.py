@@ -1,0 +1,70 @@
+"""The groups in the partitions of `__consumer_offsets` at a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from logcore.errors import CorruptRecordError
+from logcore.logs.model.findings import found
+from logcore.logs.model.sources import SourceLog
+from logcore.reading.internal_topics.cluster_metadata import Moment
+from logcore.reading.internal_topics.internal_logs import internal_records
+from logcore.reading.notes import Notes
+from logcore.reading.read_options import ReadRules
+from logcore.reading.visible_offsets import visible_high_watermark
+from logcore.records.control import ControlType, control_type
+from logcore.topics.group_states import GroupState, GroupStates
+
+
+@dataclass(frozen=True, slots=True)
+class FoundGroup:
+    """A group, and the log of `__consumer_offsets` that it is in."""
+
+    log: SourceLog
+    state: GroupState
+
+
+def read_groups(
+    logs: Iterable[SourceLog], others: Iterable[SourceLog], notes: Notes, moment: Moment, rules: ReadRules
+) -> Iterator[FoundGroup]:
+    """Read the groups of some logs.
+
+    Args:
+        logs: Logs of `__consumer_offsets`.
+        others: All logs at the source: their topic ids name the topics of assignments.
+        notes: Gets the findings.
+        moment: When.
+        rules: The high watermark.
+    """
+    names = {log.topic_id: log.topic_partition.topic for log in others if log.topic_id is not None}
+    for log in logs:
+        states = GroupStates()
+        high_watermark = visible_high_watermark(log, rules.high_watermark)
+        end = high_watermark if moment.offset is None else min(moment.offset, high_watermark)
+        for entry in internal_records(log, notes, end=end):
+            record, header = entry.record, entry.header
+            if moment.is_before(record.offset, record.timestamp):
+                break
+            if header.is_control:
+                kind = _control(entry.key)
+                if kind in (ControlType.COMMIT, ControlType.ABORT):
+                    states.end_transaction(header.producer_id, kind is ControlType.COMMIT)
+                continue
+            producer_id = header.producer_id if header.is_transactional else None
+            for unread in states.add(record.offset, entry.key, entry.value, producer_id):
+                message = f"{log.topic_partition}, offset {record.offset}: {unread.detail}. The record does not count."
+                after = record.offset + 1
+                notes.say(found("message-not-read", message, start_offset=record.offset, end_offset=after))
+        for number, count in sorted(states.not_interpreted.items()):
+            message = f"{log.topic_partition}: {count} records of type {number} are read and not interpreted."
+            notes.say(found("message-not-interpreted", message))
+        for group in states.groups(names):
+            yield FoundGroup(log, group)
+
+
+def _control(key: bytes | None) -> ControlType:
+    try:
+        return control_type(key)
+    except CorruptRecordError:
+        return ControlType.UNKNOWN

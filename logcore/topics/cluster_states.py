@@ -1,0 +1,303 @@
+"""The state of a cluster from the records of `__cluster_metadata`: topics, partitions, settings, brokers, features.
+
+Records between BeginTransaction and EndTransaction count at the end, and not at all after AbortTransaction. Access
+rules, quotas, SCRAM credentials, delegation tokens and the migration from ZooKeeper are read and not interpreted.
+
+Source: org.apache.kafka.image MetadataDelta, TopicsDelta, ClusterDelta, ConfigurationsDelta, FeaturesDelta;
+org.apache.kafka.metadata PartitionRegistration.merge; KIP-866 and KIP-868 (transactions).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from logcore.messages.framing import read_metadata
+from logcore.messages.kafka_json import message_json
+from logcore.messages.known_messages import MessageFamily, message_named
+from logcore.messages.reader import ReadMessage, UnreadMessage, read_message
+from logcore.topics.secrets import redacted_fields
+
+TOPIC_RESOURCE = 2
+RESOURCES = {2: "topic", 4: "broker", 8: "broker-logger", 16: "client-metrics", 32: "group"}
+"""What a setting is for, by Kafka's number."""
+KRAFT_VERSION = "kraft.version"
+
+_UNASSIGNED = "A" * 22
+_NO_LEADER_CHANGE = -2
+_NO_CHANGE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class StateRow:
+    """What is known of one thing, and the record that said it last.
+
+    Attributes:
+        fields: As JSON, without secrets.
+        offset: Of the record; of the last record of a snapshot for what the snapshot says.
+        timestamp_ms: Of the record.
+    """
+
+    fields: dict[str, Any]
+    offset: int
+    timestamp_ms: int
+
+
+_Record = tuple[int, int, ReadMessage]
+
+
+class ClusterState:
+    """The state after the records that were added, in the order of their offsets.
+
+    Attributes:
+        topics: By topic id.
+        partitions: By topic id and partition.
+        settings: By resource type, resource name and name of the setting.
+        brokers: By id.
+        features: By name.
+        producer_ids: The end of the latest block of producer ids; None without one.
+        not_interpreted: Records by the name of their class.
+        is_in_transaction: Whether a transaction has begun and not ended.
+    """
+
+    def __init__(self) -> None:
+        self.topics: dict[str, StateRow] = {}
+        self.partitions: dict[tuple[str, int], StateRow] = {}
+        self.settings: dict[tuple[int, str, str], StateRow] = {}
+        self.brokers: dict[int, StateRow] = {}
+        self.features: dict[str, StateRow] = {}
+        self.producer_ids: StateRow | None = None
+        self.not_interpreted: Counter[str] = Counter()
+        self._pending: list[_Record] | None = None
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether a transaction has begun and not ended."""
+        return self._pending is not None
+
+    def add(self, offset: int, timestamp_ms: int, value: bytes) -> UnreadMessage | None:
+        """Add a record.
+
+        Returns:
+            What could not be read, and why. The record then changes nothing.
+        """
+        message = read_metadata(MessageFamily.CLUSTER_METADATA, value).message
+        if isinstance(message, UnreadMessage):
+            return message
+        name = message.schema.name
+        if name == "BeginTransactionRecord":
+            self._pending = []
+        elif name == "AbortTransactionRecord":
+            self._pending = None
+        elif name == "EndTransactionRecord":
+            pending, self._pending = self._pending or [], None
+            for record in pending:
+                self._apply(*record)
+        elif self._pending is not None:
+            self._pending.append((offset, timestamp_ms, message))
+        else:
+            self._apply(offset, timestamp_ms, message)
+        return None
+
+    def add_kraft_version(self, offset: int, timestamp_ms: int, value: bytes) -> None:
+        """Add a control record with the version of KRaft. One that cannot be read changes nothing."""
+        schema = message_named(MessageFamily.SHARED_PARTS, "KRaftVersionRecord")
+        message = read_message(schema, 0, value)
+        if isinstance(message, ReadMessage):
+            fields = {"name": KRAFT_VERSION, "level": message.fields["kRaftVersion"]}
+            self.features[KRAFT_VERSION] = StateRow(fields, offset, timestamp_ms)
+
+    def settings_of(self, resource_type: int, resource: str) -> dict[str, str]:
+        """Return the settings of a resource by name."""
+        return {
+            name: row.fields["value"]
+            for (number, named, name), row in sorted(self.settings.items())
+            if (number, named) == (resource_type, resource)
+        }
+
+    def partitions_of(self, topic_id: str) -> list[StateRow]:
+        """Return the partitions of a topic in their order."""
+        return [row for (owner, _), row in sorted(self.partitions.items()) if owner == topic_id]
+
+    def _apply(self, offset: int, timestamp_ms: int, message: ReadMessage) -> None:
+        handler = _HANDLERS.get(message.schema.name)
+        if handler is None:
+            self.not_interpreted[message.schema.name] += 1
+            return
+        fields = message_json(message)
+        handler(self, fields, lambda shown: StateRow(shown, offset, timestamp_ms))
+
+
+_Row = Callable[[dict[str, Any]], StateRow]
+
+
+def _topic(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
+    state.topics[fields["topicId"]] = row({"topic": fields["name"], "topic_id": fields["topicId"]})
+
+
+def _remove_topic(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
+    topic_id = fields["topicId"]
+    removed = state.topics.pop(topic_id, None)
+    for partition in [key for key in state.partitions if key[0] == topic_id]:
+        del state.partitions[partition]
+    if removed is not None:
+        name = removed.fields["topic"]
+        for setting in [key for key in state.settings if key[:2] == (TOPIC_RESOURCE, name)]:
+            del state.settings[setting]
+
+
+def _partition(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
+    state.partitions[fields["topicId"], fields["partitionId"]] = row(
+        {
+            "topic_id": fields["topicId"],
+            "partition": fields["partitionId"],
+            "leader": fields["leader"],
+            "leader_epoch": fields["leaderEpoch"],
+            "partition_epoch": fields["partitionEpoch"],
+            "replicas": fields["replicas"],
+            "isr": fields["isr"],
+            "removing_replicas": fields["removingReplicas"],
+            "adding_replicas": fields["addingReplicas"],
+            "directories": fields.get("directories") or [_UNASSIGNED] * len(fields["replicas"]),
+            "leader_recovery_state": fields.get("leaderRecoveryState", 0),
+            "eligible_leader_replicas": fields.get("eligibleLeaderReplicas") or [],
+            "last_known_elr": fields.get("lastKnownElr") or [],
+        }
+    )
+
+
+_CHANGES = {
+    "isr": "isr",
+    "replicas": "replicas",
+    "removingReplicas": "removing_replicas",
+    "addingReplicas": "adding_replicas",
+    "eligibleLeaderReplicas": "eligible_leader_replicas",
+    "lastKnownElr": "last_known_elr",
+}
+"""Lists of a PartitionChangeRecord, which are null if they do not change."""
+
+
+def _partition_change(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
+    key = fields["topicId"], fields["partitionId"]
+    before = state.partitions.get(key)
+    if before is None:
+        return
+    after = dict(before.fields)
+    for name, shown in _CHANGES.items():
+        if fields.get(name) is not None:
+            after[shown] = fields[name]
+    if fields.get("replicas") is not None:
+        known = dict(zip(before.fields["replicas"], before.fields["directories"], strict=False))
+        after["directories"] = [known.get(replica, _UNASSIGNED) for replica in fields["replicas"]]
+    if fields.get("directories"):
+        after["directories"] = fields["directories"]
+    if fields.get("leader", _NO_LEADER_CHANGE) != _NO_LEADER_CHANGE:
+        after["leader"] = fields["leader"]
+        after["leader_epoch"] += 1
+    if fields.get("leaderRecoveryState", _NO_CHANGE) != _NO_CHANGE:
+        after["leader_recovery_state"] = fields["leaderRecoveryState"]
+    after["partition_epoch"] += 1
+    state.partitions[key] = row(after)
+
+
+def _clear_elr(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
+    named = fields["topicName"]
+    chosen = {topic_id for topic_id, topic in state.topics.items() if named in ("", topic.fields["topic"])}
+    for key, before in state.partitions.items():
+        if key[0] in chosen:
+            state.partitions[key] = row(before.fields | {"eligible_leader_replicas": [], "last_known_elr": []})
+
+
+def _setting(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
+    key = fields["resourceType"], fields["resourceName"], fields["name"]
+    if fields["value"] is None:
+        state.settings.pop(key, None)
+        return
+    shown = redacted_fields("ConfigRecord", fields)
+    kind = RESOURCES.get(fields["resourceType"], str(fields["resourceType"]))
+    state.settings[key] = row(
+        {"resource_type": kind, "resource": shown["resourceName"], "name": shown["name"], "value": shown["value"]}
+    )
+
+
+def _feature(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
+    if fields["featureLevel"] == 0:
+        state.features.pop(fields["name"], None)
+    else:
+        state.features[fields["name"]] = row({"name": fields["name"], "level": fields["featureLevel"]})
+
+
+def _register_broker(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
+    state.brokers[fields["brokerId"]] = row(
+        {
+            "broker": fields["brokerId"],
+            "epoch": fields["brokerEpoch"],
+            "incarnation_id": fields["incarnationId"],
+            "end_points": [
+                {"name": point["name"], "host": point["host"], "port": point["port"]} for point in fields["endPoints"]
+            ],
+            "rack": fields["rack"],
+            "is_fenced": fields["fenced"],
+            "is_in_controlled_shutdown": fields.get("inControlledShutdown", False),
+            "log_dirs": fields.get("logDirs", []),
+        }
+    )
+
+
+def _unregister_broker(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
+    state.brokers.pop(fields["brokerId"], None)
+
+
+def _change_broker(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
+    before = state.brokers.get(fields["brokerId"])
+    if before is None:
+        return
+    after = dict(before.fields)
+    if fields.get("fenced", 0):
+        after["is_fenced"] = fields["fenced"] > 0
+    if fields.get("inControlledShutdown", 0):
+        after["is_in_controlled_shutdown"] = True
+    if fields.get("logDirs"):
+        after["log_dirs"] = fields["logDirs"]
+    state.brokers[fields["brokerId"]] = row(after)
+
+
+def _fence_broker(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
+    before = state.brokers.get(fields["id"])
+    if before is not None:
+        state.brokers[fields["id"]] = row(before.fields | {"is_fenced": True})
+
+
+def _unfence_broker(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
+    before = state.brokers.get(fields["id"])
+    if before is not None:
+        state.brokers[fields["id"]] = row(before.fields | {"is_fenced": False})
+
+
+def _producer_ids(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
+    # A snapshot has neither the broker of the latest block nor its epoch.
+    state.producer_ids = row({"next_producer_id": fields["nextProducerId"]})
+
+
+def _nothing(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
+    """Do nothing: the record says nothing about the state."""
+
+
+_HANDLERS: dict[str, Callable[[ClusterState, dict[str, Any], _Row], None]] = {
+    "TopicRecord": _topic,
+    "RemoveTopicRecord": _remove_topic,
+    "PartitionRecord": _partition,
+    "PartitionChangeRecord": _partition_change,
+    "ClearElrRecord": _clear_elr,
+    "ConfigRecord": _setting,
+    "FeatureLevelRecord": _feature,
+    "RegisterBrokerRecord": _register_broker,
+    "UnregisterBrokerRecord": _unregister_broker,
+    "BrokerRegistrationChangeRecord": _change_broker,
+    "FenceBrokerRecord": _fence_broker,
+    "UnfenceBrokerRecord": _unfence_broker,
+    "ProducerIdsRecord": _producer_ids,
+    "NoOpRecord": _nothing,
+}
