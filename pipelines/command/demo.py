@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from logcore.cli import main
 from logcore.exit_codes import ExitCode
 from pipelines.command.history import prepare_history
 from pipelines.command.progress_lines import ProgressLines
@@ -29,10 +30,16 @@ from pipelines.run.listener import RunOutcome
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.view.decoded.topics import decoded_topics
 from spark_jobs.lake.view.lake_state import LakeState, read_state
-from spark_jobs.lake.view.registered_lakes import home_folder, lake_name
+from spark_jobs.lake.view.registered_lakes import home_folder, lake_name, read_registered
 
 SUFFIX = ".tar.xz"
+QUESTION = (
+    "select value_name, count(*) as orders, round(sum(value_amount), 2) as amount from decoded_codec_2dnone "
+    "where not is_tombstone group by all order by amount desc limit 3"
+)
+_COUNTS = "select topic, partition, count(*) from records group by all order by all"
 
 
 def run_demo(now_ms: int, samples: str | None = None) -> int:
@@ -53,7 +60,7 @@ def run_demo(now_ms: int, samples: str | None = None) -> int:
             logdir = _unpack(archive, home / "samples")
             lake = str(home / "lakes" / logdir.parent.name)
             with launch.open_lake(lake, "loglake demo"):
-                launch.register(lake, Intake((str(logdir),)))
+                launch.register(lake, Intake((str(logdir),), policies=_policies(archive, logdir.parent)))
                 outcomes[lake] = runner.run(INTAKE_JOB, lake, sources=[str(logdir)])
             failure = outcomes[lake].failure
             if failure is not None:
@@ -90,6 +97,17 @@ def _unpack(archive: Path, folder: Path) -> Path:
     return target / "logdir"
 
 
+def _policies(archive: Path, folder: Path) -> str | None:
+    """The policies of a sample, copied beside it together with their schema; None: it has none."""
+    name = archive.name.removesuffix(SUFFIX)
+    for kind in ("schema.json", "policies.yaml"):
+        bundled = archive.with_name(f"{name}.{kind}")
+        if not bundled.exists():
+            return None
+        shutil.copyfile(bundled, folder / bundled.name)
+    return str(folder / f"{name}.policies.yaml")
+
+
 def _show(home: Path, states: Sequence[LakeState]) -> None:
     print(logs_table(states, name_lakes=True))
     print(meanings_line(states))
@@ -101,11 +119,9 @@ def _show(home: Path, states: Sequence[LakeState]) -> None:
     shown = next((state for state in states if any(log.published_to for log in state.logs)), states[0])
     here = shown_path(str(home))
     python = shown_path(sys.executable)
-    query = (
-        "import duckdb; from deltalake import DeltaTable; "  # noqa: S608 - a path of ours, for a person to read
-        f"records = DeltaTable('{here}/lakes/{shown.name}/tables/records').to_pyarrow_dataset(); "
-        "print(duckdb.sql('select topic, partition, count(*) from records group by all order by all').fetchall())"
-    )
+    for state in states:
+        if decoded_topics(state.lake, read_registered(state.lake).policies):
+            _ask(state.lake, _loglake(python))
     print(f"""
 The tables are under {here}/lakes/<lake>/tables: records, offset_ledger, findings, quarantine, and others.
 
@@ -113,9 +129,19 @@ What to type next:
   the same in Dagster's pages:
     make ui
   a query over records:
-    {python} -c "{query}"
+    {_loglake(python)} query {here}/lakes/{shown.name} "{_COUNTS}"
   your own log directory:
     {_loglake(python)} run /var/kafka-logs --lake {here}/my-lake""")
+
+
+def _ask(lake: str, command: str) -> None:
+    """Print a question about decoded rows as one would type it, and its answer."""
+    print(f"""
+Some values of lake {lake_name(lake)} are JSON, and its policies decode them. A question about their fields:
+  {command} query {shown_path(lake)} "{QUESTION}"
+""")
+    sys.stdout.flush()
+    main.main(["query", lake, QUESTION])
 
 
 def _loglake(python: str) -> str:

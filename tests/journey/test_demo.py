@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import stat
@@ -61,6 +62,24 @@ def test_records_of_an_undamaged_cluster_are_what_its_consumer_read_committed(na
 def test_timestamps_in_the_table_are_the_raw_ones_in_microseconds(name, demo):
     for row in _rows(demo.lake(name), "records"):
         assert int(row["timestamp"].timestamp() * 1000 + 0.5) == row["timestamp_ms"]
+
+
+def test_the_question_about_decoded_rows_has_the_answer_of_the_values_that_the_consumer_read(demo, sample):
+    orders: dict[str, list[float]] = {}
+    for line in sample("codecs-v2-4.3.1").consumed():
+        if line["topic"] == "codec-none" and line["value"] is not None:
+            text = base64.b64decode(line["value"])
+            with contextlib.suppress(ValueError):
+                value = json.loads(text)
+                if isinstance(value, dict):
+                    orders.setdefault(value["name"], []).append(value["amount"])
+    largest = sorted(((sum(amounts), len(amounts), name) for name, amounts in orders.items()), reverse=True)[:3]
+    assert len(largest) == 3
+    said = demo.outputs["make demo"].stdout
+    answer = said[said.index("value_name  orders") :].splitlines()[1:4]
+    assert [line.split() for line in answer] == [
+        [name, str(count), f"{round(total, 2)}"] for total, count, name in largest
+    ]
 
 
 @pytest.mark.parametrize("name", UNDAMAGED)
@@ -151,7 +170,7 @@ def test_the_demo_shows_the_damage_and_says_what_to_type_next(demo):
     assert "d-flip-crc-0" in said
     assert "corrupt" in said
     assert "make ui" in said
-    assert "duckdb" in said
+    assert "loglake query" in said
     assert "loglake run" in said
     assert "Traceback" not in said + demo.outputs["make demo"].stderr
 
