@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.planted_faults import (
     columns,
     decoding,
+    internal_topics,
     jobs,
     lake,
     logs,
@@ -34,4 +35,5 @@ FAULTS = (
     *orchestration.FAULTS,
     *pages.FAULTS,
     *values.FAULTS,
+    *internal_topics.FAULTS,
 )

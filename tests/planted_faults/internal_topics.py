@@ -1,0 +1,101 @@
+"""Planted into the codec of Kafka's messages and into what internal topics say."""
+
+from __future__ import annotations
+
+from tests.planted_faults.fault import Fault
+
+BY_HAND = "tests/unit/logcore/messages/test_messages_by_hand.py"
+EVERY_SCHEMA = "tests/unit/logcore/messages/test_every_schema.py"
+DECODED = "tests/unit/logcore/topics/test_decoded_records.py"
+GROUPS = "tests/unit/logcore/topics/test_group_states.py"
+CLUSTER = "tests/unit/logcore/topics/test_cluster_states.py"
+COMMANDS = "tests/unit/logcore/cli/test_internal_topics.py"
+
+FAULTS = (
+    Fault(
+        "an array is read before its elements are known to fit",
+        "logcore/messages/reader.py",
+        "        if count * layout.least_bytes > self._end - self.position:\n",
+        "        if count < 0:\n",
+        (BY_HAND, "-k", "refused_before"),
+    ),
+    Fault(
+        "a message may have any number of elements",
+        "logcore/messages/reader.py",
+        "        self._elements -= elements\n",
+        "        self._elements -= 0\n",
+        (BY_HAND, "-k", "than_the_limit"),
+    ),
+    Fault(
+        "unknown tagged fields are dropped",
+        "logcore/messages/reader.py",
+        "                unknown[str(tag)] = self._take(size)\n",
+        "                self._take(size)\n",
+        (BY_HAND, "-k", "unknown_tagged"),
+    ),
+    Fault(
+        "a field that is only tagged is read from old versions too",
+        "logcore/messages/schemas/transaction_state.py",
+        "  previousProducerId int64 1+ tag 0 1+",
+        "  previousProducerId int64 0+ tag 0 1+",
+        (BY_HAND, "-k", "tagged_versions_alone"),
+    ),
+    Fault(
+        "encodings that Kafka does not write count as exact",
+        "logcore/messages/reader.py",
+        "                    self.is_exact = False\n",
+        "                    pass\n",
+        (BY_HAND, "-k", "are_read_and_marked"),
+    ),
+    Fault(
+        "tagged fields are written in the order of the schema",
+        "logcore/messages/writer.py",
+        "    for tag, part in sorted(parts.items()):\n",
+        "    for tag, part in sorted(parts.items(), reverse=True):\n",
+        (EVERY_SCHEMA, "-k", "same_bytes"),
+    ),
+    Fault(
+        "the bytes of a record that may hold a secret are shown",
+        "logcore/topics/secrets.py",
+        "    return not is_metadata or (type_number is not None and type_number not in _TYPES_WITH_SECRETS)\n",
+        "    return True\n",
+        (DECODED, "-k", "no_secret"),
+    ),
+    Fault(
+        "keys of SCRAM are shown",
+        "logcore/topics/secrets.py",
+        '    "UserScramCredentialRecord": ("salt", "storedKey", "serverKey", "iterations"),\n',
+        '    "UserScramCredentialRecord": ("salt", "iterations"),\n',
+        (DECODED, "-k", "no_secret"),
+    ),
+    Fault(
+        "commits of a transaction count before its marker",
+        "logcore/topics/group_states.py",
+        "        if producer_id is not None:\n",
+        "        if producer_id is not None and producer_id < 0:\n",
+        (GROUPS, "-k", "marker"),
+    ),
+    Fault(
+        "a marker replaces a later commit",
+        "logcore/topics/group_states.py",
+        "            if present is None or present.record_offset < record_offset:\n",
+        "            if present is None or present.record_offset != record_offset:\n",
+        (GROUPS, "-k", "not_replaced"),
+    ),
+    Fault(
+        "records of an aborted metadata transaction count",
+        "logcore/topics/cluster_states.py",
+        '        elif name == "AbortTransactionRecord":\n'
+        "            self._pending = None\n"
+        '        elif name == "EndTransactionRecord":\n',
+        '        elif name in ("EndTransactionRecord", "AbortTransactionRecord"):\n',
+        (CLUSTER, "-k", "aborted"),
+    ),
+    Fault(
+        "a snapshot without a footer is used",
+        "logcore/reading/internal_topics/cluster_metadata.py",
+        "    if is_damaged or last is not ControlType.SNAPSHOT_FOOTER:\n",
+        "    if is_damaged:\n",
+        (COMMANDS, "-k", "without_a_footer"),
+    ),
+)
