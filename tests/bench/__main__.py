@@ -41,6 +41,7 @@ from tests.bench import (
     recovering,
     scaling,
     small_transactions,
+    spark_decoding,
     watching,
     whole_runs,
 )
@@ -75,6 +76,10 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
             decoded,
             arguments.publish_mib // (8 if decoded.is_plain else 1) or 1,
             arguments.publish_rounds,
+        )
+    for against_spark in spark_decoding.CASES:
+        found[against_spark.name] = partial(
+            spark_decoding.lines, against_spark, arguments.publish_mib, arguments.publish_rounds
         )
     found[parts.PARTS] = partial(parts.lines, arguments.publish_mib, arguments.publish_rounds)
     for maintained in maintaining.CASES:

@@ -33,6 +33,7 @@ from tests.bench.decoding import Asked
 from tests.bench.results import Line, Unit, compared
 from tests.bench.rounds import Contender, take_turns
 from tests.bench.totals import Differ
+from tests.bench.watched import watched
 from tests.broker_directory import LogDirectory
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
@@ -61,10 +62,10 @@ CASES = (
     DecodedCase("json", Asked(0.35, 0.5)),
     DecodedCase("json", Asked(0.08, 0.12), is_plain=True),
     DecodedCase("avro", Asked(0.5, 0.6)),
-    DecodedCase("protobuf", Asked(0.15, 0.7)),
+    DecodedCase("protobuf", Asked(0.5, 0.7)),
     DecodedCase("string", Asked(None, None)),
 )
-_SCHEMAS: Mapping[str, tuple[str, str]] = {
+SCHEMAS: Mapping[str, tuple[str, str]] = {
     "json": (
         "row.json",
         json.dumps(
@@ -131,7 +132,7 @@ def lines(case: DecodedCase, mib: int, rounds: int) -> Iterator[Line]:
     :raises Differ: the decoded rows are others.
     """
     with tempfile.TemporaryDirectory(prefix="decode-", dir=home()) as scratch:
-        place = _Place(Path(scratch), case)
+        place = DecodedPlace(Path(scratch), case)
         place.prepare(mib)
         place.compare()
         outcome = take_turns(
@@ -150,9 +151,14 @@ def lines(case: DecodedCase, mib: int, rounds: int) -> Iterator[Line]:
         aim=case.asked.aim,
         unit=Unit.OF_ITS_SPEED,
     )
+    peak = place.peak_bytes / (1 << 20)
+    told = f"{place.raw_bytes / 1e6:,.0f} MB of values"
+    yield Line(
+        f"{case.name}: peak of RssAnon of a worker", "600 MiB", Unit.MIB, peak, peak, peak, "", told, must=600, aim=400
+    )
 
 
-class _Place:
+class DecodedPlace:
     """A source, a lake that validated it, a lake that published it, and the copy that a job works on."""
 
     def __init__(self, scratch: Path, case: DecodedCase) -> None:
@@ -160,13 +166,13 @@ class _Place:
         self.source, self.lake = scratch / "source", scratch / "lake"
         self.validated, self.published = scratch / "validated", scratch / "published"
         self.policies = scratch / "policies.yaml"
-        self.records = self.raw_bytes = 0
+        self.records = self.raw_bytes = self.peak_bytes = 0
 
     def prepare(self, mib: int) -> None:
         """Write the source, and let a lake take it."""
         schema = ""
-        if self.case.format in _SCHEMAS:
-            name, text = _SCHEMAS[self.case.format]
+        if self.case.format in SCHEMAS:
+            name, text = SCHEMAS[self.case.format]
             (self.scratch / name).write_text(text)
             schema = f"    decode.value.schema: {name}\n"
         self.policies.write_text(f"topics:\n  rows:\n    decode.value: {self.case.format}\n{schema}")
@@ -206,21 +212,26 @@ class _Place:
         return self._run(job)
 
     def _run(self, job: str) -> float:
-        environment = os.environ | {"LOGLAKE_HOME": str(self.scratch / "home")}
-        if self.case.is_plain and job == "decode":
-            environment["LOGLAKE_ENGINE"] = "reference"
-        command = [sys.executable, "-m", "tests.bench.decoded_values", job, self.lake, self.policies, self.source]
+        command, environment = self._command(job)
         done = subprocess.run(command, cwd=_REPOSITORY, env=environment, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise Differ(f"{job}: {done.stderr[-2000:]}")
         return float(done.stdout.splitlines()[-1])
 
+    def _command(self, job: str) -> tuple[list[str], Mapping[str, str]]:
+        environment = os.environ | {"LOGLAKE_HOME": str(self.scratch / "home")}
+        if self.case.is_plain and job == "decode":
+            environment["LOGLAKE_ENGINE"] = "reference"
+        places = map(str, (self.lake, self.policies, self.source))
+        return [sys.executable, "-m", "tests.bench.decoded_values", job, *places], environment
+
     def compare(self) -> None:
-        """Compare the decoded rows with those that were written.
+        """Decode once, under a watch for memory, and compare the rows with those that were written.
 
         :raises Differ: rows are missing, undecoded, or others.
         """
-        self.decode()
+        command, environment = self._command("decode")
+        self.peak_bytes = watched(command, _REPOSITORY, environment).worker
         dataset = DeltaTable(str(self.lake / "tables" / "decoded" / "rows")).to_pyarrow_dataset()
         with duckdb.connect(":memory:") as connection:
             decoded = connection.from_arrow(dataset)

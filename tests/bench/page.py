@@ -50,6 +50,7 @@ The figures are of the machine below and of no other. Read the ratios: in each r
   Such rounds are repeated first.
 """
 _READING, _WHOLE, _MAINTENANCE = "Speed of reading", "Speed of `loglake run`", "Speed of cleaning and recovery"
+_DECODED = "Speed of decoding values"
 _DECODING = ("small-", "medium-", "headers-", "10k-", "100k-")
 _EXPLAINED: tuple[tuple[tuple[str, ...], str], ...] = (
     (
@@ -116,6 +117,9 @@ _EXPLAINED: tuple[tuple[tuple[str, ...], str], ...] = (
 - **decode-…** is the job `decode` on published rows against `publish` of the same records by the separate path. Each
   runs in a process of its own with its workers. Values have nine fields with a struct and a list. 0.5: decoding takes
   twice as long. `plain`: every row is decoded row by row. Equality first: the decoded rows are those that were written.
+- **decode-…-spark.** Spark's `from_json` and `from_avro` in the mode PERMISSIVE read the same `records` and write the
+  same columns into a Delta table. Spark's time begins in a warm session, which has decoded a quarter of the rows. Ours
+  is that of the job with the start of its workers. Both tables must have equal rows.
 """,
     ),
     (
@@ -163,7 +167,7 @@ _EXPLAINED: tuple[tuple[tuple[str, ...], str], ...] = (
 """,
     ),
     (
-        ("journey-", "maintain-", "partitions-", "publish-memory", "memory"),
+        ("journey-", "maintain-", "partitions-", "publish-memory", "memory", "decode-"),
         """\
 - **Memory** is anonymous memory (RssAnon) of all processes, read every 20 ms.
 """,
@@ -233,6 +237,8 @@ def introduction(
     """What the page says before its tables: only about the cases that it has."""
     if any(name.startswith(_DECODING) for name in names):
         title = _READING
+    elif all(name.startswith("decode-") for name in names):
+        title = _DECODED
     else:
         title = _WHOLE if any(name.startswith(("journey-", "publish-")) for name in names) else _MAINTENANCE
     parts = [text for begins, text in _EXPLAINED if any(name.startswith(begins) for name in names)]

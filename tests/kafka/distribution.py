@@ -34,6 +34,7 @@ HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "java"
 VERSION = "4.3.1"
 SPARK_SOURCE = "spark-sql-kafka-4.2.0"
+SPARK_AVRO = "spark-avro-4.2.0"
 MESSAGES = "messages-4.4.0"
 
 _COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
@@ -85,6 +86,15 @@ def message_jars() -> dict[LockedJar, Path]:
     """
     jars = locked_jars(MESSAGES)
     return dict(zip(jars, _checked(jars, _folder(MESSAGES)), strict=True))
+
+
+@functools.cache
+def spark_avro() -> tuple[Path, ...]:
+    """The jar of Spark's functions for Avro, checked; fetches it if this machine has none yet.
+
+    :raises Unavailable: no registry, or the jar is not the locked one.
+    """
+    return _checked(_locked(SPARK_AVRO), _folder(SPARK_AVRO))
 
 
 @functools.cache

@@ -51,6 +51,12 @@ def test_the_lock_of_spark_s_source_fits_the_spark_that_is_installed():
     assert jars["spark-sql-kafka-0-10_2.13"].version == metadata.version("pyspark")
 
 
+def test_the_lock_of_spark_s_functions_for_avro_fits_the_spark_that_is_installed():
+    [jar] = distribution._locked(distribution.SPARK_AVRO)
+    assert len(jar.sha256) == 64
+    assert (jar.artifact, jar.version) == ("spark-avro_2.13", metadata.version("pyspark"))
+
+
 def test_a_version_without_a_lock_is_not_fetched(alone: Path):
     with pytest.raises(distribution.Unavailable, match=r"no kafka-0\.7\.lock"):
         distribution.class_path.__wrapped__("0.7")
