@@ -31,6 +31,7 @@ from tests.bench import (
     growing_lakes,
     journey,
     latest,
+    latest_by_spark,
     maintaining,
     objects,
     offset_maps,
@@ -95,6 +96,12 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
     )
     for kept in (latest.EVEN, latest.RECENT):
         found[kept] = partial(latest.lines, kept, arguments.rows or (200_000 if quick else 20_000_000))
+    found[latest_by_spark.SPARK] = partial(
+        latest_by_spark.lines, arguments.rows or (200_000 if quick else 4_000_000), arguments.publish_rounds
+    )
+    found[latest_by_spark.KEYS] = partial(
+        latest_by_spark.keys_lines, arguments.rows or (200_000 if quick else 20_000_000)
+    )
     found[watching.LATENCY] = partial(watching.lines, 5 if quick else 60)
     found[operating.TICK] = partial(operating.tick_lines, 100 if quick else 5_000, 1 if quick else 5)
     found[operating.NIGHT] = partial(operating.night_lines, 100 if quick else 5_000)
@@ -126,7 +133,9 @@ def main() -> int:
     parser.add_argument("--mib", type=int, help="size of the segments, uncompressed (default 200)")
     parser.add_argument("--rounds", type=int, help="rounds of the decoding cases (default 11)")
     parser.add_argument("--whole-rounds", type=int, help="rounds of the cases of whole commands (default 3)")
-    parser.add_argument("--rows", type=int, help="rows of the cases of `latest` (default 20,000,000)")
+    parser.add_argument(
+        "--rows", type=int, help="rows of the cases of `latest` (default 20,000,000; against Spark 4,000,000)"
+    )
     parser.add_argument("-o", "--output", type=Path, help="write the figures onto this page")
     parser.add_argument("--list", action="store_true", help="names of the cases")
     arguments = parser.parse_args()

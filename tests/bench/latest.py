@@ -24,7 +24,7 @@ from tests.bench.results import Line, Unit, seconds
 from tests.bench.totals import Differ
 
 EVEN, RECENT = "latest-even", "latest-recent"
-_AS_OF_MS = 1_900_000_000_000
+AS_OF_MS = 1_900_000_000_000
 _AT_ONCE = 100_000
 
 
@@ -41,12 +41,12 @@ def lines(case: str, count: int) -> Iterator[Line]:
         drawn = old[-count // 20 :] if case == RECENT else old
         new = random.choice(drawn, count // 100)
         newest = np.full(count // 4, -1, np.int64)
-        _write(source / "latest-0", random, old, 0, newest)
-        _publish(source, lake, 1)
+        write(source / "latest-0", random, old, 0, newest)
+        publish(source, lake, 1)
         first = _latest(lake, policies)
         end = int(newest.max()) + 1
-        _write(source / "latest-0", random, new, end, newest)
-        _publish(source, lake, 2)
+        write(source / "latest-0", random, new, end, newest)
+        publish(source, lake, 2)
         other = Path(shutil.copytree(lake, Path(scratch, "other")))
         added = _latest(lake, policies)
         again = _latest(other, policies, replace=("latest",))
@@ -69,8 +69,8 @@ def lines(case: str, count: int) -> Iterator[Line]:
     )
 
 
-def _write(partition: Path, random: np.random.Generator, keys: np.ndarray, first: int, newest: np.ndarray) -> None:
-    """Write a segment with records of these keys."""
+def write(partition: Path, random: np.random.Generator, keys: np.ndarray, first: int, newest: np.ndarray) -> None:
+    """Write a segment with records of these keys, and note the newest offset of each."""
     partition.mkdir(parents=True, exist_ok=True)
     offset = first
     with (partition / f"{first:020d}.log").open("wb") as stream:
@@ -83,14 +83,15 @@ def _write(partition: Path, random: np.random.Generator, keys: np.ndarray, first
             offset += rows
 
 
-def _publish(source: Path, lake: Path, number: int) -> None:
-    stated = (str(lake), f"run-{number}", _AS_OF_MS)
-    launch.run("ingest", IngestConfig(str(lake), (str(source),), f"run-{number}", _AS_OF_MS))
+def publish(source: Path, lake: Path, number: int) -> None:
+    """Publish what is new in the source to `records`."""
+    stated = (str(lake), f"run-{number}", AS_OF_MS)
+    launch.run("ingest", IngestConfig(str(lake), (str(source),), f"run-{number}", AS_OF_MS))
     launch.run("validate", ValidateConfig(*stated))
     launch.run("publish", PublishConfig(*stated))
 
 
 def _latest(lake: Path, policies: Path, replace: tuple[str, ...] = ()) -> float:
     begun = time.process_time()
-    launch.run("latest", LatestConfig(str(lake), "latest", _AS_OF_MS, str(policies), replace=replace))
+    launch.run("latest", LatestConfig(str(lake), "latest", AS_OF_MS, str(policies), replace=replace))
     return time.process_time() - begun
