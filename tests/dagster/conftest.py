@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -115,6 +115,12 @@ def execute(define: Define, instance: dg.DagsterInstance, source: Path, home: Pa
 def materialized(result: dg.ExecuteInProcessResult, asset: str) -> list[str | None]:
     """Partition keys of an asset's materializations in a run, in their order."""
     return [event.partition for event in result.get_asset_materialization_events() if event.asset_key.path[-1] == asset]
+
+
+def materializations_of(result: dg.ExecuteInProcessResult, key: Sequence[str]) -> list[dg.AssetMaterialization]:
+    """Materializations of an asset; the key is without the lake's name."""
+    events = result.get_asset_materialization_events()
+    return [event.materialization for event in events if list(event.asset_key.path[1:]) == list(key)]
 
 
 def check_of(result: dg.ExecuteInProcessResult, name: str) -> dg.AssetCheckEvaluation:

@@ -14,7 +14,7 @@ from pipelines.resources import JobLauncher
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, read_registered
-from tests.dagster.conftest import check_of
+from tests.dagster.conftest import check_of, materializations_of
 from tests.in_process import InProcessExecutor
 from tests.jobs.decoded_lake import Decoded
 
@@ -63,14 +63,7 @@ def test_a_run_that_changed_the_table_materializes_it_once_and_answers_the_check
     of = registered(lake)
     job = build_definitions([of], JobLauncher()).resolve_job_def(name_in_lake(of, "intake"))
     results = [job.execute_in_process(instance=instance, run_config=run_config(of, "intake")) for _ in range(2)]
-    made = [
-        [
-            event.materialization
-            for event in result.get_asset_materialization_events()
-            if event.asset_key.path[1:] == KEY
-        ]
-        for result in results
-    ]
+    made = [materializations_of(result, KEY) for result in results]
     assert [len(each) for each in made] == [1, 0]
     figures = {name: value.value for name, value in made[0][0].metadata.items()}
     assert (figures["dagster/row_count"], figures["undecoded rows"]) == (1, 1)

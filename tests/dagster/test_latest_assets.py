@@ -12,7 +12,7 @@ from pipelines.catalog.run_configuration import run_config
 from pipelines.definitions import build_definitions
 from pipelines.resources import JobLauncher
 from spark_jobs import launch
-from tests.dagster.conftest import check_of
+from tests.dagster.conftest import check_of, materializations_of
 from tests.dagster.test_decoded_assets import registered
 from tests.in_process import InProcessExecutor
 from tests.jobs.decoded_lake import Decoded
@@ -34,14 +34,7 @@ def test_a_run_materializes_a_changed_table_once_and_answers_the_check(
     of = registered(lake)
     job = build_definitions([of], JobLauncher()).resolve_job_def(name_in_lake(of, "intake"))
     results = [job.execute_in_process(instance=instance, run_config=run_config(of, "intake")) for _ in range(2)]
-    made = [
-        [
-            event.materialization
-            for event in result.get_asset_materialization_events()
-            if event.asset_key.path[1:] == KEY
-        ]
-        for result in results
-    ]
+    made = [materializations_of(result, KEY) for result in results]
     assert [len(each) for each in made] == [1, 0]
     assert made[0][0].metadata["dagster/row_count"].value == 2
     for result in results:

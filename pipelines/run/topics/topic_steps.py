@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pipelines.run.step_result import StepResult
 from pipelines.run.steps import Run
 from pipelines.run.topics import topic_checks
-from spark_jobs.contracts import DecodeConfig, LatestConfig
+from spark_jobs.contracts import DecodeConfig, JobConfig, JobReport, LatestConfig
 from spark_jobs.lake.view.decoded.latest_topics import has_latest, latest_topics
+from spark_jobs.lake.view.decoded.topic_asset import TopicAsset
 from spark_jobs.lake.view.decoded.topics import decoded_topics, decodes
 from spark_jobs.lake.view.registered_lakes import held_logs
 
@@ -18,14 +21,11 @@ def decode(run: Run) -> StepResult:
         return StepResult()
     chosen = _chosen_topics(run)
     topics = decoded_topics(run.lake, policies, chosen)
-    if not topics:
-        return StepResult()
-    names = () if chosen is None else tuple(topic.topic for topic in topics)
-    report = run.start(DecodeConfig(run.lake, run.run_id, run.as_of_ms, policies, topics=names))
-    done = StepResult([report], state=run.state(), topics=topics)
-    assert done.state is not None
-    done.answers.append(topic_checks.decoded_rows_equal_records(done.state, topics, report))
-    done.answers.append(topic_checks.undecoded_share_steady(done.state, topics))
+    config = DecodeConfig(run.lake, run.run_id, run.as_of_ms, policies, topics=_names(topics, chosen))
+    done, report = _written(run, config, topics)
+    if done.state is not None:
+        done.answers.append(topic_checks.decoded_rows_equal_records(done.state, topics, report))
+        done.answers.append(topic_checks.undecoded_share_steady(done.state, topics))
     return done
 
 
@@ -36,14 +36,23 @@ def latest(run: Run) -> StepResult:
         return StepResult()
     chosen = _chosen_topics(run)
     topics = latest_topics(run.lake, policies, chosen)
-    if not topics:
-        return StepResult()
-    names = () if chosen is None else tuple(topic.topic for topic in topics)
-    report = run.start(LatestConfig(run.lake, run.run_id, run.as_of_ms, policies, topics=names))
-    done = StepResult([report], state=run.state(), topics=topics)
-    assert done.state is not None
-    done.answers.append(topic_checks.latest_follows_records(done.state, topics, report))
+    config = LatestConfig(run.lake, run.run_id, run.as_of_ms, policies, topics=_names(topics, chosen))
+    done, report = _written(run, config, topics)
+    if done.state is not None:
+        done.answers.append(topic_checks.latest_follows_records(done.state, topics, report))
     return done
+
+
+def _written(run: Run, config: JobConfig, topics: Sequence[TopicAsset]) -> tuple[StepResult, JobReport | None]:
+    """Start the job of some topics; without topics nothing is started, and the result has no state."""
+    if not topics:
+        return StepResult(), None
+    report = run.start(config)
+    return StepResult([report], state=run.state(), topics=topics), report
+
+
+def _names(topics: Sequence[TopicAsset], chosen: set[str] | None) -> tuple[str, ...]:
+    return () if chosen is None else tuple(topic.topic for topic in topics)
 
 
 def _chosen_topics(run: Run) -> set[str] | None:
