@@ -26,6 +26,7 @@ from logcore.messages.kafka_json import uuid_text
 from logcore.messages.reader import ReadMessage, UnreadMessage
 from logcore.topics.group_protocol import ASSIGNMENT, CONSUMER_PROTOCOL, read_protocol
 from logcore.topics.internal_topics import InternalTopic, record_messages
+from logcore.topics.offset_commits import read_commit
 
 _COMMITS = (0, 1)
 _CLASSIC_GROUP = 2
@@ -140,6 +141,19 @@ class GroupStates:
         Returns:
             What could not be read. The record then changes nothing.
         """
+        if key is not None and value is not None:
+            commit = read_commit(key, value)
+            if commit is not None:
+                place = commit.group, (commit.topic, commit.partition)
+                committed = CommittedOffset(
+                    commit.offset,
+                    None if commit.leader_epoch < 0 else commit.leader_epoch,
+                    commit.metadata,
+                    commit.commit_time_ms,
+                    offset,
+                )
+                self._keep(offset, *place, committed, transaction_of)
+                return ()
         messages = record_messages(InternalTopic.CONSUMER_OFFSETS, key, value)
         if messages.unread or messages.key is None or not isinstance(messages.key.message, ReadMessage):
             return messages.unread
@@ -188,10 +202,21 @@ class GroupStates:
             commit = CommittedOffset(
                 fields["offset"], None if epoch < 0 else epoch, fields["metadata"], time_ms, offset
             )
+        self._keep(offset, names["group"], partition, commit, producer_id)
+
+    def _keep(
+        self,
+        offset: int,
+        group: str,
+        partition: tuple[str, int],
+        commit: CommittedOffset | None,
+        producer_id: int | None,
+    ) -> None:
+        """Keep a commit, or remove one; in a transaction when that ends."""
         if producer_id is not None:
-            self._pending.setdefault(producer_id, []).append((names["group"], partition, commit, offset))
+            self._pending.setdefault(producer_id, []).append((group, partition, commit, offset))
         else:
-            _set(self._of(names["group"]).offsets, partition, commit)
+            _set(self._of(group).offsets, partition, commit)
 
     def _group_record(self, kind: int, names: dict[str, Any], value: ReadMessage | None) -> None:
         group = self._of(names["group"] if kind == _CLASSIC_GROUP else names["groupId"])
