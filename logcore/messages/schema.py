@@ -128,3 +128,7 @@ class MessageSchema:
     versions: Versions
     flexible: Versions
     fields: tuple[FieldSchema, ...]
+
+    def __hash__(self) -> int:
+        """Hash the name only: layouts are looked up by schema for each message, and fields nest deeply."""
+        return hash((self.name, self.kind))
