@@ -22,6 +22,7 @@ from logcore.values.formats import decoder_of
 from logcore.values.invalid_schema import InvalidSchemaError
 from logcore.values.undecodable import Reason, Undecodable
 from tests.sampling import chance as drawing
+from tests.unit.logcore.values.both_ways import ROWS
 from tests.unit.logcore.values.protobuf.compiled_schema import library_class, schema_text
 
 ALL_KINDS = """
@@ -75,7 +76,9 @@ message Old {
 }
 """
 SCHEMAS = {"shop.Order": ALL_KINDS, "Old": PROTO2}
-CASES = 600
+CASES = max(600, ROWS // 20)
+"""Damaged values of each schema; there are ten times as many whole ones."""
+AT_ONCE = 1000
 
 
 def expected(message: Any) -> dict[str, Any]:
@@ -171,15 +174,16 @@ def in_order(value: Any) -> Any:
 def test_random_values_are_those_of_the_library(name: str) -> None:
     chance = drawing("protobuf")
     decoder, message = decoder_of("protobuf", schema_text(SCHEMAS[name])), library_class(SCHEMAS[name], name)
-    bodies = []
-    for _ in range(CASES):
-        made = message()
-        fill(made, chance)
-        bodies.append(made.SerializeToString())
-        assert in_order(decoder.decode(bodies[-1])) == in_order(expected(message.FromString(bodies[-1])))
-    column = decode_column_plainly(decoder, pa.array(bodies, pa.binary()))
-    assert column.failed == ()
-    assert len(column.values) == CASES
+    for _ in range(max(1, CASES * 10 // AT_ONCE)):
+        bodies = []
+        for _ in range(AT_ONCE):
+            made = message()
+            fill(made, chance)
+            bodies.append(made.SerializeToString())
+            assert in_order(decoder.decode(bodies[-1])) == in_order(expected(message.FromString(bodies[-1])))
+        column = decode_column_plainly(decoder, pa.array(bodies, pa.binary()))
+        assert column.failed == ()
+        assert len(column.values) == AT_ONCE
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -187,7 +191,7 @@ def test_damaged_values_are_refused_or_are_those_of_the_library(name: str) -> No
     chance = drawing("protobuf")
     decoder, message = decoder_of("protobuf", schema_text(SCHEMAS[name])), library_class(SCHEMAS[name], name)
     refused = 0
-    for _ in range(CASES * 5):
+    for _ in range(max(3000, CASES)):
         made = message()
         fill(made, chance)
         body = damaged(made.SerializeToString(), chance)
