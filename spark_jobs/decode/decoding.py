@@ -72,7 +72,9 @@ class Format:
             return cls(name, naming=SchemaNaming(name, subjects, Framing(policy.decode_framing), message))
         try:
             text = None if path is None else _schema(name, path)
-            indexes = parse(text, {}).indexes_of(message) if text is not None and message is not None else None
+            indexes = None
+            if name == _PROTOBUF and text is not None and message is not None:
+                indexes = parse(text, {}).indexes_of(message)
             decoder_of(name, text, message=indexes)
         except InvalidSchemaError as error:
             raise UsageError(f"The schema {path}: {error}" if path else f"The format {name}: {error}") from error

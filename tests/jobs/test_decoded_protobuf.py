@@ -67,3 +67,28 @@ def test_a_schema_that_cannot_be_compiled_is_named_with_the_line(
     said = capsys.readouterr().out
     assert "waits: The schema" in said
     assert "order.proto:2:28" in said
+
+
+@pytest.mark.parametrize("name", ["Cancellation", "shop.Cancellation", ".shop.Cancellation"])
+def test_the_policy_names_another_message_than_the_first(lake: Decoded, tmp_path: Path, name: str) -> None:
+    (tmp_path / "order.proto").write_text(
+        'syntax = "proto3"; package shop; message Order { int64 id = 1; } message Cancellation { string why = 1; }'
+    )
+    lake.policies.write_text(f"{POLICIES}    decode.value.message: {name}\n")
+    lake.append((b"a", b"\x0a\x03bad"))
+    lake.decode()
+    assert [row["value"] for row in lake.rows()] == [{"why": "bad"}]
+
+
+def test_a_message_that_the_schema_does_not_have_is_named(lake: Decoded, capsys: pytest.CaptureFixture[str]) -> None:
+    lake.policies.write_text(f"{POLICIES}    decode.value.message: Nothing\n")
+    lake.append((b"a", b"\x08\x07"))
+    assert main.main(["decode", lake.path, "--policies", str(lake.policies)]) == 1
+    assert "The schema has no message Nothing" in capsys.readouterr().out
+
+
+def test_the_name_of_a_message_concerns_protobuf_only(lake: Decoded) -> None:
+    lake.policies.write_text("topics:\n  orders:\n    decode.value: string\n    decode.value.message: Order\n")
+    lake.append((b"a", b"x"))
+    lake.decode()
+    assert [row["value"] for row in lake.rows()] == ["x"]
