@@ -53,7 +53,7 @@ def test_a_commit_has_the_values_that_were_packed(version: int) -> None:
         assert found == OffsetCommit("g", "orders", 3, 1 << 40, 7, metadata, 1_700_000_000_000)
 
 
-def test_a_topic_id_behind_the_commit_is_skipped() -> None:
+def test_a_topic_id_after_the_commit_is_skipped() -> None:
     packed = value(4, 5, -1, "", 9, b"\x01\x00\x10" + bytes(range(16)))
     assert read_commit(key("g", "t", 0), packed) == OffsetCommit("g", "t", 0, 5, -1, "", 9)
 
