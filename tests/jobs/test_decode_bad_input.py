@@ -53,6 +53,7 @@ def test_a_bad_json_value_is_an_undecoded_row_and_its_neighbours_are_right(
     assert (bad["offset"], bad["reason"], bad["place"], bad["value"]) == (1, reason, place, body)
 
 
+@pytest.mark.slow
 def test_a_string_of_a_hundred_megabytes_is_an_undecoded_row(tmp_path: Path) -> None:
     lake = one_format(tmp_path, "json", json.dumps(ORDER))
     lake.append((b"a", GOOD), (b"b", b'{"id":1,"name":"' + b"x" * LARGE + b'"}'), (b"c", GOOD))
