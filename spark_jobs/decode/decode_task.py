@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -65,6 +66,12 @@ class DecodeTask:
         least = min((file.min_offset or 0 for file in self.files), default=self.start)
         most = max((self.end if file.max_offset is None else file.max_offset + 1 for file in self.files), default=0)
         return max(self.start, least), min(self.end, most)
+
+    @property
+    def has_overlaps(self) -> bool:
+        """Whether two of its files may have rows of the same range of offsets."""
+        pairs = pairwise(self.files)
+        return any(a.max_offset is None or b.min_offset is None or a.max_offset >= b.min_offset for a, b in pairs)
 
     def over(self, files: Sequence[LiveFile], most: int, most_rows: int) -> list[DecodeTask]:
         """Return this task as tasks that each read files of about so many bytes, in the order of offsets.

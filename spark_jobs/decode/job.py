@@ -130,7 +130,11 @@ class _Made:
             stop = stops.get(task.log)
             if stop is None or task.offsets[0] < stop.offset:
                 logs[task.log].add(result)
-            if stop is not None and task.offsets[0] < stop.offset < task.offsets[1] and result.stop is None:
+            if stop is None:
+                continue
+            ends_later = result.stop is None or result.stop.offset > stop.offset
+            is_crossed = task.offsets[0] < stop.offset < task.offsets[1] and ends_later
+            if is_crossed or (result.stop is not None and task.has_overlaps):
                 logs[task.log].problem = f"files overlap at offset {stop.offset}, where {stop.why}"
         for log, stop in stops.items():
             logs[log].span = replace(logs[log].span, end=stop.offset)
@@ -227,5 +231,7 @@ def _commit(
         if plan.replaces or span.end > (planned or 0):
             guards.append(Guard(table.application_id(span.log), planned, span.end))
     has_news = len(guards) > usual or files or plan.replaces
-    if has_news or (table.kind == DECODED and plan.has_unseen):  # else a run was killed between the two commits
+    if has_news or (
+        plan.has_unseen and (table.kind == DECODED or schemas is not None)
+    ):  # else a run was killed between the two commits
         table.commit(spec, files, config.run_id, guards, whole=plan.replaces)

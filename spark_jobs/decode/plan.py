@@ -166,7 +166,7 @@ def _plan_topic(
             waits = rewritten + again
     spans = _spans(logs, found, published, replaces=replaces)
     made = TopicPlan(topic, spans, (), formats, recorded, history.version, replaces, waits, note)
-    if formats.names_schemas and made.is_due:
+    if formats.names_schemas and waits is None and (made.is_due or _is_half(recorded)):
         made = _with_schemas(config, made, policy, history, sources)
     if made.replaces and not replaces:
         made = replace(made, spans=_spans(logs, found, published, replaces=True))
@@ -213,9 +213,8 @@ def _with_schemas(
         if writers.added and policy.on_schema_change == "wait":
             added = ", ".join(writers.added)
             return replace(plan, waits=f"its schemas have new fields: {added}. To add them: on_schema_change: add")
-    used = plan.recorded[UNDECODED][SCHEMAS]
-    is_half = any((span.undecoded or 0) > (span.decoded or 0) for span in plan.spans)
-    if not plan.replaces and is_half and used not in (None, formats.registry_digest):
+    used, before = (plan.recorded[kind][SCHEMAS] for kind in (UNDECODED, DECODED))
+    if not plan.replaces and _is_half(plan.recorded) and (before is not None or used != formats.registry_digest):
         why = "its schemas changed after a run ended between two commits"
         if history.bytes_of(plan.topic) > FOLLOW_BYTES:
             return replace(plan, waits=f"{why}. To decode all rows again: --replace {plan.topic}")
@@ -223,6 +222,11 @@ def _with_schemas(
             config, replace(plan, replaces=True, note=f"{why}: all rows are decoded again"), policy, history, sources
         )
     return plan
+
+
+def _is_half(recorded: Mapping[str, Mapping[str, int | None]]) -> bool:
+    """Whether a run ended between the commits of both tables, after the schemas had changed."""
+    return recorded[UNDECODED][SCHEMAS] not in (None, recorded[DECODED][SCHEMAS])
 
 
 def _tasks(lake: str, plan: TopicPlan, policy: TopicPolicy, files: Sequence[LiveFile]) -> tuple[DecodeTask, ...]:

@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from logcore.values.invalid_schema import InvalidSchemaError
 from logcore.values.registry.schemas import WriterSchema
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.errors import JobError, UsageError
 
 _SECONDS = 60
 _COMPILER = "grpc_tools"
@@ -51,8 +51,10 @@ def _compiled_texts(texts: tuple[tuple[str, str], ...]) -> tuple[str | None, str
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(text)
-            except (OSError, ValueError):
+            except ValueError:
                 return None, "a referenced schema has a name that is no file name"
+            except OSError as error:
+                raise JobError(f"A schema can't be written for its compiler: {error.strerror}.") from error
         return _compiled(folder, texts[-1][0])
 
 
@@ -62,10 +64,13 @@ def compiled_writer(schema: WriterSchema) -> WriterSchema:
     Raises:
         InvalidSchemaError: The compiler refuses the text.
         UsageError: The compiler is not installed.
+        JobError: It did not end by itself.
     """
     if schema.format != "protobuf" or _is_base64(schema.text):
         return schema
     names = [name for name in schema.references if not _is_base64(schema.references[name])]
+    if any(not name.endswith(".proto") for name in names):
+        raise InvalidSchemaError("the name of a referenced schema does not end with .proto.")
     texts = tuple((name, schema.references[name]) for name in sorted(names))
     compiled, problem = _compiled_texts((*texts, (_MAIN, schema.text)))
     if compiled is None:
@@ -92,15 +97,20 @@ def _compiled(folder: str, name: str) -> tuple[str | None, str]:
     with tempfile.TemporaryDirectory(prefix="loglake-proto-") as scratch:
         out = os.path.join(scratch, "schema")
         command = [
-            *(sys.executable, "-m", f"{_COMPILER}.protoc", f"-I{folder}", f"-I{known}"),
+            # Isolated, and not in a folder with files of others: Python would import modules from there.
+            *(sys.executable, "-I", "-m", f"{_COMPILER}.protoc", f"-I{folder}", f"-I{known}"),
             *("--include_imports", "--include_source_info", f"--descriptor_set_out={out}", name),
         ]
         try:
             done = subprocess.run(
-                command, cwd=folder, capture_output=True, timeout=_SECONDS, check=False, text=True, errors="replace"
+                command, cwd=scratch, capture_output=True, timeout=_SECONDS, check=False, text=True, errors="replace"
             )
-        except subprocess.TimeoutExpired:
-            return None, f"the compiler did not end within {_SECONDS} s"
+        except (subprocess.TimeoutExpired, OSError) as error:
+            raise JobError(
+                f"The compiler of Protobuf schemas did not end: {type(error).__name__}. Try again."
+            ) from error
+        if done.returncode < 0:
+            raise JobError(f"The compiler of Protobuf schemas was ended by signal {-done.returncode}. Try again.")
         if done.returncode != 0 or not os.path.exists(out):
             return None, " ".join(done.stderr.split())[:500]
         with open(out, "rb") as file:

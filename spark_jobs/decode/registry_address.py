@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import urllib.error
 import urllib.parse
@@ -70,7 +71,7 @@ class RegistryAddress:
         return Schemas(by_name, {name: frozenset(each) for name, each in owners.items()}, versions)
 
     def _numbers(self, subject: str) -> list[int]:
-        numbers = self._get(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions?deleted=true")
+        numbers = self._get(f"/subjects/{_quoted(subject)}/versions?deleted=true")
         if numbers is None:
             return []
         if not isinstance(numbers, list) or not all(isinstance(each, int) for each in numbers):
@@ -80,7 +81,7 @@ class RegistryAddress:
         return numbers
 
     def _version(self, subject: str, number: int | str) -> Any:
-        return self._get(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/{number}?deleted=true")
+        return self._get(f"/subjects/{_quoted(subject)}/versions/{number}?deleted=true")
 
     def _follow(self, schema: RegisteredSchema, context: str, versions: dict[tuple[str, int], SchemaVersion]) -> None:
         """Add what a schema refers to, also through others."""
@@ -118,7 +119,7 @@ class RegistryAddress:
             raise RegistryUnavailable(
                 f"The schema registry {self._host} answered with status {error.code}. Try again, or use schema files."
             ) from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             reason = type(getattr(error, "reason", error)).__name__
             raise RegistryUnavailable(
                 f"The schema registry {self._host} did not answer: {reason}. Start it, or use schema files."
@@ -132,3 +133,7 @@ class RegistryAddress:
 
     def _strange(self) -> RegistryUnavailable:
         return RegistryUnavailable(f"{self._host} did not answer as a schema registry does. Check the address.")
+
+
+def _quoted(subject: str) -> str:
+    return urllib.parse.quote(subject, safe="", errors="replace")

@@ -207,6 +207,42 @@ def test_schemas_that_change_between_two_commits_double_no_row(lake: Registered,
     assert lake.reasons() == []
 
 
+def test_a_replacement_that_ended_between_two_commits_loses_no_row(lake: Registered, monkeypatch) -> None:
+    lake.register(1, FIRST)
+    lake.append((b"a", first(7)), (b"b", second(8, "x")))
+    lake.decode()
+    assert lake.reasons() == [(1, 2, "UNKNOWN_SCHEMA")]
+    lake.register(2, SECOND, version=2)
+    lake.publish()
+    real = TopicTable.commit
+
+    def only_undecoded(self, *arguments, **options):
+        if self.kind == "decoded":
+            raise KeyboardInterrupt
+        real(self, *arguments, **options)
+
+    monkeypatch.setattr(job.TopicTable, "commit", only_undecoded)
+    with pytest.raises(KeyboardInterrupt):
+        lake.decode(replace=("orders",))
+    monkeypatch.undo()
+    lake.decode()
+    assert lake.values() == [{"id": 7, "note": None}, {"id": 8, "note": "x"}]
+    assert lake.reasons() == []
+
+
+def test_a_referenced_schema_cannot_bring_code(tmp_path: Path) -> None:
+    lake = Registered(tmp_path, "protobuf")
+    mark = tmp_path / "ran"
+    lake.register(1, "", "a", schemaType="PROTOBUF")
+    lake.register(2, f"open({str(mark)!r}, 'w')", "b", schemaType="PROTOBUF")
+    names = ["grpc_tools/__init__.py", "grpc_tools/protoc.py"]
+    references = [{"name": name, "subject": subject, "version": 1} for name, subject in zip(names, "ab", strict=True)]
+    lake.register(3, 'syntax = "proto3"; message Order { int64 id = 1; }', schemaType="PROTOBUF", references=references)
+    lake.append((b"a", named(3, b"\x00\x08\x07")))
+    assert "the name of a referenced schema does not end with .proto" in str(lake.said())
+    assert not mark.exists()
+
+
 def test_very_many_schemas_of_one_topic_share_a_table(lake: Registered) -> None:
     for id in range(1, SCHEMAS + 1):
         lake.register(id, avro(ID, {"name": f"f{id}", "type": ["null", "long"]}), version=id)

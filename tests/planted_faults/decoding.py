@@ -105,8 +105,8 @@ FAULTS = (
     Fault(
         "schemas that changed between two commits are not noticed",
         "spark_jobs/decode/plan.py",
-        "used not in (None, formats.registry_digest)",
-        "used is None",
+        "recorded[UNDECODED][SCHEMAS] not in (None, recorded[DECODED][SCHEMAS])",
+        "recorded[UNDECODED][SCHEMAS] is None",
         (SCHEMA_IDS, "-k", "between_two_commits"),
     ),
     Fault(

@@ -189,6 +189,8 @@ class _Merging:
                 differences = self._merged(decoder.arrow_type)
         except InvalidSchemaError as error:
             return RefusedWriter(Reason.BAD_SCHEMA, f"schema {name}: {error.message}")
+        except UnicodeError:
+            return RefusedWriter(Reason.BAD_SCHEMA, f"schema {name}: a name is not valid Unicode")
         if differences:
             more = f", and {len(differences) - _MOST_SAID} more" if len(differences) > _MOST_SAID else ""
             return RefusedWriter(

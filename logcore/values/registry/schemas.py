@@ -108,7 +108,7 @@ class Schemas:
         raise Undecodable(Reason.BAD_SCHEMA, "", f"more than {MOST_COLUMNS} references")
 
     def _version(self, subject: str, version: int) -> RegisteredSchema | None:
-        if version == LATEST:
+        if version == LATEST and (subject, LATEST) not in self.versions:
             numbers = [number for name, number in self.versions if name == subject]
             version = max((number for number in numbers if not self.versions[subject, number].deleted), default=version)
         found = self.versions.get((subject, version))

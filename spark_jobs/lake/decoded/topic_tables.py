@@ -206,6 +206,8 @@ class TopicTable:
         with _answered(self.name):
             table = self._open_or_create(spec)
             begun = table.version()
+            if not whole:
+                self._grow(table, spec)  # before the guards: it reads what others committed
             for guard in guards:
                 found = table.transaction_version(guard.application_id)
                 if found != guard.planned:
@@ -213,8 +215,6 @@ class TopicTable:
                         f"Table {self.name}: {guard.application_id} is at {found}, the plan was made at "
                         f"{guard.planned}."
                     )
-            if not whole:
-                self._grow(table, spec)
             live = {file.path for file in live_files(table)} if removed else set()
             if any(file.path not in live for file in removed):
                 raise ConcurrentChange(f"Table {self.name}: a file to be replaced is no longer part of it.")
