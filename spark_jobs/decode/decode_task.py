@@ -45,6 +45,9 @@ class DecodeTask:
     """Whether every row is decoded the plain way, without native code."""
     stops: bool = False
     """Whether the task ends before a row whose schema cannot be aligned with the table."""
+    given_up: tuple[tuple[int, str], ...] = ()
+    """Rows that end the process that decodes them: offset, and ``key`` or ``value``. That part is not decoded; where it
+    is the key, the value is not decoded either."""
 
     @property
     def size(self) -> int:
@@ -106,6 +109,28 @@ class DecodeTask:
         """Return the task for another worker, after one died of it: the plain way."""
         return replace(self, is_plain=True)
 
+    def after_deaths(self) -> list[DecodeTask]:
+        """Return what to try after its workers died on both tries: halves of its offsets, or its one row given up.
+
+        Returns:
+            Tasks in the order of offsets; none if there is nothing else to try. So it is for a row that an earlier run
+            decoded and committed: it can't be given up any more.
+        """
+        start, end = self.offsets
+        if end - start > 1:
+            middle = (start + end) // 2
+            return [half for half in (self._between(start, middle), self._between(middle, end)) if half.files]
+        part = dict(self.given_up).get(start)
+        if part == "key" or (part is None and start < self.undecoded_from):
+            return []
+        given_up = (*(each for each in self.given_up if each[0] != start), (start, "key" if part else "value"))
+        return [replace(self, given_up=given_up)]
+
+    def _between(self, start: int, end: int) -> DecodeTask:
+        """The task over some of its offsets, with the files that can have rows of them."""
+        part = replace(self, start=start, end=end)
+        return replace(part, files=tuple(file for file in self.files if part.span.may_be_in(file)))
+
 
 @dataclass(frozen=True, slots=True)
 class DecodeResult:
@@ -121,6 +146,8 @@ class DecodeResult:
     stop: SchemaStop | None = None
     """Why it ended before the end of its offsets."""
     was_plain: bool = False
+    died: str | None = None
+    """How its worker ended, if it had no result on either try."""
 
 
 @synced_late
@@ -135,7 +162,9 @@ def decode_rows(task: DecodeTask) -> DecodeResult:
     stop = None
     try:
         for part in (part for batch in published_rows(task.lake, task.files, task.span) for part in cut(batch)):
-            rows = split_rows(part, decoding, good, bad, is_plain=task.is_plain, stops=task.stops)
+            rows = split_rows(
+                part, decoding, good, bad, is_plain=task.is_plain, stops=task.stops, given_up=dict(task.given_up)
+            )
             decoded.write(rows.decoded)
             undecoded.write(_from(rows.undecoded, task.undecoded_from))
             for reason, count in rows.reasons.items():

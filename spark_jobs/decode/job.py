@@ -10,7 +10,8 @@ and adds to the other table only rows from its own frontier on. Decoding is dete
 Both tables record a digest of the policy. With another digest a topic waits until its replacement is requested: earlier
 rows stay. It also waits if rows below its frontier were written again in ``records``.
 
-A worker that dies is tried once more, with every row decoded the plain way. If that worker dies too, its log waits.
+A worker that dies is tried once more, with every row decoded the plain way. If that worker dies too, the row that it
+dies of is found, and is a row that could not be decoded (``deadly_rows``).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from spark_jobs.contracts import DecodeConfig, JobReport, LogChange, Scalar
+from spark_jobs.decode.deadly_rows import surviving_results
 from spark_jobs.decode.decode_task import DecodeResult, DecodeTask, decode_rows
 from spark_jobs.decode.decoding import decoding_of
 from spark_jobs.decode.plan import DecodePlan, LogSpan, TopicPlan, plan
@@ -30,12 +32,14 @@ from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.errors import ConcurrentChange, JobError
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_specs import TableSpec
-from spark_jobs.tasks.executor import run_surviving
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
 
 __all__ = ["apply", "plan"]
+
+_MOST_NAMED = 3
+"""Tasks whose offsets a report names."""
 
 
 def apply(plan: DecodePlan, config: DecodeConfig, executor: Executor | None) -> JobReport:
@@ -47,13 +51,14 @@ def apply(plan: DecodePlan, config: DecodeConfig, executor: Executor | None) -> 
     tasks = [task for topic in plan.due for task in topic.tasks]
     if executor is None:
         tasks = [task.second_try() for task in tasks]
-    results = iter(run_surviving(executor, decode_rows, tasks, [task.size for task in tasks], _died))
+    results = iter(surviving_results(executor, decode_rows, tasks))
     changed: list[LogChange] = []
     topics: list[dict[str, object]] = []
     for topic in plan.topics:
         described = topic.as_dict()
         if topic.is_due:
             made = _Made.of(topic, [next(results) for _ in topic.tasks])
+            described["retried"] = made.retried if executor is not None else None
             try:
                 described |= _commit_topic(config, topic, made)
                 changed += made.changes()
@@ -70,15 +75,6 @@ def apply(plan: DecodePlan, config: DecodeConfig, executor: Executor | None) -> 
         plan={"topics": topics},
         used_executor=executor is not None,
         metrics=_metrics(topics),
-    )
-
-
-def _died(task: DecodeTask, how: str) -> DecodeResult:
-    """The result of a task whose workers died."""
-    files = ", ".join(file.path for file in task.files[:3])
-    return DecodeResult(
-        error=f"the worker that decoded {files} {how}, also when it decoded row by row. Where memory is short, run "
-        "with fewer processes (LOGLAKE_PROCESSES)"
     )
 
 
@@ -121,6 +117,8 @@ class _Made:
     problems: list[str]
     stopped: list[str]
     """Logs that end before a row whose schema cannot be aligned with the table."""
+    retried: str | None = None
+    """What was decoded the plain way."""
 
     @classmethod
     def of(cls, plan: TopicPlan, results: Sequence[DecodeResult]) -> _Made:
@@ -149,7 +147,9 @@ class _Made:
             for log, stop in stops.items()
             if logs[log].problem is None
         ]
-        return cls(plan, [each for each in logs.values() if each.problem is None], problems, stopped)
+        again = [task for task, result in zip(plan.tasks, results, strict=True) if result.was_plain]
+        left = [each for each in logs.values() if each.problem is None]
+        return cls(plan, left, problems, stopped, _retried(again))
 
     def files(self, kind: str) -> list[WrittenFile]:
         return [file for log in self.logs for file in log.files[kind]]
@@ -178,6 +178,18 @@ class _Made:
             )
             for log in self.logs
         ]
+
+
+def _retried(tasks: Sequence[DecodeTask]) -> str | None:
+    """What to tell of tasks whose workers died; None: there are none."""
+    if not tasks:
+        return None
+    named = [
+        f"partition {task.partition} offsets {start}..{end - 1}"
+        for task, (start, end) in ((task, task.offsets) for task in tasks[:_MOST_NAMED])
+    ]
+    more = f" and {len(tasks) - _MOST_NAMED} more tasks" if len(tasks) > _MOST_NAMED else ""
+    return f"decoded row by row after a worker died: {', '.join(named)}{more}"
 
 
 def _first_stops(tasks: Sequence[DecodeTask], results: Sequence[DecodeResult]) -> dict[str, SchemaStop]:

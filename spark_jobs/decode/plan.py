@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark_jobs.contracts import DecodeConfig
+from spark_jobs.decode.deadly_rows import given_up_rows
 from spark_jobs.decode.decode_task import DecodeTask
 from spark_jobs.decode.decoding import Format, TopicFormats
 from spark_jobs.decode.schema_sources import SchemaSources
@@ -248,6 +249,15 @@ def _tasks(lake: str, plan: TopicPlan, policy: TopicPolicy, files: Sequence[Live
             compression=policy.compression,
             files=(),
             stops=plan.formats.names_schemas and policy.on_schema_change != "undecoded",
+            given_up=_given_up(lake, plan, span),
         )
         made += whole.over(files, TASK_BYTES, TASK_ROWS)
     return tuple(made)
+
+
+def _given_up(lake: str, plan: TopicPlan, span: LogSpan) -> tuple[tuple[int, str], ...]:
+    """Rows of a log that a run gave up before it was killed between its two commits: they stay given up."""
+    start, end = span.decoded or 0, span.undecoded or 0
+    if plan.replaces or end <= start:
+        return ()
+    return tuple(sorted(given_up_rows(lake, plan.topic, span.log_id, span.partition, start, end).items()))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from logcore.values.column import DecodedColumn, decode_column, decode_column_plainly
+from logcore.values.column import DecodedColumn, FailedRow, decode_column, decode_column_plainly
 from logcore.values.decoder import ValueDecoder
 from logcore.values.evolution.written_column import WrittenColumnDecoder
-from logcore.values.undecodable import Reason
+from logcore.values.undecodable import Reason, Undecodable
 from logcore.values.wire.prefix import KEY_HEADER, VALUE_HEADER, SchemaId
 from logcore.values.wire.split_column import header_column
 from spark_jobs.decode.decoding import TopicDecoding
@@ -49,6 +51,7 @@ def split_rows(
     *,
     is_plain: bool = False,
     stops: bool = False,
+    given_up: Mapping[int, str] = MappingProxyType({}),
 ) -> SplitRows:
     """Decode keys and values. A row whose key or value fails is in ``undecoded`` once, with the first failure.
 
@@ -59,9 +62,12 @@ def split_rows(
         is_plain: Whether to decode row by row, without native code.
         stops: Whether the parts end before the first row whose schema cannot be aligned with the table. Otherwise such
             rows are in ``undecoded``.
+        given_up: Parts that end the process that decodes them, by offset: ``key``, after which the value is not decoded
+            either, or ``value``. Their rows are in ``undecoded``.
     """
-    key = _decoded(decoding.key, batch, "key", is_plain=is_plain)
-    value = _decoded(decoding.value, batch, "value", is_plain=is_plain)
+    lost = _rows_of(batch, given_up)
+    key = _decoded(decoding.key, batch, "key", [row for row in lost if lost[row] == "key"], is_plain=is_plain)
+    value = _decoded(decoding.value, batch, "value", list(lost), is_plain=is_plain)
     failures = {each.row: ("value", each) for each in value.failed}
     failures |= {each.row: ("key", each) for each in key.failed}
     rows = sorted(failures)
@@ -69,7 +75,8 @@ def split_rows(
     if stops and first is not None:
         part, failed = failures[first]
         stop = SchemaStop(batch["offset"][first].as_py(), f"{part}: {failed.failure.detail}")
-        return replace(split_rows(batch.slice(0, first), decoding, good, bad, is_plain=is_plain), stop=stop)
+        before = batch.slice(0, first)
+        return replace(split_rows(before, decoding, good, bad, is_plain=is_plain, given_up=given_up), stop=stop)
     is_good = np.ones(batch.num_rows, dtype=bool)
     is_good[rows] = False
     typed: dict[str, pa.Array[Any]] = {
@@ -98,16 +105,52 @@ def split_rows(
     return SplitRows(decoded.filter(pa.array(is_good)), _batch(raw, bad), reasons)
 
 
+def _rows_of(batch: pa.RecordBatch, given_up: Mapping[int, str]) -> dict[int, str]:
+    """The parts that are given up, by the row in the batch."""
+    if not given_up:
+        return {}
+    offsets: list[int] = np.asarray(batch["offset"]).tolist()
+    return {row: given_up[offset] for row, offset in enumerate(offsets) if offset in given_up}
+
+
 def _decoded(
-    decoder: ValueDecoder | WrittenColumnDecoder | None, batch: pa.RecordBatch, part: str, *, is_plain: bool
+    decoder: ValueDecoder | WrittenColumnDecoder | None,
+    batch: pa.RecordBatch,
+    part: str,
+    given_up: Sequence[int],
+    *,
+    is_plain: bool,
 ) -> DecodedColumn:
-    bodies = batch[part]
+    bodies: Any = batch[part]
+    if given_up:
+        is_lost = np.zeros(batch.num_rows, dtype=bool)
+        is_lost[given_up] = True
+        bodies = pc.if_else(pa.array(is_lost), pa.scalar(None, bodies.type), bodies)
     if decoder is None:
-        return DecodedColumn(bodies, ())
-    if isinstance(decoder, WrittenColumnDecoder):
-        headers: Any = batch["headers"]
-        return decoder.decode(bodies, header_column(headers, _HEADERS[part]), is_plain=is_plain)
-    return decode_column_plainly(decoder, bodies) if is_plain else decode_column(decoder, bodies)
+        column = DecodedColumn(bodies, ())
+    elif isinstance(decoder, WrittenColumnDecoder):
+        column = decoder.decode(bodies, _named_in(batch, part), is_plain=is_plain)
+    else:
+        column = decode_column_plainly(decoder, bodies) if is_plain else decode_column(decoder, bodies)
+    if not given_up:
+        return column
+    return replace(column, failed=(*column.failed, *(_lost(decoder, batch, part, row) for row in given_up)))
+
+
+def _named_in(batch: pa.RecordBatch, part: str) -> pa.Array[Any] | None:
+    """What headers say of the schemas of keys or values."""
+    headers: Any = batch["headers"]
+    return header_column(headers, _HEADERS[part])
+
+
+def _lost(decoder: ValueDecoder | WrittenColumnDecoder | None, batch: pa.RecordBatch, part: str, row: int) -> FailedRow:
+    """A key or value that is given up; the id of its schema is read, which is not decoded."""
+    schema = None
+    body = batch[part][row].as_py()
+    if body is not None and isinstance(decoder, WrittenColumnDecoder):
+        named = _named_in(batch.slice(row, 1), part)
+        schema = decoder.schema_of(body, None if named is None else named[0].as_py())
+    return FailedRow(row, Undecodable(Reason.DECODER_DIED, "", "the process that decoded it died on each try"), schema)
 
 
 def _number(schema: SchemaId | None) -> int | None:

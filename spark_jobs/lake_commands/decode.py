@@ -117,7 +117,7 @@ def _told(lake: str, topic: Mapping[str, Any], *, dry_run: bool) -> ExitCode:
     if topic["waits"] is not None and "decoded" not in topic:
         sys.stdout.write(f"{name}: waits: {topic['waits']} ({topic['left']:,} offsets left)\n")
         return ExitCode.WARNING
-    note = "".join(f"; {topic[more]}" for more in ("waits", "note") if topic[more])
+    note = "".join(f"; {topic[more]}" for more in ("waits", "note", "retried") if topic.get(more))
     if dry_run:
         what = "all rows again, " if topic["replaces"] else ""
         sys.stdout.write(f"{name}: would decode {what}{topic['left']:,} offsets{note}\n")

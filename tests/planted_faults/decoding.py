@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.planted_faults.fault import Fault
 
 DECODE = "tests/jobs/test_decode.py"
+DEADLY = "tests/jobs/test_decode_deadly_rows.py"
 LOCAL_EXECUTOR = "tests/unit/spark_jobs/tasks/local/test_local_executor.py"
 MERGED = "tests/unit/logcore/values/evolution/test_merged_types.py"
 SCHEMA_IDS = "tests/jobs/test_decode_schema_ids.py"
@@ -61,6 +62,48 @@ FAULTS = (
         (LOCAL_EXECUTOR, "-k", "in_another_way"),
     ),
     Fault(
+        "the row after the deadly one is given up",
+        "spark_jobs/decode/decode_task.py",
+        '(start, "key" if part else "value"))',
+        '(start + 1, "key" if part else "value"))',
+        (DEADLY, "-k", "anywhere"),
+    ),
+    Fault(
+        "only one half is decoded after a death",
+        "spark_jobs/decode/decode_task.py",
+        "for half in (self._between(start, middle), self._between(middle, end))",
+        "for half in (self._between(start, middle),)",
+        (DEADLY, "-k", "anywhere"),
+    ),
+    Fault(
+        "a row that was given up before a kill is decoded after it",
+        "spark_jobs/decode/plan.py",
+        "if plan.replaces or end <= start:",
+        "if plan.replaces or end > start:",
+        (DEADLY, "-k", "stays_given_up"),
+    ),
+    Fault(
+        "a row that an earlier run decoded is given up",
+        "spark_jobs/decode/decode_task.py",
+        "(part is None and start < self.undecoded_from)",
+        "(part is None and start < 0)",
+        (DEADLY, "-k", "not_given_up"),
+    ),
+    Fault(
+        "workers die without end",
+        "spark_jobs/decode/deadly_rows.py",
+        "if 0 < dying <= left:",
+        "if 0 < dying:",
+        ("tests/unit/spark_jobs/decode/test_deadly_rows.py", "-k", "bounded"),
+    ),
+    Fault(
+        "the report does not say that a worker died",
+        "spark_jobs/decode/job.py",
+        "for task, result in zip(plan.tasks, results, strict=True) if result.was_plain]",
+        "for task, result in zip(plan.tasks, results, strict=True) if result.stop]",
+        (DEADLY, "-k", "says_what"),
+    ),
+    Fault(
         "a part of a replacement is committed",
         "spark_jobs/decode/job.py",
         "if plan.replaces and waits is not None:",
@@ -84,7 +127,7 @@ FAULTS = (
     Fault(
         "the header that names a schema is not read",
         "spark_jobs/decode/split_rows.py",
-        "decoder.decode(bodies, header_column(headers, _HEADERS[part]), is_plain=is_plain)",
+        "decoder.decode(bodies, _named_in(batch, part), is_plain=is_plain)",
         "decoder.decode(bodies, None, is_plain=is_plain)",
         (SCHEMA_IDS, "-k", "the_header_names"),
     ),

@@ -13,7 +13,7 @@ from logcore.values.decoder import ValueDecoder
 from logcore.values.evolution.aligned import aligned
 from logcore.values.evolution.topic_writers import KnownWriter, TopicWriters
 from logcore.values.undecodable import Reason, Undecodable
-from logcore.values.wire.prefix import SchemaId
+from logcore.values.wire.prefix import SchemaId, split_row
 from logcore.values.wire.split_column import WriterRows, split_column, split_column_plainly
 
 _PROTOBUF = "protobuf"
@@ -78,6 +78,18 @@ class WrittenColumnDecoder:
         every: pa.Array[Any] = pa.concat_arrays(parts)
         rows: Any = pa.array(places, mask=places < 0)
         return DecodedColumn(every.take(rows), tuple(failed))
+
+    def schema_of(self, body: bytes, header: bytes | None) -> SchemaId | None:
+        """Return the schema that one key or value names, without decoding it; None if that can't be read.
+
+        Args:
+            header: The row of what `header_column` returns.
+        """
+        naming = self._writers.naming
+        try:
+            return split_row(body, header, naming.framing, naming.format == _PROTOBUF).writer.schema
+        except Undecodable:
+            return None
 
     def _decoder(self, group: WriterRows) -> ValueDecoder:
         schema, message = group.writer.schema, group.writer.message

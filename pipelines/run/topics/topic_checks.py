@@ -51,6 +51,11 @@ def decoded_rows_equal_records(
         for topic in ([] if report is None else report.plan.get("topics", ()))
         if topic.get("undecoded")
     ]
+    notes += [
+        f"{topic['topic']}: {topic['retried']}"
+        for topic in ([] if report is None else report.plan.get("topics", ()))
+        if topic.get("retried")
+    ]
     rows, undecoded = sum(topic.rows for topic in topics), sum(topic.undecoded for topic in topics)
     listed: list[list[str | int | None]] = [[topic.topic, topic.rows, topic.undecoded] for topic in topics]
     return DECODED_ROWS_EQUAL_RECORDS.answer(
