@@ -62,7 +62,7 @@ def read_value(family: MessageFamily, type_number: int, value: bytes) -> FramedM
 
 
 def read_metadata(family: MessageFamily, value: bytes) -> FramedMessage:
-    """Read a record of metadata."""
+    """Read a record of metadata. As in Kafka, one with more bytes after it is not read."""
     position, numbers = 0, []
     for _ in range(3):
         found = read_uvarint(value, position)
@@ -79,7 +79,11 @@ def read_metadata(family: MessageFamily, value: bytes) -> FramedMessage:
     if schema is None:
         detail = f"no record has type {type_number}"
         return FramedMessage(type_number, UnreadMessage(UnreadReason.UNKNOWN_TYPE, detail, value))
-    return FramedMessage(type_number, _whole(read_message(schema, version, value[position:]), value))
+    message = _whole(read_message(schema, version, value[position:]), value)
+    if isinstance(message, ReadMessage) and message.left:
+        detail = f"{len(message.left)} bytes follow the fields of the record"
+        message = UnreadMessage(UnreadReason.TRAILING_BYTES, detail, value)
+    return FramedMessage(type_number, message)
 
 
 def write_framed(message: ReadMessage) -> bytes:

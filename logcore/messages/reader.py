@@ -51,6 +51,8 @@ class UnreadReason(StrEnum):
     """A tagged field is longer than its declared size."""
     LIMIT = "LIMIT"
     """More than `MOST_ELEMENTS` elements."""
+    TRAILING_BYTES = "TRAILING_BYTES"
+    """Bytes follow a record of metadata. Kafka refuses it; after other messages it allows them."""
     FRAME = "FRAME"
     """The frame before the message has an unknown version, or the bytes are too few for a frame."""
 

@@ -95,10 +95,9 @@ def metadata_event(value: bytes) -> MetadataEvent:
     if isinstance(message, UnreadMessage):
         if message.reason in _UNKNOWN:
             raise UnsupportedFormatError(f"a record that is not known: {message.detail}")
-        raise CorruptRecordError(CorruptionReason.TRUNCATED, f"a record cannot be read: {message.detail}")
-    if message.left:
-        left = len(message.left)
-        raise CorruptRecordError(CorruptionReason.TRAILING_BYTES, f"{left} bytes follow the fields of the record")
+        is_longer = message.reason is UnreadReason.TRAILING_BYTES
+        reason = CorruptionReason.TRAILING_BYTES if is_longer else CorruptionReason.TRUNCATED
+        raise CorruptRecordError(reason, f"a record cannot be read: {message.detail}")
     fields: dict[str, Any] = dict(message.fields)
     if framed.type_number == _PARTITION_DELETE:
         name, topic_id = _topic(fields["topicIdPartition"])

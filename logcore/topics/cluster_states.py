@@ -53,8 +53,8 @@ class ClusterState:
 
     Attributes:
         topics: By topic id.
-        partitions: By topic id and partition.
-        settings: By resource type, resource name and name of the setting.
+        partitions: By topic id, then by partition. A topic without any is left out.
+        settings: By resource type and resource name, then by name of the setting.
         brokers: By id.
         features: By name.
         producer_ids: The end of the latest block of producer ids; None without one.
@@ -64,8 +64,8 @@ class ClusterState:
 
     def __init__(self) -> None:
         self.topics: dict[str, StateRow] = {}
-        self.partitions: dict[tuple[str, int], StateRow] = {}
-        self.settings: dict[tuple[int, str, str], StateRow] = {}
+        self.partitions: dict[str, dict[int, StateRow]] = {}
+        self.settings: dict[tuple[int, str], dict[str, StateRow]] = {}
         self.brokers: dict[int, StateRow] = {}
         self.features: dict[str, StateRow] = {}
         self.producer_ids: StateRow | None = None
@@ -111,15 +111,13 @@ class ClusterState:
 
     def settings_of(self, resource_type: int, resource: str) -> dict[str, str]:
         """Return the settings of a resource by name."""
-        return {
-            name: row.fields["value"]
-            for (number, named, name), row in sorted(self.settings.items())
-            if (number, named) == (resource_type, resource)
-        }
+        rows = self.settings.get((resource_type, resource), {})
+        return {name: rows[name].fields["value"] for name in sorted(rows)}
 
     def partitions_of(self, topic_id: str) -> list[StateRow]:
         """Return the partitions of a topic in their order."""
-        return [row for (owner, _), row in sorted(self.partitions.items()) if owner == topic_id]
+        rows = self.partitions.get(topic_id, {})
+        return [rows[partition] for partition in sorted(rows)]
 
     def _apply(self, offset: int, timestamp_ms: int, message: ReadMessage) -> None:
         handler = _HANDLERS.get(message.schema.name)
@@ -140,16 +138,13 @@ def _topic(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
 def _remove_topic(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
     topic_id = fields["topicId"]
     removed = state.topics.pop(topic_id, None)
-    for partition in [key for key in state.partitions if key[0] == topic_id]:
-        del state.partitions[partition]
+    state.partitions.pop(topic_id, None)
     if removed is not None:
-        name = removed.fields["topic"]
-        for setting in [key for key in state.settings if key[:2] == (TOPIC_RESOURCE, name)]:
-            del state.settings[setting]
+        state.settings.pop((TOPIC_RESOURCE, removed.fields["topic"]), None)
 
 
 def _partition(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
-    state.partitions[fields["topicId"], fields["partitionId"]] = row(
+    state.partitions.setdefault(fields["topicId"], {})[fields["partitionId"]] = row(
         {
             "topic_id": fields["topicId"],
             "partition": fields["partitionId"],
@@ -180,8 +175,8 @@ _CHANGES = {
 
 
 def _partition_change(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
-    key = fields["topicId"], fields["partitionId"]
-    before = state.partitions.get(key)
+    rows, number = state.partitions.get(fields["topicId"], {}), fields["partitionId"]
+    before = rows.get(number)
     if before is None:
         return
     after = dict(before.fields)
@@ -199,25 +194,28 @@ def _partition_change(state: ClusterState, fields: dict[str, Any], row: _Row) ->
     if fields.get("leaderRecoveryState", _NO_CHANGE) != _NO_CHANGE:
         after["leader_recovery_state"] = fields["leaderRecoveryState"]
     after["partition_epoch"] += 1
-    state.partitions[key] = row(after)
+    rows[number] = row(after)
 
 
 def _clear_elr(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
     named = fields["topicName"]
-    chosen = {topic_id for topic_id, topic in state.topics.items() if named in ("", topic.fields["topic"])}
-    for key, before in state.partitions.items():
-        if key[0] in chosen:
-            state.partitions[key] = row(before.fields | {"eligible_leader_replicas": [], "last_known_elr": []})
+    for topic_id in [each for each, topic in state.topics.items() if named in ("", topic.fields["topic"])]:
+        rows = state.partitions.get(topic_id, {})
+        for partition, before in rows.items():
+            rows[partition] = row(before.fields | {"eligible_leader_replicas": [], "last_known_elr": []})
 
 
 def _setting(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
-    key = fields["resourceType"], fields["resourceName"], fields["name"]
+    resource = fields["resourceType"], fields["resourceName"]
     if fields["value"] is None:
-        state.settings.pop(key, None)
+        rows = state.settings.get(resource, {})
+        rows.pop(fields["name"], None)
+        if not rows:
+            state.settings.pop(resource, None)
         return
     shown = redacted_fields("ConfigRecord", fields)
     kind = RESOURCES.get(fields["resourceType"], str(fields["resourceType"]))
-    state.settings[key] = row(
+    state.settings.setdefault(resource, {})[fields["name"]] = row(
         {"resource_type": kind, "resource": shown["resourceName"], "name": shown["name"], "value": shown["value"]}
     )
 

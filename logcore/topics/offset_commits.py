@@ -18,14 +18,14 @@ from functools import lru_cache
 
 _SHORT, _INT = struct.Struct(">h"), struct.Struct(">i")
 _START, _TIME = struct.Struct(">hqi"), struct.Struct(">q")
-_KEY_TYPE = 1
+_KEY_START = _SHORT.pack(1)
 _FIXED_STRINGS, _COMPACT_STRINGS = 3, 4
 _LONGEST_COMPACT = 127
 """A longer compact string has a length of more than one byte."""
 _NO_TAGS, _TOPIC_ID = b"\x00", b"\x01\x00\x10"
 _TOPIC_ID_BYTES = len(_TOPIC_ID) + 16
-_KEYS = 1 << 16
-"""Keys that are remembered: most commits repeat one."""
+_KEYS, _KEY_BYTES = 1 << 15, 1 << 10
+"""Keys that are remembered, and the longest of them: most commits repeat one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,9 @@ def read_commit(key: bytes, value: bytes) -> OffsetCommit | None:
     Returns:
         None: the record is no commit, has another form, or is damaged.
     """
-    names = _names(key)
+    if not key.startswith(_KEY_START):
+        return None
+    names = _known_names(key) if len(key) <= _KEY_BYTES else _names(key)
     if names is None or len(value) < _START.size + 1:
         return None
     version, offset, epoch = _START.unpack_from(value)
@@ -76,11 +78,8 @@ def read_commit(key: bytes, value: bytes) -> OffsetCommit | None:
     return OffsetCommit(*names, offset, epoch, metadata, _TIME.unpack_from(value, end)[0])
 
 
-@lru_cache(maxsize=_KEYS)
 def _names(key: bytes) -> tuple[str, str, int] | None:
-    """Group, topic and partition of a key."""
-    if len(key) < _SHORT.size or _SHORT.unpack_from(key)[0] != _KEY_TYPE:
-        return None
+    """Group, topic and partition of a key of the right type."""
     found: list[str] = []
     at = _SHORT.size
     for _ in range(2):
@@ -98,3 +97,6 @@ def _names(key: bytes) -> tuple[str, str, int] | None:
     if len(key) != at + _INT.size:
         return None
     return found[0], found[1], _INT.unpack_from(key, at)[0]
+
+
+_known_names = lru_cache(maxsize=_KEYS)(_names)

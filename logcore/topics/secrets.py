@@ -1,7 +1,7 @@
 """Which fields of internal records are secrets. Their values never leave this folder.
 
 SCRAM credentials, the keys of delegation tokens, and settings whose names Kafka marks as passwords. The bytes of a
-message that could not be read are withheld too if it may hold one of these.
+message that could not be read are withheld too if it may hold one of these, or if its type is unknown.
 
 Source: org.apache.kafka.image.node.printer MetadataNodeRedactionCriteria,
 org.apache.kafka.metadata.util RecordRedactor.
@@ -10,6 +10,9 @@ org.apache.kafka.metadata.util RecordRedactor.
 from __future__ import annotations
 
 from typing import Any
+
+from logcore.messages.known_messages import MessageFamily, message_of_type
+from logcore.messages.schema import MessagePurpose
 
 REDACTED = "(redacted)"
 _FIELDS = {
@@ -20,7 +23,10 @@ _FIELDS = {
 _TYPES_WITH_SECRETS = (4, 10, 11, 26)
 """Type numbers of metadata records that may hold one: Config, DelegationToken, UserScramCredential,
 RemoveDelegationToken."""
-_SETTINGS = ("password", "secret", "jaas.config", "keystore.key", "credential", "token", "private.key")
+_SETTINGS = (
+    "password", "passphrase", "secret", "jaas.config", "keystore.key", "credential", "token", "private.key",
+    "access.key", "account.key", "api.key", "connection.string",
+)  # fmt: skip
 
 
 def redacted_fields(message_name: str, fields: dict[str, Any]) -> dict[str, Any]:
@@ -49,4 +55,8 @@ def may_show_bytes(is_metadata: bool, type_number: int | None) -> bool:
         is_metadata: Whether it is a record of the cluster's metadata.
         type_number: Its type; None if even that could not be read.
     """
-    return not is_metadata or (type_number is not None and type_number not in _TYPES_WITH_SECRETS)
+    if not is_metadata:
+        return True
+    if type_number is None or type_number in _TYPES_WITH_SECRETS:
+        return False
+    return message_of_type(MessageFamily.CLUSTER_METADATA, MessagePurpose.METADATA, type_number) is not None

@@ -57,8 +57,8 @@ FAULTS = (
     Fault(
         "the bytes of a record that may hold a secret are shown",
         "logcore/topics/secrets.py",
-        "    return not is_metadata or (type_number is not None and type_number not in _TYPES_WITH_SECRETS)\n",
-        "    return True\n",
+        "    if not is_metadata:\n",
+        "    if True:\n",
         (DECODED, "-k", "no_secret"),
     ),
     Fault(

@@ -96,8 +96,10 @@ def _lines(read: ReadState) -> Iterator[_Line]:
         yield {"kind": "broker", **_row(state.brokers[broker], read)}
     if state.producer_ids is not None:
         yield {"kind": "producer-ids", **_row(state.producer_ids, read)}
-    for setting in sorted(state.settings):
-        yield {"kind": "setting", **_row(state.settings[setting], read)}
+    for resource in sorted(state.settings):
+        rows = state.settings[resource]
+        for name in sorted(rows):
+            yield {"kind": "setting", **_row(rows[name], read)}
     for line in topic_lines(read):
         yield {"kind": "topic", **line}
     yield {
@@ -106,7 +108,7 @@ def _lines(read: ReadState) -> Iterator[_Line]:
         "snapshot_end": read.snapshot_end,
         "committed_end": read.committed_end,
         "topics": len(state.topics),
-        "partitions": len(state.partitions),
+        "partitions": sum(map(len, state.partitions.values())),
         "not_interpreted": dict(sorted(state.not_interpreted.items())),
     }
 

@@ -69,6 +69,23 @@ def test_a_topic_has_its_partitions_and_settings_until_it_is_removed() -> None:
     assert (found.topics, found.partitions, found.settings) == ({}, {}, {})
 
 
+def test_partitions_and_settings_are_kept_by_topic_and_do_not_touch_those_of_others() -> None:
+    other, other_text = TOPIC_ID[::-1], "Dw4NDAsKCQgHBgUEAwIBAA"
+    of_other = [partition(number).replace(TOPIC_ID, other, 1) for number in (1, 0)]
+    found = state(TOPIC, partition(7), framed(2, compact("other") + other + b"\0"), *of_other)
+    for name in ("orders", "other"):
+        found.add(9, 0, setting("retention.ms", "1", name))
+    assert {owner: set(rows) for owner, rows in found.partitions.items()} == {TOPIC_TEXT: {7}, other_text: {0, 1}}
+    assert {owner: set(rows) for owner, rows in found.settings.items()} == {
+        (2, "orders"): {"retention.ms"},
+        (2, "other"): {"retention.ms"},
+    }
+    assert [row.fields["partition"] for row in found.partitions_of(other_text)] == [0, 1]
+    found.add(10, 0, REMOVE)
+    assert (set(found.partitions), set(found.settings)) == ({other_text}, {(2, "other")})
+    assert (found.partitions_of(TOPIC_TEXT), found.settings_of(2, "orders")) == ([], {})
+
+
 def test_a_change_keeps_what_it_does_not_name() -> None:
     before = only_partition(state(TOPIC, partition()))
     after = only_partition(state(TOPIC, partition(), change((0, ints(2)))))
@@ -144,7 +161,7 @@ def test_a_change_of_something_unknown_changes_nothing() -> None:
 
 def test_a_password_is_not_in_the_state() -> None:
     found = state(setting("ssl.key.password", "s3cr3t", "1", 4), setting("sasl.jaas.config", "s3cr3t", "", 4))
-    assert {row.fields["value"] for row in found.settings.values()} == {"(redacted)"}
+    assert {row.fields["value"] for rows in found.settings.values() for row in rows.values()} == {"(redacted)"}
 
 
 def test_records_that_have_no_place_in_the_state_are_counted() -> None:
@@ -155,7 +172,10 @@ def test_records_that_have_no_place_in_the_state_are_counted() -> None:
 
 def test_a_record_that_cannot_be_read_changes_nothing_and_is_returned() -> None:
     found = state(TOPIC)
-    for value, reason in ((TOPIC[:-1], "TRUNCATED"), (framed(6, b""), "UNKNOWN_TYPE"), (b"", "FRAME")):
+    removed_with_more = REMOVE + b"x"
+    for value, reason in (
+        (TOPIC[:-1], "TRUNCATED"), (framed(6, b""), "UNKNOWN_TYPE"), (b"", "FRAME"), (removed_with_more, "TRAILING_BYTES")
+    ):  # fmt: skip
         problem = found.add(1, 0, value)
         assert problem is not None
         assert problem.reason == reason

@@ -10,6 +10,7 @@ import pytest
 
 from logcore.topics.decoded_records import decode_record
 from logcore.topics.internal_topics import InternalTopic, internal_topic
+from logcore.topics.secrets import is_secret_setting
 
 OFFSETS = InternalTopic.CONSUMER_OFFSETS
 METADATA = InternalTopic.CLUSTER_METADATA
@@ -102,13 +103,15 @@ PASSWORD = b"\1\4\0\4" + compact(b"1") + compact(b"ssl.keystore.password") + com
 
 
 @pytest.mark.parametrize("value", [SCRAM, TOKEN, PASSWORD])
-@pytest.mark.parametrize("damage", ["none", "cut", "unknown version", "broken frame"])
+@pytest.mark.parametrize("damage", ["none", "cut", "unknown version", "unknown type", "broken frame", "more bytes"])
 def test_no_secret_of_a_record_is_shown_whatever_its_bytes(value: bytes, damage: str) -> None:
     given = {
         "none": value,
         "cut": value[:-2],
         "unknown version": value[:2] + b"\x63" + value[3:],
+        "unknown type": value[:1] + b"\x63" + value[2:],
         "broken frame": b"\2" + value[1:],
+        "more bytes": value + b"x",
     }[damage]
     decoded = decode_record(METADATA, None, given)
     shown = json.dumps(decoded.value) + repr(decoded.problems) + repr(decoded)
@@ -126,6 +129,31 @@ def test_a_setting_that_is_no_secret_is_shown() -> None:
     decoded = decode_record(METADATA, None, value)
     data = {"resourceType": 2, "resourceName": "orders", "name": "retention.ms", "value": "1000"}
     assert decoded.value == {"type": "CONFIG_RECORD", "version": 0, "data": data}
+
+
+def test_bytes_of_a_known_record_without_secrets_are_shown() -> None:
+    value = b"\1\2\0" + compact(b"orders") + bytes(range(16)) + b"\0more"
+    decoded = decode_record(METADATA, None, value)
+    assert decoded.value is not None
+    assert (decoded.value["type"], decoded.value["unread"]["reason"]) == ("2", "TRAILING_BYTES")
+    assert base64.b64decode(decoded.value["unread"]["raw"]) == value
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ssl.key.password", "sasl.jaas.config", "ssl.keystore.key", "delegation.token.secret.key", "rsa.private.key",
+        "azure.account.key", "storage.connection.string", "pem.passphrase", "AWS.Secret.Access.Key", "api.key",
+        "s3.access.key.id",
+    ],
+)  # fmt: skip
+def test_settings_whose_names_say_secret_are_secret(name: str) -> None:
+    assert is_secret_setting(name)
+
+
+@pytest.mark.parametrize("name", ["retention.ms", "message.key.codec", "cleanup.policy", "ssl.keystore.type"])
+def test_ordinary_settings_are_no_secret(name: str) -> None:
+    assert not is_secret_setting(name)
 
 
 def test_only_the_names_of_internal_topics_are_internal() -> None:

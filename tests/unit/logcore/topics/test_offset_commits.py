@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+import tracemalloc
 
 import pytest
 
@@ -76,6 +77,22 @@ def test_a_topic_id_after_the_commit_is_skipped() -> None:
 )
 def test_every_other_form_is_left_to_the_generic_reader(of_key: bytes, of_value: bytes) -> None:
     assert read_commit(of_key, of_value) is None
+
+
+@pytest.mark.parametrize("kind", [1, 2])
+def test_long_keys_and_other_keys_are_not_remembered(kind: int) -> None:
+    def read_many(length: int) -> int:
+        for number in range(300):
+            read_commit(key(f"{number:0{length}}", "t", 0, kind), value(3, 1, 1, "", 1))
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        before = read_many(8)
+        assert read_many(30_000) - before < 1 << 20
+    finally:
+        tracemalloc.stop()
+    assert read_commit(key("g" * 30_000, "t", 0), value(3, 1, 1, "", 1)) is not None
 
 
 def test_what_is_read_equals_the_generic_reader_on_whole_and_damaged_bytes() -> None:
