@@ -172,9 +172,9 @@ def test_records_that_have_no_place_in_the_state_are_counted() -> None:
 
 def test_a_record_that_cannot_be_read_changes_nothing_and_is_returned() -> None:
     found = state(TOPIC)
-    removed_with_more = REMOVE + b"x"
+    removal = REMOVE + b"x"
     for value, reason in (
-        (TOPIC[:-1], "TRUNCATED"), (framed(6, b""), "UNKNOWN_TYPE"), (b"", "FRAME"), (removed_with_more, "TRAILING_BYTES")
+        (TOPIC[:-1], "TRUNCATED"), (framed(6, b""), "UNKNOWN_TYPE"), (b"", "FRAME"), (removal, "TRAILING_BYTES")
     ):  # fmt: skip
         problem = found.add(1, 0, value)
         assert problem is not None
