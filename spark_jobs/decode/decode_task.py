@@ -189,6 +189,27 @@ def decode_rows(task: DecodeTask) -> DecodeResult:
     )
 
 
+def stop_at_start(task: DecodeTask, most_bytes: int) -> SchemaStop | None:
+    """Return the stop that ends a task at its first offset. Only that row is decoded, the plain way.
+
+    Args:
+        most_bytes: A larger row is not looked at.
+
+    Returns:
+        None too if there is no such row, or it can't be read: the task itself says why.
+    """
+    decoding = decoding_of(task.formats)
+    good, bad = decoded_spec(task.topic, decoding.key_field, decoding.value_field), undecoded_spec(task.topic)
+    try:
+        for row in published_rows(task.lake, task.files, replace(task.span, end=task.start + 1)):
+            if row.nbytes > most_bytes:
+                return None
+            return split_rows(row, decoding, good, bad, is_plain=True, stops=True, given_up=dict(task.given_up)).stop
+    except (JobError, OSError):
+        pass
+    return None
+
+
 def _from(rows: pa.RecordBatch, offset: int) -> pa.RecordBatch:
     if not rows.num_rows:
         return rows

@@ -123,7 +123,7 @@ class _Made:
     @classmethod
     def of(cls, plan: TopicPlan, results: Sequence[DecodeResult]) -> _Made:
         logs = {span.log: _MadeOfLog(span) for span in plan.spans}
-        stops = _first_stops(plan.tasks, results)
+        stops = {**_first_stops(plan.tasks, results), **plan.stops}
         for task, result in zip(plan.tasks, results, strict=True):
             stop = stops.get(task.log)
             if stop is None or task.offsets[0] < stop.offset:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from spark_jobs.contracts import DecodeConfig
 from spark_jobs.decode.deadly_rows import given_up_rows
-from spark_jobs.decode.decode_task import DecodeTask
+from spark_jobs.decode.decode_task import DecodeTask, stop_at_start
 from spark_jobs.decode.decoding import Format, TopicFormats
 from spark_jobs.decode.schema_sources import SchemaSources
+from spark_jobs.decode.split_rows import SchemaStop
 from spark_jobs.lake.decoded.followed_topics import (
     POLICY,
     SCHEMAS,
@@ -36,6 +37,10 @@ TASK_BYTES = 32 << 20
 TASK_ROWS = 262_144
 """Rows that one task reads: four row groups."""
 
+FEW_OFFSETS = 1024
+"""A log with more offsets to decode may have ended at a row whose schema can't be aligned: that row is looked at first,
+so a log that waits costs one row in each run. Fewer rows are decoded as fast as that row is found."""
+
 FOLLOW_BYTES = 1 << 30
 """A topic whose rows in ``records`` were replaced is decoded again by itself if its files are not larger together."""
 
@@ -61,6 +66,9 @@ class TopicPlan:
     topic: str
     spans: tuple[LogSpan, ...] = ()
     tasks: tuple[DecodeTask, ...] = ()
+    """Without those of logs in ``stops``."""
+    stops: Mapping[str, SchemaStop] = field(default_factory=dict)
+    """Logs whose next row has a schema that cannot be aligned with the table."""
     formats: TopicFormats | None = None
     recorded: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
     """By kind of table: what it records, by :data:`POLICY`, :data:`SEEN` and :data:`SCHEMAS`."""
@@ -166,14 +174,23 @@ def _plan_topic(
         elif rewritten is not None:
             waits = rewritten + again
     spans = _spans(logs, found, published, replaces=replaces)
-    made = TopicPlan(topic, spans, (), formats, recorded, history.version, replaces, waits, note)
+    made = TopicPlan(
+        topic,
+        spans,
+        formats=formats,
+        recorded=recorded,
+        seen=history.version,
+        replaces=replaces,
+        waits=waits,
+        note=note,
+    )
     if formats.names_schemas and waits is None and (made.is_due or _is_half(recorded)):
         made = _with_schemas(config, made, policy, history, sources)
     if made.replaces and not replaces:
         made = replace(made, spans=_spans(logs, found, published, replaces=True))
     if made.waits is not None:
         return made
-    return replace(made, tasks=_tasks(config.lake, made, policy, history.files))
+    return _with_tasks(config.lake, made, policy, history.files)
 
 
 def _spans(
@@ -230,10 +247,11 @@ def _is_half(recorded: Mapping[str, Mapping[str, int | None]]) -> bool:
     return recorded[UNDECODED][SCHEMAS] not in (None, recorded[DECODED][SCHEMAS])
 
 
-def _tasks(lake: str, plan: TopicPlan, policy: TopicPolicy, files: Sequence[LiveFile]) -> tuple[DecodeTask, ...]:
-    """Tasks log by log, in the order of offsets."""
+def _with_tasks(lake: str, plan: TopicPlan, policy: TopicPolicy, files: Sequence[LiveFile]) -> TopicPlan:
+    """The plan with tasks log by log, in the order of offsets, and with the logs that still wait."""
     assert plan.formats is not None
     made: list[DecodeTask] = []
+    stops: dict[str, SchemaStop] = {}
     for span in plan.spans:
         start = 0 if plan.replaces else span.decoded or 0
         whole = DecodeTask(
@@ -251,8 +269,14 @@ def _tasks(lake: str, plan: TopicPlan, policy: TopicPolicy, files: Sequence[Live
             stops=plan.formats.names_schemas and policy.on_schema_change != "undecoded",
             given_up=_given_up(lake, plan, span),
         )
-        made += whole.over(files, TASK_BYTES, TASK_ROWS)
-    return tuple(made)
+        tasks = whole.over(files, TASK_BYTES, TASK_ROWS)
+        if tasks and whole.stops and not plan.replaces and span.end - start > FEW_OFFSETS:
+            stop = stop_at_start(replace(whole, files=tasks[0].files), IN_PROCESS_BYTES)
+            if stop is not None:
+                stops[span.log] = stop
+                continue
+        made += tasks
+    return replace(plan, tasks=tuple(made), stops=stops)
 
 
 def _given_up(lake: str, plan: TopicPlan, span: LogSpan) -> tuple[tuple[int, str], ...]:

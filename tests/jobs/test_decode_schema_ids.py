@@ -17,6 +17,8 @@ from tests.registry_server import Registry
 
 ID = {"name": "id", "type": "long"}
 SCHEMAS = 300
+WAITING = 1100
+"""More rows than a run decodes without a look at the first of them."""
 NOTE = {"name": "note", "type": ["null", "string"]}
 FIRST, SECOND = avro(ID), avro(ID, NOTE)
 
@@ -287,6 +289,35 @@ def test_a_log_of_many_tasks_ends_before_the_first_row_that_waits(lake: Register
     assert lake.said() is None
     assert lake.values() == [{"id": row} for row in range(13) if row != at]
     assert lake.reasons() == [(at, 2, "INCOMPATIBLE_SCHEMA")]
+
+
+@pytest.mark.parametrize("change", ["policy", "schema"])
+def test_a_log_that_waits_decodes_no_row_until_the_policy_or_the_schemas_change(
+    lake: Registered, monkeypatch, change: str
+) -> None:
+    lake.register(1, FIRST)
+    lake.append((b"a", first(7)))
+    lake.decode()
+    lake.register(2, avro({"name": "id", "type": "string"}), version=2)
+    lake.append((b"b", named(2, text("x"))), *((b"c", first(row)) for row in range(WAITING)))
+    said, before = lake.said(), lake.versions()
+    assert "partition 0 waits at offset 1" in str(said)
+    decoded: list[int] = []
+    real = job.decode_rows
+    monkeypatch.setattr(job, "decode_rows", lambda task: (decoded.append(task.start), real(task))[1])
+    lake.append((b"d", first(8)))
+    assert lake.said() == said
+    assert decoded == []
+    assert lake.versions() == before
+    if change == "policy":
+        lake.policy("    on_schema_change: undecoded\n")
+    else:
+        lake.register(2, FIRST, version=2)  # now the id names two schemas
+        lake.publish()
+    assert lake.said() is None
+    assert decoded == [1]
+    assert lake.values() == [{"id": 7}, *({"id": row} for row in range(WAITING)), {"id": 8}]
+    assert lake.reasons() == [(1, 2, "INCOMPATIBLE_SCHEMA" if change == "policy" else "BAD_SCHEMA")]
 
 
 ITEM = 'syntax = "proto3";\nmessage Item { string sku = 1; }\n'

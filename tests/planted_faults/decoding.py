@@ -146,6 +146,20 @@ FAULTS = (
         (SCHEMA_IDS, "-k", "many_tasks"),
     ),
     Fault(
+        "a log that waits is decoded in each run",
+        "spark_jobs/decode/plan.py",
+        "if stop is not None:",
+        "if stop is None:",
+        (SCHEMA_IDS, "-k", "decodes_no_row"),
+    ),
+    Fault(
+        "a log waits though the policy allows it to go on",
+        "spark_jobs/decode/plan.py",
+        "if tasks and whole.stops and not plan.replaces",
+        "if tasks and not plan.replaces",
+        (SCHEMA_IDS, "-k", "decodes_no_row"),
+    ),
+    Fault(
         "schemas that changed between two commits are not noticed",
         "spark_jobs/decode/plan.py",
         "recorded[UNDECODED][SCHEMAS] not in (None, recorded[DECODED][SCHEMAS])",

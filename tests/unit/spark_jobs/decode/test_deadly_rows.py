@@ -70,10 +70,10 @@ def test_offsets_without_rows_at_both_ends_are_not_searched():
 
 def test_a_worker_that_dies_of_everything_is_tried_a_bounded_number_of_times():
     executor = Counted(lambda task: set(range(*task.offsets)))
-    results = surviving_results(executor, never, [a_task(partition) for partition in range(100)])
+    results = surviving_results(executor, never, [a_task(partition, 256) for partition in range(40)])
     assert all("more than 16 at a time are not tried again" in str(each.error) for each in results)
-    assert executor.runs[0] == 100
-    assert sum(executor.runs[1:]) <= 2 * MOST_AT_ONCE * 18
+    assert executor.runs[0] == 40
+    assert sum(executor.runs[1:]) <= 2 * MOST_AT_ONCE * 8
 
 
 def test_as_many_deadly_rows_as_are_halved_at_a_time_are_found_in_each_run():
