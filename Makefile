@@ -36,13 +36,14 @@ coverage: setup ## lines of the product that the tests of `make quick` run; they
 	.venv/bin/coverage run -m pytest -q -m "not slow" tests/unit tests/repository/test_reference_pages.py
 	.venv/bin/coverage report --skip-covered --sort=cover
 
-test: setup lint jars ## lint, then every test in two processes, fast ones first
-	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+test: setup lint jars ## lint, then the tests in two processes, fast ones first; of the long ones, one in four
+	LOGLAKE_TEST_ONE_LONG_IN=4 .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-long: export LOGLAKE_TEST_RECORD = $(CURDIR)/tests/long_runs.jsonl
 test-long: export LOGLAKE_TEST_SEED := $(or $(SEED),$(shell date +%s))
 test-long: setup jars ## a million damaged batches, 10^4 random logs, every kill, by SEED=; writes docs/*-results.md
 	@echo "seed $$LOGLAKE_TEST_SEED"
+	.venv/bin/python -m pytest -q -m long -n 2 --dist loadfile --no-loadscope-reorder
 	.venv/bin/python -m tests.fuzz.long --mutants 1000000 --seed $$LOGLAKE_TEST_SEED -o docs/fuzz-results.md
 	.venv/bin/python -m tests.fuzz.directories --cases 100000
 	.venv/bin/python -m tests.differential.long --cases 10000 -o docs/differential-results.md

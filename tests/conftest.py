@@ -75,8 +75,16 @@ _LONGEST_FILES = (
 """Slow files of which one process runs each whole. At the end of a run one of them would leave the other idle."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Fast ones first: a wrong claim about bytes should not wait for a JVM to be reported. Then the longest files."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Draw some of the long ones. Fast ones first: a wrong claim about bytes should not wait for a JVM.
+
+    Then the longest files.
+    """
+    left_out = [item for item in items if item.get_closest_marker("long") and sampling.is_left_out(item.nodeid)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
 
     def rank(item: pytest.Item) -> tuple[bool, int, int]:
         path = item.path.relative_to(REPOSITORY / "tests").as_posix()
@@ -92,6 +100,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print what draws the same samples again."""
     terminalreporter.write_line(f"samples are drawn by {sampling.VARIABLE}={sampling.SEED}")
+    if sampling.ONE_IN > 1:
+        terminalreporter.write_line(
+            f"of the tests marked `long`, one in {sampling.ONE_IN} was drawn; `make test-long` runs them all"
+        )
 
 
 @dataclass(frozen=True, slots=True)

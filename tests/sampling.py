@@ -15,6 +15,9 @@ VARIABLE = "LOGLAKE_TEST_SEED"
 SEED = int(os.environ.setdefault(VARIABLE, str(random.SystemRandom().randrange(1 << 32))))
 """The processes of pytest-xdist and of the tests inherit it."""
 
+ONE_IN = int(os.environ.get("LOGLAKE_TEST_ONE_LONG_IN", "1"))
+"""Of the tests marked ``long``, a run makes one in this many: 4 in `make test`, and all where nothing is said."""
+
 Case = TypeVar("Case")
 
 
@@ -27,3 +30,8 @@ def drawn(cases: Sequence[Case], count: int, what: str) -> list[Case]:
     """`count` of the cases, or all if they are no more, in their order."""
     chosen = chance(what).sample(range(len(cases)), min(count, len(cases)))
     return [cases[number] for number in sorted(chosen)]
+
+
+def is_left_out(name: str) -> bool:
+    """Whether this run leaves out the long test of this name: each is drawn by itself, in every process alike."""
+    return chance(f"long {name}").random() * ONE_IN >= 1

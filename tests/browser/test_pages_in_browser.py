@@ -64,6 +64,7 @@ def materialize(page: Page, pages: Pages, *partitions: str) -> None:
     }
 
 
+@pytest.mark.long
 def test_the_first_page_shows_the_run_of_the_command_line(page: Page) -> None:
     page.goto("/")
 
@@ -75,6 +76,7 @@ def test_the_first_page_shows_the_run_of_the_command_line(page: Page) -> None:
     assert ".dagster/" not in page.inner_text("body")
 
 
+@pytest.mark.long
 def test_the_lineage_reads_from_left_to_right_as_the_journey_of_the_data(page: Page) -> None:
     page.goto("/locations/loglake/asset-groups/shop/lineage")
 
@@ -96,6 +98,7 @@ def test_descriptions_in_the_catalog_are_plain_sentences(page: Page) -> None:
     assert not re.search(r"\*\*|```|\]\(|`", words), words
 
 
+@pytest.mark.long
 def test_a_red_check_says_where_the_damage_is_and_what_to_do(page: Page, place: Place) -> None:
     page.goto("/assets/shop/validated_segments?view=checks&checkDetail=no_damage")
 
@@ -110,6 +113,7 @@ def test_a_red_check_says_where_the_damage_is_and_what_to_do(page: Page, place: 
     expect(page.get_by_text("payments-0").first).to_be_visible()
 
 
+@pytest.mark.long
 def test_the_link_of_a_check_opens_its_data_docs(page: Page) -> None:
     page.goto("/assets/shop/records?view=checks&checkDetail=expectations_met")
     link = page.locator("a[href*='/data_docs/']").first
@@ -121,6 +125,7 @@ def test_the_link_of_a_check_opens_its_data_docs(page: Page) -> None:
     assert "Traceback" not in page.inner_text("body")
 
 
+@pytest.mark.long
 def test_the_picture_of_a_topic_partition_names_its_damaged_offsets(page: Page) -> None:
     page.goto("/assets/shop/validated_segments?view=partitions&partition=payments-0")
     expect(page.get_by_text("5..10 corrupt").first).to_be_visible()
@@ -135,6 +140,7 @@ def test_the_picture_of_a_topic_partition_names_its_damaged_offsets(page: Page) 
     assert "1 damaged range: 5 corrupt of 15 offsets" in drawn
 
 
+@pytest.mark.long
 def test_a_materialization_of_one_partition_is_launched_and_shows_its_metadata(page: Page, pages: Pages) -> None:
     materialize(page, pages, "orders-0")
 
@@ -148,6 +154,7 @@ def test_a_materialization_of_one_partition_is_launched_and_shows_its_metadata(p
         expect(row.first).to_contain_text(value)
 
 
+@pytest.mark.long
 def test_a_backfill_of_two_partitions_is_one_run_that_makes_both(page: Page, pages: Pages) -> None:
     materialize(page, pages, "orders-0", "orders-1")
 
@@ -159,6 +166,7 @@ def test_a_backfill_of_two_partitions_is_one_run_that_makes_both(page: Page, pag
     expect(page.get_by_text("orders-0").or_(page.get_by_text("2 partitions")).first).to_be_visible()
 
 
+@pytest.mark.long
 def test_a_canceled_run_frees_its_lease_and_leaves_nothing_half_done(page: Page, pages: Pages, place: Place) -> None:
     selector = {
         "repositoryLocationName": "loglake",

@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 PATIENCE = 400
 
 
+@pytest.mark.long
 def test_an_executor_killed_in_the_middle_of_a_rewrite_leaves_the_files_of_an_undisturbed_run(tmp_path: Path):
     source = LogDirectory(tmp_path / "source")
     write_logs(source)

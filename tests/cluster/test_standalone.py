@@ -43,6 +43,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     return Prepared(tmp_path_factory.mktemp("prepared"))
 
 
+@pytest.mark.long
 def test_the_whole_journey_with_an_executor_killed_in_the_middle_of_publishing(cluster, prepared):
     lake, marks = prepared.scratch / "lake-journey", prepared.scratch / "marks-journey"
     marks.mkdir()
@@ -62,6 +63,7 @@ def test_the_whole_journey_with_an_executor_killed_in_the_middle_of_publishing(c
     assert ended.tables == prepared.after["publish"]
 
 
+@pytest.mark.long
 def test_a_slow_attempt_that_goes_on_after_the_faster_one_was_committed_adds_nothing(cluster, prepared):
     lake, marks = prepared.scratch / "lake-zombie", prepared.scratch / "marks-zombie"
     marks.mkdir()
@@ -99,6 +101,7 @@ def _equal(ended: Ended, tables: dict[str, list[str]]) -> None:
     assert ended.tables == tables
 
 
+@pytest.mark.long
 def test_executors_get_credentials_without_a_command_line_that_shows_them(cluster, tmp_path):
     given, (first, second) = run_secrets_script(
         tmp_path, CONF, LOGLAKE_SPARK_MASTER=cluster.address, LOGLAKE_HOME=str(tmp_path / "home")

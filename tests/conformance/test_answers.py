@@ -42,6 +42,7 @@ COMPACTED = ("compaction-", "internal-topics-4.4.0/compacted")
 ASKED = [snapshot for snapshot in SNAPSHOTS if snapshot.era == "modern" and snapshot.consumed == BOTH]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("snapshot", ASKED, ids=str)
 def test_every_answer_to_list_offsets_is_what_we_say(corpus: Corpus, snapshot: Snapshot):
     answers: dict[str, dict[str, Any]] = json.loads(corpus.oracle(snapshot, "offsets.json").read_text())

@@ -29,6 +29,7 @@ def test_every_archive_has_its_digest_in_the_certificate():
     assert len(found) == 40
 
 
+@pytest.mark.long
 def test_every_folder_of_every_archive_is_a_listed_snapshot():
     """A folder that is neither the oracle nor listed would be a log directory that no test reads."""
     found = set()

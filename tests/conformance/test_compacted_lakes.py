@@ -94,6 +94,7 @@ def ends(name: str, content: bytes) -> list[tuple[int, int]]:
 ROUNDS = {"3.9.2": 2, "4.1.2": 2, "4.4.0": 3}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("version", "spread"), [("3.9.2", False), ("4.1.2", False), ("4.4.0", False), ("4.4.0", True)])
 def test_a_lake_that_took_what_the_broker_had_leaves_what_the_broker_left(
     corpus: Corpus, tmp_path: Path, version: str, spread: bool

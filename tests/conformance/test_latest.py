@@ -53,6 +53,7 @@ def test_the_corpus_has_cases_to_compare() -> None:
     assert len(CASES) >= 10
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["delete", "soft-delete"])
 @pytest.mark.parametrize("snapshot", CASES, ids=str)
 def test_it_is_the_last_value_that_a_real_consumer_received(

@@ -233,6 +233,7 @@ NAMES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("isolation_level", ["read_uncommitted", "read_committed"])
 def test_offsets_of_the_joined_log_are_the_answers_of_the_broker(
     case: tuple[Path, Snapshot], isolation_level: str, capsys: pytest.CaptureFixture[str]

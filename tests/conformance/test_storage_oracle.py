@@ -136,6 +136,7 @@ def equally_cleaned(kafka: StorageOracle, done: Round, interval: int, copy: Path
     return equal
 
 
+@pytest.mark.long
 def test_the_cleaner_leaves_what_the_broker_s_left(kafka: StorageOracle, corpus: Corpus, tmp_path: Path):
     count = 0
     fitting: dict[Path, set[int]] = {}

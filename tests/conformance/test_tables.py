@@ -59,6 +59,7 @@ def test_the_table_has_what_the_real_consumer_received(
     same_as_consumed(corpus, snapshot, isolation_level, lakes.of(snapshot).consumed(isolation_level))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("entry", [entry for entry in SNAPSHOTS if entry.consumed], ids=str)
 def test_every_reader_reads_the_same_rows(lakes: Lakes, entry: Snapshot):
     lake = lakes.of(entry)
@@ -108,6 +109,7 @@ def test_every_offset_is_accounted_for_once(lakes: Lakes, corpus: Corpus, entry:
             assert not records or ends[name] > records[-1].offset, name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("place", "name"), sorted(LOST))
 @pytest.mark.parametrize("salvage", ["strict", "permissive"])
 def test_of_a_damaged_log_everything_but_the_damage_can_be_had(

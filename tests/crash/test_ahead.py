@@ -77,6 +77,7 @@ def test_what_a_commit_names_is_on_disk_before_the_commit_though_files_are_synce
     assert not lost_without_power(ahead.journals["run"])
 
 
+@pytest.mark.long
 def test_killed_before_any_side_effect_the_next_run_makes_the_tables_of_an_undisturbed_one(ahead):
     source = ahead.directory.fingerprint()
     known = ahead.effects["run"]

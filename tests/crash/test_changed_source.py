@@ -22,6 +22,7 @@ def test_the_run_that_is_killed_cuts_back_and_fills_and_everything_is_published_
     assert len(changed.undisturbed["records"]) == 20 + 5 + 10 + 8 + 20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("job", JOBS)
 def test_killed_before_any_side_effect_the_next_run_makes_the_tables_of_an_undisturbed_one(changed, job):
     every.check_kills(changed, job, only_table_changes=True)

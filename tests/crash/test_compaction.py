@@ -129,6 +129,7 @@ def test_the_side_effects_of_compaction_are_among_those_found(cleaning):
     print(f"{len(cleaning.effects)} side effects")
 
 
+@pytest.mark.long
 def test_killed_before_any_side_effect_the_next_run_leaves_what_an_undisturbed_one_does(cleaning):
     source = cleaning.source.fingerprint()
 
@@ -149,6 +150,7 @@ def test_killed_before_any_side_effect_the_next_run_leaves_what_an_undisturbed_o
     assert cleaning.source.fingerprint() == source
 
 
+@pytest.mark.long
 def test_killed_twice_at_random_the_third_run_leaves_what_an_undisturbed_one_does(cleaning):
     chance = sampling.chance(f"compaction {cleaning.is_spread} twice")
     total = len(cleaning.effects)

@@ -53,6 +53,7 @@ def test_the_undisturbed_run_commits_both_tables_and_each_row_is_in_one_of_them(
     print(f"{len(decoding.effects)} side effects")
 
 
+@pytest.mark.long
 def test_killed_before_any_side_effect_the_next_run_has_each_row_once(decoding: TopicScene) -> None:
     decoding.check_killed_once()
 
@@ -71,5 +72,6 @@ def test_between_the_two_commits_of_a_replacement_the_topic_waits_with_whole_tab
     assert ended.tables["undecoded/orders"] == decoding.undisturbed["undecoded/orders"]
 
 
+@pytest.mark.long
 def test_killed_twice_at_random_the_third_run_has_each_row_once(decoding: TopicScene) -> None:
     decoding.check_killed_twice()

@@ -44,6 +44,7 @@ def test_what_a_commit_names_is_on_disk_with_all_folders_around_it_before_the_co
         assert not lost, f"{job}: {lost}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("job", JOBS)
 def test_killed_before_any_side_effect_the_next_run_makes_the_tables_of_an_undisturbed_one(scene, job):
     check_kills(scene, job, only_table_changes=scene.name != "first")
@@ -72,6 +73,7 @@ def check_kills(scene: Scene, job: str, *, only_table_changes: bool) -> None:
     assert scene.directory.fingerprint() == source
 
 
+@pytest.mark.long
 def test_killed_twice_at_random_the_third_run_makes_the_tables_of_an_undisturbed_one(scene):
     chance = sampling.chance(f"{scene.name} twice")
     total = sum(len(scene.effects[job]) for job in JOBS)

@@ -15,6 +15,7 @@ from tests.crash.side_effects import Happening
 pytestmark = pytest.mark.crash
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("job", JOBS)
 def test_a_disk_that_is_full_from_any_side_effect_on_is_named_and_commits_nothing_unfinished(scene, job):
     known = scene.effects[job]

@@ -110,11 +110,13 @@ def runs_on_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
         yield runs
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_and_run_again_the_tables_are_those_of_an_undisturbed_run(point, runs, tmp_path):
     check_kill(runs, point, tmp_path / "lake")
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.parametrize("point", POINTS if EVERY_KILL else ON_SPARK)
 def test_killed_on_spark_and_run_again_the_tables_are_those_of_an_undisturbed_run(point, runs_on_spark, tmp_path):
@@ -132,6 +134,7 @@ def check_kill(runs: Runs, point: str, lake: Path) -> None:
         assert tables[name] == runs.undisturbed[name], name
 
 
+@pytest.mark.long
 def test_of_two_runs_on_one_lake_one_works_and_the_other_names_it(runs, tmp_path):
     lake, marks = tmp_path / "lake", tmp_path / "marks"
     marks.mkdir()

@@ -35,6 +35,7 @@ def test_the_undisturbed_run_commits_once_and_loses_nothing_without_power(keepin
     assert len(keeping.undisturbed[TABLE]) == (10 if "replace" in keeping.options else 6)
 
 
+@pytest.mark.long
 def test_killed_before_any_side_effect_the_next_run_has_each_key_once(keeping: TopicScene) -> None:
     keeping.check_killed_once()
 

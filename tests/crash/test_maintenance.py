@@ -133,6 +133,7 @@ def test_the_undisturbed_run_retires_deletes_merges_and_records_it(upkeep):
     print(f"{len(names)} side effects: " + ", ".join(f"{job} {len(upkeep.effects[job])}" for job in JOBS))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("job", JOBS)
 def test_killed_before_any_side_effect_the_next_run_leaves_what_an_undisturbed_one_does(upkeep, job):
     known = upkeep.effects[job]
@@ -154,6 +155,7 @@ def test_killed_before_any_side_effect_the_next_run_leaves_what_an_undisturbed_o
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.long
 def test_killed_twice_at_random_the_third_run_leaves_what_an_undisturbed_one_does(upkeep):
     chance = sampling.chance("maintenance twice")
     total = sum(len(upkeep.effects[job]) for job in JOBS)
@@ -172,6 +174,7 @@ def test_killed_twice_at_random_the_third_run_leaves_what_an_undisturbed_one_doe
     record(Kind.DOUBLE_CRASHES, "maintenance", len(places), sampling.SEED)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("errno", [13, 28])
 def test_a_disk_that_fails_at_any_side_effect_loses_nothing(upkeep, errno):
     known = upkeep.effects["tidy_archive"]

@@ -61,6 +61,7 @@ def is_whole_or_absent(target: Path) -> bool:
     )
 
 
+@pytest.mark.long
 def test_a_kill_at_any_step_leaves_nothing_or_all_and_the_next_run_completes_it(source: Path, tmp_path: Path) -> None:
     undisturbed = tmp_path / "undisturbed"
     undisturbed.mkdir()
@@ -88,6 +89,7 @@ def test_a_kill_at_any_step_leaves_nothing_or_all_and_the_next_run_completes_it(
     assert files(source) == {"a": WHOLE["kept"]}
 
 
+@pytest.mark.long
 def test_a_full_disk_at_any_step_leaves_nothing_under_the_final_name(source: Path, tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     whole.mkdir()

@@ -87,6 +87,7 @@ def test_compaction_of_many_logs_and_merging_change_what_is_live(rounds: Rounds)
     assert all(sum(numbers[0] for numbers in each.records.values()) > 50 for each in seen)
 
 
+@pytest.mark.long
 def test_a_reader_sees_one_round_or_the_next_and_can_read_its_files_to_the_end(rounds: Rounds):
     lake, signals = rounds.lake("read"), rounds.scratch / "signals"
     reader = Reader(lake, signals)
@@ -98,6 +99,7 @@ def test_a_reader_sees_one_round_or_the_next_and_can_read_its_files_to_the_end(r
     assert (done["deleted_segments"], done["deleted_files"]) == (0, 0), "who began before the round may be reading yet"
 
 
+@pytest.mark.long
 def test_files_that_no_reader_can_use_are_removed_and_readers_of_live_files_miss_nothing(rounds: Rounds):
     lake, signals = rounds.lake("read-later"), rounds.scratch / "signals-later"
     rounds.do(lake, "compaction")
@@ -110,6 +112,7 @@ def test_files_that_no_reader_can_use_are_removed_and_readers_of_live_files_miss
     assert done["deleted_files"] >= 3
 
 
+@pytest.mark.long
 def test_a_reader_loses_files_if_the_option_says_that_there_is_none(rounds: Rounds):
     lake, signals = rounds.lake("read-alone"), rounds.scratch / "signals-alone"
     reader = Reader(lake, signals)

@@ -85,6 +85,7 @@ def copies(before: Place, tmp_path: Path) -> Callable[[str], Place]:
     return copy
 
 
+@pytest.mark.long
 def test_killed_before_any_side_effect_the_next_run_leaves_what_an_undisturbed_one_does(forks, copies, tmp_path):
     whole = copies("undisturbed")
     journal = tmp_path / "journal"

@@ -50,6 +50,7 @@ def rounds(request: pytest.FixtureRequest, forks: list[Forks], tmp_path_factory:
     return scene
 
 
+@pytest.mark.long
 def test_killed_before_any_side_effect_rounds_that_ended_stay_and_the_next_run_does_the_rest(rounds):
     source = rounds.directory.fingerprint()
     known = rounds.effects["run"]
@@ -82,6 +83,7 @@ def test_killed_before_any_side_effect_rounds_that_ended_stay_and_the_next_run_d
     assert rounds.directory.fingerprint() == source
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_round_on_spark_whose_worker_dies_is_lost_alone(forks, tmp_path):
     """Without a retry a dead worker ends the run. What the rounds before published stays, and the next run does the

@@ -21,6 +21,7 @@ DRIVEN = {"create", "commit", "committed"} if EVERY_KILL else {"create", "commit
 """Before these the first run waits. Between a commit and its answer it has nothing left to do wrong but to go on."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("job", JOBS)
 def test_whenever_the_lease_is_lost_to_another_run_the_tables_are_those_of_one_run(scene, job):
     known = scene.effects[job]

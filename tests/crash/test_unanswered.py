@@ -13,6 +13,7 @@ from tests.crash.side_effects import Happening
 pytestmark = pytest.mark.crash
 
 
+@pytest.mark.long
 def test_a_lost_answer_to_any_commit_is_looked_for_and_nothing_is_written_twice(scene):
     tables = sorted({path for job in scene.journals.values() for kind, path, _ in job if kind == "committed"})
     assert {"tables/records", "tables/segments", "tables/offset_ledger", "tables/validations"} <= set(tables)

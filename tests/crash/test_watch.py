@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.broker_directory import LogDirectory
 from tests.crash import visible
 from tests.crash.sampling import EVERY_KILL
@@ -32,6 +34,7 @@ def offsets(tmp_path: Path) -> list[int]:
     return sorted(row["offset"] for row in visible.rows(tmp_path / "lake", "records"))
 
 
+@pytest.mark.long
 def test_a_watch_that_is_killed_again_and_again_loses_and_doubles_nothing(tmp_path):
     source = LogDirectory(tmp_path / "kafka-logs")
     orders = source.partition("orders-0")

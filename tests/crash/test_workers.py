@@ -22,6 +22,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     return Prepared(tmp_path_factory.mktemp("workers"))
 
 
+@pytest.mark.long
 def test_a_worker_killed_before_any_of_its_side_effects_is_replaced_and_its_orphans_are_not_seen(prepared):
     places = [(job, at) for job in JOBS for at in range(1, EFFECTS_OF_A_TASK[job] + 1, EVERY[job])]
     made = [prepared.step(job, f"{job}-{at}", Happening("kill", at=at, once=True)) for job, at in places]
@@ -34,6 +35,7 @@ def test_a_worker_killed_before_any_of_its_side_effects_is_replaced_and_its_orph
         assert end.tables == prepared.after[job], where
 
 
+@pytest.mark.long
 def test_without_a_retry_the_job_fails_with_a_line_that_can_be_read_and_the_next_run_heals(prepared):
     steps = []
     for job, at in (("ingest", 9), ("publish", 6)):

@@ -93,6 +93,7 @@ def test_a_rerun_says_nothing_new_starts_no_jvm_moves_no_table_and_answers_the_s
     assert {"records", "offset_ledger", "findings"} <= set(before)
 
 
+@pytest.mark.long
 def test_only_what_is_chosen_counts_for_the_answer(place: Place) -> None:
     sound = loglake("run", place.source.path, "--lake", place.lake, "--topic", "orders", LOGLAKE_HOME=str(place.home))
     damaged = loglake(
@@ -106,6 +107,7 @@ def test_only_what_is_chosen_counts_for_the_answer(place: Place) -> None:
     assert "orders-0" not in damaged.stdout
 
 
+@pytest.mark.long
 def test_a_missing_path_is_reported_and_the_rest_continues(place: Place, tmp_path: Path) -> None:
     done = loglake(
         "run", place.source.path, tmp_path / "not-mounted", "--lake", place.lake, LOGLAKE_HOME=str(place.home)
@@ -124,6 +126,7 @@ def pages(place: Place, tmp_path: Path) -> Iterator[Pages]:
         yield pages
 
 
+@pytest.mark.long
 def test_a_backfill_of_two_topic_partitions_takes_in_and_publishes_those_and_no_others(
     pages: Pages, place: Place
 ) -> None:

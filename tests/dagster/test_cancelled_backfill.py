@@ -41,6 +41,7 @@ def rows(lake: Path) -> list[tuple[str, int]]:
     return sorted((row["topic"], row["offset"]) for row in table.to_pylist())
 
 
+@pytest.mark.long
 def test_a_cancelled_backfill_loses_nothing_and_the_next_run_does_the_rest(tmp_path: Path) -> None:
     source = LogDirectory(tmp_path / "kafka-logs")
     orders, payments = source.partition("orders-0"), source.partition("payments-0", OTHER_TOPIC_ID)

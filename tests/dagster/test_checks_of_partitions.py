@@ -135,6 +135,7 @@ def test_a_partition_is_green_again_after_its_check_passes(
     assert list(checks_of_partitions(result, "no_damage")) == ["orders-0"]
 
 
+@pytest.mark.long
 def test_a_green_partition_does_not_hide_what_else_is_red(
     execute: Execute, world: World, instance: dg.DagsterInstance, shop: str
 ) -> None:

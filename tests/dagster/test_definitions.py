@@ -45,6 +45,7 @@ def test_the_definitions_can_be_loaded_with_two_lakes_and_with_none(defs: dg.Def
     dg.Definitions.validate_loadable(build_definitions([]))
 
 
+@pytest.mark.long
 def test_workspace_yaml_is_valid_from_another_directory_and_without_a_network(tmp_path: Path) -> None:
     # An unreachable proxy simulates a missing network: every request to another host fails.
     nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")

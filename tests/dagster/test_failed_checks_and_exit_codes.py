@@ -245,6 +245,7 @@ def edited(lake: str, value: int) -> str:
     return Path(path).relative_to(Path(lake, "tables", "records")).as_posix()
 
 
+@pytest.mark.long
 def test_rows_of_other_engines_are_compared_once_and_the_answer_stays_as_long_as_their_file(
     execute: Execute, world: World, tmp_path: Path
 ) -> None:

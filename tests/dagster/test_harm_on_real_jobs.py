@@ -50,6 +50,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     commands.close()
 
 
+@pytest.mark.long
 def test_deleted_rows_are_exit_code_2_with_check_log_offsets_and_the_command_that_repairs_them(place: Place) -> None:
     place.table("records").delete("partition = 0 AND offset = 4")
 

@@ -78,6 +78,7 @@ def test_two_clusters_with_a_topic_of_one_name_share_no_status(pages: Pages) -> 
     assert keys_of(pages, "south", "records") == ["orders-0"]
 
 
+@pytest.mark.long
 def test_materialize_all_does_so_in_every_lake(pages: Pages) -> None:
     assets = [
         {"path": [lake, asset]}
@@ -94,6 +95,7 @@ def test_materialize_all_does_so_in_every_lake(pages: Pages) -> None:
         assert node["assetPartitionStatuses"]["unmaterializedPartitions"] == []
 
 
+@pytest.mark.long
 def test_a_lake_that_is_added_appears_by_itself(pages: Pages, lakes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOGLAKE_HOME", str(lakes))
     register(str(lakes.parent / "later" / "east"))
@@ -101,6 +103,7 @@ def test_a_lake_that_is_added_appears_by_itself(pages: Pages, lakes: Path, monke
     wait_for(lambda: any(node["assetKey"]["path"][0] == "east" for node in pages.ask(ASSETS)["assetNodes"]), 60)
 
 
+@pytest.mark.long
 def test_a_lake_that_is_added_appears_on_read_only_pages_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
     register(str(tmp_path / "west"))
@@ -110,6 +113,7 @@ def test_a_lake_that_is_added_appears_on_read_only_pages_too(tmp_path: Path, mon
         wait_for(lambda: any(node["assetKey"]["path"][0] == "east" for node in pages.ask(ASSETS)["assetNodes"]), 60)
 
 
+@pytest.mark.long
 def test_the_pages_listen_on_this_machine_only_and_say_where_a_lake_is(lakes: Path, tmp_path: Path) -> None:
     nothing = loglake("ui", tmp_path / "no-lake", LOGLAKE_HOME=str(lakes))
     assert nothing.returncode == 64
@@ -126,6 +130,7 @@ def test_the_pages_listen_on_this_machine_only_and_say_where_a_lake_is(lakes: Pa
     assert "--port" in busy.stderr
 
 
+@pytest.mark.long
 @pytest.mark.stored
 def test_history_under_keys_without_a_lake_is_brought_under_its_name_once(
     instance: dg.DagsterInstance, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -103,6 +103,7 @@ def maintain(built: Path, shop: Path, instance: dg.DagsterInstance) -> Maintain:
     return run
 
 
+@pytest.mark.long
 def test_a_plan_that_is_not_carried_out_is_red_after_seven_days_and_green_when_it_was_carried_out(
     maintain: Maintain,
 ) -> None:
@@ -124,6 +125,7 @@ def test_a_plan_that_is_not_carried_out_is_red_after_seven_days_and_green_when_i
     assert evaluated(maintain(DUE + 20 * DAY))["retention_carried_out"], "nothing is due any more"
 
 
+@pytest.mark.long
 def test_a_refused_cleaning_is_red_with_its_place_and_stays_red_until_it_is_cleaned(maintain: Maintain) -> None:
     for result in (maintain(DUE + DAY, apply=True), maintain(DUE + DAY, apply=True), maintain(DUE + DAY)):
         check = check_of(result, "no_cleaning_refused")
@@ -171,6 +173,7 @@ def test_a_check_that_looked_at_nothing_has_not_passed_and_dagster_shows_it_as_s
     assert record.status is AssetCheckExecutionRecordStatus.PLANNED
 
 
+@pytest.mark.long
 def test_files_that_wait_for_their_deletion_are_red_after_seven_days(execute: Execute, world: World, lake: str) -> None:
     def plan(waits_ms: int) -> dict[str, Any]:
         file = {"path": "archive/a/0/0/0.log", "size": 7, "age_ms": 90 * DAY, "waits_ms": waits_ms}

@@ -94,6 +94,7 @@ def test_published_rows_that_a_broken_run_did_not_check_are_checked_by_the_next(
     assert check_of(result, "expectations_met").passed
 
 
+@pytest.mark.long
 def test_all_steps_of_a_run_are_given_the_same_clock(execute: Execute, world: World, home: Path) -> None:
     world.ends = {"orders-0": 3}
     execute(lake=str(home / "lakes" / "shop"))

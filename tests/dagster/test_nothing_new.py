@@ -57,6 +57,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, history: str = "histor
         return instance.get_runs_count()
 
 
+@pytest.mark.long
 def test_a_run_with_nothing_to_do_loads_no_dagster_and_leaves_no_run(tmp_path, source, monkeypatch):
     first = run(tmp_path, source)
     assert (first[0], "dagster" in first[1], first[2]) == (0, True, False)
@@ -65,6 +66,7 @@ def test_a_run_with_nothing_to_do_loads_no_dagster_and_leaves_no_run(tmp_path, s
     assert runs(tmp_path, monkeypatch) == 1
 
 
+@pytest.mark.long
 def test_maintenance_after_an_intake_without_work_records_no_intake(tmp_path, source, monkeypatch):
     run(tmp_path, source)
     code, loaded, _ = run(tmp_path, source, "--maintain", "--apply")
@@ -75,6 +77,7 @@ def test_maintenance_after_an_intake_without_work_records_no_intake(tmp_path, so
     assert runs(tmp_path, monkeypatch) == 4
 
 
+@pytest.mark.long
 def test_growth_is_found_and_recorded(tmp_path, source, monkeypatch):
     run(tmp_path, source)
     partition = source.partition("orders-1")
@@ -84,6 +87,7 @@ def test_growth_is_found_and_recorded(tmp_path, source, monkeypatch):
     assert runs(tmp_path, monkeypatch) == 2
 
 
+@pytest.mark.long
 def test_a_lasting_failure_is_printed_each_time_and_recorded_once(tmp_path, source, monkeypatch):
     (segment,) = (source.path / "orders-0").glob("*.log")
     content = bytearray(segment.read_bytes())
@@ -95,6 +99,7 @@ def test_a_lasting_failure_is_printed_each_time_and_recorded_once(tmp_path, sour
     assert runs(tmp_path, monkeypatch) == 1
 
 
+@pytest.mark.long
 def test_what_another_engine_did_and_its_repair_are_both_recorded(tmp_path, source, monkeypatch):
     run(tmp_path, source)
     DeltaTable(str(tmp_path / "lake" / "tables" / "records")).delete('"offset" = 4')
@@ -105,6 +110,7 @@ def test_what_another_engine_did_and_its_repair_are_both_recorded(tmp_path, sour
     assert run(tmp_path, source) == (0, [], True)
 
 
+@pytest.mark.long
 def test_another_history_does_not_have_the_answers(tmp_path, source, monkeypatch):
     run(tmp_path, source)
     code, loaded, is_nothing = run(tmp_path, source, history="another")

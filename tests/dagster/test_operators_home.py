@@ -40,6 +40,7 @@ def received(tmp_path: Path, world: World) -> Path:
     return lake
 
 
+@pytest.mark.long
 def test_a_dagster_yaml_in_a_lake_runs_nothing(tmp_path: Path) -> None:
     source, lake, witness = LogDirectory(tmp_path / "kafka-logs"), tmp_path / "lake", tmp_path / "executed"
     source.partition("orders-0").append(3)

@@ -71,6 +71,7 @@ def params(folder: Path, method: str) -> list[dict[str, Any]]:
     return [each["params"] for each in messages(folder) if each["method"] == method]
 
 
+@pytest.mark.long
 def test_the_project_of_the_page_gets_materializations_checks_and_log_messages(
     home: Path, tmp_path: Path, logs: LogDirectory
 ) -> None:
@@ -129,6 +130,7 @@ def run(lake: Path, logs: LogDirectory, home: Path, *more: str, **variables: str
     return loglake("run", logs.path, "--lake", lake, *more, LOGLAKE_HOME=str(home), **variables)
 
 
+@pytest.mark.long
 def test_damage_is_a_red_check_where_the_step_expects_it_and_a_failed_process_elsewhere(
     home: Path, tmp_path: Path, logs: LogDirectory
 ) -> None:
@@ -191,6 +193,7 @@ def test_a_failed_run_reports_its_sentence_and_no_trace(home: Path, tmp_path: Pa
     assert closed["exception"]["stack"] == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "variables",
     [
@@ -212,6 +215,7 @@ def test_a_report_that_cannot_be_made_does_not_harm_the_run(
     assert "orders-1" in done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", ["at its begin", "in its middle"])
 def test_a_report_that_breaks_leaves_the_run_and_its_exit_code_as_they_are(
     home: Path, tmp_path: Path, logs: LogDirectory, place: str
@@ -230,6 +234,7 @@ def test_a_report_that_breaks_leaves_the_run_and_its_exit_code_as_they_are(
     assert "orders-1" in done.stdout
 
 
+@pytest.mark.long
 def test_without_the_variables_there_is_no_report_and_dagster_pipes_is_not_imported(
     home: Path, tmp_path: Path, logs: LogDirectory
 ) -> None:

@@ -35,6 +35,7 @@ def test_a_lake_that_is_being_worked_on_is_left_alone_and_its_holder_named(tmp_p
     assert not (tmp_path / "lake" / "tables").exists()
 
 
+@pytest.mark.long
 def test_a_first_table_of_uncommitted_records_is_new_and_the_same_again_is_not(tmp_path: Path) -> None:
     source = LogDirectory(tmp_path / "kafka-logs")
     orders = source.partition("orders-0")
@@ -55,6 +56,7 @@ def test_a_missing_path_is_reported_by_every_run_and_its_exit_code(tmp_path: Pat
     assert [each.stderr.count(f"{tmp_path / 'gone'} does not exist") for each in done] == [1, 1]
 
 
+@pytest.mark.long
 def test_a_machine_without_llvm_is_reported_once_at_the_start(tmp_path: Path) -> None:
     package = tmp_path / "packages" / "llvmlite"
     package.mkdir(parents=True)

@@ -54,6 +54,7 @@ def figures(lake: str) -> dict[tuple[str, ...], float]:
     }
 
 
+@pytest.mark.long
 def test_a_run_has_one_row_that_says_what_started_it(execute: Execute, lake: str, home: Path) -> None:
     result = execute(lake=lake, tags={SCHEDULE_NAME_TAG: "shop__timed_intake"})
 
@@ -114,6 +115,7 @@ def test_a_failed_run_has_a_row_with_step_and_class_of_the_error_and_nothing_of_
         assert not any(SECRET.encode() in Path(folder, name).read_bytes() for name in names)
 
 
+@pytest.mark.long
 def test_a_run_that_finds_nothing_to_do_and_a_dry_run_write_no_row(execute: Execute, lake: str, world: World) -> None:
     execute(lake=lake)
     before = DeltaTable(str(Path(lake, "tables", "runs"))).version()

@@ -89,6 +89,7 @@ def test_a_night_acts_only_on_a_lake_whose_owner_wrote_so(
     assert materialized(result, "retained_log") == ["orders-0", "orders-1"]
 
 
+@pytest.mark.long
 def test_every_night_another_seventh_of_each_lake_is_proved_and_red_where_something_is_found(
     define: Define, instance: dg.DagsterInstance, world: World, two_lakes: list[str]
 ) -> None:
@@ -138,6 +139,7 @@ def test_policies_decide_what_a_night_does_with_each_lake(
     assert verification.run_key.startswith("store-")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("begun_by", ["the schedule", "the sensor", "the pages"])
 def test_every_run_that_dagster_starts_has_the_engine_of_the_policies(
     define: Define, instance: dg.DagsterInstance, two_lakes: list[str], source: Path, begun_by: str

@@ -69,6 +69,7 @@ def test_a_full_home_of_dagster_is_named(source, tmp_path, full):
     assert "deploy" not in err
 
 
+@pytest.mark.long
 def test_a_home_of_dagster_that_becomes_full_is_named(source, tmp_path, full):
     """The settings fit, the history does not."""
     (full / "filler").write_bytes(bytes(24 << 10))
@@ -88,6 +89,7 @@ def test_a_full_home_of_loglake_is_named_and_the_lake_is_not_blamed(source, tmp_
     assert "in the lake" not in err
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_an_interrupt_ends_with_130_and_says_what_to_type(source, tmp_path):
     process = start(source, tmp_path, LOGLAKE_JOB_ENGINE="spark")
@@ -122,6 +124,7 @@ def jvms(tmp_path: Path) -> Iterator[Callable[[], list[int]]]:
         os.kill(process_id, signal.SIGKILL)
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.parametrize("delay_s", [0.0, 0.4])
 def test_an_interrupt_while_spark_starts_leaves_no_jvm(source, tmp_path, jvms, delay_s):

@@ -23,6 +23,7 @@ def run(*command: str | Path, **environment: str) -> subprocess.CompletedProcess
     return subprocess.run([*map(str, command)], env=given, capture_output=True, text=True, timeout=600, check=False)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_bundle_installs_what_the_plain_wheel_needs_and_works(tmp_path: Path, sample) -> None:
     bundle, environment = tmp_path / "bundle", tmp_path / "environment"

@@ -29,6 +29,7 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[StorageOracle]:
         yield started
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 def test_what_kafka_leaves_we_leave(kafka: StorageOracle, capsys: pytest.CaptureFixture[str]):
     tally = Tally()

@@ -55,6 +55,7 @@ def read(engine: Engine, names: list[str]) -> dict[str, dict[str, Any]]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_batch_is_read_up_to_the_cap_and_refused_one_byte_above(engine: Engine) -> None:
     assert len(AT_THE_CAP) == 33
@@ -70,12 +71,14 @@ def test_sizes_and_counts_that_are_only_claimed_cost_nothing(engine: Engine) -> 
         assert found["seconds"] < 5, name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ZEROS)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_zeros_without_end_are_given_up_at_the_default_cap(engine: Engine, name: str) -> None:
     assert read(engine, [name])[name]["mebibytes"] < DEFAULT_CAP_MIB + _SLACK_MIB
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", COSTLY)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_what_is_large_and_sound_takes_no_more_than_it_must(engine: Engine, name: str) -> None:

@@ -34,6 +34,7 @@ def test_a_damaged_directory_is_a_function_of_seed_and_number(tmp_path: Path) ->
         assert tree(one) == tree(other)
 
 
+@pytest.mark.long
 def test_no_damaged_directory_makes_a_command_hang_or_take_much_or_contradict_itself() -> None:
     results = directories.run(SEED, CASES)
     assert results.wrong == []

@@ -66,6 +66,7 @@ def test_an_uninjured_batch_is_seen_as_it_is_stated(batch: Canonical) -> None:
         assert stretches == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("gap", [0, ROOM], ids=["tight", "loose"])
 @pytest.mark.parametrize("batch", CANONICAL, ids=lambda batch: batch.name)
 def test_no_injury_gives_another_record_but_for_the_bits_that_nothing_covers(batch: Canonical, gap: int) -> None:
@@ -103,6 +104,7 @@ def test_a_write_cut_short_anywhere_is_the_tail_of_an_open_segment_and_damage_in
             assert [(stretch.size, stretch.tail) for stretch in stretches] == ([] if padded else [(length, not sealed)])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("gap", [0, ROOM], ids=["tight", "loose"])
 @pytest.mark.parametrize("batch", CANONICAL, ids=lambda batch: batch.name)
 def test_every_engine_makes_of_an_injured_segment_what_the_reference_makes(batch: Canonical, gap: int) -> None:

@@ -23,6 +23,7 @@ def guarded(argument: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", fast_engines())
 def test_nothing_is_read_beyond_a_segment_that_ends_where_memory_ends(engine: Engine) -> None:
     done = guarded(engine)
@@ -30,6 +31,7 @@ def test_nothing_is_read_beyond_a_segment_that_ends_where_memory_ends(engine: En
     assert int(done.stdout) > 4 * sum(len(batch.data) for batch in CANONICAL)
 
 
+@pytest.mark.long
 def test_the_cleaner_reads_nothing_beyond_a_segment_either() -> None:
     if Engine.KERNELS not in available():
         pytest.skip("the kernels do not work here, and the plain cleaner reads by Python's own means")

@@ -60,6 +60,7 @@ def test_a_whole_log_is_clean_and_wholly_consumed_and_salvaged(magic: int, folde
         assert place.salvaged() == {batch.data for batch in whole.batches}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("magic", "seed", "number"), CHOSEN)
 def test_no_flipped_bit_of_a_header_hides_a_record_or_costs_another_batch(
     magic: int, seed: int, number: int, folder: Path, monkeypatch: pytest.MonkeyPatch

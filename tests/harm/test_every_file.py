@@ -262,6 +262,7 @@ def _thrift_page(data: bytes, position: int) -> tuple[int, int]:
     return compressed, position - begin
 
 
+@pytest.mark.long
 def test_the_whole_lake_is_clean(small: tuple[Path, Path]) -> None:
     code, said = verify(small[0])
     assert code == 0, said
@@ -296,6 +297,7 @@ def all_answers(lake: Path, earlier: Path, changes: list[Change], scratch: Path)
         return [each for group in pool.map(some, range(PROCESSES)) for each in group], unread
 
 
+@pytest.mark.long
 def test_a_file_that_is_gone_emptied_cut_swapped_or_repeated_is_named(small: tuple[Path, Path], tmp_path: Path) -> None:
     changes = list(whole_files(*small))
     found, unread = all_answers(*small, changes, tmp_path)
@@ -304,6 +306,7 @@ def test_a_file_that_is_gone_emptied_cut_swapped_or_repeated_is_named(small: tup
     assert {change.kind for change in changes} == {"remove", "empty", "cut", "earlier", "swap", "repeat"}
 
 
+@pytest.mark.long
 def test_a_flipped_bit_is_named_or_changes_nothing_that_can_be_read(small: tuple[Path, Path], tmp_path: Path) -> None:
     changes = list(flips(small[0]))
     found, unread = all_answers(*small, changes, tmp_path)

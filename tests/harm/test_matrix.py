@@ -331,6 +331,7 @@ def seen(
     second.close()
 
 
+@pytest.mark.long
 def test_the_undisturbed_lake_is_clean(place: Place) -> None:
     assert place.verify().code == 0, place.done[-1].said
     done = place.run()
@@ -339,6 +340,7 @@ def test_the_undisturbed_lake_is_clean(place: Place) -> None:
     assert place.failed_checks() == {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CHOSEN)
 def test_the_next_run_says_it(name: str, seen: Callable[[str], Seen]) -> None:
     expected, found = TABLE[name], seen(name)

@@ -36,6 +36,7 @@ HARMS_OF_ROWS_AND_FILES = {
 HARMS_OF_ROWS = ("restored to version 0", "rows appended again", "a row deleted", "a value edited")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "harm",
     sampled(HARMS_OF_ROWS_AND_FILES, "a row deleted", "the largest Parquet file cut", "every archived segment zeroed"),
@@ -62,6 +63,7 @@ def test_remembered_expectations_do_not_count_after_a_commit_of_another_engine(
         assert not met[0].passed, met[0].metadata
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("harm", ["the largest Parquet file removed", "the largest Parquet file cut"])
 def test_a_published_file_that_is_gone_or_cut_is_made_again_from_the_archive(
     harm: str, place: Place, spark: SparkSession
@@ -74,6 +76,7 @@ def test_a_published_file_that_is_gone_or_cut_is_made_again_from_the_archive(
     assert place.run().code == 0
 
 
+@pytest.mark.long
 def test_rows_that_spark_deleted_by_deletion_vectors_do_not_come_back(
     growing: tuple[Place, Broker], spark: SparkSession
 ) -> None:
@@ -90,6 +93,7 @@ def test_rows_that_spark_deleted_by_deletion_vectors_do_not_come_back(
     assert sorted(path.name for path in place.table("records").rglob("*")) == files
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["optimize", "replace"])
 def test_a_column_that_a_user_added_and_filled_keeps_its_values(
     way: str, growing: tuple[Place, Broker], spark: SparkSession
@@ -112,6 +116,7 @@ def test_a_column_that_a_user_added_and_filled_keeps_its_values(
     assert place.read() == broker.rows()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by", sampled(["Spark's OPTIMIZE", "delta-rs compact", "a Spark DELETE"], "a Spark DELETE"))
 def test_files_that_mix_partitions_are_read_right_and_put_back_in_order(
     by: str, growing: tuple[Place, Broker], spark: SparkSession
@@ -149,6 +154,7 @@ def adds(place: Place) -> list[dict[str, object]]:
     return pa.table(DeltaTable(place.table("records")).get_add_actions(flatten=True)).to_pylist()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "broken",
     sampled(["expectations.json", "policies", "sources.json", "tables.json", "registered"], "policies", "registered"),
@@ -184,6 +190,7 @@ def test_a_broken_neighbour_stops_nothing_and_is_named(
     assert first.run().out.rstrip().endswith("nothing new"), first.done[-1].said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by", ["delta-rs", "Spark"])
 def test_a_hole_in_the_ledger_of_one_log_stops_that_log_alone(
     by: str, growing: tuple[Place, Broker], spark: SparkSession
@@ -272,6 +279,7 @@ def test_the_records_of_a_run_are_those_of_the_ledger_where_there_are_transactio
     assert dict(zip(header, line[1:], strict=False))["records"] == "31"
 
 
+@pytest.mark.long
 def test_checks_show_links_and_figures_of_the_lake_of_their_run(
     original: Original, commands: Commands, tmp_path: Path
 ) -> None:

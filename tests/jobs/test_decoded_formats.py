@@ -152,6 +152,7 @@ def of_suite(report: JobReport) -> list[dict[str, Any]]:
     return [each for each in report.plan["expectations"] if each["name"].startswith("decoded suite.json")]
 
 
+@pytest.mark.long
 def test_a_suite_of_great_expectations_is_evaluated_on_decoded_columns(lake: Decoded, monkeypatch) -> None:
     monkeypatch.setattr(launch, "start_executor", lambda *_: InProcessExecutor())
     expectations = [

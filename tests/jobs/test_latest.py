@@ -79,6 +79,7 @@ def lake(tmp_path: Path) -> Kept:
     return Kept(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["delete", "soft-delete"])
 @pytest.mark.parametrize("keys_in_memory", [2, 1_000])
 def test_after_each_of_many_runs_it_is_what_a_replay_has(tmp_path: Path, policy: str, keys_in_memory: int) -> None:
@@ -153,6 +154,7 @@ def test_files_without_a_changed_key_stay_as_they_are(lake: Kept, monkeypatch: p
     assert lake.shown() == replay(lake.logs[0].rows, 1 << 40)
 
 
+@pytest.mark.long
 def test_small_files_are_joined(lake: Kept) -> None:
     for number in range(30):
         lake.append(0, [(b"%d" % number, b"v")])

@@ -70,6 +70,7 @@ def test_publish_writes_files_of_the_codec_that_the_policy_names(policed: Police
     assert policed.is_proved()
 
 
+@pytest.mark.long
 def test_files_of_earlier_policies_stay_right_and_a_merge_follows_the_present_one(policed: Policed) -> None:
     for codec in IN_FILES:
         policed.say(f"parquet.codec: {codec}")

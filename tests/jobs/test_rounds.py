@@ -99,6 +99,7 @@ CASES = [(name, tasks) for name in SAMPLES for tasks in (1, 3)]
 EVERY_CASE = os.environ.get("LOGLAKE_TEST_EVERY_ROUND") == "1"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "tasks"), CASES if EVERY_CASE else sampling.drawn(CASES, 2, "rounds"))
 def test_the_tables_of_a_sample_are_those_of_one_round(tmp_path, sample: Callable[[str], Sample], name, tasks):
     """All samples in rounds of one task and of three: two in `make test`, all in `make test-long`."""
@@ -133,6 +134,7 @@ def checkpoint(source: LogDirectory, logs: dict[str, Partition]) -> None:
     source.high_watermarks(**{f"{name}_0": log.next_offset for name, log in logs.items()})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tasks", [1, 3])
 def test_damage_and_a_transaction_over_the_border_of_a_round_are_as_in_one_round(tmp_path, tasks):
     source = LogDirectory(tmp_path / "source")
@@ -141,6 +143,7 @@ def test_damage_and_a_transaction_over_the_border_of_a_round_are_as_in_one_round
     assert rounds == (7 if tasks == 1 else 3)
 
 
+@pytest.mark.long
 def test_a_cut_a_fill_and_growth_are_as_in_one_round(tmp_path):
     source = LogDirectory(tmp_path / "source")
     logs = write(source)

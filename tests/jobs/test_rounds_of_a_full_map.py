@@ -82,6 +82,7 @@ def kafka() -> Iterator[StorageOracle]:
         yield started
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.parametrize("spread_bytes", [0, 1 << 30], ids=["many tasks", "one task"])
 @pytest.mark.parametrize("name", LOGS)

@@ -75,6 +75,7 @@ def test_the_rows_of_all_small_segments_of_a_run_are_in_one_file(tmp_path, sourc
     assert len({row["segment_id"] for row in lake.rows("batches")}) > 6
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("small_rows", [0, 1, 512])
 @pytest.mark.parametrize("file_rows", [1, 5, 8192])
 def test_tables_do_not_depend_on_how_rows_are_put_into_files(tmp_path, source, monkeypatch, small_rows, file_rows):

@@ -96,6 +96,7 @@ def state(lake: Lake, topic: str, at: str, *options: str) -> tuple[int, Shown, l
     return code, shown, rows
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("topic", ["customers", "ledgers", "keyless"])
 @pytest.mark.parametrize("compacted", [False, True], ids=["archive as taken", "archive cleaned"])
 def test_every_seventh_offset_is_what_a_replay_has(built, lake: Lake, topic: str, compacted: bool) -> None:

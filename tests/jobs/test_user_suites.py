@@ -102,6 +102,7 @@ def test_a_column_that_is_not_there_fails_only_its_expectation(lake, suite):  # 
     assert "could not be evaluated" in first["observed"]
 
 
+@pytest.mark.long
 def test_without_a_suite_great_expectations_and_pandas_frames_are_not_needed(tmp_path):
     """In a process of its own, because other tests import it."""
     source = LogDirectory(tmp_path / "kafka-logs")

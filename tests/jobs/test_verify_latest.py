@@ -58,6 +58,7 @@ def test_a_sound_table_has_no_finding_and_its_files_are_counted(lake: Kept, caps
     assert "Run `loglake latest LAKE --replace orders` to write it again." in capsys.readouterr().out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("harm", "rule", "says"),
     [

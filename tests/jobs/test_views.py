@@ -100,6 +100,7 @@ def test_a_lost_file_is_reported_and_the_older_views_stay(tmp_path: Path, capsys
     assert out.read_bytes() == before
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_spark_reads_the_same_rows_from_the_statements(lake: Decoded, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["views", lake.path, "--spark-sql"]) == 0

@@ -275,6 +275,7 @@ def grow_every_second(watch: Watch, source: LogDirectory, seconds: int) -> None:
         assert watch.look().error is None
 
 
+@pytest.mark.long
 def test_small_commits_do_not_pile_up(watch, source, monkeypatch):
     """The limits of 24 hours, made as much smaller as the test is shorter."""
     monkeypatch.setattr(watching, "TIDY_ROUNDS", 5)

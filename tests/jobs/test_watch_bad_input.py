@@ -109,6 +109,7 @@ def look_twice(watch: Watch) -> None:
     watch.look()
 
 
+@pytest.mark.long
 def test_a_segment_that_is_deleted_between_plan_and_read_stops_its_log_alone(
     watch, source, logs, executor, complained, tmp_path
 ):
@@ -199,6 +200,7 @@ def test_a_full_lake_is_one_line_and_the_watch_goes_on_when_there_is_room(
     check_whole(watch, logs)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("executor", ["workers"], indirect=True)
 def test_workers_that_are_killed_between_two_rounds_cost_nothing(watch, source, logs, executor, complained):
     watch.look()
@@ -213,6 +215,7 @@ def test_workers_that_are_killed_between_two_rounds_cost_nothing(watch, source, 
     assert not complained
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("executor", ["workers"], indirect=True)
 def test_a_worker_that_is_killed_in_its_task_is_replaced(watch, source, logs, executor, complained):
     workers = executor.executor

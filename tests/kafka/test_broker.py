@@ -12,6 +12,7 @@ from tests.kafka.broker import Broker
 pytestmark = pytest.mark.kafka
 
 
+@pytest.mark.long
 def test_a_second_start_serves_what_the_first_was_given(kafka: None, tmp_path: Path):
     with Broker(tmp_path / "broker") as broker:
         said = json.loads(broker.run("ProduceMany", "filled", "lz4", "small", "2", "30000"))

@@ -43,6 +43,7 @@ def decoded(content: str | None) -> bytes | None:
     return None if content is None else base64.b64decode(content)
 
 
+@pytest.mark.long
 def test_its_text_is_built_from_what_we_read(produced: Produced, copied: Path, tmp_path: Path) -> None:
     """Headers, records, sequences, transaction markers: every character of every segment."""
     batches = by_segment(dumped(tmp_path / "batches", copied, "--batches"))
@@ -66,6 +67,7 @@ def test_its_text_is_built_from_what_we_read(produced: Produced, copied: Path, t
             )
 
 
+@pytest.mark.long
 def test_every_index_entry_is_the_one_it_prints(copied: Path, tmp_path: Path) -> None:
     entries = by_segment(dumped(tmp_path / "indexes", copied, "--indexes"))
     indexes = sorted(copied.glob("*/*.index")) + sorted(copied.glob("*/*.timeindex"))

@@ -98,6 +98,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
     return request.param
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("control", [False, True], ids=["data", "data-and-control"])
 def test_all_segments_of_a_broker(produced: Produced, reader: JavaReader, engine: Engine, control: bool) -> None:
     compared = 0
@@ -112,6 +113,7 @@ def test_all_segments_of_a_broker(produced: Produced, reader: JavaReader, engine
     assert compared > 2000 * len(SEEDS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("control", [False, True], ids=["data", "data-and-control"])
 def test_formats_v0_v1_and_v2_in_one_segment(
     written: list[Path], reader: JavaReader, engine: Engine, control: bool

@@ -12,6 +12,7 @@ from tests.kafka.operated_long import findings
 pytestmark = pytest.mark.kafka
 
 
+@pytest.mark.long
 def test_verify_is_silent_on_a_broker_operated_at_random(kafka: None, tmp_path: Path):
     operated = Operated(tmp_path / "broker", seed=2)
     operated.round(kill=True)

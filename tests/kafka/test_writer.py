@@ -155,6 +155,7 @@ def written_alike(kafka: StorageOracle, line: BrokerLine, path: Path, number: in
     return compared, {str(roll.reason) for roll in writer.rolls}
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.parametrize("version", LINES)
 def test_random_logs_are_written_as_kafka_writes_them(tmp_path: Path, version: str) -> None:

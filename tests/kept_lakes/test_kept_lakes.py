@@ -41,6 +41,7 @@ def test_its_rows_are_those_that_its_script_appended(kept: Kept, unpacked: Place
     assert unpacked.read() == unpacked.rows
 
 
+@pytest.mark.long
 def test_it_is_verified_as_it_is_and_nothing_is_written(kept: Kept, unpacked: Place) -> None:
     before = contents(unpacked.lake)
     done = unpacked.verify()
@@ -50,6 +51,7 @@ def test_it_is_verified_as_it_is_and_nothing_is_written(kept: Kept, unpacked: Pl
     assert contents(unpacked.lake) == before
 
 
+@pytest.mark.long
 def test_a_run_accepts_it_grows_it_and_no_row_is_there_twice(kept: Kept, unpacked: Place) -> None:
     first = unpacked.run()
     assert first.code == kept.run_exit, first.said
@@ -73,6 +75,7 @@ def test_a_run_accepts_it_grows_it_and_no_row_is_there_twice(kept: Kept, unpacke
     assert verified.code == kept.verify_exit, verified.said
 
 
+@pytest.mark.long
 def test_its_rows_keep_their_published_at_or_null_and_every_command_works_on_old_and_new(
     kept: Kept, unpacked: Place
 ) -> None:
@@ -119,6 +122,7 @@ def test_its_rows_keep_their_published_at_or_null_and_every_command_works_on_old
     assert unpacked.verify().code == kept.verify_exit, unpacked.done[-1].said
 
 
+@pytest.mark.long
 def test_its_tables_get_columns_and_comments_by_an_upgrade_and_nothing_else_changes(
     kept: Kept, unpacked: Place
 ) -> None:
@@ -145,6 +149,7 @@ def test_its_tables_get_columns_and_comments_by_an_upgrade_and_nothing_else_chan
     assert "foreign-commit" not in {row["rule"] for row in visible.rows(unpacked.lake, "findings")}, done.said
 
 
+@pytest.mark.long
 def test_maintenance_goes_on_in_it(kept: Kept, unpacked: Place) -> None:
     assert unpacked.run().code == kept.run_exit, unpacked.done[-1].said
     done = unpacked.run("--policies", unpacked.folder / "policies.yaml", "--maintain", "--apply")
@@ -153,6 +158,7 @@ def test_maintenance_goes_on_in_it(kept: Kept, unpacked: Place) -> None:
     visible.check(unpacked.lake)
 
 
+@pytest.mark.long
 def test_an_upgrade_that_is_killed_at_any_moment_and_run_again_leaves_the_same(
     kept: Kept, unpacked: Place, tmp_path: Path
 ) -> None:
@@ -193,6 +199,7 @@ def test_an_upgrade_that_is_killed_at_any_moment_and_run_again_leaves_the_same(
     assert killed >= 2
 
 
+@pytest.mark.long
 def test_an_upgraded_lake_is_run_and_verified_like_one_that_was_not(kept: Kept, unpacked: Place) -> None:
     done = unpacked.loglake("upgrade", unpacked.lake)
     assert done.code == 0, done.said

@@ -42,11 +42,13 @@ def test_what_must_hold_holds_after_the_stories(number: int):
         run(STORIES[number], settings_of(seed), ours.cleaner(*BOTH))
 
 
+@pytest.mark.long
 def test_what_must_hold_holds_after_random_histories():
     for seed in range(300):
         run(random_history(seed), settings_of(seed), ours.cleaner(*BOTH))
 
 
+@pytest.mark.long
 def test_cleaning_again_at_the_same_clock_changes_no_record():
     """I10; bytes come to rest a little later: a marker is stamped in the first round that finds it without data, and
     goes in the next where nothing is retained."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from logcore.segments.filenames import LEADER_EPOCH_FILE
 from tests.model import ours
 from tests.model.checker import Settings
@@ -21,6 +23,7 @@ def test_recovery_is_the_models_after_every_short_history():
     assert count > 2000
 
 
+@pytest.mark.long
 def test_recovery_is_the_models_after_random_histories():
     for seed in range(600):
         history = random_history(seed)

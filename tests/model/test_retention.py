@@ -10,6 +10,7 @@ from tests.model.histories import SHORT_OF_RETENTION, random_history, run, short
 from tests.model.naive_cleaner import NaiveCleaner
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("retention_bytes", [-1, 0, 150])
 @pytest.mark.parametrize("retention_ms", [4, -1])
 def test_retention_is_the_models_after_every_short_history(retention_ms: int, retention_bytes: int):

@@ -76,6 +76,7 @@ def run(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, env=variables, capture_output=True, text=True, timeout=300, check=False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_a_cancelled_run_frees_the_lease_and_the_next_run_does_the_rest(
     gateway: Gateway, gateway_bucket, tmp_path, source, number
@@ -92,6 +93,7 @@ def test_a_cancelled_run_frees_the_lease_and_the_next_run_does_the_rest(
     assert published(lake) == [("orders", 0, offset, b"v%d" % offset) for offset in range(20)]
 
 
+@pytest.mark.long
 def test_a_job_in_a_process_of_its_own_frees_the_lease_when_the_process_that_started_it_is_cancelled(
     gateway: Gateway, gateway_bucket, tmp_path, source, monkeypatch
 ):

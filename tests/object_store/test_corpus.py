@@ -67,6 +67,7 @@ def without_empty_folders(logdir: Path) -> Path:
     return copy
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("snapshot", SNAPSHOTS if EVERY_SNAPSHOT else DRAWN, ids=str)
 def test_tables_are_those_of_a_local_lake_and_hold_what_consumers_received(reached, corpus, tmp_path, snapshot):
     logdir, bucket = without_empty_folders(corpus.directory(snapshot)), reached.bucket(f"corpus-{uuid.uuid4().hex}")

@@ -58,6 +58,7 @@ def loglake(*arguments: str, home: Path, **environment: str) -> subprocess.Compl
     return subprocess.run(command, env=given, capture_output=True, text=True, timeout=300, check=False)
 
 
+@pytest.mark.long
 def test_every_table_equals_that_of_a_local_lake_and_a_second_turn_writes_nothing(bucket, tmp_path):
     logs = LogDirectory(tmp_path / "source")
     orders = logs.partition("orders-0")
@@ -120,6 +121,7 @@ def test_deltalake_duckdb_and_polars_read_the_records_where_they_lie(bucket, tmp
     assert sorted(frame.rows()) == expected
 
 
+@pytest.mark.long
 def test_what_tends_the_archive_works_on_objects_too(bucket, tmp_path):
     logs = LogDirectory(tmp_path / "source")
     orders = logs.partition("orders-0")
@@ -159,6 +161,7 @@ def _files(lake: str) -> list[tuple[str, int]]:
     return [(storage.relative(file.path, archive), file.size) for file in storage.files_below(archive)]
 
 
+@pytest.mark.long
 @pytest.mark.dagster
 def test_the_command_makes_checked_tables_of_a_sample_and_a_second_run_finds_nothing_new(bucket, tmp_path, sample):
     source, lake = str(sample("transactions-4.4.0").logdir), f"{bucket}/lake"

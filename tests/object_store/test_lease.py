@@ -37,6 +37,7 @@ def test_another_process_is_refused_with_the_name_of_the_holder(lake):
     assert _python(TRY, lake).stdout.strip() == "held"
 
 
+@pytest.mark.long
 def test_a_holder_that_was_killed_is_in_the_way_until_its_lease_has_expired(lake, monkeypatch):
     assert _python(DIE, lake).returncode == 9
     with pytest.raises(LeaseHeld, match="'the dead'"), hold(lake, "run"):
@@ -56,6 +57,7 @@ def test_a_look_says_whether_the_lease_is_held_and_puts_nothing(lake):
     assert not is_held(lake, time.time_ns() // 1_000_000)
 
 
+@pytest.mark.long
 def test_a_holder_that_lives_keeps_its_lease_young(lake, monkeypatch):
     monkeypatch.setattr(lease, "RENEW_SECONDS", 0.2)
     monkeypatch.setattr(lease, "EXPIRES_SECONDS", 2)

@@ -51,6 +51,7 @@ OPERATIONS: dict[str, Callable[[str], object]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_an_operation_that_is_not_answered_ends_within_the_stated_time(bucket, proxy, operation):
     lake = f"{bucket}/lake"
@@ -82,6 +83,7 @@ def test_the_error_names_store_and_time_and_what_follows_fails_at_once(bucket, p
     assert time.monotonic() - started < SECONDS + SLACK
 
 
+@pytest.mark.long
 def test_a_store_that_answers_again_is_asked_again(bucket, proxy, server, monkeypatch):
     lake = f"{bucket}/lake"
     storage.put(f"{lake}/file", b"content")
@@ -101,6 +103,7 @@ def test_a_time_that_is_none_is_a_mistake_of_the_caller(bucket, proxy, monkeypat
         storage.read(f"{bucket}/lake/file")
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.dagster
 @pytest.mark.parametrize("requests", [25, 150, 400])

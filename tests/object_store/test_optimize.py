@@ -31,6 +31,7 @@ def _publish(lake: str, start: int, end: int) -> None:
     commits.add_files(lake, "records", [file], "run", [guard])
 
 
+@pytest.mark.long
 def test_small_files_are_merged_and_needless_files_are_removed(bucket, monkeypatch):
     lake = f"{bucket}/lake"
     for start in range(0, 60, 5):

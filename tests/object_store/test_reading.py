@@ -90,6 +90,7 @@ def test_a_bucket_can_be_a_log_directory_itself(gateway_bucket, tmp_path, capsys
     assert said(capsys, gateway_bucket, "ls") == local
 
 
+@pytest.mark.long
 def test_a_large_segment_is_read_in_ranges_and_few_requests(gateway: Gateway, gateway_bucket, tmp_path, capsys):
     logs = LogDirectory(tmp_path / "logs")
     orders = logs.partition("orders-0")

@@ -74,6 +74,7 @@ def test_a_listing_that_stops_half_way_is_not_used(logs, proxy, capsys, monkeypa
     assert summary["files"] == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("status", "code", "words"),
     [

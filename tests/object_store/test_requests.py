@@ -65,6 +65,7 @@ def upkeep(lake: str, policies: str) -> list[JobConfig]:
     ]
 
 
+@pytest.mark.long
 def test_no_plan_makes_a_request_for_each_segment(bucket: str, tmp_path: Path, requests_of: RequestsOf) -> None:
     policies = tmp_path / "policies.yaml"
     policies.write_text(POLICIES)
@@ -81,6 +82,7 @@ def test_no_plan_makes_a_request_for_each_segment(bucket: str, tmp_path: Path, r
     assert all(0 < many <= few + 3 for few, many in counts.values()), counts
 
 
+@pytest.mark.long
 def test_a_look_for_work_lists_and_reads_nothing_twice(bucket: str, tmp_path: Path, requests_of: RequestsOf) -> None:
     lake, source = filled(bucket, tmp_path / "source", 3)
     settings = RunSettings(sources=(str(source),))

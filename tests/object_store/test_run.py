@@ -71,6 +71,7 @@ def published(lake: str) -> list[tuple[str, int, int, bytes | None]]:
     return sorted((row["topic"], row["partition"], row["offset"], row["value"]) for row in rows(lake, "records"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SAMPLES)
 def test_tables_of_a_source_and_a_lake_in_a_bucket_equal_local_ones(name, gateway_bucket, tmp_path, sample):
     logdir, source = str(sample(name).logdir), f"{gateway_bucket}/broker/logs"
@@ -88,6 +89,7 @@ def test_tables_of_a_source_and_a_lake_in_a_bucket_equal_local_ones(name, gatewa
     assert versions(remote) == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["codecs-v2-4.3.1", "transactions-4.4.0"])
 def test_in_reference_mode_objects_are_registered_with_their_etag(name, gateway_bucket, tmp_path, sample):
     logdir, source = str(sample(name).logdir), f"{gateway_bucket}/logs"
@@ -106,6 +108,7 @@ def test_in_reference_mode_objects_are_registered_with_their_etag(name, gateway_
     assert not [file for file in storage.files_below(f"{remote}/archive") if file.path.endswith(".log")]
 
 
+@pytest.mark.long
 def test_growth_that_a_sync_brings_is_taken_from_where_the_archive_ends(gateway: Gateway, gateway_bucket, tmp_path):
     logs = LogDirectory(tmp_path / "source")
     orders = logs.partition("orders-0")
@@ -125,6 +128,7 @@ def test_growth_that_a_sync_brings_is_taken_from_where_the_archive_ends(gateway:
     assert sorted(slices) == [(0, False), (40, True), (42, False)]
 
 
+@pytest.mark.long
 def test_a_run_with_nothing_new_lists_the_source_and_reads_no_object(gateway: Gateway, gateway_bucket, tmp_path):
     """With an unfinished batch at the end of a log too."""
     logs = LogDirectory(tmp_path / "source")
@@ -303,6 +307,7 @@ def test_the_digests_of_a_source_change_with_every_object_and_cost_one_listing(
     assert listing_digest([f"{source}/orders-0"]) != listing_digest([f"{source}/orders-1"])
 
 
+@pytest.mark.long
 @pytest.mark.dagster
 def test_the_command_reads_a_bucket_into_a_bucket_and_says_nothing_new_the_second_time(
     gateway: Gateway, gateway_bucket, tmp_path, sample

@@ -69,6 +69,7 @@ def place(gateway: Gateway, gateway_bucket: str, tmp_path: Path) -> Iterator[Pla
         yield Place(tmp_path, f"{gateway_bucket}/logs", proxy)
 
 
+@pytest.mark.long
 def test_expired_credentials_are_one_line_and_exit_code_3_before_the_first_run_and_after_it(place: Place) -> None:
     expired = Answer.error(400, "ExpiredToken")
     place.proxy.rule = lambda request: expired
@@ -86,6 +87,7 @@ def test_expired_credentials_are_one_line_and_exit_code_3_before_the_first_run_a
     assert place.published() == ALL
 
 
+@pytest.mark.long
 def test_a_run_that_is_killed_while_it_reads_an_object_is_completed_by_the_next(place: Place) -> None:
     reached, killed = threading.Event(), threading.Event()
 

@@ -115,6 +115,7 @@ def test_an_object_replaced_between_listing_and_copy_makes_its_log_wait(source, 
     assert stops(lake) == {}
 
 
+@pytest.mark.long
 def test_an_object_replaced_before_it_is_copied_by_the_store_is_not_archived(source, proxy, bucket):
     lake, copied = f"{bucket}/lake", []
 
@@ -132,6 +133,7 @@ def test_an_object_replaced_before_it_is_copied_by_the_store_is_not_archived(sou
     assert storage.read(f"s3:/{copied[0]}") == kept
 
 
+@pytest.mark.long
 def test_a_listing_that_stops_half_way_changes_nothing_and_the_next_run_continues(source, proxy, lake, monkeypatch):
     turn(lake, source, "run-1")
     source.sync(5)

@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.object_store, pytest.mark.dagster]
 SECRET = "planted-store-key"
 
 
+@pytest.mark.long
 def test_the_secret_key_of_a_store_is_in_no_output_and_is_stored_nowhere(server: str, bucket: str, tmp_path: Path):
     source = LogDirectory(tmp_path / "source")
     source.partition("orders-0").append(10)

@@ -82,6 +82,7 @@ def test_a_large_file_comes_in_parts_and_is_seen_whole_or_not_at_all(bucket, mon
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_store_that_is_not_there_is_one_paragraph(bucket, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     with pytest.raises(StorageError) as said:

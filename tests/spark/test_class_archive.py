@@ -53,21 +53,25 @@ def session(jars: Path) -> tuple[list[str], str]:
     return done.stdout.split(), done.stderr
 
 
+@pytest.mark.long
 def test_a_session_starts_from_the_archive_beside_its_jars(jars, archive):
     shutil.copy2(archive, jars)
     assert session(jars) == (["3", "True", "True"], "")
 
 
+@pytest.mark.long
 def test_a_session_starts_without_an_archive(jars):
     assert session(jars)[0][:2] == ["3", "False"]
 
 
+@pytest.mark.long
 def test_an_archive_that_was_cut_is_not_given_to_the_jvm(jars, archive):
     (jars / archive.name).write_bytes(archive.read_bytes()[:9_000_000])
     assert class_archive.find(jars) is None
     assert session(jars)[0][:2] == ["3", "False"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("at", [0, 50_000_000])
 def test_a_session_starts_quietly_where_the_archive_has_wrong_bytes(jars, archive, at):
     content = bytearray(archive.read_bytes())
@@ -77,6 +81,7 @@ def test_a_session_starts_quietly_where_the_archive_has_wrong_bytes(jars, archiv
     assert (answers[:2], said) == (["3", "True"], "")
 
 
+@pytest.mark.long
 def test_the_archive_of_another_classpath_is_not_used(jars, archive, tmp_path, monkeypatch):
     shutil.copy2(archive, jars)
     more = tmp_path / "more.jar"

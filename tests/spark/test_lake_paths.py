@@ -28,6 +28,7 @@ def copied(lake: Lake, to: Path) -> Lake:
     return Lake(Path(shutil.copytree(lake.path, to)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", HARD_NAMES)
 def test_a_lake_with_unusual_characters_in_its_path_takes_in_grows_replaces_and_is_optimized(tmp_path, name):
     source = LogDirectory(tmp_path / "source")

@@ -186,6 +186,7 @@ def test_a_large_run_is_cut_into_files_near_the_target_that_a_second_run_leaves(
     assert run("optimize", _config(tmp_path, **sizes)).plan["merges"] == []
 
 
+@pytest.mark.long
 def test_merged_files_have_full_row_groups_and_the_statistics_of_their_rows(tmp_path):
     _add(tmp_path, *_spans("a", 0, "a.0", *range(0, 200_001, 20_000)))
     run("optimize", _config(tmp_path))
@@ -346,6 +347,7 @@ for start in range(0, 200, 5):
 """
 
 
+@pytest.mark.long
 def test_while_another_process_publishes_every_row_is_there_once(tmp_path):
     _add(tmp_path, ("b", 0, "b.0", 0, 5))
     process = subprocess.Popen([sys.executable, "-c", APPENDING, str(tmp_path)])
@@ -451,6 +453,7 @@ def test_sizes_that_would_be_merged_for_ever_are_refused(tmp_path):
         run("optimize", _config(tmp_path, target_bytes=1 << 30))
 
 
+@pytest.mark.long
 def test_frontiers_outlive_checkpoint_and_log_cleanup(tmp_path):
     for start in range(0, 120, 10):
         _add(tmp_path, *_spans("a", 0, "a.0", start, start + 10), *_spans("a", start + 1, "a.0", 0, 3))

@@ -29,6 +29,7 @@ def lake(request, tmp_path_factory):
     return path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", PLACES)
 def test_a_record_is_found_in_one_file(lake, place):
     _, partition, offset = place

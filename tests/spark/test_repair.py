@@ -130,6 +130,7 @@ def publish(made: Made, **options: Any) -> Any:
 # --- frontiers --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_publishing_refuses_an_erased_frontier_naming_the_command_and_keeps_what_the_ledger_says(made):
     erase(made)
     made.grow()
@@ -141,6 +142,7 @@ def test_publishing_refuses_an_erased_frontier_naming_the_command_and_keeps_what
     assert max(r["end_offset"] for r in published) == 30
 
 
+@pytest.mark.long
 def test_frontiers_are_made_again_from_rows_and_ledger_and_the_logs_go_on_without_a_duplicate(made, capsys):
     before = recorded(made)
     assert before == {"orders": 30, "payments": 15}
@@ -164,6 +166,7 @@ def test_frontiers_are_made_again_from_rows_and_ledger_and_the_logs_go_on_withou
     assert completeness.differences(str(made.lake.path)) == ()
 
 
+@pytest.mark.long
 def test_a_run_that_was_refused_leaves_what_the_frontiers_are_made_again_from(made):
     erase(made)
     made.grow()
@@ -174,6 +177,7 @@ def test_a_run_that_was_refused_leaves_what_the_frontiers_are_made_again_from(ma
     assert completeness.differences(str(made.lake.path)) == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("harm", "offsets"),
     [
@@ -197,6 +201,7 @@ def test_where_rows_and_ledger_disagree_the_log_is_named_with_offsets_and_left_a
     assert recorded(made) == {"orders": None, "payments": 15}
 
 
+@pytest.mark.long
 def test_duplicate_rows_are_a_disagreement(made, capsys, spark: SparkSession):
     place = f"delta.`{made.table()}`"
     spark.sql(f"INSERT INTO {place} SELECT * FROM {place} WHERE topic = 'orders' AND offset < 3")
@@ -205,6 +210,7 @@ def test_duplicate_rows_are_a_disagreement(made, capsys, spark: SparkSession):
     assert "3 rows have an offset that another row has too" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_ledger_that_says_nothing_is_published_gets_its_frontier_from_the_rows(made):
     """As an earlier run left it, which took `published` back when the frontier was gone."""
     rows = [row | {"published": False} for row in made.lake.rows("offset_ledger")]
@@ -219,6 +225,7 @@ def test_a_ledger_that_says_nothing_is_published_gets_its_frontier_from_the_rows
     assert len(rows) == len(pa.Table.from_pylist(rows, schema=OFFSET_LEDGER))
 
 
+@pytest.mark.long
 def test_withdrawn_rows_are_not_missed_by_a_frontier(made):
     DeltaTable(made.table()).delete("topic = 'orders' AND offset >= 27")
     called(withdraw_command, "withdraw", made, "--apply")
@@ -230,6 +237,7 @@ def test_withdrawn_rows_are_not_missed_by_a_frontier(made):
     assert made.offsets() == set(range(27)) | set(range(30, 40))
 
 
+@pytest.mark.long
 def test_the_decided_part_of_records_uncommitted_gets_its_frontier_and_is_not_made_again(made):
     publish(made, isolation_level="read_uncommitted")
     before = recorded(made, "records_uncommitted")
@@ -245,6 +253,7 @@ def test_the_decided_part_of_records_uncommitted_gets_its_frontier_and_is_not_ma
     assert len(rows) == len(set(rows)) == 40 - 10 + 14 + 5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["segments", "findings"])
 def test_the_loss_of_other_application_ids_repairs_itself(made, name):
     if name == "findings":
@@ -272,6 +281,7 @@ def spoil_with_features(made: Made, spark: SparkSession) -> None:
     spark.sql(f"ALTER TABLE {place} DROP COLUMN position")
 
 
+@pytest.mark.long
 def test_records_with_features_are_made_again_as_deltas_reader_sees_them(made, spark: SparkSession, capsys):
     before = {(r["topic"], r["offset"]): r for r in made.lake.rows("records")}
     spoil_with_features(made, spark)
@@ -307,6 +317,7 @@ def test_records_with_features_are_made_again_as_deltas_reader_sees_them(made, s
     assert completeness.differences(str(made.lake.path)) == ()
 
 
+@pytest.mark.long
 def test_columns_that_were_lost_are_filled_from_the_archive_by_a_replacement(made, spark: SparkSession):
     before = {(r["topic"], r["offset"]): r for r in made.lake.rows("records")}
     place = f"delta.`{made.table()}`"
@@ -317,6 +328,7 @@ def test_columns_that_were_lost_are_filled_from_the_archive_by_a_replacement(mad
     assert {(r["topic"], r["offset"]): r for r in made.lake.rows("records")} == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dies_at", [1, 2, "cleaning", "writing"])
 def test_a_rebuild_may_be_killed_anywhere_and_no_job_publishes_into_the_gap(made, monkeypatch, dies_at):
     rows = sorted((r["topic"], r["offset"]) for r in made.lake.rows("records"))
@@ -356,6 +368,7 @@ def test_a_rebuild_may_be_killed_anywhere_and_no_job_publishes_into_the_gap(made
     assert recorded(made) == {"orders": 40, "payments": 16}
 
 
+@pytest.mark.long
 def test_a_commit_that_comes_while_the_rows_are_copied_is_not_lost(made, monkeypatch, capsys):
     add = commits.add_files
 
@@ -414,6 +427,7 @@ def test_a_damaged_state_table_is_made_again_by_the_next_run_and_no_row_is_publi
     assert completeness.differences(str(made.lake.path)) == ()
 
 
+@pytest.mark.long
 def test_a_state_table_with_features_keeps_its_rows_and_its_guards(made, spark: SparkSession):
     place = f"delta.`{made.table('segments')}`"
     rows = comparable(made, "segments")
@@ -429,6 +443,7 @@ def test_a_state_table_with_features_keeps_its_rows_and_its_guards(made, spark: 
     assert made.offsets() == set(range(40))
 
 
+@pytest.mark.long
 def test_validations_of_segments_whose_files_are_deleted_are_copied_and_never_read_again(made):
     from spark_jobs.lake.segments import archive
 

@@ -53,6 +53,7 @@ def load(
     return visible.tables(place / "lake")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SAMPLES if EVERY_SAMPLE else sampling.drawn(SAMPLES, 1, "samples alike"))
 def test_a_sample_gives_the_same_tables_everywhere(
     tmp_path, monkeypatch, workers, sample: Callable[[str], Sample], name

@@ -184,6 +184,7 @@ MIXERS = [by_spark_optimize, by_compact, by_spark_update, by_auto_compaction, by
 mixers = pytest.mark.parametrize("mix", MIXERS, ids=lambda mix: mix.__name__)
 
 
+@pytest.mark.long
 def test_the_helpers_of_this_file_see_mixed_files(shared):
     assert is_ordered(shared)
     by_spark_optimize(shared)
@@ -195,6 +196,7 @@ def test_right_rows_in_mixed_files_differ_in_nothing(mixed):
     assert differences(str(mixed.path)) == ()
 
 
+@pytest.mark.long
 @mixers
 def test_wrong_rows_in_mixed_files_are_named_by_log_and_offsets(mixed):
     sql(mixed, "DELETE FROM {records} WHERE topic = 'orders' AND partition = 1 AND offset IN (4, 17)")
@@ -204,6 +206,7 @@ def test_wrong_rows_in_mixed_files_are_named_by_log_and_offsets(mixed):
     assert all(any(d.start_offset <= offset < d.end_offset for d in found) for offset in (4, 17))
 
 
+@pytest.mark.long
 def test_rows_that_another_engine_doubled_are_named(shared):
     by_spark_optimize(shared)
     sql(shared, "INSERT INTO {records} SELECT * FROM {records} WHERE topic = 'orders' AND offset BETWEEN 5 AND 6")
@@ -212,6 +215,7 @@ def test_rows_that_another_engine_doubled_are_named(shared):
     assert sum(d.found - d.expected for d in found) == 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("harm", ["removed", "cut"])
 def test_a_mixed_file_that_cannot_be_read_is_a_difference_with_its_reason(shared, harm):
     by_spark_optimize(shared)
@@ -224,6 +228,7 @@ def test_a_mixed_file_that_cannot_be_read_is_a_difference_with_its_reason(shared
     assert any(path in d.what for d in differences(str(shared.path), [log]))
 
 
+@pytest.mark.long
 def test_each_mixed_file_is_read_once_in_a_process(shared, monkeypatch):
     opened = []
     read = pq.ParquetFile
@@ -266,6 +271,7 @@ def test_optimize_puts_mixed_files_back_in_order(mixed, logs):
     assert table(mixed).version() == version
 
 
+@pytest.mark.long
 def test_workers_put_mixed_files_in_order_as_the_driver_does(shared, logs, monkeypatch):
     monkeypatch.setattr(optimize, "IN_PROCESS_BYTES", 0)
     by_spark_optimize(shared)
@@ -283,6 +289,7 @@ def test_optimize_leaves_only_topics_whose_mixed_file_cannot_be_read(shared):
     assert path in paths(shared)
 
 
+@pytest.mark.long
 def test_a_lake_with_mixed_files_grows_and_is_optimized_to_order(tmp_path):
     source, lake, logs = make(tmp_path)
     by_spark_optimize(lake)
@@ -301,6 +308,7 @@ def by_delta_rs_update(lake: Lake) -> None:
     table(lake).update(predicate="topic = 'orders'", updates={"leader_epoch": "leader_epoch"})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mix", [by_spark_optimize, by_delta_rs_update], ids=lambda mix: mix.__name__)
 def test_a_log_grows_beside_a_mixed_file_that_reaches_further_than_it(tmp_path, mix: Mix):
     source, lake, logs = make(tmp_path)
@@ -314,6 +322,7 @@ def test_a_log_grows_beside_a_mixed_file_that_reaches_further_than_it(tmp_path, 
     assert_equal_to_source(lake, logs)
 
 
+@pytest.mark.long
 def test_beside_a_lost_mixed_file_only_logs_that_it_may_hold_wait_and_replace_lets_them_go_on(tmp_path):
     source, lake, logs = make(tmp_path)
     logs["orders-0"].append(50, per_batch=1, tag=b"orders-0")
@@ -333,6 +342,7 @@ def test_beside_a_lost_mixed_file_only_logs_that_it_may_hold_wait_and_replace_le
     assert_equal_to_source(lake, logs)
 
 
+@pytest.mark.long
 @mixers
 def test_replace_repairs_rows_in_mixed_files(shared, mixed, logs):
     before = rows(shared)
@@ -362,6 +372,7 @@ def test_files_that_are_mixed_between_look_and_commit_are_put_in_order_and_compa
     assert_equal_to_source(shared, logs)
 
 
+@pytest.mark.long
 def test_replace_of_a_range_in_a_mixed_file_leaves_the_other_rows_as_they_are(shared, logs):
     by_spark_optimize(shared)
     sql(shared, "UPDATE {records} SET leader_epoch = 77 WHERE topic = 'orders' AND offset IN (4, 17)")
@@ -386,6 +397,7 @@ def damage(path: Path, harm: str) -> None:
 HARMS = ["removed", "cut", "flipped"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("harm", HARMS)
 @pytest.mark.parametrize("mixed", [False, True], ids=["one log", "several logs"])
 def test_replace_rebuilds_a_file_that_is_lost_from_the_archive(shared, logs, harm, mixed):
@@ -465,6 +477,7 @@ def by_spark_halfway(lake: Lake) -> None:
     sql(lake, "RESTORE TABLE {records} TO VERSION AS OF 2")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("restore", [by_delta_rs, by_spark, by_spark_halfway], ids=lambda each: each.__name__)
 def test_rows_that_a_restore_took_away_come_back_exactly_once(made_once, shared, logs, restore: Mix, tmp_path):
     before = rows(shared)
@@ -506,6 +519,7 @@ def labels(lake: Lake) -> dict[tuple[str, int, int], Any]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mixed", [False, True], ids=["one log", "several logs"])
 def test_optimize_carries_extra_columns(tmp_path, mixed):
     source, lake, logs = make(tmp_path)
@@ -526,6 +540,7 @@ def test_optimize_carries_extra_columns(tmp_path, mixed):
     assert_equal_to_source(lake, logs)
 
 
+@pytest.mark.long
 def test_replace_carries_extra_columns_by_log_and_offset(shared, logs):
     with_extra_columns(shared)
     before = labels(shared)

@@ -22,6 +22,7 @@ def task(number: int) -> SourceSegment:
     return SourceSegment(number, number + 1, bytes([0, 255, number]), 5, 0, 0, aborted, unreadable=((1, 2),))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sizes", [None, [1] * 250])
 def test_dataclasses_with_bytes_come_back_in_order_with_what_all_tasks_share(tmp_path, monkeypatch, sizes):
     monkeypatch.setattr(spark_executor, "WAVE_BYTES", 10_000)

@@ -83,6 +83,7 @@ def test_many_tasks_leave_the_files_of_one_however_few_rows_each_may_hold(built,
     assert not run_folder.has_leftovers(str(lake.path))
 
 
+@pytest.mark.long
 def test_one_core_and_two_leave_the_same_files(built, whole, tmp_path):
     for cores in (1, 2):
         lake = built / f"cores-{cores}"

@@ -50,6 +50,7 @@ def run_first_job(tmp_path: Path, **environment: str) -> subprocess.CompletedPro
     return subprocess.run(command, cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=300, check=False)
 
 
+@pytest.mark.long
 def test_a_first_job_writes_delta_and_says_nothing_on_the_console(tmp_path):
     done = run_first_job(tmp_path)
     assert done.returncode == 0, done.stderr
@@ -95,12 +96,14 @@ def site(tmp_path, monkeypatch) -> Path:
     return artifact
 
 
+@pytest.mark.long
 def test_jars_come_from_the_repository_a_site_has_named_without_their_dependencies(site, tmp_path):
     (jar,) = delta_jars()
     assert jar.read_bytes() == b"a small jar"
     assert [path.name for path in (tmp_path / "home" / "jars").iterdir()] == ["delta-storage-0.1.jar"]
 
 
+@pytest.mark.long
 def test_a_repository_that_serves_another_jar_leaves_no_file(site, tmp_path):
     (site / "delta-storage-0.1.jar").write_bytes(b"a swapped jar")
     with pytest.raises(JobError, match="is not the jar that"):
@@ -108,6 +111,7 @@ def test_a_repository_that_serves_another_jar_leaves_no_file(site, tmp_path):
     assert list((tmp_path / "home" / "jars").iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_repository_without_the_jar_is_an_error_that_says_what_can_be_configured(site):
     (site / "delta-storage-0.1.pom").unlink()
     (site / "delta-storage-0.1.jar").unlink()
@@ -183,6 +187,7 @@ def run_secrets_script(
     return given, [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.long
 def test_secrets_are_on_no_command_line_and_workers_still_have_them(tmp_path):
     given, (first, second) = run_secrets_script(tmp_path, {})
     assert first["java"]  # the processes were looked at

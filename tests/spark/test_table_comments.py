@@ -32,6 +32,7 @@ def test_spark_shows_the_description_of_each_table_and_the_comment_of_each_colum
         assert [row.data_type for row in shown if row.col_name == "Comment"] == [spec.one_row]
 
 
+@pytest.mark.long
 def test_spark_reads_the_clock_of_a_row_as_a_time_and_keeps_it_in_rows_that_it_rewrites(published):
     spark: Any = get_session(str(published.path))
     uri = str(published.path / "tables" / "records")

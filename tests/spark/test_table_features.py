@@ -108,6 +108,7 @@ def _offsets(spark: Any, lake: str) -> list[int]:
     return sorted(row.offset for row in spark.read.format("delta").load(table_uri(lake, "records")).collect())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ALLOWED)
 def test_a_table_with_a_feature_of_the_list_is_appended_to_and_spark_reads_all_rows(name, spark, lake, alter):
     alter(*ALLOWED[name])
@@ -116,6 +117,7 @@ def test_a_table_with_a_feature_of_the_list_is_appended_to_and_spark_reads_all_r
     assert _offsets(spark, lake) == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", REFUSED)
 def test_any_other_feature_is_refused_by_name_and_its_message_says_the_way_out(name, spark, lake, alter):
     feature, changes = REFUSED[name]
@@ -149,6 +151,7 @@ def test_clustering_of_a_state_table_is_refused(lake, alter):
         table_features.refuse_unsupported(lake)
 
 
+@pytest.mark.long
 def test_an_append_only_table_is_not_rewritten_and_an_append_only_state_table_is_refused(lake, alter):
     ensure_table(lake, "offset_ledger")
     alter(SET.format("appendOnly", "true"))

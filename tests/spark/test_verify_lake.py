@@ -58,6 +58,7 @@ def test_a_lake_made_by_spark_is_clean_and_proved_by_digest(lake, verified):
     assert summary["rows"] == summary["rows_by_digest"] == 40
 
 
+@pytest.mark.long
 def test_what_spark_optimized_is_proved_by_the_archive(lake, verified):
     sql(lake, "OPTIMIZE {records}")
     code, findings, summary = verified(lake)
@@ -67,6 +68,7 @@ def test_what_spark_optimized_is_proved_by_the_archive(lake, verified):
     assert (summary["rows"], summary["rows_by_archive"]) == (40, 40)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "change",
     [
@@ -83,6 +85,7 @@ def test_a_row_that_spark_changed_is_named(lake, verified, change):
     assert [(each["offset"], each["end_offset"]) for each in differing] == [(23, 24)]
 
 
+@pytest.mark.long
 def test_rows_that_spark_deleted_are_named(lake, verified):
     sql(lake, "DELETE FROM {records} WHERE offset IN (3, 4, 30)")
     code, findings, _ = verified(lake)
@@ -91,6 +94,7 @@ def test_rows_that_spark_deleted_are_named(lake, verified):
     assert [(each["offset"], each["end_offset"]) for each in missing] == [(3, 5), (30, 31)]
 
 
+@pytest.mark.long
 def test_rows_that_spark_wrote_twice_are_named(lake, verified):
     sql(lake, "INSERT INTO {records} SELECT * FROM {records} WHERE offset = 11")
     code, findings, _ = verified(lake)
@@ -98,6 +102,7 @@ def test_rows_that_spark_wrote_twice_are_named(lake, verified):
     assert [(e["offset"], e["end_offset"]) for e in findings if e["rule"] == "rows-differ-from-ledger"] == [(11, 12)]
 
 
+@pytest.mark.long
 def test_a_restored_table_and_a_column_of_the_user(lake, verified):
     sql(lake, "ALTER TABLE {records} ADD COLUMNS (label STRING)")
     sql(lake, "UPDATE {records} SET label = 'mine'")

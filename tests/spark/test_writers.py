@@ -47,6 +47,7 @@ def statistics_of(lake: Lake) -> list[dict[str, Any]]:
     return sorted(listed, key=repr)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["timestamps-v2-4.4.0", "transactions-4.4.0", "codecs-v2-4.3.1"])
 def test_both_writers_publish_the_same_rows_in_every_column(sample, tmp_path, monkeypatch, name):
     ours = Lake(tmp_path / "ours")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,12 +21,14 @@ def both_agree(scene: Scene) -> None:
     assert outcome(CompiledCleaner(), scene) == outcome(PlainCleaner(), scene)
 
 
+@pytest.mark.long
 @stable
 @given(scenes())
 def test_any_log_is_cleaned_to_the_same_bytes(scene: Scene) -> None:
     both_agree(scene)
 
 
+@pytest.mark.long
 @stable
 @given(scenes(), st.data())
 def test_damage_that_is_not_declared_leads_to_the_same_bytes_or_the_same_error(
@@ -42,6 +45,7 @@ def test_damage_that_is_not_declared_leads_to_the_same_bytes_or_the_same_error(
     both_agree(with_content(scene, contents))
 
 
+@pytest.mark.long
 @stable
 @given(scenes(), st.data())
 def test_what_is_stated_as_unreadable_is_stepped_over_alike(scene: Scene, data: st.DataObject) -> None:

@@ -56,6 +56,7 @@ def tables(draw: st.DrawFn) -> tuple[pa.RecordBatch, int]:
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA), offset
 
 
+@pytest.mark.long
 @settings(
     derandomize=True, max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
@@ -91,6 +92,7 @@ def records(ranges: list[LedgerRange]) -> Counter[OffsetState]:
     return +counted
 
 
+@pytest.mark.long
 @settings(derandomize=True, max_examples=2_500, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(histories(), st.data())
 def test_a_ledger_made_again_over_an_earlier_one_is_the_ledger_of_the_whole_log(

@@ -117,6 +117,7 @@ def run(
     return subprocess.run(called, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("harm", ["cut", "replace", "remove"])
 @pytest.mark.parametrize("moment", ["seen", "half read", "decided"])
@@ -192,6 +193,7 @@ sys.exit(code)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["kernels", "reference"])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_room_reserved_in_an_active_segment_costs_neither_time_nor_memory(
@@ -259,6 +261,7 @@ def offsets_in(content: bytes) -> list[int]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["kernels", "reference"])
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("sectors", [range(3, 4), range(1), range(2, 4)], ids=str)

@@ -87,6 +87,7 @@ def run(harm: str, victim: Path, *arguments: str, engine: str | None = None) -> 
 HARMS = ("cut", "replace", "remove")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", [None, "reference"])
 @pytest.mark.parametrize("base", [0, BATCHES])
 @pytest.mark.parametrize("harm", HARMS)
@@ -101,6 +102,7 @@ def test_verify_reports_the_file_as_changed_and_goes_on(logs: Path, harm: str, b
     assert lines[-1]["summary"]["records"] >= 3 * BATCHES
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -175,6 +175,7 @@ def test_kernels_that_are_not_compiled_yet_are_information(tmp_path: Path) -> No
     assert "not compiled yet" in kernels["text"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("codec", "module", "package", "function"),
     [
@@ -240,6 +241,7 @@ def test_a_check_that_fails_by_itself_does_not_stop_the_others(
     assert answer.one("home")["state"] == "ok"
 
 
+@pytest.mark.long
 def test_a_store_that_does_not_answer_is_one_line_without_secrets() -> None:
     """In a process of its own: a process remembers that a store was silent."""
     variables = {"ENDPOINT_URL": "http://127.0.0.1:9", "ALLOW_HTTP": "true", "ACCESS_KEY_ID": "planted-id"}

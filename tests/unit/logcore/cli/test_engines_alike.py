@@ -75,6 +75,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize("name", SAMPLES)
 def test_samples(
@@ -170,6 +171,7 @@ def test_several_segments_of_several_logs_in_their_order(
     alike(capsys, monkeypatch, "verify", *paths)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(12))
 def test_several_segments_injured_anywhere(
     tmp_path: Path, seed: int, capsys: Captured, monkeypatch: pytest.MonkeyPatch, chunk_bytes: None
@@ -274,6 +276,7 @@ def test_a_chunk_whose_lines_are_many_gives_them_in_parts(
     assert max(held) < 400_000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "command",
     [

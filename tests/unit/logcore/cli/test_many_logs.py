@@ -15,6 +15,7 @@ pytestmark = pytest.mark.slow
 COUNT, BAD = 10_000, 4711
 
 
+@pytest.mark.long
 def test_one_unreadable_log_of_ten_thousand_is_one_line_and_the_others_are_verified(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

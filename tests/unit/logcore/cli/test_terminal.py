@@ -72,6 +72,7 @@ def test_without_colours_no_escape_sequence_is_written(damaged: Path, variables:
     assert f"\n  error corrupt-bytes: {0:020d}.log, " in f"\n{shown.text}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["verify", "ledger"])
 def test_a_pipe_gets_the_text_of_the_contract_and_jsonl_is_the_same_on_a_terminal(damaged: Path, command: str) -> None:
     def piped(*arguments: str) -> str:

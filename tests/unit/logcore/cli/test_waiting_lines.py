@@ -49,6 +49,7 @@ def compressed(base_offset: int, records: list[bytes]) -> bytes:
     return handmade.batch(base_offset=base_offset, body=body, **fields)  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 def test_a_few_kilobytes_that_hold_large_values_are_shown_one_after_the_other(tmp_path: Path) -> None:
     one = compressed(0, [handmade.record(0, b"k", bytes(VALUE))])
     path = segment(tmp_path, b"".join(at.to_bytes(8, "big") + one[8:] for at in range(6)))
@@ -85,6 +86,7 @@ def log(tmp_path: Path) -> Path:
     return segment(tmp_path, b"".join(batches))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("threads", [1, 2, 4])
 @pytest.mark.parametrize("limit", [0, 5_000, 1 << 20])
 def test_lines_come_in_order_however_few_bytes_may_wait(

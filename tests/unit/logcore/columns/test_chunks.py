@@ -161,6 +161,7 @@ def test_of_a_good_segment_no_chunk_is_worked_on_twice(threads: int) -> None:
     assert assert_as_one_walk(data, 0, threads) == 0
 
 
+@pytest.mark.long
 @THREADS
 def test_truncated_segments(threads: int) -> None:
     data = segment(8, base=1000)
@@ -170,6 +171,7 @@ def test_truncated_segments(threads: int) -> None:
             assert_as_one_walk(data[:length] + bytes(40), 1000, threads, sealed=sealed)
 
 
+@pytest.mark.long
 @THREADS
 def test_flipped_lengths_mislead_the_plan_and_not_the_results(threads: int) -> None:
     data, wrong = segment(12), 0
@@ -195,6 +197,7 @@ def test_a_length_that_leads_into_a_value_that_looks_like_batches(threads: int) 
     )
 
 
+@pytest.mark.long
 @THREADS
 def test_random_injuries(threads: int, sample: Callable[[str], Sample]) -> None:
     draw = random.Random(threads)

@@ -378,12 +378,14 @@ def test_a_stream_that_gives_more_than_allowed_is_refused() -> None:
     assert len(agreed(data, limits=Limits(decoded_batch_bytes=5000))[1]) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("segment", [varied_segment(), old_segment()], ids=["v2", "v0 and v1"])
 def test_a_segment_cut_anywhere_is_decoded_as_by_the_reference(segment: bytes) -> None:
     for length in range(len(segment)):
         agreed(segment[:length], sealed=bool(length % 2))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("segment", [varied_segment(), old_segment()], ids=["v2", "v0 and v1"])
 def test_a_segment_with_any_flipped_bit_is_decoded_as_by_the_reference(segment: bytes) -> None:
     at = 0

@@ -204,6 +204,7 @@ class Mixture:
         return handmade.wrapper(inner, offset=self.offset - 1, codec=codec, magic=magic)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(200))
 @pytest.mark.parametrize("sizes", ["large tables", "small tables"])
 def test_a_doubt_changes_no_row_finding_or_stretch(seed: int, sizes: str, monkeypatch: pytest.MonkeyPatch) -> None:

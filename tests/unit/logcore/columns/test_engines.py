@@ -375,6 +375,7 @@ def test_null_and_empty_and_filled_values_differ_at_every_bit_of_a_validity_byte
 # What is large.
 
 
+@pytest.mark.long
 @every_engine
 @pytest.mark.parametrize("form", ["v2", "v2 zstd", "v1", "v1 gzip"])
 def test_a_record_of_100_million_bytes(engine: Engine, form: str) -> None:
@@ -429,6 +430,7 @@ def test_a_batch_of_very_many_records(engine: Engine, tiny_records: list[bytes],
     assert table["offset"].to_pylist() == [TINY - 1, TINY]
 
 
+@pytest.mark.long
 @every_fast_engine
 @pytest.mark.parametrize("codec", [0, handmade.LZ4])
 def test_of_very_many_records_none_is_given_out_if_the_last_is_damaged(
@@ -453,6 +455,7 @@ def test_of_a_batch_of_many_megabytes_none_is_given_out_if_the_last_record_is_da
     assert [each.position for each in stretches] == [len(good)]
 
 
+@pytest.mark.long
 @every_engine
 def test_a_record_of_very_many_headers(engine: Engine) -> None:
     count = 100_000

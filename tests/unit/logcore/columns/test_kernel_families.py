@@ -61,6 +61,7 @@ def test_names_are_unique() -> None:
     assert {family for work in Work for family in work.value} == set(FAMILIES)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("module", [*MODULES, "building"])
 def test_what_a_module_is_compiled_from_holds_all_that_it_imports(module: str) -> None:
     """Python itself says what is imported."""
@@ -275,6 +276,7 @@ print(json.dumps({"numba": "numba" in sys.modules}))
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_first_use_compiles_what_the_command_needs_and_says_so(tmp_path: Path) -> None:
     pytest.importorskip("numba", reason="there is no Numba for this machine, so there are no kernels")
@@ -298,6 +300,7 @@ print(f'{{"status": {status}}}')
     assert [name.partition("-")[0] for name in kept] == ["recover"]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_processes_at_once_and_a_damaged_file_end_with_the_same_code(tmp_path: Path) -> None:
     pytest.importorskip("numba", reason="there is no Numba for this machine, so there are no kernels")

@@ -66,6 +66,7 @@ def rows_and_rest(data: bytes, base: int, engine: Engine) -> tuple[pa.Table, lis
     return pa.Table.from_batches(tables) if tables else pa.table({}), rest, walk.careful_steps
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_kind_of_code_gives_the_rows_of_the_reference(
     kernels: Library, sample: Callable[[str], Sample], name: str
@@ -81,6 +82,7 @@ def test_every_kind_of_code_gives_the_rows_of_the_reference(
         assert name == "damaged" or careful == 0
 
 
+@pytest.mark.long
 def test_every_kind_of_code_cleans_alike(kernels: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (cleaned_batches, cleaned_indexes, cleaning, keyed_batches, offset_map):
         monkeypatch.setattr(module, "library", lambda: kernels)

@@ -160,6 +160,7 @@ def test_keys_values_and_headers_of_any_bytes(codec: int) -> None:
     assert texts(data, as_text) == "".join(json_line(row, at) for at, row in enumerate(rows))
 
 
+@pytest.mark.long
 def test_every_code_point_is_shown_as_text_or_in_hex() -> None:
     blocks = [[chr(point) for point in range(start, start + 4096)] for start in range(0, 0x30000, 4096)]
     contents = [each.encode() for block in blocks for each in block if not 0xD800 <= ord(each) <= 0xDFFF]

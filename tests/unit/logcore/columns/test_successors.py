@@ -58,6 +58,7 @@ def test_the_same_of_two_is_refused(data: bytes, engine: Engine) -> None:
     assert read(data, engine) == read(data, Engine.REFERENCE)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", [each for each in available() if each is not Engine.REFERENCE])
 def test_all_engines_agree_on_any_three_overlapping_batches(engine: Engine) -> None:
     makers = [

@@ -67,6 +67,7 @@ def mutated(content: bytes, chance: random.Random) -> bytes:
     return bytes(data)
 
 
+@pytest.mark.long
 def test_damaged_messages_do_no_harm() -> None:
     """Neither an error, nor a hang, nor much memory; and what is read exactly is written with the same bytes."""
     chance = random.Random(SEED)

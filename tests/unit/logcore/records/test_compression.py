@@ -416,6 +416,7 @@ def test_a_gzip_length_that_lies_is_not_allocated() -> None:
         assert refusal(Codec.GZIP, stream) in (CorruptionReason.CODEC_STREAM, CorruptionReason.OUTPUT_CAP)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("block", [1, 1024, 32 * 1024, 100 * 1024])
 def test_xerial_blocks_may_have_any_size(block: int) -> None:
     """Brokers and clients of 0.10 wrote blocks of 1024 bytes, all others 32 KiB."""

@@ -240,6 +240,7 @@ def sealed_and_active() -> Iterator[tuple[list[bytes], bool]]:
         yield parts, sealed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("parts", "sealed"), list(sealed_and_active()))
 def test_every_flipped_bit_of_a_header_is_reported_and_costs_one_batch_at_most(
     parts: list[bytes], sealed: bool

@@ -28,6 +28,7 @@ class Interrupted:
         time.sleep(0.2)
 
 
+@pytest.mark.long
 def test_an_interrupt_that_a_finalizer_dropped_arrives_later() -> None:
     def works() -> None:
         with lost_interrupts_repeated():

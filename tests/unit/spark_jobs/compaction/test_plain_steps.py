@@ -120,6 +120,7 @@ def test_bits_leave_the_files_of_the_plain_cleaner(tmp_path, monkeypatch, only_p
         assert [each.counts for each in done.replaced] == [each.counts for each in expected.replaced]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rows", [slow(4_000_000), 7])
 @pytest.mark.parametrize("first_dirty", [slow(None), 40, slow(83)])
 def test_a_full_map_ends_the_round_of_many_tasks_where_it_ends_that_of_the_plain_cleaner(

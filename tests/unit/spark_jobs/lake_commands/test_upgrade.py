@@ -73,6 +73,7 @@ def test_an_older_lake_is_read_as_it_is(old: Path):
     assert content(old)["layout"] == 1
 
 
+@pytest.mark.long
 def test_an_upgrade_that_is_killed_at_any_moment_is_done_by_the_next(old: Path):
     killed = 0
     for at in range(1, 40):

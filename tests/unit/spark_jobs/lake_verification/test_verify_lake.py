@@ -75,6 +75,7 @@ def test_a_healthy_lake_is_clean_and_every_row_is_proved_by_its_digest(lake, ver
     assert done.summary["findings"] == {"info": 0, "warning": 0, "error": 0}
 
 
+@pytest.mark.long
 def test_every_bundled_sample_becomes_a_lake_that_is_proved(sample, tmp_path, verified):
     from tests.in_process import without_spark
 
@@ -112,6 +113,7 @@ def test_an_archived_file_that_is_gone_is_named_with_its_offsets(lake, verified)
     assert done.rules == {"archive-file-missing"}
 
 
+@pytest.mark.long
 def test_a_flipped_bit_of_an_archived_file_is_found_though_size_and_time_are_the_same(lake, verified):
     for at in (0, 30, 70):
         path = segments_of(lake)[0]
@@ -181,6 +183,7 @@ def test_a_cut_data_file_is_named(lake, verified):
     assert {"table-file-size", "table-file-damaged"} <= done.rules
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["records", "logs", "offset_ledger"])
 def test_any_flipped_byte_of_a_data_file_is_named_or_changes_nothing_that_can_be_read(lake, name):
     state = read_lake(str(lake.path))
@@ -553,6 +556,7 @@ def test_the_text_has_a_line_for_each_finding_and_a_summary(lake, capsys):
 # sample and resume
 
 
+@pytest.mark.long
 def test_the_parts_of_a_sample_together_are_the_whole_lake(lake, verified):
     segments_of(lake)[1].unlink()
     files_of(lake, topic="payments")[0].unlink()
@@ -613,6 +617,7 @@ def test_a_table_with_a_feature_that_we_refuse_is_exit_3(lake, verified):
     assert "deletionVectors" in done.errors
 
 
+@pytest.mark.long
 def test_on_a_terminal_findings_are_below_their_log_and_the_progress_counts_bytes(lake):
     flip(segments_of(lake)[0], 5)
     impatient = "import logcore.cli.output.progress as p; p.TERMINAL_SECONDS = 0"

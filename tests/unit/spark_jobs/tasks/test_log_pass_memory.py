@@ -13,6 +13,7 @@ pytestmark = pytest.mark.slow
 BATCHES, LIMIT_MB = 2_000_000, 80
 
 
+@pytest.mark.long
 def test_two_million_batches_of_one_log_are_looked_at_in_flat_memory() -> None:
     command = [sys.executable, "-m", "tests.unit.spark_jobs.tasks.many_batches", str(BATCHES)]
     told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)

@@ -170,6 +170,7 @@ def in_order(value: Any) -> Any:
     return repr(value) if isinstance(value, float) else value
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_random_values_are_those_of_the_library(name: str) -> None:
     chance = drawing("protobuf")

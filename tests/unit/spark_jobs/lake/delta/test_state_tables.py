@@ -156,6 +156,7 @@ def test_a_damaged_commit_of_a_state_table_is_one_of_our_errors(tmp_path, conten
         delta_log.read_history(lake, "logs")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_log_of_a_table_gets_a_checkpoint_after_a_hundred_commits_and_readers_need_no_more(tmp_path):
     lake = str(tmp_path)
