@@ -109,7 +109,11 @@ INTAKE = (
         chains.INTAKE[4], None, (check_definitions.DECODED_ROWS_EQUAL_RECORDS, check_definitions.UNDECODED_SHARE_STEADY)
     ),
     Step(chains.INTAKE[5], None, (check_definitions.LATEST_FOLLOWS_RECORDS,)),
-    Step(chains.INTAKE[6], None, (check_definitions.EXPECTATIONS_MET,)),
+    Step(
+        chains.INTAKE[6],
+        None,
+        (check_definitions.EXPECTATIONS_MET, check_definitions.NULL_SHARE_STEADY, check_definitions.KEY_TYPE_STEADY),
+    ),
 )
 
 MAINTENANCE = (

@@ -226,6 +226,23 @@ UNDECODED_SHARE_STEADY = CheckDefinition(
     "look at the reasons in the table undecoded/TOPIC: a producer may write another format or schema. Then correct the "
     "policy, and decode again: loglake decode LAKE --replace TOPIC.",
 )
+NULL_SHARE_STEADY = CheckDefinition(
+    "null_share_steady",
+    RECORDS,
+    "Of each topic that a policy decodes, no column is null more often or less often in the rows that were published "
+    "last than in the rows before them. It answers only for lakes with such a policy.",
+    "look at the rows from the named offset on: a producer may have stopped to set a field. If the change was "
+    "intended, do nothing: the rows become part of the history with the next ones.",
+)
+KEY_TYPE_STEADY = CheckDefinition(
+    "key_type_steady",
+    RECORDS,
+    "Of each topic that a policy decodes, the keys that were published last are of kinds that the keys before them "
+    "have too: no key, text, JSON, 4 bytes, 8 bytes, bytes after a schema id, other bytes. It answers only for lakes "
+    "with such a policy.",
+    "look at the rows from the named offset on: a producer may use another serializer, or none. Equal keys of two "
+    "kinds are different keys for compaction, for the latest rows and for partitions.",
+)
 LATEST_FOLLOWS_RECORDS = CheckDefinition(
     "latest_follows_records",
     RECORDS,
@@ -260,6 +277,8 @@ CHECK_DEFINITIONS = (
     UNDECODED_SHARE_STEADY,
     LATEST_FOLLOWS_RECORDS,
     EXPECTATIONS_MET,
+    NULL_SHARE_STEADY,
+    KEY_TYPE_STEADY,
 )
 
 # --- maintenance ------------------------------------------------------------------------------------------------------

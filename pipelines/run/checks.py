@@ -260,13 +260,13 @@ def expectations_met(state: LakeState, results: Mapping[str, Results], data_docs
             what = "not checked" if found is None else "no expectation was evaluated"
             failures.append(Failure(what, log.log, _named(state, log)))
         else:
-            outcomes += [(log, outcome) for outcome in found.outcomes]
+            outcomes += [(log, outcome) for outcome in found.without_built_in()]
             offsets = f"{found.start_offset}..{found.end_offset}"
             failures += [
                 Failure(
                     f"{o.name}{f' ({o.observed})' if o.observed else ''}", log.log, _named(state, log), offsets, level
                 )
-                for o in found.outcomes
+                for o in found.without_built_in()
                 for level in [Severity.WARNING if o.severity == "warning" else Severity.ERROR]
                 if not o.success and o.severity != "info"
             ]

@@ -3,6 +3,7 @@
     measure   counts of every range, over the files of `records` that may have it              (workers)
     join      with the ledger, the batches' verdicts and the frontier                          (driver)
     check     plain comparisons, and Great Expectations for the suites of policies             (driver)
+    compare   newest rows of decoded topics with those before: kinds of keys, shares of nulls  (workers)
     show      a page under `<lake>/data_docs`                                                  (driver)
 
 Neither the number of rows nor their order is taken from a file's statistics: rows are read.
@@ -19,6 +20,7 @@ from logcore.logs.model.findings import found
 from logcore.logs.model.offset_ledger import publish_end
 from spark_jobs.contracts import ExpectationsConfig, JobReport, LogChange
 from spark_jobs.expectations.data_docs import write_pages
+from spark_jobs.expectations.history_checks import check_history
 from spark_jobs.expectations.published_rows import ByPlace, CountTask, RowCounts, count_rows
 from spark_jobs.expectations.range_checks import (
     CHECKS,
@@ -127,10 +129,13 @@ def apply(plan: ExpectationsPlan, config: ExpectationsConfig, executor: Executor
     """Measure, check and report. Ranges that were due are recorded as checked whatever the result."""
     counted = _measure(executor, config.lake, plan.ranges)
     frame = _frame(plan.ranges, counted)
-    evaluation = evaluate(frame, len(plan.ranges)).with_results(_of_suites(config, plan.ranges))
+    history = check_history(config.lake, plan.ranges, _decoded_topics(config, plan.ranges), executor)
+    more = [*_of_suites(config, plan.ranges), *history.results]
+    evaluation = evaluate(frame, len(plan.ranges)).with_results(more)
     outcomes = evaluation.outcomes
     page = write_pages(storage.join(config.lake, DOCS), config.run_id, config.as_of_ms, outcomes, frame)
-    new = finding_rows.record(config.lake, _findings(plan, evaluation), config.run_id, config.as_of_ms)
+    findings = [*_findings(plan, evaluation), *history.findings]
+    new = finding_rows.record(config.lake, findings, config.run_id, config.as_of_ms)
     _mark_checked(config)
     return JobReport(
         job=config.JOB,
@@ -165,6 +170,12 @@ def _of_suites(config: ExpectationsConfig, ranges: Sequence[RangePlan]) -> list[
         *evaluate_suites(config.lake, ranges, suites),
         *evaluate_suites(config.lake, ranges, of_decoded, decoded=True),
     ]
+
+
+def _decoded_topics(config: ExpectationsConfig, ranges: Sequence[RangePlan]) -> list[str]:
+    policies = read_policies(config.policies)
+    of_topics = {each.topic: policies.for_topic(each.topic) for each in ranges}
+    return sorted(topic for topic, policy in of_topics.items() if policy is not None and policy.decodes)
 
 
 def _range(

@@ -107,6 +107,8 @@ class ExpectationResult:
     observed: str
     failing: tuple[str, ...] = ()
     """Logs on whose row it fails."""
+    about: tuple[str, ...] = ()
+    """Logs that it is about; none: all."""
 
 
 @dataclass(frozen=True, slots=True)

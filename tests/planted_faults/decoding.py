@@ -10,6 +10,7 @@ LOCAL_EXECUTOR = "tests/unit/spark_jobs/tasks/local/test_local_executor.py"
 MERGED = "tests/unit/logcore/values/evolution/test_merged_types.py"
 SCHEMA_IDS = "tests/jobs/test_decode_schema_ids.py"
 VERIFY = "tests/jobs/test_verify_decoded.py"
+HISTORY = "tests/jobs/test_history_checks.py"
 
 FAULTS = (
     Fault(
@@ -18,6 +19,20 @@ FAULTS = (
         "                if found != guard.planned:",
         "                if False:",
         (DECODE, "-k", "same_plan"),
+    ),
+    Fault(
+        "the newest rows are part of the history that they are compared with",
+        "spark_jobs/expectations/row_history.py",
+        "pc.greater_equal(published, ",
+        "pc.greater(published, ",
+        (HISTORY, "-k", "half_of_the_newest_rows"),
+    ),
+    Fault(
+        "keys of a new kind are taken for numbers",
+        "spark_jobs/expectations/key_kinds.py",
+        "        (is_text, KeyKind.TEXT),",
+        "        (is_text, KeyKind.FOUR_BYTES),",
+        (HISTORY, "-k", "were_numbers_and_are_text"),
     ),
     Fault(
         "a tombstone is kept as a value",
