@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from logcore.errors import LogError
+from logcore.logs.model.findings import found
 from logcore.logs.model.offset_ledger import EVIDENCE_REMOTE
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.notes import Notes
@@ -47,49 +49,53 @@ def join_remote(logs: Sequence[SourceLog], remotes: Iterable[str], notes: Notes)
         notes: Gets the findings about remote storage.
 
     Raises:
-        SourceUnreadable: Remote storage cannot be listed completely, or a manifest cannot be read.
+        SourceUnreadable: Remote storage cannot be listed completely.
         AddressError: The name of an object store, or a setting of its access, cannot be used.
         LogError: The package that reads object stores is not installed.
     """
-    whole = tuple(logs)
-    for remote in remotes:
-        found = remote_inventory(whole, remote, notes)
-        by_place: dict[TopicIdPartition, list[FoundSegment]] = {}
-        for segment in found.segments:
-            if segment.status is RemoteStatus.COUNTS:
-                place = TopicIdPartition(segment.topic_id, segment.topic_partition.partition)
-                by_place.setdefault(place, []).append(segment)
-        whole = tuple(_with_remote(log, by_place) for log in whole)
-    return whole
+    by_place: dict[TopicIdPartition, list[FoundSegment]] = {}
+    for segment in remote_inventory(logs, tuple(remotes), notes).segments:
+        if segment.status is RemoteStatus.COUNTS:
+            place = TopicIdPartition(segment.topic_id, segment.topic_partition.partition)
+            by_place.setdefault(place, []).append(segment)
+    return tuple(_with_remote(log, by_place, notes) for log in logs)
 
 
-def _with_remote(log: SourceLog, by_place: dict[TopicIdPartition, list[FoundSegment]]) -> SourceLog:
+def _with_remote(log: SourceLog, by_place: dict[TopicIdPartition, list[FoundSegment]], notes: Notes) -> SourceLog:
     """A log with its remote segments, as far as it has any below its first local one."""
     if log.kind is not DirectoryKind.LIVE or log.topic_id is None or log.named_files:
         return log
-    found = by_place.get(TopicIdPartition(log.topic_id, log.topic_partition.partition), [])
-    tiered_end = max((each.end_offset + 1 for each in found if each.end_offset is not None), default=None)
+    counted = by_place.get(TopicIdPartition(log.topic_id, log.topic_partition.partition), [])
+    tiered_end = max((each.end_offset + 1 for each in counted if each.end_offset is not None), default=None)
     log = replace(log, tiered_end_offset=tiered_end)
     if log.remote is None:
         return log
     start, end = log.remote
     taken: list[FoundSegment] = []
+    segments: list[SegmentFile] = []
     below = end
-    by_id = {each.segment_id: each for each in found}
-    parts = joined((each.described for each in found if each.described is not None), start, end)
+    by_id = {(each.segment_id, each.start_offset): each for each in counted}
+    parts = joined((each.described for each in counted if each.described is not None), start, end)
     for part in reversed(parts):
         # A segment may begin below the log start: the records there are not visible, as in a local one.
         if part.end_offset != below or part.segment.end_offset + 1 != below:
             break
-        taken.append(by_id[part.segment.segment_id])
+        segment = by_id[part.segment.segment_id, part.segment.start_offset]
+        try:
+            segments.append(_segment_file(segment))
+        except LogError as error:
+            name = f"{log.topic_partition}, remote segment {segment.segment_id} from offset {segment.start_offset}"
+            message = f"{name}: it cannot be read, so the offsets below {below} stay remote: {error}"
+            notes.say(found("remote-segment-unreadable", message, file=error.file, end_offset=below))
+            break
+        taken.append(segment)
         below = part.start_offset
     if not taken:
         return log
-    segments = tuple(_segment_file(each) for each in reversed(taken))
     snapshots = {end: path for each in taken for end, path in _snapshot(each)} | dict(log.snapshots)
     return replace(
         log,
-        segments=(*segments, *log.segments),
+        segments=(*reversed(segments), *log.segments),
         log_start_offset=max(start, below),
         below_start=((start, below, EVIDENCE_REMOTE),) if start < below else (),
         snapshots=tuple(sorted(snapshots.items())),
@@ -97,19 +103,19 @@ def _with_remote(log: SourceLog, by_place: dict[TopicIdPartition, list[FoundSegm
     )
 
 
-def _segment_file(found: FoundSegment) -> SegmentFile:
-    assert found.objects is not None
-    parts = found.objects.parts
+def _segment_file(segment: FoundSegment) -> SegmentFile:
+    assert segment.objects is not None
+    parts = segment.objects.parts
     log = parts[SegmentPart.LOG]
     beside = tuple((suffix, parts[part].path) for suffix, part in _BESIDE if part in parts)
     size = log.size
-    if found.objects.layout is RemoteLayout.AIVEN:
+    if segment.objects.layout is RemoteLayout.AIVEN:
         size = read_manifest(log.path, open_stored).chunks.segment_size
-    return SegmentFile(found.start_offset, log.path, size, log.modified_ms, log.inode, beside, log.etag)
+    return SegmentFile(segment.start_offset, log.path, size, log.modified_ms, log.inode, beside, log.etag)
 
 
-def _snapshot(found: FoundSegment) -> Iterable[tuple[int, str]]:
+def _snapshot(segment: FoundSegment) -> Iterable[tuple[int, str]]:
     """The producer snapshot of a segment: the state after it. Aiven's plugin stores it inside of another object."""
-    part = None if found.objects is None else found.objects.parts.get(SegmentPart.PRODUCER_SNAPSHOT)
-    if part is not None and found.end_offset is not None:
-        yield found.end_offset + 1, part.path
+    part = None if segment.objects is None else segment.objects.parts.get(SegmentPart.PRODUCER_SNAPSHOT)
+    if part is not None and segment.end_offset is not None:
+        yield segment.end_offset + 1, part.path

@@ -38,24 +38,24 @@ class RemoteInventory:
     """Remote storage, and the segments in it.
 
     Attributes:
-        listing: What lies there.
+        listings: What lies there, by root.
         segments: The segments, by topic partition and offset.
         has_metadata: Whether the metadata topic decided which of them count.
     """
 
-    listing: RemoteListing
+    listings: tuple[RemoteListing, ...]
     segments: tuple[FoundSegment, ...]
     has_metadata: bool
 
 
 def remote_inventory(
-    logs: Sequence[SourceLog], remote: str, notes: Notes, selection: LogSelection | None = None
+    logs: Sequence[SourceLog], remotes: Sequence[str], notes: Notes, selection: LogSelection | None = None
 ) -> RemoteInventory:
     """List remote storage and decide about every segment.
 
     Args:
         logs: All logs at the source, those of the metadata topic too.
-        remote: A directory, or a prefix of a bucket.
+        remotes: Directories, or prefixes of buckets. All are one storage: a segment may lie in any of them.
         notes: Gets the findings.
         selection: Which segments are returned and reported; None: all.
 
@@ -64,9 +64,9 @@ def remote_inventory(
         AddressError: The name of an object store, or a setting of its access, cannot be used.
         LogError: The package that reads object stores is not installed.
     """
-    listing = list_remote(remote)
+    listings = tuple(list_remote(remote) for remote in dict.fromkeys(remotes))
     states = segment_states(logs, notes)
-    root = shown(listing.root)
+    root = ", ".join(shown(listing.root) for listing in listings)
     if states is None:
         message = (
             f"no partition of __remote_log_metadata is at the named paths; which segments of {root} count is decided "
@@ -82,12 +82,13 @@ def remote_inventory(
             return None
 
     wanted = LogSelection() if selection is None else selection
+    stored = {each.path: each for listing in listings for each in listing.objects}
     segments = tuple(
         segment
-        for segment in inventory(states, grouped(listing.objects), _facts(logs), described)
+        for segment in inventory(states, grouped(stored.values()), _facts(logs), described)
         if wanted.matches(segment.topic_partition.topic, segment.topic_partition.partition)
     )
-    for path in listing.iceberg:
+    for path in dict.fromkeys(path for listing in listings for path in listing.iceberg):
         message = (
             f"{shown(path)}: the segment is stored with segment.format: iceberg, as rows of an Iceberg table and not "
             "as Kafka's bytes; it is not read."
@@ -95,6 +96,14 @@ def remote_inventory(
         notes.say(found("remote-segment-unreadable", message, file=shown(path)))
     for segment in segments:
         _report(segment, notes, root)
+    for listing in listings:
+        _report_others(listing, notes)
+    return RemoteInventory(listings, segments, states is not None)
+
+
+def _report_others(listing: RemoteListing, notes: Notes) -> None:
+    """Report objects that are not read."""
+    root = shown(listing.root)
     if listing.old:
         message = (
             f"{root} has {len(listing.old)} indexes as objects of their own, from an old release of the plugin; they "
@@ -104,20 +113,29 @@ def remote_inventory(
     if listing.other:
         message = f"{root} has {listing.other} other objects with {listing.other_bytes} bytes; they are not read."
         notes.say(found("other-remote-objects", message, file=root, nbytes=listing.other_bytes))
-    return RemoteInventory(listing, segments, states is not None)
 
 
 def _facts(logs: Iterable[SourceLog]) -> dict[TopicIdPartition, LogLineage]:
-    """What decides about remote segments, of each live log with the ID of a topic."""
+    """What decides about remote segments, of each live log with the ID of a topic.
+
+    Of several replicas the one with the greatest last epoch decides, and the longest of those: its leader copied last.
+    """
     facts: dict[TopicIdPartition, LogLineage] = {}
     for log in logs:
         if log.kind is DirectoryKind.LIVE and log.topic_id is not None and not log.named_files:
             place = TopicIdPartition(log.topic_id, log.topic_partition.partition)
-            facts.setdefault(
-                place,
-                LogLineage(log.topic_partition, log.whole_log_start_offset, log_end_offset(log), log.leader_epochs),
+            lineage = LogLineage(
+                log.topic_partition, log.whole_log_start_offset, log_end_offset(log), log.leader_epochs
             )
+            known = facts.get(place)
+            if known is None or _newness(lineage) > _newness(known):
+                facts[place] = lineage
     return facts
+
+
+def _newness(lineage: LogLineage) -> tuple[int, int]:
+    """The last epoch and the end of a log."""
+    return max((entry.epoch for entry in lineage.leader_epochs), default=-1), lineage.log_end_offset
 
 
 def log_end_offset(log: SourceLog) -> int:
@@ -153,7 +171,7 @@ def _described(objects: StoredObjects) -> DescribedOffsets | None:
 def _end_offset(log: RemoteObject, start_offset: int, position: int) -> int | None:
     """The last offset of a segment, by the headers of its batches; None if it has none that can be read."""
     file = SegmentFile(start_offset, log.path, log.size, log.modified_ms, log.inode, etag=log.etag)
-    for start in {position, 0}:
+    for start in dict.fromkeys((position, 0)):
         ends = [header.last_offset for _, header in HeaderReader().headers(file, start) if header is not None]
         if ends and max(ends) >= start_offset:
             return max(ends)

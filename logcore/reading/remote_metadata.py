@@ -18,7 +18,7 @@ from logcore.reading.visible_offsets import visible_window
 from logcore.records.record import Record
 from logcore.remote.metadata_records import METADATA_TOPIC, metadata_event
 from logcore.remote.segment_states import SegmentStates
-from logcore.segments.filenames import DirectoryKind
+from logcore.segments.filenames import DirectoryKind, TopicPartition
 from logcore.segments.scanning.scan import ScannedBatch
 from logcore.storage.discovery import shown
 
@@ -34,9 +34,7 @@ def segment_states(logs: Iterable[SourceLog], notes: Notes) -> SegmentStates | N
         The segments; None if no partition of the metadata topic is among the logs.
     """
     states: SegmentStates | None = None
-    for log in logs:
-        if log.topic_partition.topic != METADATA_TOPIC or log.kind is not DirectoryKind.LIVE:
-            continue
+    for log in _one_replica_of_each(logs):
         states = SegmentStates() if states is None else states
         for segment, record in _records(log, notes):
             if record.value is None:
@@ -51,6 +49,26 @@ def segment_states(logs: Iterable[SourceLog], notes: Notes) -> SegmentStates | N
                 after = record.offset + 1
                 notes.say(found("remote-metadata", message, file=file, start_offset=record.offset, end_offset=after))
     return states
+
+
+def _one_replica_of_each(logs: Iterable[SourceLog]) -> tuple[SourceLog, ...]:
+    """The logs of the metadata topic, of each partition the replica with the greatest high watermark.
+
+    The replicas have the same committed records. Read one after another, the states of a segment would go back.
+    """
+    chosen: dict[TopicPartition, SourceLog] = {}
+    for log in logs:
+        if log.topic_partition.topic == METADATA_TOPIC and log.kind is DirectoryKind.LIVE:
+            known = chosen.get(log.topic_partition)
+            if known is None or _reach(log) > _reach(known):
+                chosen[log.topic_partition] = log
+    return tuple(chosen.values())
+
+
+def _reach(log: SourceLog) -> tuple[int, int]:
+    """The high watermark of a log, and its last base offset for logs without one."""
+    last = log.segments[-1].base_offset if log.segments else -1
+    return -1 if log.high_watermark is None else log.high_watermark, last
 
 
 def _records(log: SourceLog, notes: Notes) -> Iterator[tuple[SegmentFile, Record]]:

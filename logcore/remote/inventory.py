@@ -182,20 +182,30 @@ def inventory(
     Returns:
         The segments, by topic partition and offset. A segment that was deleted completely is left out.
     """
-    by_id = {(each.place, each.segment_id): each for each in stored}
+    by_id: dict[tuple[TopicIdPartition, str, int], list[StoredObjects]] = {}
+    for each in stored:
+        by_id.setdefault((each.place, each.segment_id, each.start_offset), []).append(each)
     found: list[FoundSegment] = []
     for segment in () if states is None else states.segments.values():
-        objects = by_id.pop((segment.place, segment.segment_id), None)
+        objects = _one_of(by_id.pop((segment.place, segment.segment_id, segment.start_offset), []))
         if segment.state is not RemoteSegmentState.DELETE_FINISHED or objects is not None:
             found.append(_named(segment, objects, logs.get(segment.place)))
     places = set() if states is None else states.places
-    for objects in by_id.values():
+    for objects in (each for group in by_id.values() for each in group):
         if states is None:
             found.append(_listed(objects, logs.get(objects.place), described_by))
         else:
             status = RemoteStatus.UNNAMED if objects.place in places else RemoteStatus.NOT_COVERED
             found.append(_unnamed(objects, logs.get(objects.place), status))
     return tuple(sorted(found, key=lambda each: (each.topic_partition, each.topic_id, each.start_offset)))
+
+
+def _one_of(stored: Sequence[StoredObjects]) -> StoredObjects | None:
+    """The objects of a segment. If both layouts have some, a part lies in two places."""
+    if not stored:
+        return None
+    chosen = min(stored, key=lambda each: len(each.missing))
+    return chosen if len(stored) == 1 else replace(chosen, is_ambiguous=True)
 
 
 def _named(segment: RemoteSegment, objects: StoredObjects | None, log: LogLineage | None) -> FoundSegment:

@@ -19,6 +19,17 @@ from logcore.remote.metadata_records import (
 from logcore.remote.remote_segment import RemoteSegment, RemoteSegmentState, TopicIdPartition
 
 
+def _unchanging(segment: RemoteSegment) -> RemoteSegment:
+    """A segment without what updates change."""
+    return replace(
+        segment,
+        state=RemoteSegmentState.COPY_STARTED,
+        custom_metadata=None,
+        event_timestamp_ms=-1,
+        broker_id=-1,
+    )
+
+
 @dataclass(slots=True)
 class SegmentStates:
     """The remote segments of a cluster.
@@ -39,7 +50,7 @@ class SegmentStates:
         """
         if isinstance(event, RemoteSegment):
             known = self.segments.get(event.segment_id)
-            if known is not None and replace(known, state=event.state) != event:
+            if known is not None and _unchanging(known) != _unchanging(event):
                 return f"segment {event.segment_id} is described a second time, differently"
             self.segments.setdefault(event.segment_id, event)
             return None

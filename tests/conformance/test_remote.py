@@ -304,3 +304,78 @@ def test_offsets_below_a_segment_that_is_lost_stay_remote(
     assert second["state"] != "remote"
     assert code == 2
     assert "objects are missing: log" in captured.err
+
+
+def bases_of(folder: Path, topic: str) -> list[int]:
+    """The first offsets of the remote segments of partition 0."""
+    directory = next((folder / "remote" / "kafka-tiered-storage").glob(f"{topic}-0-*"))
+    return sorted(int(path.name[:20]) for path in directory.glob("*.log"))
+
+
+def test_a_manifest_that_cannot_be_read_ends_the_remote_part_of_its_log_alone(
+    case: tuple[Path, Snapshot], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = case
+    as_aiven_stores(folder / "remote", tmp_path / "aiven")
+    bases = bases_of(folder, "tier-txn")
+    (manifest,) = (tmp_path / "aiven").glob(f"tier-txn-*/0/{bases[1]:020d}-*.rsm-manifest")
+    content = manifest.read_bytes()
+    command = ["ledger", str(folder / "logdir"), "--remote", str(tmp_path / "aiven"), "--format", "jsonl"]
+    said = []
+    for damaged in (content, content[:-9]):
+        manifest.write_bytes(damaged)
+        code = main(command)
+        captured = capsys.readouterr()
+        said.append((code, [json.loads(line) for line in captured.out.splitlines()], captured.err))
+    (good, whole, _), (code, ranges, errors) = said
+    assert (good, code > 0) == (0, True)
+    assert f"remote segment {manifest.name[21:43]} from offset {bases[1]}" in errors
+    others = [[each for each in rows if each["topic"] != "tier-txn"] for rows in (whole, ranges)]
+    assert others[0] == others[1]
+    first = next(each for each in ranges if each["topic"] == "tier-txn")
+    assert (first["state"], first["start_offset"], first["end_offset"]) == ("remote", 0, bases[2])
+
+
+def test_the_newest_replica_decides_about_remote_segments(
+    case: tuple[Path, Snapshot], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = case
+    (*alone, _), _, _ = said(folder, capsys)
+    shutil.copytree(folder / "logdir", folder / "stale")
+    for checkpoint in (folder / "stale").glob("tier-*/leader-epoch-checkpoint"):
+        checkpoint.write_text("0\n0\n")
+    for paths in (("stale", "logdir"), ("logdir", "stale")):
+        command = ["remote", *(str(folder / path) for path in paths), "--remote", str(folder / "remote")]
+        main([*command, "--format", "jsonl"])
+        *segments, _ = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+        assert segments == alone
+
+
+def test_replicas_of_the_metadata_topic_are_read_once(
+    case: tuple[Path, Snapshot], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = case
+    shutil.copytree(folder / "logdir", folder / "second")
+    command = ["remote", str(folder / "logdir"), str(folder / "second"), "--remote", str(folder / "remote")]
+    code = main([*command, "--format", "jsonl"])
+    assert (code, capsys.readouterr().err) == (0, "")
+
+
+def test_several_remote_storages_are_one(case: tuple[Path, Snapshot], capsys: pytest.CaptureFixture[str]) -> None:
+    folder, _ = case
+    command = ["dump", str(folder / "logdir"), "--format", "jsonl"]
+    offsets = ["offsets", str(folder / "logdir"), "--at", "latest-tiered", "--format", "jsonl"]
+
+    def answers(*remotes: str) -> list[tuple[int, str, str]]:
+        named = [word for remote in remotes for word in ("--remote", str(folder / remote))]
+        return [(main([*words, *named]), *capsys.readouterr()) for words in (command, offsets)]
+
+    whole = answers("remote")
+    moved = sorted((folder / "remote").rglob("*.log"))[::2]
+    for log in moved:
+        target = folder / "more" / log.parent.name
+        target.mkdir(parents=True, exist_ok=True)
+        for part in log.parent.glob(f"{log.stem}.*"):
+            part.rename(target / part.name)
+    assert answers("remote", "more") == answers("more", "remote") == whole
+    assert answers("more", "remote", "more") == whole

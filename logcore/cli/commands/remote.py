@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     notes, selection = CommandNotes(), selection_of(arguments)
     # All logs: those of the metadata topic decide about the chosen ones.
     logs = find_logs(ReadOptions(paths=tuple(arguments.paths)), notes, quiet=("remote-tier",))
-    whole = remote_inventory(logs, arguments.remote, notes, selection)
+    whole = remote_inventory(logs, (arguments.remote,), notes, selection)
     if not whole.segments:
         for finding in nothing_chosen(selection, logs):
             notes.say(finding)
@@ -84,15 +84,15 @@ def _fields(segment: FoundSegment) -> dict[str, object]:
 def _summary(whole: RemoteInventory) -> dict[str, object]:
     orphaned = [segment for segment in whole.segments if segment.is_orphaned]
     return {
-        "remote": shown(whole.listing.root),
+        "remote": ", ".join(shown(listing.root) for listing in whole.listings),
         "metadata": whole.has_metadata,
         "segments": len(whole.segments),
         "by_status": dict(sorted(Counter(str(segment.status) for segment in whole.segments).items())),
         "stored_bytes": sum(segment.nbytes for segment in whole.segments),
         "orphaned_segments": len(orphaned),
         "orphaned_bytes": sum(segment.nbytes for segment in orphaned),
-        "other_objects": whole.listing.other + len(whole.listing.old) + len(whole.listing.iceberg),
-        "other_bytes": whole.listing.other_bytes,
+        "other_objects": sum(each.other + len(each.old) + len(each.iceberg) for each in whole.listings),
+        "other_bytes": sum(each.other_bytes for each in whole.listings),
     }
 
 

@@ -115,3 +115,34 @@ def test_two_topics_of_one_name_are_two_partitions() -> None:
     other = replace(described(1, 0, 9), topic_id=IDS[2])
     first, second = sorted(decided([described(0, 0, 9), other], stored(0, 0)), key=lambda each: each.status)
     assert (first.status, second.status) == (RemoteStatus.COUNTS, RemoteStatus.OBJECTS_MISSING)
+
+
+def test_a_stray_object_with_the_id_of_a_segment_hides_nothing() -> None:
+    for stray in (stored(0, 50, "log"), stored(0, 50)):
+        for objects in (stored(0, 0) + stray, stray + stored(0, 0)):
+            named, other = decided([described(0, 0, 9)], objects)
+            assert (named.status, named.start_offset, named.nbytes) == (RemoteStatus.COUNTS, 0, 30)
+            assert (other.status, other.start_offset, other.nbytes) == (RemoteStatus.UNNAMED, 50, 10 * len(stray))
+        missing, other = decided([described(0, 0, 9)], stray)
+        assert (missing.status, missing.objects) == (RemoteStatus.OBJECTS_MISSING, None)
+        assert (other.status, other.nbytes) == (RemoteStatus.UNNAMED, 10 * len(stray))
+
+
+def test_a_segment_in_both_layouts_is_ambiguous() -> None:
+    path = f"/r/orders-0-{TOPIC}/{0:020d}-{IDS[0]}.log"
+    part = part_of(path)
+    assert part is not None
+    (found,) = decided([described(0, 0, 9)], [*stored(0, 0), RemoteObject(path, part, 7, 1)])
+    assert (found.status, found.nbytes) == (RemoteStatus.AMBIGUOUS, 30)
+
+
+def test_a_record_that_is_read_again_after_an_update_is_no_contradiction() -> None:
+    first = replace(described(0, 0, 9, S.COPY_STARTED), event_timestamp_ms=1, broker_id=1)
+    states = SegmentStates()
+    assert states.add(first) is None
+    states.segments[IDS[0]] = replace(
+        first, state=S.COPY_FINISHED, event_timestamp_ms=2, broker_id=2, custom_metadata=b"x"
+    )
+    assert states.add(first) is None
+    assert states.segments[IDS[0]].state is S.COPY_FINISHED
+    assert "differently" in str(states.add(replace(first, end_offset=10)))
