@@ -1,9 +1,10 @@
-"""A schema registry's address for tests: an HTTP server on loopback that gives the answers it was given."""
+"""A schema registry's address for tests: servers on loopback that give the answers they were given."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import socketserver
 import threading
 import time
 from collections.abc import Mapping
@@ -42,6 +43,31 @@ class Registry:
         self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
 
     def __enter__(self) -> Registry:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+class OddServer:
+    """Answers each request with the same bytes while the block lasts, and closes the connection."""
+
+    def __init__(self, answer: bytes) -> None:
+        class Handler(socketserver.StreamRequestHandler):
+            def handle(self):
+                while self.rfile.readline().strip():
+                    pass
+                with contextlib.suppress(ConnectionError):
+                    self.wfile.write(answer)
+
+        self.server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.server.server_address[1]}"
+        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+
+    def __enter__(self) -> OddServer:
         self.thread.start()
         return self
 

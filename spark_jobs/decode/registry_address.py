@@ -16,6 +16,7 @@ from logcore.values.registry.schemas_topic import registered_schema
 from logcore.values.wire.prefix import SchemaId
 from spark_jobs.lake.errors import JobError, UsageError
 
+_SCHEMES = ("http", "https")
 _LARGEST_ANSWER = 4 * LARGEST_SCHEMA
 
 
@@ -40,7 +41,7 @@ class RegistryAddress:
             host = parts.hostname
         except ValueError:
             parts, host = urllib.parse.urlsplit(""), None
-        if parts.scheme not in ("http", "https") or not host or parts.username is not None:
+        if parts.scheme not in _SCHEMES or not host or parts.username is not None:
             raise UsageError(
                 "The address of a schema registry needs http or https and a host. Leave a user's name out."
             )
@@ -111,7 +112,7 @@ class RegistryAddress:
             self._address + path, headers={"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
         )
         try:
-            with urllib.request.urlopen(request, timeout=self._timeout_s) as answer:  # noqa: S310 - as above
+            with urllib.request.build_opener(_WebOnly).open(request, timeout=self._timeout_s) as answer:
                 text = answer.read(_LARGEST_ANSWER + 1)
         except urllib.error.HTTPError as error:
             if error.code == 404:
@@ -133,6 +134,16 @@ class RegistryAddress:
 
     def _strange(self) -> RegistryUnavailable:
         return RegistryUnavailable(f"{self._host} did not answer as a schema registry does. Check the address.")
+
+
+class _WebOnly(urllib.request.HTTPRedirectHandler):
+    """Follows an answer that leads to another place by http and https alone, as for addresses."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        """Return the request for the other place; None: the answer is an error."""
+        if urllib.parse.urlsplit(newurl).scheme not in _SCHEMES:
+            return None
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def _quoted(subject: str) -> str:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import duckdb
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from spark_jobs import launch
+from spark_jobs.contracts import DecodeConfig
 from spark_jobs.decode import job, plan
-from spark_jobs.lake.decoded.topic_tables import TopicTable
+from spark_jobs.lake.decoded.topic_tables import TopicTable, decoded_spec
+from spark_jobs.lake.delta.commits import Guard
+from spark_jobs.lake.errors import ConcurrentChange
+from spark_jobs.lake.segments.archive import read_logs
 from tests.in_process import InProcessExecutor
 from tests.jobs.registered_schemas import Registered, avro, named, text, zigzag
 from tests.registry_server import Registry
+from tests.spark.cycle import AS_OF_MS
 
 ID = {"name": "id", "type": "long"}
 SCHEMAS = 300
+MANY_SCHEMAS = 10_000
 WAITING = 1100
 """More rows than a run decodes without a look at the first of them."""
 NOTE = {"name": "note", "type": ["null", "string"]}
@@ -255,6 +263,18 @@ def test_very_many_schemas_of_one_topic_share_a_table(lake: Registered) -> None:
     assert all(row[f"f{row['id']}"] == row["id"] for row in rows)
 
 
+@pytest.mark.long
+def test_ten_thousand_schema_ids_of_one_topic_share_a_table(lake: Registered) -> None:
+    ids = range(1, MANY_SCHEMAS + 1)
+    for id in ids:
+        lake.register(id, avro(ID, {"name": f"f{id % 7}", "type": ["null", "long"], "doc": str(id)}), version=id)
+    lake.append(*((b"k", named(id, zigzag(id) + b"\x02" + zigzag(-id))) for id in ids))
+    assert lake.said() is None
+    assert lake.reasons() == []
+    none = {f"f{number}": None for number in range(7)}
+    assert lake.values() == [{"id": id, **none, f"f{id % 7}": -id} for id in ids]
+
+
 def test_schemas_from_an_address_decode_as_those_of_the_topic(lake: Registered) -> None:
     versions = "/subjects/orders-value/versions"
     answers = {
@@ -342,6 +362,49 @@ def test_protobuf_in_text_with_an_import_and_a_named_message(tmp_path: Path) -> 
     lake.append((b"c", named(3, b"\x00")), (b"d", named(4, b"\x02\x02" + order)))
     lake.decode()
     assert lake.reasons() == [(1, 2, "INCOMPATIBLE_SCHEMA"), (2, 3, "BAD_SCHEMA"), (3, 4, "BAD_SCHEMA")]
+
+
+def test_a_topic_waits_if_the_compiler_dies_and_is_decoded_by_the_next_run(tmp_path: Path, monkeypatch) -> None:
+    lake = Registered(tmp_path, "protobuf")
+    lake.register(1, 'syntax = "proto3"; message Unlucky { int64 id = 1; }', schemaType="PROTOBUF")
+    lake.append((b"a", named(1, b"\x00\x08\x07")))
+    script = tmp_path / "python"
+    script.write_text("#!/bin/sh\nkill -SEGV $$\n")
+    script.chmod(0o700)
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "executable", str(script))
+        assert lake.said() == "The compiler of Protobuf schemas was ended by signal 11. Try again."
+    assert lake.rows("undecoded") == []
+    assert lake.said() is None
+    assert lake.values() == [{"id": 7}]
+
+
+def test_a_run_that_adds_columns_does_not_pass_over_a_commit_that_came_before(lake: Registered, monkeypatch) -> None:
+    lake.register(1, FIRST)
+    lake.append((b"a", first(7)))
+    lake.decode()
+    lake.append((b"b", first(8)))
+    table = TopicTable(lake.path, "decoded", "orders")
+    log = next(name for name, each in read_logs(lake.path).items() if each.topic == "orders")
+    frontier = table.application_id(log)
+    spec = decoded_spec("orders", pa.field("key", pa.string()), pa.field("value", pa.struct([("id", pa.int64())])))
+    lake.register(2, SECOND, version=2)
+    lake.publish()
+    real = TopicTable._grow
+    raced: list[int] = []
+
+    def late(self, opened, wanted):
+        if self.kind == "decoded" and not raced:
+            raced.append(1)
+            table.commit(spec, [], "another", [Guard(frontier, 1, 2)], whole=False)
+        real(self, opened, wanted)
+
+    monkeypatch.setattr(TopicTable, "_grow", late)
+    config = DecodeConfig(lake.path, "late", AS_OF_MS, str(lake.policies))
+    with pytest.raises(ConcurrentChange):
+        job.apply(job.plan(config), config, None)
+    assert raced
+    assert [row["offset"] for row in lake.rows()] == [0], "the other run has the row at offset 1"
 
 
 def test_json_of_two_schemas(tmp_path: Path) -> None:

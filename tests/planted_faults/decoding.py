@@ -175,6 +175,20 @@ FAULTS = (
         (SCHEMA_IDS, "-k", "decodes_no_row"),
     ),
     Fault(
+        "files that overlap at a schema are not noticed",
+        "spark_jobs/decode/job.py",
+        "if is_crossed or (result.stop is not None and task.has_overlaps):",
+        "if is_crossed:",
+        ("tests/unit/spark_jobs/decode/test_stopped_logs.py",),
+    ),
+    Fault(
+        "a reference to the latest version has another one",
+        "logcore/values/registry/schemas.py",
+        "if version == LATEST and (subject, LATEST) not in self.versions:",
+        "if version == LATEST:",
+        ("tests/unit/spark_jobs/decode/test_registry_address.py", "-k", "latest"),
+    ),
+    Fault(
         "schemas that changed between two commits are not noticed",
         "spark_jobs/decode/plan.py",
         "recorded[UNDECODED][SCHEMAS] not in (None, recorded[DECODED][SCHEMAS])",

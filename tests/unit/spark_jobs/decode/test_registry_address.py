@@ -10,9 +10,10 @@ import pytest
 from logcore.values.registry.schemas import Schemas, WriterSchema
 from logcore.values.undecodable import Reason, Undecodable
 from logcore.values.wire.prefix import SchemaId
+from spark_jobs.decode import registry_address
 from spark_jobs.decode.registry_address import RegistryAddress, RegistryUnavailable
 from spark_jobs.lake.errors import UsageError
-from tests.registry_server import Registry
+from tests.registry_server import OddServer, Registry
 
 HTTP = "http:"
 GUID = UUID("00010203-0405-0607-0809-0a0b0c0d0e0f")
@@ -93,6 +94,58 @@ def test_a_registry_that_is_down_is_an_error():
     made.server.server_close()
     with pytest.raises(RegistryUnavailable, match="did not answer: ConnectionRefusedError"):
         RegistryAddress(made.address).schemas(["a-value"])
+
+
+def test_a_reference_to_the_latest_version_is_that_version_also_where_another_one_is_known():
+    def version(number: int, inner: int) -> dict[str, object]:
+        refers = [{"name": "Inner", "subject": "inner", "version": inner}]
+        return {"version": number, "id": 10 + number, "schema": f"whole {number}", "references": refers}
+
+    inner = "/subjects/inner/versions"
+    answers = {
+        "/subjects/a/versions?deleted=true": [1, 2],
+        "/subjects/a/versions/1?deleted=true": version(1, 1),
+        "/subjects/a/versions/2?deleted=true": version(2, -1),
+        f"{inner}/1?deleted=true": {"version": 1, "id": 1, "schema": "first"},
+        f"{inner}/latest?deleted=true": {"version": 3, "id": 3, "schema": "third"},
+    }
+    with Registry(answers) as registry:
+        known = RegistryAddress(registry.address).schemas(["a"])
+    assert known.writer_schema(11, "a").references == {"Inner": "first"}
+    assert known.writer_schema(12, "a").references == {"Inner": "third"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (b"", "did not answer: RemoteDisconnected"),
+        (b"no HTTP at all\r\n\r\n", "did not answer: BadStatusLine"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n[1", "did not answer: IncompleteRead"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n[1", "Check the address"),
+        (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200 + b"\r\n[1]", "did not answer: HTTPException"),
+        (b"HTTP/1.1 200 OK\r\n\r\n<html>", "Check the address"),
+        (b"HTTP/1.1 200 OK\r\n\r\n\xff\xfe\xfd", "Check the address"),
+        (b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 200_000, "Check the address"),
+        (b"HTTP/1.1 302 Found\r\nLocation: ftp://127.0.0.1/\r\nContent-Length: 0\r\n\r\n", "answered with status 302"),
+    ],
+    ids=["nothing", "no-http", "cut-short", "shorter", "many-headers", "no-json", "no-text", "deep", "elsewhere"],
+)
+def test_an_odd_answer_is_an_error_of_ours(answer, says):
+    with OddServer(answer) as server, pytest.raises(RegistryUnavailable, match=says):
+        RegistryAddress(server.address).schemas(["a-value"])
+
+
+def test_an_answer_that_is_too_large_is_not_read_to_its_end(monkeypatch):
+    monkeypatch.setattr(registry_address, "_LARGEST_ANSWER", 10)
+    answer = b"HTTP/1.1 200 OK\r\n\r\n[1, 2, 3, 4, 5]"
+    with OddServer(answer) as server, pytest.raises(RegistryUnavailable, match="Check the address"):
+        RegistryAddress(server.address).schemas(["a-value"])
+
+
+def test_a_subject_that_is_no_text_is_unknown_to_the_registry(registry):
+    known = RegistryAddress(registry.address).schemas(["half a \ud800"])
+    assert refusal(known, 5, "half a \ud800") == Reason.UNKNOWN_SCHEMA
+    assert registry.asked == ["/subjects/half a ?/versions?deleted=true"]
 
 
 @pytest.mark.parametrize(

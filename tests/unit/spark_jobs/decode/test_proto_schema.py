@@ -1,0 +1,66 @@
+"""The compiler of Protobuf schemas fails: it dies, does not end, or is not there. That is no fault of the schema."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from logcore.values.invalid_schema import InvalidSchemaError
+from logcore.values.registry.schemas import WriterSchema
+from spark_jobs.decode import proto_schema
+from spark_jobs.decode.proto_schema import compiled_writer
+from spark_jobs.lake.errors import JobError
+
+
+def schema(name: str) -> WriterSchema:
+    """One that no other test has compiled: compiled ones are kept."""
+    return WriterSchema("protobuf", f'syntax = "proto3"; message {name} {{ int64 id = 1; }}', {})
+
+
+def instead_of_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str) -> None:
+    script = tmp_path / "python"
+    script.write_text(f"#!/bin/sh\n{does}\n")
+    script.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(script))
+
+
+@pytest.mark.parametrize(
+    ("name", "does", "says"),
+    [
+        ("Killed", "kill -KILL $$", "ended by signal 9. Try again"),
+        ("Crashed", "kill -SEGV $$", "ended by signal 11. Try again"),
+        ("Endless", "exec sleep 60", "did not end: TimeoutExpired. Try again"),
+    ],
+)
+def test_a_compiler_that_does_not_end_by_itself_is_an_error_of_the_job_and_is_tried_again(
+    tmp_path, monkeypatch, name, does, says
+):
+    with monkeypatch.context() as patched:
+        patched.setattr(proto_schema, "_SECONDS", 0.2 if name == "Endless" else 60)
+        instead_of_python(tmp_path, patched, does)
+        with pytest.raises(JobError, match=says):
+            compiled_writer(schema(name))
+    assert compiled_writer(schema(name)).text
+
+
+def test_a_compiler_that_cannot_be_started_is_an_error_of_the_job(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "missing"))
+    with pytest.raises(JobError, match="did not end: FileNotFoundError"):
+        compiled_writer(schema("Missing"))
+
+
+def test_a_compiler_that_refuses_the_text_is_a_bad_schema(tmp_path, monkeypatch):
+    instead_of_python(tmp_path, monkeypatch, "echo not this one >&2; exit 1")
+    with pytest.raises(InvalidSchemaError, match="the compiler refuses it: not this one"):
+        compiled_writer(schema("Refused"))
+
+
+def test_a_disk_that_cannot_take_a_schema_is_an_error_of_the_job(monkeypatch):
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(proto_schema.os, "makedirs", full)
+    with pytest.raises(JobError, match="can't be written for its compiler: No space left"):
+        compiled_writer(schema("Full"))
