@@ -60,7 +60,8 @@ def find_logs(
             notes.say(finding)
     for log in chosen if "remote-tier" not in quiet else ():
         if log.remote is not None and log.kind is DirectoryKind.LIVE:
-            notes.say(replace(remote_finding(log.topic_partition, *log.remote), file=shown(log.directory)))
+            finding = remote_finding(log.topic_partition, *log.remote, is_searched=bool(options.remotes))
+            notes.say(replace(finding, file=shown(log.directory)))
     for finding in nothing_chosen(selection, logs) if "nothing-chosen" not in quiet else ():
         notes.say(finding if is_check else replace(finding, severity=Severity.INFO))
     return chosen

@@ -30,6 +30,7 @@ from logcore.segments.filenames import (
     TRANSACTION_INDEX_SUFFIX,
     DirectoryKind,
 )
+from logcore.storage.discovery import shown
 from logcore.storage.opened_source import open_stored
 from logcore.storage.remote_tier.chunked_segment import read_manifest
 
@@ -78,14 +79,14 @@ def _with_remote(log: SourceLog, by_place: dict[TopicIdPartition, list[FoundSegm
     parts = joined((each.described for each in counted if each.described is not None), start, end)
     for part in reversed(parts):
         # A segment may begin below the log start: the records there are not visible, as in a local one.
-        if part.end_offset != below or part.segment.end_offset + 1 != below:
+        if part.end_offset != below:
             break
         segment = by_id[part.segment.segment_id, part.segment.start_offset]
         try:
-            segments.append(_segment_file(segment))
+            segments.append(_segment_file(segment, below))
         except LogError as error:
             name = f"{log.topic_partition}, remote segment {segment.segment_id} from offset {segment.start_offset}"
-            message = f"{name}: it cannot be read, so the offsets below {below} stay remote: {error}"
+            message = f"{name}: it cannot be used, so the offsets below {below} stay remote: {error}"
             notes.say(found("remote-segment-unreadable", message, file=error.file, end_offset=below))
             break
         taken.append(segment)
@@ -103,7 +104,16 @@ def _with_remote(log: SourceLog, by_place: dict[TopicIdPartition, list[FoundSegm
     )
 
 
-def _segment_file(segment: FoundSegment) -> SegmentFile:
+def _segment_file(segment: FoundSegment, below: int) -> SegmentFile:
+    """The file of a segment.
+
+    Args:
+        segment: The segment.
+        below: Where the next segment of the log begins.
+
+    Raises:
+        LogError: It cannot be read, is shorter than the metadata says, or the next one begins inside of it.
+    """
     assert segment.objects is not None
     parts = segment.objects.parts
     log = parts[SegmentPart.LOG]
@@ -111,6 +121,12 @@ def _segment_file(segment: FoundSegment) -> SegmentFile:
     size = log.size
     if segment.objects.layout is RemoteLayout.AIVEN:
         size = read_manifest(log.path, open_stored).chunks.segment_size
+    if segment.end_offset is not None and segment.end_offset + 1 != below:
+        message = f"the next segment of the log begins at offset {below}, which is inside of it"
+        raise LogError(message, file=shown(log.path))
+    if segment.size is not None and size < segment.size:
+        message = f"it has {size} bytes of {segment.size} that the metadata names"
+        raise LogError(message, file=shown(log.path), advice="Compare it with another copy of the remote storage.")
     return SegmentFile(segment.start_offset, log.path, size, log.modified_ms, log.inode, beside, log.etag)
 
 

@@ -36,7 +36,7 @@ def is_in_lineage(segment: RemoteSegment, epochs: Sequence[EpochEntry], log_end_
         log_end_offset: The log's end; the segment must end below it.
     """
     own = {entry.epoch: entry.start_offset for entry in _with_records(segment.leader_epochs)}
-    starts = {entry.epoch: entry.start_offset for entry in epochs}
+    starts = {entry.epoch: entry.start_offset for entry in _with_records(epochs)}
     if not own or not starts or segment.end_offset >= log_end_offset:
         return False
     first_of_log, last_of_log, last = min(starts), max(starts), max(own)

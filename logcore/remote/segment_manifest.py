@@ -41,6 +41,8 @@ from logcore.remote.stored_part import SegmentPart
 from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.side_files.leader_epochs import EpochEntry
 
+_MOST_NESTED = 1000
+"""Objects and lists in a manifest. The plugin writes about ten; each takes far more memory than its bytes."""
 MOST_MANIFEST_BYTES = 32 << 20
 """Larger manifests are not read. One with 500 chunks has some 3 KiB."""
 MOST_INDEX_BYTES = 64 << 20
@@ -133,6 +135,9 @@ def parse_manifest(content: bytes) -> SegmentManifest:
     """
     if len(content) > MOST_MANIFEST_BYTES:
         raise CorruptIndexError(f"the manifest has {len(content)} bytes; at most {MOST_MANIFEST_BYTES} are read")
+    nested = content.count(b"{") + content.count(b"[")
+    if nested > _MOST_NESTED:
+        raise CorruptIndexError(f"the manifest has {nested} objects and lists; at most {_MOST_NESTED} are read")
     try:
         given = json.loads(content)
     except (ValueError, RecursionError) as error:

@@ -379,3 +379,49 @@ def test_several_remote_storages_are_one(case: tuple[Path, Snapshot], capsys: py
             part.rename(target / part.name)
     assert answers("remote", "more") == answers("more", "remote") == whole
     assert answers("more", "remote", "more") == whole
+
+
+def ledger_of(
+    folder: Path, remote: Path, topic: str, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, tuple[str, int, int], str]:
+    """Exit code, the first range, and stderr."""
+    command = ["ledger", str(folder / "logdir"), "--remote", str(remote), "--topic", topic, "--partition", "0"]
+    code = main([*command, "--format", "jsonl"])
+    captured = capsys.readouterr()
+    first = json.loads(captured.out.splitlines()[0])
+    return code, (first["state"], first["start_offset"], first["end_offset"]), captured.err
+
+
+def test_a_remote_segment_shorter_than_the_metadata_says_does_not_count(
+    case: tuple[Path, Snapshot], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = case
+    bases = bases_of(folder, "tier-txn")
+    directory = next((folder / "remote" / "kafka-tiered-storage").glob("tier-txn-0-*"))
+    (log,) = directory.glob(f"{bases[1]:020d}-*.log")
+    content = log.read_bytes()
+    log.write_bytes(content[: -(12 + struct.unpack_from(">i", content, 8)[0])])
+    code, first, errors = ledger_of(folder, folder / "remote", "tier-txn", capsys)
+    assert (code > 0, first) == (True, ("remote", 0, bases[2]))
+    assert f"{log.stat().st_size} bytes of {len(content)}" in errors
+    assert log.name[21:43] in errors
+
+
+def test_a_local_log_that_begins_inside_a_remote_segment_names_the_segment(
+    case: tuple[Path, Snapshot], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = case
+    local = folder / "logdir" / "tier-txn-0"
+    begin = min(int(path.stem) for path in local.glob("*.log"))
+    directory = next((folder / "remote" / "kafka-tiered-storage").glob("tier-txn-0-*"))
+    inside = max(base for base in bases_of(folder, "tier-txn") if base < begin)
+    (log,) = directory.glob(f"{inside:020d}-*.log")
+    content = log.read_bytes()
+    second = 12 + struct.unpack_from(">i", content, 8)[0]
+    (base,) = struct.unpack_from(">q", content, second)
+    (local / f"{base:020d}.log").write_bytes(content[second:])
+    code, first, errors = ledger_of(folder, folder / "remote", "tier-txn", capsys)
+    assert (code > 0, first) == (True, ("remote", 0, base))
+    assert f"remote segment {log.name[21:43]} from offset {inside}" in errors
+    assert f"begins at offset {base}, which is inside of it" in errors
+    assert "which is not read" not in errors

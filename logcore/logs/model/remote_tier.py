@@ -40,10 +40,18 @@ def remote_range(known: Sequence[Range]) -> tuple[int, int] | None:
     return next(((start, end) for start, end, why in known if why == EVIDENCE_REMOTE), None)
 
 
-def remote_finding(name: object, start: int, end: int) -> Finding:
-    """The finding for offsets of a topic partition that are only in the remote tier."""
-    message = (
-        f"{name}: offsets {start} to {end - 1} are in the remote tier, which is not read; the local part begins at "
-        f"offset {end}."
-    )
+def remote_finding(name: object, start: int, end: int, *, is_searched: bool = False) -> Finding:
+    """The finding for offsets of a topic partition that are only in the remote tier.
+
+    Args:
+        name: The topic partition.
+        start: The first offset.
+        end: Exclusive end.
+        is_searched: Whether remote storage was read, and no segment that can be used has them.
+    """
+    where = f"{name}: offsets {start} to {end - 1} are in the remote tier"
+    if is_searched:
+        message = f"{where}, and no unbroken row of its segments has them; what is read begins at offset {end}."
+    else:
+        message = f"{where}, which is not read; the local part begins at offset {end}."
     return found("remote-tier", message, start_offset=start, end_offset=end)

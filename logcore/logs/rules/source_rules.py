@@ -164,8 +164,8 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "remote-segment-unreadable": Rule(
             _ERROR,
             _ONE_RUN,
-            "A remote segment cannot be used: its manifest is wrong, it is stored as an Iceberg table, or it lies "
-            "there twice.",
+            "A remote segment cannot be used: its manifest is wrong, it is stored as an Iceberg table, it lies there "
+            "twice, it is too short, or the next segment begins inside of it.",
             "Do what the message says. Its offsets stay `remote`.",
             _UNCHECKED,
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -197,6 +198,17 @@ def test_a_manifest_that_lies_is_refused(fields: dict[str, Any]) -> None:
 def test_a_manifest_that_is_no_object_is_refused(content: bytes) -> None:
     with pytest.raises(CorruptIndexError):
         parse_manifest(content)
+
+
+def test_a_manifest_of_very_many_lists_is_refused_before_it_is_parsed() -> None:
+    content = b'{"a": [' + b"{}," * 500_000 + b"{}]}"
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptIndexError, match="objects and lists"):
+            parse_manifest(content)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_another_size_of_the_stored_objects_is_refused() -> None:

@@ -30,6 +30,7 @@ def segment(start: int, end: int, epochs: dict[int, int], name: str = "s") -> Re
         (15, 20, {1: 15}, {1: 15, 2: 20}, 90, False),  # has a record of an epoch that the log ended before
         (14, 150, {5: 14, 7: 15, 9: 100}, {7: 51, 9: 100}, 210, True),  # overlaps a segment that was deleted
         (14, 150, {5: 14, 7: 14, 9: 100}, {7: 10, 9: 100}, 210, True),  # no record in epoch 5
+        (0, 19, {0: 0, 2: 10}, {0: 0, 1: 10, 2: 10}, 90, True),  # no record in epoch 1, which only the log knows
         (0, 9, {}, {0: 0}, 90, False),
         (0, 9, {0: 0}, {}, 90, False),
     ],
