@@ -100,6 +100,8 @@ def count_file(task: HistoryTask) -> FileTallies:
                 _count(chunk, task, found)
     except (FileUnreadable, OSError) as error:
         return FileTallies({}, f"{name}: {error}")
+    except (pa.ArrowException, ValueError, KeyError, TypeError, AttributeError):  # a file of another engine
+        return FileTallies({}, f"{name}: its columns are not those of the table")
     return FileTallies(found)
 
 

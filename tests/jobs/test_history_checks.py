@@ -66,11 +66,18 @@ def test_a_column_that_is_null_in_half_of_the_newest_rows_is_a_warning_at_its_fi
     told = {each["name"]: each for each in report.plan["expectations"]}
     assert told["null_share_steady of orders"]["success"] is False
     assert told["key_type_steady of orders"]["success"] is True
-    assert "null_share_steady of orders" in Path(report.plan["data_docs"]).read_text()
+    assert "are null in the newest rows as often as in the rows before" in Path(report.plan["data_docs"]).read_text()
 
+
+def test_a_departure_counts_in_a_run_without_work_and_until_the_newest_rows_are_as_before(orders: Decoded) -> None:
+    orders.write(*numbers(100))
+    run_at(orders, AS_OF_MS)
+    orders.write(*numbers(10, WITHOUT))
+    second = run_at(orders, AS_OF_MS + 1)
     looked = outcome_without_work(orders.path, settings_of(orders), AS_OF_MS + 2)
     assert looked is not None
     assert [each.recorded for each in looked.answers] == [each.recorded for each in second.answers]
+    assert not answer_of(second, NULLS).passed
     assert open_rules(orders) == {"null-share-departs"}
     orders.write(*numbers(10))
     assert answer_of(run_at(orders, AS_OF_MS + 3), NULLS).passed

@@ -98,6 +98,13 @@ def test_keys_of_a_file_are_counted_by_kind_row_by_row(tmp_path: Path) -> None:
     assert found[KeyKind.NONE] == Tally(3, 1, 1, 0)
 
 
+def test_a_file_of_another_engine_with_other_columns_is_a_problem_and_no_error(tmp_path: Path) -> None:
+    path = written(tmp_path / "a", [(0, 1, 3, 7)], "key", pa.int64())
+    assert count_file(HistoryTask(path, 1, DAYS[3], ())).problem == "a: its columns are not those of the table"
+    path = written(tmp_path / "b", [(0, 1, 3, 7)], "another", pa.int64())
+    assert count_file(HistoryTask(path, 1, DAYS[3], ())).problem == "b: its columns are not those of the table"
+
+
 def test_a_file_that_is_gone_is_a_problem_with_its_name(tmp_path: Path) -> None:
     found = count_file(HistoryTask(str(tmp_path / "gone.parquet"), 1, DAYS[3], ()))
     assert found.problem is not None
