@@ -35,6 +35,7 @@ from logcore.columns.kernels.parsing.parsing_frames import (
 )
 from logcore.columns.kernels.parsing.scopes import DOUBT, NO_ROOM, WHOLE, next_item, rows_by
 from logcore.columns.kernels.parsing.texts import byte_at
+from logcore.columns.kernels.parsing.varints import LONGEST, from_zigzag, varint
 
 _STRUCT, _LIST, _INTEGER, _TRUTH = (int(NodeKind[name]) for name in ("STRUCT", "LIST", "INTEGER", "TRUTH"))
 _TEXT, _DATE, _MOMENT, _INT32 = (int(NodeKind[name]) for name in ("TEXT", "DATE", "MOMENT", "INT32"))
@@ -49,17 +50,10 @@ _NO_BLOCK = -1
 @called
 def _zigzag(source, position, end):
     """The zigzag number at a position, and the position after it; -1 where there is none."""
-    value = nb.uint64(0)
-    for place in range(10):
-        if position + place >= end:
-            return nb.int64(0), nb.int64(-1)
-        bits = byte_at(source, position + place)
-        value |= nb.uint64(bits & 0x7F) << nb.uint64(7 * place)
-        if bits < 0x80:
-            if place == 9 and bits > 1:
-                return nb.int64(0), nb.int64(-1)
-            return nb.int64(value >> nb.uint64(1)) ^ -nb.int64(value & nb.uint64(1)), position + place + 1
-    return nb.int64(0), nb.int64(-1)
+    bits, after = varint(source, position, end)
+    if after - position == LONGEST and byte_at(source, after - 1) > 1:  # more than 64 bits
+        return nb.int64(0), nb.int64(-1)
+    return from_zigzag(bits), after
 
 
 @called

@@ -41,7 +41,7 @@ from logcore.columns.kernels.parsing.parsing_frames import (
     NumberForm,
 )
 from logcore.columns.kernels.parsing.scopes import DOUBT, NO_ROOM, WHOLE, next_item, rows_by
-from logcore.columns.kernels.parsing.texts import byte_at
+from logcore.columns.kernels.parsing.varints import from_zigzag, varint
 
 _STRUCT, _LIST, _MOMENT = (int(NodeKind[name]) for name in ("STRUCT", "LIST", "MOMENT"))
 _TEXT, _BYTES = (int(NodeKind[name]) for name in ("TEXT", "BYTES"))
@@ -56,15 +56,8 @@ _LARGEST_TAG = 0xFFFFFFFF
 @called
 def _varint(source, position, end):
     """The varint at a position, without bits beyond the 64th, and the position after it; -1 where there is none."""
-    value = nb.uint64(0)
-    for place in range(10):
-        if position + place >= end:
-            return nb.int64(0), nb.int64(-1)
-        bits = byte_at(source, position + place)
-        value |= nb.uint64(bits & 0x7F) << nb.uint64(7 * place)
-        if bits < 0x80:
-            return nb.int64(value), position + place + 1
-    return nb.int64(0), nb.int64(-1)
+    value, after = varint(source, position, end)
+    return nb.int64(value), after
 
 
 @called
@@ -103,7 +96,7 @@ def _number(source, position, end, form):
         value = nb.int64(1) if value != 0 else nb.int64(0)
     elif form in (_ZIGZAG64, _ZIGZAG32):
         bits = nb.uint64(value) if form == _ZIGZAG64 else nb.uint64(value) & nb.uint64(0xFFFFFFFF)
-        value = nb.int64(bits >> nb.uint64(1)) ^ -nb.int64(bits & nb.uint64(1))
+        value = from_zigzag(bits)
     return value, after
 
 
