@@ -25,5 +25,5 @@ def varint(source, position, end):
 
 @inlined
 def from_zigzag(bits):
-    """The number with a sign that a varint stands for."""
+    """The number with a sign whose zigzag form has these bits."""
     return nb.int64(bits >> nb.uint64(1)) ^ -nb.int64(bits & nb.uint64(1))
