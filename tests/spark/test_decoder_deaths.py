@@ -63,6 +63,7 @@ def test_a_log_whose_decoder_died_is_decoded_the_plain_way_and_the_report_says_s
     assert "partition 1 offsets 0..2" in topic["retried"]
 
 
+@pytest.mark.long
 def test_a_row_that_ends_its_worker_on_each_try_is_undecoded_and_all_others_are_decoded(decode: Any) -> None:
     lake, topic = decode(dies_of_a_row, (b"e", b"a " + DEADLY + b" value"))
     assert topic["waits"] is None
@@ -77,6 +78,7 @@ def test_a_row_that_ends_its_worker_on_each_try_is_undecoded_and_all_others_are_
     assert 2 <= len(deaths(lake)) <= 2 * 2 * (1 + HALVINGS)
 
 
+@pytest.mark.long
 def test_a_log_whose_worker_dies_without_decoding_waits_and_the_others_are_decoded(decode: Any) -> None:
     lake, topic = decode(always_dies)
     assert "partition 1 waits" in topic["waits"]
