@@ -35,6 +35,7 @@ from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.optimize import log_cleanup
 from spark_jobs.optimize.log_cleanup import LEAST_VACUUM_MS
+from spark_jobs.optimize.topic_merges import TopicTablePlan, merge_topics, plan_topics
 from spark_jobs.row_files.file_order import Order
 from spark_jobs.row_files.file_runs import RECORD_TABLES, Merge, Sizes, record_merges, state_merges
 from spark_jobs.row_files.merged_file import FileMergeTask, merge_files
@@ -79,28 +80,36 @@ class OptimizePlan:
     """Files to reorder. Small files among the results are merged in the same run."""
     unplaced: tuple[str, ...]
     """``<table>/<topic>`` that are skipped: the log of a file is unknown, because its statistics lack it and it is
-    unreadable."""
+    unreadable. Of decoded tables also those that are damaged."""
     vacuum: tuple[Vacuumed, ...]
     floor_ms: int
     """Minimum age of files that are removed."""
     checkpoints: Mapping[str, int]
     """Commits since the last checkpoint, for tables where one is due."""
     applied: bool
+    topics: tuple[TopicTablePlan, ...] = ()
+    """Merges of decoded tables."""
+
+    @property
+    def of_topics(self) -> tuple[Merge, ...]:
+        """Merges of decoded tables, one after the other."""
+        return tuple(merge for each in self.topics for merge in each.merges)
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to merge, remove or checkpoint."""
-        return not self.merges and not self.orders and not self.vacuum and not self.checkpoints
+        return not self.merges and not self.topics and not self.orders and not self.vacuum and not self.checkpoints
 
     @property
     def needs_executor(self) -> bool:
         """Whether there is more to merge than the driver merges by itself."""
-        return self.applied and sum(m.size for m in self.merges) + sum(o.size for o in self.orders) > IN_PROCESS_BYTES
+        merges = sum(merge.size for merge in (*self.merges, *self.of_topics))
+        return self.applied and merges + sum(order.size for order in self.orders) > IN_PROCESS_BYTES
 
     def as_dict(self) -> dict[str, object]:
         """The plan as plain values."""
         return {
-            "merges": [_described(merge) for merge in self.merges],
+            "merges": [_described(merge) for merge in (*self.merges, *self.of_topics)],
             "orders": [_described_order(order) for order in self.orders],
             "unplaced": list(self.unplaced),
             "vacuum": {
@@ -133,10 +142,12 @@ def plan(config: OptimizeConfig) -> OptimizePlan:
     histories = {name: read_history(config.lake, name) for name in TABLES} if config.vacuum else {}
     floor_ms = _floor(config, histories)
     merges, orders, unplaced = _plan_files(config, tuple(TABLES))
+    topics, left = plan_topics(config.lake, Sizes(config.small_bytes, config.target_bytes))
     return OptimizePlan(
         merges=merges,
         orders=orders,
-        unplaced=unplaced,
+        unplaced=(*unplaced, *left),
+        topics=topics,
         vacuum=tuple(_plan_vacuum(config, histories, floor_ms)),
         floor_ms=floor_ms,
         checkpoints=_due_checkpoints(config.lake),
@@ -177,6 +188,10 @@ def apply(plan: OptimizePlan, config: OptimizeConfig, executor: Executor | None)
             f.path for m in overtaken for f in m.files
         }
         merges = [m for m in again if not any(file.path in hopeless for file in m.files)]
+    of_topics = merge_topics(plan.topics, config.run_id, executor, policies)
+    done += of_topics.done
+    placed += of_topics.failed
+    overtaken += of_topics.overtaken
     checkpoints = _check_off(config, plan.floor_ms)
     removed = list(_remove(config.lake, plan.vacuum))
     return replace(

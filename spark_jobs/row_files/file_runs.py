@@ -107,6 +107,38 @@ def record_merges(
     return merges, unplaced
 
 
+def topic_merges(table: str, topic: str, files: Iterable[LiveFile], sizes: Sizes) -> list[Merge] | None:
+    """Plan merges of a table of a topic; None if a file has rows of several logs, or its statistics do not say it.
+
+    Each merge makes one file. Fields that a later schema added can make a file larger than the files before it.
+    """
+    logs: dict[tuple[str, int], list[LiveFile]] = {}
+    for file in files:
+        place = None if file.partition_values else log_in_statistics(file, {})
+        if place is None:
+            return None
+        logs.setdefault(place, []).append(file)
+    return [
+        Merge(table, {}, tuple(part), 1, topic, log_id, partition)
+        for (log_id, partition), of_log in sorted(logs.items())
+        for run in _runs(of_log, sizes.small, None)
+        for part in _filled(run, sizes)
+        if len(part) > 1
+    ]
+
+
+def _filled(run: Sequence[LiveFile], sizes: Sizes) -> list[list[LiveFile]]:
+    """Parts of a run that reach the target. What is left at the end is a part too, or belongs to the one before."""
+    parts: list[list[LiveFile]] = []
+    for file in run:
+        if not parts or sum(map(_payload, parts[-1])) >= sizes.target:
+            parts.append([])
+        parts[-1].append(file)
+    if len(parts) > 1 and sum(map(_payload, parts[-1])) < sizes.small:
+        parts[-2] += parts.pop()
+    return parts
+
+
 def state_merges(table: str, files: Iterable[LiveFile], sizes: Sizes, separated_by: str | None = None) -> list[Merge]:
     """Plan merges of a state table: all its small files, ordered by their first rows.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ from logcore.values.evolution.merged_type import merged_type
 from spark_jobs.lake.delta.commits import Guard, removals
 from spark_jobs.lake.delta.delta_location import LOG_DIRECTORY, delta_uri, prepare
 from spark_jobs.lake.delta.live_files import LiveFile, live_files
-from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, JobError, TableUnreadable
+from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, JobError, OutputMismatch, TableUnreadable
 from spark_jobs.lake.store import disk_sync, storage
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_specs import TableSpec
@@ -235,6 +235,56 @@ class TopicTable:
             )
         self._sync(begun, table)
 
+    def swap(self, removed: Sequence[str], written: Sequence[WrittenFile], run_id: str) -> None:
+        """Replace live files by others with the same rows, in one commit that records no version.
+
+        If the new files are live already, an earlier attempt succeeded, and nothing is written.
+
+        Args:
+            removed: Paths relative to the table.
+
+        Raises:
+            ConcurrentChange: A file to be replaced is no longer part of the table, or another commit came meanwhile.
+            OutputMismatch: The new files have another number of rows.
+            CommitUnanswered: It is not known whether the commit succeeded.
+        """
+        with _answered(self.name):
+            table = self.open()
+            live = {} if table is None else {file.path: file for file in live_files(table)}
+            if all(file.path in live for file in written):
+                return
+            if table is None or any(path not in live for path in removed):
+                raise ConcurrentChange(f"Table {self.name}: a file to be replaced is no longer part of it.")
+            before, after = sum(live[path].rows for path in removed), sum(file.rows for file in written)
+            if before != after:
+                raise OutputMismatch(f"Table {self.name}: {after} rows were written instead of {before}.")
+            begun = table.version()
+            contents = {file.path: file.content for file in written}
+            metadata = {"run_id": run_id, "digests": {}, "contents": contents}
+            table.create_write_transaction(
+                [
+                    *removals([live[path] for path in removed], data_change=False),
+                    *(
+                        AddAction(file.path, file.size, {}, file.modified_ms, False, file.statistics)
+                        for file in written
+                    ),
+                ],
+                mode="append",
+                schema=table.schema(),
+                commit_properties=CommitProperties(
+                    custom_metadata={"userMetadata": json.dumps(metadata)}, max_commit_retries=0
+                ),
+            )
+        self._sync(begun, table)
+
+    def columns(self) -> pa.Schema:
+        """Return the columns of the table, also those that its user added; none if it was never created."""
+        table = self.open()
+        if table is None:
+            return pa.schema([])
+        with self.reading():
+            return _arrow_schema(table)
+
     def _open_or_create(self, spec: TableSpec) -> DeltaTable:
         prepare(self.uri)
         return self.open() or DeltaTable.create(
@@ -307,3 +357,19 @@ def existing(lake: str) -> list[str]:
             with contextlib.suppress(FileNotFoundError):
                 found |= set(os.listdir(root))
     return sorted(found)
+
+
+def written_spec(table: TopicTable, columns: pa.Schema) -> TableSpec:
+    """Return how files of a table that exists are written."""
+    return TableSpec(table.name, columns, _STATISTICS, (), ("log_id", "partition", "offset"), table.name, ())
+
+
+def tables_of(lake: str, topics: Iterable[str]) -> list[TopicTable]:
+    """Return the decoded and undecoded tables of topics, where the topic has one of them."""
+    folders = set(existing(lake))
+    return [
+        TopicTable(lake, kind, topic)
+        for topic in sorted(set(topics))
+        if _folder(topic) in folders
+        for kind in (DECODED, UNDECODED)
+    ]

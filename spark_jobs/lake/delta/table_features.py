@@ -113,6 +113,11 @@ def refuse_table(lake: str, name: str, table: DeltaTable, *, rewrites: bool = Fa
         )
 
 
+def is_supported(table: DeltaTable) -> bool:
+    """Return whether only files say which rows a table has, and no deletion vector or other feature does."""
+    return not _unknown_features(table)
+
+
 def _way_out(features: Sequence[str], place: str) -> str:
     """Describe how to drop these features, if possible; the caller appends the command that rebuilds the table."""
     steps = list(dict.fromkeys(step for feature in features for step in _FEATURE_SQL.get(feature, ())))

@@ -1,0 +1,154 @@
+"""Small files of ``decoded/<topic>`` and ``undecoded/<topic>`` become fewer.
+
+Decoding adds files in each run and never joins them. So these tables are merged here, log by log in the order of
+offsets. A commit of a merge records no version: frontiers, policy and schemas stay as the last decoding left them. A
+decoding that was planned before the commit is refused by Delta, and plans again.
+
+``latest/<topic>`` is left alone. Its job joins small files by itself, and keeps them small so that a changed key costs
+little. A table is also left alone if its log is damaged, if it has features that Loglake does not support, or if a file
+has rows of several logs. ``loglake verify`` names it; ``--replace`` writes it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from logcore.logs.model.findings import found
+from spark_jobs.lake.decoded.topic_tables import TopicTable, tables_of
+from spark_jobs.lake.delta.live_files import live_files
+from spark_jobs.lake.delta.table_features import is_supported
+from spark_jobs.lake.errors import ConcurrentChange, StorageError, TableUnreadable
+from spark_jobs.lake.ledger.finding_rows import PlacedFinding
+from spark_jobs.lake.retries import retried
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.setup.policies import Policies
+from spark_jobs.lake.store.written_file import WrittenFile
+from spark_jobs.row_files.file_runs import Merge, Sizes, topic_merges
+from spark_jobs.row_files.merged_file import discard
+from spark_jobs.row_files.topic_merge import TopicMergeTask, encoded, merge_topic_files
+from spark_jobs.tasks.executor import run_tasks
+
+if TYPE_CHECKING:
+    from spark_jobs.tasks.executor import Executor
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTablePlan:
+    """The merges of one table."""
+
+    table: TopicTable
+    merges: tuple[Merge, ...]
+
+
+def plan_topics(lake: str, sizes: Sizes) -> tuple[tuple[TopicTablePlan, ...], tuple[str, ...]]:
+    """Plan the merges of all tables of topics. Also returns the names of tables that are left alone."""
+    plans: list[TopicTablePlan] = []
+    left: list[str] = []
+    for place in tables_of(lake, (row.topic for row in archive.read_logs(lake).values())):
+        try:
+            merges = _planned(place, sizes)
+        except StorageError:
+            raise
+        except TableUnreadable:
+            merges = None
+        if merges is None:
+            left.append(place.name)
+        elif merges:
+            plans.append(TopicTablePlan(place, tuple(merges)))
+    return tuple(plans), tuple(left)
+
+
+def _planned(place: TopicTable, sizes: Sizes) -> list[Merge] | None:
+    table = place.open()
+    if table is None:
+        return []
+    with place.reading():
+        return topic_merges(place.name, place.topic, live_files(table), sizes) if is_supported(table) else None
+
+
+@dataclass(slots=True)
+class TopicsMerged:
+    """What became of the merges."""
+
+    done: list[tuple[Merge, list[WrittenFile]]]
+    overtaken: list[Merge]
+    """Merges whose files another commit replaced meanwhile. The next run plans them again."""
+    failed: list[PlacedFinding]
+
+
+def merge_topics(
+    plans: Sequence[TopicTablePlan], run_id: str, executor: Executor | None, policies: Policies
+) -> TopicsMerged:
+    """Write and commit merges, with one commit for each table."""
+    columns = {each.table: encoded(each.table.columns()) for each in plans}
+    merges = [(each.table, merge) for each in plans for merge in each.merges]
+    results = run_tasks(
+        executor, merge_topic_files, [_task(place, merge, columns[place], policies) for place, merge in merges]
+    )
+    outcome = TopicsMerged([], [], [])
+    written: list[tuple[TopicTable, Merge, list[WrittenFile]]] = []
+    for (place, merge), result in zip(merges, results, strict=True):
+        if result.error is None:
+            written.append((place, merge, list(result.files)))
+        else:
+            outcome.failed.append(_left_alone(place, merge, result.error))
+    for place, of_table in groupby(written, key=lambda each: each[0]):
+        _commit(place, [(merge, files) for _, merge, files in of_table], run_id, outcome)
+    return outcome
+
+
+def _task(place: TopicTable, merge: Merge, columns: str, policies: Policies) -> TopicMergeTask:
+    assert merge.log_id is not None
+    assert merge.partition is not None
+    return TopicMergeTask(
+        table=place,
+        columns=columns,
+        paths=tuple(file.path for file in merge.files),
+        rows=merge.rows,
+        log_id=merge.log_id,
+        partition=merge.partition,
+        compression=policies.compression_of(place.topic),
+    )
+
+
+def _commit(
+    place: TopicTable, merges: Sequence[tuple[Merge, list[WrittenFile]]], run_id: str, outcome: TopicsMerged
+) -> None:
+    """Commit the merges of a table whose files are all live. Retries after another commit.
+
+    A store may answer a repeated put with a conflict although the first attempt succeeded. So files of an attempted
+    commit are never deleted here, and the next attempt finds them in the table.
+    """
+    chosen: list[tuple[Merge, list[WrittenFile]]] = []
+    tried: set[str] = set()
+
+    def attempt() -> None:
+        live = {file.path for file in place.files()}
+        if chosen and all(file.path in live for _, files in chosen for file in files):
+            return
+        chosen[:] = [(merge, files) for merge, files in merges if all(file.path in live for file in merge.files)]
+        new = [file for _, files in chosen for file in files]
+        if not new:
+            return
+        tried.update(file.path for file in new)
+        place.swap([file.path for merge, _ in chosen for file in merge.files], new, run_id)
+
+    try:
+        retried(attempt)
+    except ConcurrentChange:
+        chosen = []
+    discard(place.uri, [file.path for _, files in merges for file in files if file.path not in tried])
+    outcome.done += chosen
+    outcome.overtaken += [merge for merge, _ in merges if merge not in [each for each, _ in chosen]]
+
+
+def _left_alone(place: TopicTable, merge: Merge, problem: str) -> PlacedFinding:
+    finding = found(
+        "table-file-damaged",
+        f"Table {place.name}, partition {merge.partition}: {len(merge.files)} files are left as they are: {problem}. "
+        f"Write the table again: loglake decode LAKE --replace {place.topic}",
+    )
+    return PlacedFinding(finding, merge.log, place.topic, merge.partition)
