@@ -212,7 +212,8 @@ class OptimizeConfig(LakeJob):
     """Minimum age of a file before it is removed; never less than seven days unless ``force`` is set."""
     force: bool = False
     policies: str | None = None
-    """Path of a ``policies.yaml``. ``parquet.codec`` and ``parquet.level`` apply to files of records."""
+    """Path of a ``policies.yaml``. ``parquet.codec`` and ``parquet.level`` apply to files of records and of
+    decoded tables."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,9 @@ from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig, JobReport, OptimizeConfig
 from spark_jobs.decode import job as decode_job
+from spark_jobs.lake.setup.compression import DEFAULT
 from spark_jobs.optimize import job
+from spark_jobs.row_files.topic_merge import TopicMergeTask, encoded, merge_topic_files
 from tests import handmade
 from tests.jobs.decoded_lake import KINDS, Decoded
 from tests.jobs.registered_schemas import Registered, avro, named, text, zigzag
@@ -196,6 +198,25 @@ def test_a_damaged_file_is_named_and_its_log_is_left_as_it_is(lake: TwoLogs) -> 
     assert "partition 0" in repr(found)
     assert len(files(lake)) == RUNS + 1
     assert {file for file in before if file in files(lake)} >= {harmed}
+
+
+def test_a_merge_whose_statistics_lie_about_the_log_writes_nothing(lake: TwoLogs) -> None:
+    [planned] = [each for each in job.plan(config(lake)).topics if each.table.kind == "undecoded"]
+    [merge] = planned.merges
+    there = sorted(Path(planned.table.uri).glob("*.parquet"))
+    task = TopicMergeTask(
+        planned.table,
+        encoded(planned.table.columns()),
+        tuple(file.path for file in merge.files),
+        merge.rows,
+        str(merge.log_id),
+        partition=1,
+        compression=DEFAULT,
+    )
+    result = merge_topic_files(task)
+    assert result.error is not None
+    assert "holds rows of another log" in result.error
+    assert sorted(Path(planned.table.uri).glob("*.parquet")) == there
 
 
 def test_a_column_of_the_user_and_its_values_stay(lake: TwoLogs) -> None:

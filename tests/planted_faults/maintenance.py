@@ -7,6 +7,7 @@ from tests.planted_faults.fault import Fault
 CLEANING = ("tests/unit/logcore/logs/compaction",)
 RECOVERY = ("tests/unit/logcore/logs/test_recovery.py", "tests/conformance/test_recovered.py")
 JOBS = ("tests/unit/spark_jobs/compaction",)
+TOPIC_MERGES = "tests/jobs/test_topic_merges.py"
 WRITER = ("tests/unit/logcore/logs/test_writer.py", "tests/kafka/test_writer.py")
 
 FAULTS = (
@@ -373,5 +374,33 @@ FAULTS = (
         "modified_ms=last.modified_ms,",
         "modified_ms=first.modified_ms,",
         ("tests/jobs/test_tidy_archive.py", "-k", "slices_become_one"),
+    ),
+    Fault(
+        "a merge of a decoded table says that its rows are new",
+        "spark_jobs/lake/decoded/topic_tables.py",
+        "file.modified_ms, False, file.statistics",
+        "file.modified_ms, True, file.statistics",
+        (TOPIC_MERGES, "-k", "no_rows_again"),
+    ),
+    Fault(
+        "a decoded table is merged around files with rows of several logs",
+        "spark_jobs/row_files/file_runs.py",
+        "        place = None if file.partition_values else log_in_statistics(file, {})\n        if place is None:\n            return None\n",
+        "        place = None if file.partition_values else log_in_statistics(file, {})\n        if place is None:\n            continue\n",
+        (TOPIC_MERGES, "-k", "another_engine_joined"),
+    ),
+    Fault(
+        "rows of another log are merged into a log's file",
+        "spark_jobs/row_files/topic_merge.py",
+        "pc.unique(batch[column]).to_pylist() != [value]",
+        "pc.unique(batch[column]).to_pylist() == []",
+        (TOPIC_MERGES, "-k", "statistics_lie"),
+    ),
+    Fault(
+        "a changed bit of a decoded file is written again as sound",
+        "spark_jobs/row_files/topic_merge.py",
+        "page_checksum_verification=True",
+        "page_checksum_verification=False",
+        (TOPIC_MERGES, "-k", "damaged_file"),
     ),
 )
