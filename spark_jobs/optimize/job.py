@@ -10,9 +10,10 @@ needed.
 Rows, frontiers and order do not change. After a conflicting commit the merge is planned again from a fresh snapshot.
 Without ``apply`` only the plan is made.
 
-State tables are merged in the same way, and decoded tables by ``topic_merges``. ``deltalake``'s own ``optimize.compact`` (1.6.6) is not used. It syncs no file,
-and writes no page checksums and no row digest, so ``loglake verify`` would not see a changed bit. Its commit records no
-application versions. It cannot open files where ``delta_location`` gives a table another name.
+State tables are merged in the same way, and decoded tables by ``topic_merges``. ``deltalake``'s own
+``optimize.compact`` (1.6.6) is not used. It syncs no file, and writes no page checksums and no row digest, so ``loglake
+verify`` would not see a changed bit. Its commit records no application versions. It cannot open files where
+``delta_location`` gives a table another name.
 """
 
 from __future__ import annotations

@@ -26,9 +26,9 @@ from spark_jobs.lake.retries import retried
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.setup.policies import Policies
 from spark_jobs.lake.store.written_file import WrittenFile
+from spark_jobs.optimize.topic_merge_task import TopicMergeTask, encoded, merge_topic_files
 from spark_jobs.row_files.file_runs import Merge, Sizes, topic_merges
 from spark_jobs.row_files.merged_file import discard
-from spark_jobs.row_files.topic_merge import TopicMergeTask, encoded, merge_topic_files
 from spark_jobs.tasks.executor import run_tasks
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from spark_jobs.contracts import DecodeConfig, JobReport, OptimizeConfig
 from spark_jobs.decode import job as decode_job
 from spark_jobs.lake.setup.compression import DEFAULT
 from spark_jobs.optimize import job
-from spark_jobs.row_files.topic_merge import TopicMergeTask, encoded, merge_topic_files
+from spark_jobs.optimize.topic_merge_task import TopicMergeTask, encoded, merge_topic_files
 from tests import handmade
 from tests.jobs.decoded_lake import KINDS, Decoded
 from tests.jobs.registered_schemas import Registered, avro, named, text, zigzag
