@@ -36,7 +36,7 @@ from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.optimize import log_cleanup
 from spark_jobs.optimize.log_cleanup import LEAST_VACUUM_MS
-from spark_jobs.optimize.topic_merges import TopicTablePlan, merge_topics, plan_topics
+from spark_jobs.optimize.topic_merges import TopicTablePlan, merge_topics, plan_topics, topic_histories
 from spark_jobs.row_files.file_order import Order
 from spark_jobs.row_files.file_runs import RECORD_TABLES, Merge, Sizes, record_merges, state_merges
 from spark_jobs.row_files.merged_file import FileMergeTask, merge_files
@@ -141,6 +141,8 @@ def plan(config: OptimizeConfig) -> OptimizePlan:
     """
     _check_sizes(config)
     histories = {name: read_history(config.lake, name) for name in TABLES} if config.vacuum else {}
+    if config.vacuum:
+        histories |= topic_histories(config.lake)
     floor_ms = _floor(config, histories)
     merges, orders, unplaced = _plan_files(config, tuple(TABLES))
     topics, left = plan_topics(config.lake, Sizes(config.small_bytes, config.target_bytes))

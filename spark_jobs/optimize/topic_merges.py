@@ -1,12 +1,13 @@
 """Small files of ``decoded/<topic>`` and ``undecoded/<topic>`` become fewer.
 
 Decoding adds files in each run and never joins them. So these tables are merged here, log by log in the order of
-offsets. A commit of a merge records no version: frontiers, policy and schemas stay as the last decoding left them. A
-decoding that was planned before the commit is refused by Delta, and plans again.
+offsets. A commit of a merge records no version: frontiers, policy and schemas stay as the last decoding left them. If a
+decoding commits at the same moment, Delta refuses one of both, which plans again.
 
 ``latest/<topic>`` is left alone. Its job joins small files by itself, and keeps them small so that a changed key costs
-little. A table is also left alone if its log is damaged, if it has features that Loglake does not support, or if a file
-has rows of several logs. ``loglake verify`` names it; ``--replace`` writes it again.
+little. Files that no version names are removed there too. A table is also left alone if its log is damaged, if it has
+features that Loglake does not support, or if a file has rows of several logs. ``loglake verify`` names it;
+``--replace`` writes it again.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from logcore.logs.model.findings import found
-from spark_jobs.lake.decoded.topic_tables import TopicTable, tables_of
+from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, TopicTable, existing, tables_of
+from spark_jobs.lake.delta.delta_log import History, read_history
 from spark_jobs.lake.delta.live_files import live_files
 from spark_jobs.lake.delta.table_features import is_supported
+from spark_jobs.lake.delta.tables import open_table
 from spark_jobs.lake.errors import ConcurrentChange, StorageError, TableUnreadable
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.retries import retried
@@ -67,6 +70,27 @@ def _planned(place: TopicTable, sizes: Sizes) -> list[Merge] | None:
         return []
     with place.reading():
         return topic_merges(place.name, place.topic, live_files(table), sizes) if is_supported(table) else None
+
+
+def topic_histories(lake: str) -> dict[str, History]:
+    """Return the history of each table of a topic, by kind and folder.
+
+    A table that can't be read is left out, and so is one with other features than ours: a deletion vector is a file too
+    that only the table's log names.
+    """
+    histories: dict[str, History] = {}
+    for kind in (DECODED, UNDECODED, LATEST):
+        for folder in existing(lake, (kind,)):
+            name = f"{kind}/{folder}"
+            try:
+                table = open_table(lake, name)
+                if table is not None and is_supported(table):
+                    histories[name] = read_history(lake, name)
+            except StorageError:
+                raise
+            except TableUnreadable:
+                continue  # verify names it
+    return histories
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ import duckdb
 import polars
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, TableFeatures, write_deltalake
 
 from logcore.cli import main
 from spark_jobs import launch
@@ -24,10 +24,13 @@ from tests.jobs.registered_schemas import Registered, avro, named, text, zigzag
 from tests.spark.cycle import AS_OF_MS
 
 RUNS = 3
+LATER_MS = 4_000_000_000_000
+"""Long after anything in these tests was written."""
 
 
 def config(lake: Decoded, **changes: Any) -> OptimizeConfig:
-    return OptimizeConfig(lake.path, "optimize", AS_OF_MS, **{"apply": True, "policies": str(lake.policies)} | changes)
+    usual = {"as_of_ms": AS_OF_MS, "apply": True, "policies": str(lake.policies)}
+    return OptimizeConfig(lake.path, "optimize", **usual | changes)
 
 
 def optimize(lake: Decoded, **changes: Any) -> JobReport:
@@ -190,7 +193,10 @@ def test_a_table_whose_log_is_damaged_keeps_no_other_table_from_its_merge(lake: 
 def test_a_damaged_file_is_named_and_its_log_is_left_as_it_is(lake: TwoLogs) -> None:
     before = files(lake)
     harmed = next(file for file in before if pq.read_table(file, columns=["partition"])["partition"][0].as_py() == 0)
-    harmed.write_bytes(handmade.flip(harmed.read_bytes(), 40))
+    group = pq.ParquetFile(harmed).metadata.row_group(0)
+    [times] = [each for at in range(len(lake.rows()[0])) if (each := group.column(at)).path_in_schema == "published_at"]
+    # Not compressed: only the checksum of the page can show it.
+    harmed.write_bytes(handmade.flip(harmed.read_bytes(), times.data_page_offset + times.total_compressed_size - 1))
     report = optimize(lake)
     [found] = report.findings
     assert "table-file-damaged" in repr(found)
@@ -272,3 +278,33 @@ def test_files_of_a_schema_with_fewer_fields_are_joined_with_files_of_the_next(t
     lake.append((b"d", named(1, zigzag(9) + b"\x00")))
     lake.decode()
     assert lake.rows()[-1]["value"] == {"id": 9, "parts": [], "note": None}
+
+
+def on_disk(lake: TwoLogs, kind: str) -> set[str]:
+    return {path.name for path in (Path(lake.path) / "tables" / kind / "orders").glob("*.*")}
+
+
+def test_replaced_files_go_after_seven_days_and_all_others_stay(lake: TwoLogs) -> None:
+    optimize(lake)
+    before, there = everything(lake), [on_disk(lake, kind) for kind in KINDS]
+    early = optimize(lake, as_of_ms=LATER_MS)  # a clock that is wrong: the store's own clock counts
+    assert early.metrics.get("removed_files", 0) == 0
+    assert [on_disk(lake, kind) for kind in KINDS] == there
+    report = optimize(lake, as_of_ms=LATER_MS, force=True, vacuum_after_ms=0)
+    assert report.plan is not None
+    listed: Any = report.plan["vacuum"]
+    assert sum("/" in each["table"] for each in listed["files"]) == 3 * RUNS
+    assert [on_disk(lake, kind) for kind in KINDS] == [{file.name for file in files(lake, kind)} for kind in KINDS]
+    assert everything(lake) == before
+    assert main.main(["verify", lake.path]) == 0
+
+
+def test_files_of_a_table_with_features_of_another_engine_stay_as_they_are(lake: TwoLogs) -> None:
+    vector = Path(lake.path) / "tables" / "decoded" / "orders" / "deletion_vector_1.bin"
+    vector.write_bytes(b"rows")
+    lake.table().alter.add_feature(TableFeatures.DeletionVectors, allow_protocol_versions_increase=True)
+    report = optimize(lake, as_of_ms=LATER_MS, force=True, vacuum_after_ms=0)
+    assert report.plan is not None
+    assert report.plan["unplaced"] == ["decoded/orders"]
+    assert vector.exists()
+    assert len(files(lake)) == 2 * RUNS

@@ -345,10 +345,10 @@ def _answered(name: str) -> Iterator[None]:
         ) from error
 
 
-def existing(lake: str) -> list[str]:
-    """Return folder names of topics that have a decoded or undecoded table."""
+def existing(lake: str, kinds: Sequence[str] = (DECODED, UNDECODED)) -> list[str]:
+    """Return folder names of topics that have a table of one of these kinds."""
     found = set()
-    for kind in (DECODED, UNDECODED):
+    for kind in kinds:
         root = storage.join(lake, "tables", kind)
         if storage.is_remote(lake):
             paths = (storage.relative(file.path, root) for file in storage.files_below(root))

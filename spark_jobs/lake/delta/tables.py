@@ -80,8 +80,8 @@ COMMENT = "comment"
 
 
 def table_uri(lake: str, name: str) -> str:
-    """Return the location of table ``name`` of ``lake``."""
-    return storage.join(lake, "tables", TABLES[name].name)
+    """Return the location of table ``name`` of ``lake``: one of ``TABLES``, or kind and folder of a topic's table."""
+    return storage.join(lake, "tables", name if "/" in name else TABLES[name].name)
 
 
 def rebuilding_folder(lake: str, name: str) -> str:
