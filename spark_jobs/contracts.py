@@ -256,6 +256,17 @@ class LatestConfig(LakeJob):
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterConfig(LakeJob):
+    """Tables of what the internal topics at the sources say."""
+
+    JOB: ClassVar[str] = "cluster"
+    sources: tuple[str, ...] = ()
+    """Absolute paths, or addresses of object stores."""
+    cluster: str | None = None
+    """Name of the cluster, used where a source does not state one."""
+
+
+@dataclass(frozen=True, slots=True)
 class RetentionConfig(MaintenanceJob):
     """Retention of the archive by Kafka's predicates; without ``apply`` only the plan."""
 
@@ -351,6 +362,7 @@ JobConfig = (
     | CheckForeignRowsConfig
     | DecodeConfig
     | LatestConfig
+    | ClusterConfig
 )
 
 CONFIGS: Mapping[str, type[JobConfig]] = {
@@ -371,6 +383,7 @@ CONFIGS: Mapping[str, type[JobConfig]] = {
         CheckForeignRowsConfig,
         DecodeConfig,
         LatestConfig,
+        ClusterConfig,
     )
 }
 

@@ -64,6 +64,7 @@ JOINED = {
     "views": "views over the files of a lake's tables, for DuckDB or Spark SQL",
     "state": "the newest row of each key below an offset or a time",
     "latest": "tables of the newest row of each key",
+    "cluster": "tables of groups, topics and settings, from internal topics",
     "upgrade": "bring a lake of an earlier version to the latest layout",
     "withdraw": "leave out rows that were deleted from records on purpose",
 }

@@ -15,6 +15,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from logcore.columns.schema import RECORDS_COLUMNS, Column, schema_of
+from spark_jobs.lake.cluster_columns import CLUSTER_TABLES, SOURCE
 
 FIRST_OF_SEGMENT = "segment"
 """In a row order: not a column, but the first offset of the row's segment."""
@@ -483,5 +484,10 @@ _SPECS = (
     ),
 )
 
-TABLES: Mapping[str, TableSpec] = {spec.name: spec for spec in _SPECS}
+_OF_CLUSTER = tuple(
+    _table(each.name, each.one_row, each.columns, statistics=(SOURCE,), row_order=each.row_order)
+    for each in CLUSTER_TABLES
+)
+
+TABLES: Mapping[str, TableSpec] = {spec.name: spec for spec in (*_SPECS, *_OF_CLUSTER)}
 """Every table by its name, those first that a reader asks for first."""

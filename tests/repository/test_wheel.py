@@ -55,6 +55,7 @@ LAKE_COMMANDS = {
     "views",
     "state",
     "latest",
+    "cluster",
 }
 BROUGHT_BY_OTHERS = {"llvmlite": "numba", "py4j": "pyspark", "pydantic": "dagster", "starlette": "dagster-webserver"}
 """Imported, and not required by name: the version goes with what brings it."""

@@ -21,6 +21,12 @@ TOPIC_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "Records of an internal topic were read, but Loglake does not compute a state from records of their type.",
             "`loglake dump --decode` shows their fields.",
         ),
+        "commit-beyond-log-end": Rule(
+            Severity.WARNING,
+            Persistence.ONE_RUN,
+            "A group has committed an offset beyond the end of its log, so that the log has lost records or is older.",
+            "Compare the sources: copies of one moment agree. Otherwise reset the group's offset before it reads on.",
+        ),
         "metadata-log-starts-late": Rule(
             Severity.ERROR,
             Persistence.ONE_RUN,

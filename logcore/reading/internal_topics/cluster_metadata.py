@@ -76,7 +76,7 @@ def read_cluster_state(log: SourceLog, notes: Notes, moment: Moment) -> ReadStat
     for end, path in reversed(log.metadata_snapshots):
         if moment.offset is not None and end > moment.offset:
             continue
-        snapshot = _snapshot_state(path, end, notes)
+        snapshot = snapshot_state(path, end, notes)
         if snapshot is None or (moment.time_ms is not None and snapshot[1] > moment.time_ms):
             continue
         state, start, snapshot_end = snapshot[0], end, end
@@ -91,7 +91,9 @@ def read_cluster_state(log: SourceLog, notes: Notes, moment: Moment) -> ReadStat
         if moment.is_before(record.offset, record.timestamp):
             break
         end_offset = record.offset + 1
-        _add(state, record, record.offset, record.timestamp, entry.header.is_control, notes, str(log.topic_partition))
+        add_record(
+            state, record, record.offset, record.timestamp, entry.header.is_control, notes, str(log.topic_partition)
+        )
     if state.is_in_transaction:
         message = f"{log.topic_partition}: a transaction has begun and not ended. Its records do not count."
         notes.say(found("metadata-transaction-open", message))
@@ -101,7 +103,7 @@ def read_cluster_state(log: SourceLog, notes: Notes, moment: Moment) -> ReadStat
     return ReadState(state, end_offset, snapshot_end, log.high_watermark or 0)
 
 
-def _snapshot_state(path: str, end: int, notes: Notes) -> tuple[ClusterState, int] | None:
+def snapshot_state(path: str, end: int, notes: Notes) -> tuple[ClusterState, int] | None:
     """Return the state in a snapshot, and the time in its header; None if it is not whole."""
     try:
         content = read_file(path)
@@ -123,7 +125,7 @@ def _snapshot_state(path: str, end: int, notes: Notes) -> tuple[ClusterState, in
             last = _control(record) if is_control else ControlType.UNKNOWN
             if last is ControlType.SNAPSHOT_HEADER:
                 time_ms = _header_time(record)
-            _add(state, record, end - 1, record.timestamp, is_control, notes, shown(path))
+            add_record(state, record, end - 1, record.timestamp, is_control, notes, shown(path))
         records.clear()
     if is_damaged or last is not ControlType.SNAPSHOT_FOOTER:
         message = f"{shown(path)} is damaged or does not end with a snapshot's footer; an earlier one is used."
@@ -132,9 +134,20 @@ def _snapshot_state(path: str, end: int, notes: Notes) -> tuple[ClusterState, in
     return state, time_ms
 
 
-def _add(
+def add_record(
     state: ClusterState, record: Record, offset: int, timestamp_ms: int, is_control: bool, notes: Notes, place: str
 ) -> None:
+    """Add a record to a state; one that cannot be read is reported, and changes nothing.
+
+    Args:
+        state: The state.
+        record: The record.
+        offset: The offset that the state shows; of a snapshot that of its last record.
+        timestamp_ms: The time of the record in epoch milliseconds.
+        is_control: Whether it is a control record.
+        notes: Gets the findings.
+        place: The log or the file, for findings.
+    """
     value = b"" if record.value is None else bytes(record.value)
     if is_control:
         if _control(record) is ControlType.KRAFT_VERSION:

@@ -127,6 +127,7 @@ def test_help_names_every_command_of_the_contract(capsys: Captured) -> None:
         "views",
         "state",
         "latest",
+        "cluster",
     }
 
 

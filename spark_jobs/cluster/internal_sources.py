@@ -1,0 +1,89 @@
+"""The logs at the sources, by cluster, and the words with which rows name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from logcore.columns.schema import MAX_TIMESTAMP_MS
+from logcore.logs.model.sources import SourceLog
+from logcore.reading.chosen_logs import find_logs, one_of_each
+from logcore.reading.notes import Notes
+from logcore.reading.read_options import ReadOptions
+from logcore.segments.filenames import DirectoryKind
+from logcore.topics.internal_topics import InternalTopic
+
+COMMITTED, TENTATIVE = "committed", "tentative"
+UNKNOWN_CLUSTER = "unknown"
+
+Row = dict[str, object]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLogs:
+    """The logs of a cluster.
+
+    Attributes:
+        cluster: Its id, or the name that stands for it.
+        logs: One of each topic partition: of several replicas the one that is known to reach furthest.
+    """
+
+    cluster: str
+    logs: tuple[SourceLog, ...]
+
+    def of(self, topic: InternalTopic) -> tuple[SourceLog, ...]:
+        """Return the logs of an internal topic."""
+        return tuple(log for log in self.logs if log.topic_partition.topic == topic)
+
+    def place(self, log: SourceLog) -> Row:
+        """Return the columns that name a log of an internal topic."""
+        return {"internal_log": f"{self.cluster}/{log.topic_partition}", "cluster": self.cluster}
+
+
+def clusters_at(sources: Sequence[str], name: str | None) -> list[ClusterLogs]:
+    """Find the logs at the sources, by cluster.
+
+    The job `ingest` reports what is wrong with the paths.
+
+    Args:
+        sources: Paths and addresses.
+        name: Stands for the id of a cluster whose source states none.
+
+    Raises:
+        AddressError: The name of an object store cannot be used.
+        LogError: The package that reads object stores is not installed.
+    """
+    found: dict[str, list[SourceLog]] = {}
+    for log in find_logs(ReadOptions(tuple(sources)), Notes()):
+        if log.kind is DirectoryKind.LIVE:
+            found.setdefault(log.cluster_id or name or UNKNOWN_CLUSTER, []).append(log)
+    return [ClusterLogs(cluster, _longest(logs)) for cluster, logs in sorted(found.items())]
+
+
+def _longest(logs: Iterable[SourceLog]) -> tuple[SourceLog, ...]:
+    ordered = sorted(logs, key=lambda log: (str(log.topic_partition), [-size for size in _reach(log)], log.directory))
+    return one_of_each(tuple(ordered), Notes())
+
+
+def _reach(log: SourceLog) -> tuple[int, int, int]:
+    last = log.segments[-1] if log.segments else None
+    return log.high_watermark or 0, 0 if last is None else last.base_offset, 0 if last is None else last.size
+
+
+def standing(log: SourceLog) -> str:
+    """Return whether what a log says below its high watermark is known to be committed."""
+    return TENTATIVE if log.high_watermark is None else COMMITTED
+
+
+def time_of(time_ms: int | None) -> datetime | None:
+    """Return a time in epoch milliseconds; None if it is negative or not before the year 10000."""
+    if time_ms is None or not 0 <= time_ms <= MAX_TIMESTAMP_MS:
+        return None
+    return _EPOCH + timedelta(milliseconds=time_ms)
+
+
+def as_text(value: object) -> object:
+    """Return a value with texts that Arrow can hold: bytes that are not UTF-8 are replaced."""
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace") if isinstance(value, str) else value

@@ -1,0 +1,53 @@
+"""What a table knows of the time before the metadata log at the source begins.
+
+A broker removes old records of the metadata; a snapshot has only the state after them. So rows that ended before stay
+as they are, and rows that reach into the log begin where the table says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spark_jobs.cluster.internal_sources import COMMITTED, Row
+
+_PLACES = ("valid_from_offset", "valid_from_time", "valid_to_offset", "valid_to_time", "standing")
+
+
+def with_history(known: Sequence[Row], read: Sequence[Row], identity: Sequence[str], start: int) -> list[Row]:
+    """Return rows of one table and one metadata log, from the rows of the table and those that were read.
+
+    Args:
+        known: Rows of the table.
+        read: Rows of the source.
+        identity: Columns that name the thing that a row is about.
+        start: The offset at which the source begins; 0: the source has everything.
+    """
+    if start == 0:
+        return list(read)
+    begun = start - 1
+    earlier = [row for row in known if _number(row, "valid_from_offset") <= begun]
+    at_start = {_key(row, identity): row for row in read if _number(row, "valid_from_offset") <= begun}
+    kept: list[Row] = []
+    for row in earlier:
+        end = row["valid_to_offset"]
+        if end is not None and int(str(end)) <= begun:
+            kept.append(row)
+            continue
+        now = at_start.get(_key(row, identity))
+        if now is not None and _content(now) == _content(row):
+            now |= {name: row[name] for name in ("valid_from_offset", "valid_from_time")}
+        else:  # it ended between what was read before and the beginning of the source
+            kept.append(row | {"valid_to_offset": begun, "valid_to_time": None, "standing": COMMITTED})
+    return [*kept, *read]
+
+
+def _number(row: Row, column: str) -> int:
+    return int(str(row[column]))
+
+
+def _key(row: Row, identity: Sequence[str]) -> tuple[object, ...]:
+    return tuple(row[name] for name in identity)
+
+
+def _content(row: Row) -> Row:
+    return {name: value for name, value in row.items() if name not in _PLACES}

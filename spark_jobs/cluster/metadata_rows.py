@@ -1,0 +1,201 @@
+"""Rows of what `__cluster_metadata` says over time: each row is a state of one thing, from one record to another.
+
+The log is read from its beginning: from the first snapshot that reaches it, if it does not begin at offset 0. A record
+in a transaction counts from the record that ends the transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from logcore.logs.model.findings import found
+from logcore.logs.model.sources import SourceLog
+from logcore.reading.internal_topics.cluster_metadata import add_record, snapshot_state
+from logcore.reading.internal_topics.internal_logs import internal_records
+from logcore.reading.notes import Notes
+from logcore.topics.cluster_states import TOPIC_RESOURCE, ClusterState, StateRow
+from spark_jobs.cluster.internal_sources import COMMITTED, TENTATIVE, ClusterLogs, Row, time_of
+
+TABLES_OVER_TIME = (
+    "cluster_topics",
+    "cluster_topic_configs",
+    "cluster_partitions",
+    "cluster_brokers",
+    "cluster_features",
+)
+
+
+@dataclass(slots=True)
+class _Clock:
+    """The offset and time of the record that is being added."""
+
+    offset: int = 0
+    time_ms: int | None = None
+
+
+@dataclass(slots=True)
+class _Period:
+    """A state of one thing."""
+
+    key: Any
+    fields: dict[str, Any]
+    start: int
+    start_ms: int | None
+    end: int | None = None
+    end_ms: int | None = None
+
+
+class _Followed(dict[Any, StateRow]):
+    """A part of the state that keeps what it was: a change of a thing ends one period and begins another."""
+
+    def __init__(self, clock: _Clock, now: dict[Any, StateRow]) -> None:
+        super().__init__()
+        self._clock = clock
+        self._open: dict[Any, _Period] = {}
+        self.periods: list[_Period] = []
+        """Those that ended at the record that began them are among them: nobody could see these states."""
+        for key, row in now.items():
+            self[key] = row
+
+    def __setitem__(self, key: Any, row: StateRow) -> None:
+        known = self._open.get(key)
+        if known is None or known.fields != row.fields:
+            self._end(key)
+            period = _Period(key, row.fields, self._clock.offset, self._clock.time_ms)
+            self._open[key] = period
+            self.periods.append(period)
+        super().__setitem__(key, row)
+
+    def __delitem__(self, key: Any) -> None:
+        self._end(key)
+        super().__delitem__(key)
+
+    def pop(self, key: Any, *default: Any) -> Any:
+        self._end(key)
+        return super().pop(key, *default)
+
+    def _end(self, key: Any) -> None:
+        period = self._open.pop(key, None)
+        if period is not None:
+            period.end, period.end_ms = self._clock.offset, self._clock.time_ms
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataRows:
+    """What a metadata log says.
+
+    Attributes:
+        rows: By table.
+        start: The offset at which the log begins; rows of states before it have `start - 1` or 0.
+        end: The offset after its last record.
+    """
+
+    start: int
+    end: int
+    rows: dict[str, list[Row]] = field(default_factory=dict)
+
+
+def metadata_rows(cluster: ClusterLogs, log: SourceLog, notes: Notes) -> MetadataRows:
+    """Read a metadata log from its beginning to its end.
+
+    Args:
+        cluster: Its cluster.
+        log: A log of `__cluster_metadata`.
+        notes: Gets the findings.
+    """
+    first = log.segments[0].base_offset if log.segments else 0
+    state, start, time_ms = _beginning(log, first, notes)
+    clock = _Clock(max(start - 1, 0), time_ms)
+    parts = {
+        "cluster_topics": _Followed(clock, state.topics),
+        "cluster_topic_configs": _Followed(clock, state.settings),
+        "cluster_partitions": _Followed(clock, state.partitions),
+        "cluster_brokers": _Followed(clock, state.brokers),
+        "cluster_features": _Followed(clock, state.features),
+    }
+    state.topics, state.settings = parts["cluster_topics"], parts["cluster_topic_configs"]
+    state.partitions, state.brokers = parts["cluster_partitions"], parts["cluster_brokers"]
+    state.features = parts["cluster_features"]
+    end = start
+    for entry in internal_records(log, notes, start=start):
+        record = entry.record
+        clock.offset, clock.time_ms = record.offset, record.timestamp
+        end = record.offset + 1
+        is_control = entry.header.is_control
+        add_record(state, record, record.offset, record.timestamp, is_control, notes, str(log.topic_partition))
+    if state.is_in_transaction:
+        message = f"{log.topic_partition}: a transaction has begun and not ended. Its records do not count."
+        notes.say(found("metadata-transaction-open", message))
+    for name, count in sorted(state.not_interpreted.items()):
+        message = f"{log.topic_partition}: {count} records of type {name} are read and not interpreted."
+        notes.say(found("message-not-interpreted", message))
+    names = {period.key: period.fields["topic"] for period in parts["cluster_topics"].periods}
+    committed_end = log.high_watermark or 0
+    made: dict[str, list[Row]] = {}
+    for table, part in parts.items():
+        made[table] = []
+        for period in part.periods:
+            if period.start == period.end:
+                continue
+            columns = _COLUMNS[table](period, names)
+            if columns is not None:
+                made[table].append(cluster.place(log) | columns | _validity(period, committed_end))
+    return MetadataRows(start, end, made)
+
+
+def _beginning(log: SourceLog, first: int, notes: Notes) -> tuple[ClusterState, int, int | None]:
+    """The state before the first record to read, its offset, and the time of the state."""
+    for end, path in log.metadata_snapshots:
+        if end < first or (first == 0 and end > 0):
+            continue
+        snapshot = snapshot_state(path, end, notes)
+        if snapshot is not None:
+            return snapshot[0], end, snapshot[1]
+    if first > 0:
+        message = f"{log.topic_partition} begins at offset {first}, and no usable snapshot ends there or after it."
+        notes.say(found("metadata-log-starts-late", message, start_offset=0, end_offset=first))
+    return ClusterState(), first, None
+
+
+def _validity(period: _Period, committed_end: int) -> Row:
+    known = period.start if period.end is None else period.end
+    return {
+        "valid_from_offset": period.start,
+        "valid_from_time": time_of(period.start_ms),
+        "valid_to_offset": period.end,
+        "valid_to_time": time_of(period.end_ms),
+        "standing": COMMITTED if known < committed_end else TENTATIVE,
+    }
+
+
+def _topic(period: _Period, names: dict[str, str]) -> Row | None:
+    return dict(period.fields)
+
+
+def _setting(period: _Period, names: dict[str, str]) -> Row | None:
+    resource_type, topic, name = period.key
+    return {"topic": topic, "name": name, "value": period.fields["value"]} if resource_type == TOPIC_RESOURCE else None
+
+
+def _partition(period: _Period, names: dict[str, str]) -> Row | None:
+    return {"topic": names.get(period.fields["topic_id"]), **period.fields}
+
+
+def _broker(period: _Period, names: dict[str, str]) -> Row | None:
+    points = [f"{point['name']}://{point['host']}:{point['port']}" for point in period.fields["end_points"]]
+    return period.fields | {"end_points": points}
+
+
+def _feature(period: _Period, names: dict[str, str]) -> Row | None:
+    return dict(period.fields)
+
+
+_COLUMNS: dict[str, Callable[[_Period, dict[str, str]], Row | None]] = {
+    "cluster_topics": _topic,
+    "cluster_topic_configs": _setting,
+    "cluster_partitions": _partition,
+    "cluster_brokers": _broker,
+    "cluster_features": _feature,
+}

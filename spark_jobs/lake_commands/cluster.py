@@ -1,0 +1,75 @@
+"""``loglake cluster LAKE``: what the internal topics at the lake's sources say, in its tables ``cluster_…``.
+
+    loglake cluster LAKE               the sources that are registered
+    loglake cluster LAKE --dry-run     what would be written
+
+Prints one line per table that changes, and the new findings.
+
+Exit codes: 0 done; 1 there are findings, a log waits, or no source has an internal topic; 3 could not be done; 64 wrong
+usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import uuid
+from typing import Any
+
+from logcore.cli.reading.arguments import time_ms
+from logcore.exit_codes import ExitCode
+from spark_jobs.lake_commands.outcome import guarded, lake_at
+
+
+class ClusterCommand:
+    """``loglake cluster LAKE``."""
+
+    def add_parser(self, subparsers: Any) -> None:
+        """Declare the command and its options."""
+        parser = subparsers.add_parser(
+            "cluster",
+            help="tables of groups, topics and settings, from internal topics",
+            description="Bring the tables cluster_… up to what the internal topics at the registered sources say: "
+            "__consumer_offsets, __transaction_state, __cluster_metadata and __remote_log_metadata. It can be killed "
+            "and run again at any moment.",
+        )
+        parser.add_argument("lake", metavar="LAKE", help="a lake: a directory, or s3://bucket/prefix")
+        parser.add_argument(
+            "--source", action="append", default=[], metavar="PATH", help="read this instead; repeatable"
+        )
+        parser.add_argument("--dry-run", action="store_true", help="say what would be done, and write nothing")
+        parser.add_argument("--as-of", type=time_ms, metavar="TIME", help="clock of the run (default: now)")
+        parser.set_defaults(func=lambda options: guarded(lambda: _cluster(options)))
+
+
+cluster_command = ClusterCommand()
+
+
+def _cluster(options: argparse.Namespace) -> int:
+    from spark_jobs import launch
+    from spark_jobs.contracts import ClusterConfig
+    from spark_jobs.lake.errors import UsageError
+    from spark_jobs.lake.setup import registry
+
+    lake = lake_at(options.lake)
+    intakes = registry.recall(lake).intakes
+    named = options.source or [path for intake in intakes for path in intake.paths]
+    if not named:
+        raise UsageError(f"No source of {options.lake} is registered: name one with --source PATH.")
+    sources = tuple(dict.fromkeys(map(launch.source_place, named)))
+    cluster = next((intake.cluster for intake in reversed(intakes) if intake.cluster), None)
+    as_of_ms = options.now_ms if options.as_of is None else options.as_of
+    config = ClusterConfig(lake, f"cluster-{uuid.uuid4().hex}", as_of_ms, sources, cluster)
+    described: Any = launch.plan(config).as_dict() if options.dry_run else launch.run("cluster", config).plan
+    word = "would be written" if options.dry_run else "written"
+    for name, rows in described["rows"].items():
+        if rows or not name.endswith("_commits"):
+            sys.stdout.write(f"{name}: {rows:,} rows {word}\n")
+    for log, why in described["waits"].items():
+        sys.stdout.write(f"{log}: waits: {why}\n")
+    for message in described["findings"]:
+        sys.stderr.write(f"warning: {message}\n")
+    if not described["logs"]:
+        sys.stdout.write("no source has an internal topic\n")
+    is_fine = described["logs"] and not described["waits"] and not described["findings"]
+    return ExitCode.CLEAN if is_fine else ExitCode.WARNING

@@ -1,0 +1,235 @@
+"""`cluster`: tables of internal topics, exactly once, after any history of runs."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logcore.cli.main import main
+from spark_jobs import launch
+from spark_jobs.cluster.kept_history import with_history
+from spark_jobs.contracts import ClusterConfig, JobReport
+from spark_jobs.lake.delta import commits
+from tests import handmade
+from tests.broker_directory import LogDirectory, Partition
+from tests.spark.cycle import AS_OF_MS, Lake
+
+COMMIT, ABORT = 1, 0
+TABLES = ("cluster_offset_commits", "cluster_group_offsets", "cluster_groups", "cluster_group_members", "findings")
+
+
+def text(value: str) -> bytes:
+    return struct.pack(">h", len(value)) + value.encode()
+
+
+def commit(group: str, offset: int | None, topic: str = "orders", partition: int = 0) -> tuple[bytes, bytes | None]:
+    """A record of `__consumer_offsets`, by OffsetCommitKey 1 and OffsetCommitValue 3."""
+    key = struct.pack(">h", 1) + text(group) + text(topic) + struct.pack(">i", partition)
+    value = struct.pack(">hqi", 3, offset or 0, -1) + text("") + struct.pack(">q", 1_700_000_000_000)
+    return key, None if offset is None else value
+
+
+class Cluster:
+    """A source with groups, and a lake of it."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.source, self.lake = LogDirectory(tmp_path / "source"), Lake(tmp_path / "lake")
+        self.orders = self.source.partition("orders-0")
+        self.groups: Partition = self.source.partition("__consumer_offsets-0")
+        self.orders.append(10)
+        self.groups.roll()
+        self.stable(0)
+        self.lake.turn(self.source.path)
+
+    def write(self, *rows: tuple[bytes, bytes | None], **fields: int) -> None:
+        log = self.groups
+        log.write(handmade.simple_batch(log.next_offset, rows, base_timestamp=1_700_000_000_000, **fields))
+        log.next_offset += len(rows)
+
+    def stable(self, offset: int | None = None) -> None:
+        """Write the high watermark."""
+        self.source.high_watermarks(
+            orders_0=self.orders.next_offset,
+            __consumer_offsets_0=self.groups.next_offset if offset is None else offset,
+        )
+
+    def run(self) -> JobReport:
+        return launch.run("cluster", ClusterConfig(str(self.lake.path), "run", AS_OF_MS, (str(self.source.path),)))
+
+    def commits(self) -> list[tuple[str, int | None]]:
+        rows = sorted(self.lake.rows("cluster_offset_commits"), key=lambda row: row["record_offset"])
+        return [(row["group"], row["committed_offset"]) for row in rows]
+
+    def offsets(self) -> dict[str, tuple[Any, ...]]:
+        return {
+            row["group"]: (row["committed_offset"], row["high_watermark"], row["lag"])
+            for row in self.lake.rows("cluster_group_offsets")
+        }
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    return Cluster(tmp_path)
+
+
+def test_every_commit_has_one_row_while_the_log_grows(cluster: Cluster) -> None:
+    for number in range(1, 5):
+        cluster.write(commit("a", number), commit("b", number))
+        cluster.stable()
+        cluster.run()
+        cluster.run()
+    assert cluster.commits() == [(group, number) for number in range(1, 5) for group in "ab"]
+    assert cluster.offsets() == {"a": (4, 10, 6), "b": (4, 10, 6)}
+
+
+def test_commits_from_the_high_watermark_on_wait(cluster: Cluster) -> None:
+    cluster.write(commit("a", 1))
+    cluster.write(commit("a", 2))
+    cluster.stable(1)
+    cluster.run()
+    assert cluster.commits() == [("a", 1)]
+    cluster.stable()
+    cluster.run()
+    assert cluster.commits() == [("a", 1), ("a", 2)]
+
+
+@pytest.mark.parametrize(("kind", "expected"), [(COMMIT, [("t", 3), ("a", 4)]), (ABORT, [("a", 4)])])
+def test_commits_of_a_transaction_have_rows_when_it_committed(
+    cluster: Cluster, kind: int, expected: list[tuple[str, int]]
+) -> None:
+    cluster.write(commit("t", 3), producer_id=7, producer_epoch=0, base_sequence=0, attributes=0x10)
+    cluster.write(commit("a", 4))
+    cluster.stable()
+    cluster.run()
+    assert cluster.commits() == []
+    cluster.groups.marker(7, kind)
+    cluster.stable()
+    cluster.run()
+    assert cluster.commits() == expected
+
+
+def test_the_commits_that_the_cluster_removed_keep_their_rows(cluster: Cluster) -> None:
+    cluster.write(commit("a", 1))
+    cluster.write(commit("a", 2))
+    cluster.stable()
+    cluster.run()
+    log = cluster.groups
+    for path in log.segments():
+        path.unlink()
+    log.roll(2)
+    cluster.write(commit("a", None))
+    cluster.stable()
+    cluster.run()
+    assert cluster.commits() == [("a", 1), ("a", 2), ("a", None)]
+    assert cluster.offsets() == {}
+
+
+def test_a_commit_beyond_the_end_of_its_log_is_a_finding_once(cluster: Cluster) -> None:
+    cluster.write(commit("a", 11), commit("b", 10))
+    cluster.stable()
+    cluster.run()
+    cluster.run()
+    found = [row for row in cluster.lake.rows("findings") if row["rule"] == "commit-beyond-log-end"]
+    assert [(row["start_offset"], row["end_offset"]) for row in found] == [(10, 11)]
+    assert "Group a " in found[0]["message"]
+
+
+def test_rows_of_a_source_that_is_away_stay(cluster: Cluster) -> None:
+    cluster.write(commit("a", 1))
+    cluster.stable()
+    cluster.run()
+    before = cluster.lake.versions()
+    shutil.rmtree(cluster.source.path)
+    assert cluster.run().plan["logs"] == []
+    assert cluster.lake.versions() == before
+
+
+def test_a_run_that_stops_at_any_commit_is_completed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stopped(Exception):
+        """The process ended here."""
+
+    def rows(cluster: Cluster) -> dict[str, Any]:
+        return {table: cluster.lake.rows(table) for table in TABLES}
+
+    def prepared(path: Path) -> Cluster:
+        made = Cluster(path)
+        made.write(commit("a", 11), commit("b", 3))
+        made.stable()
+        return made
+
+    whole = prepared(tmp_path / "whole")
+    whole.run()
+    land = commits._Commit._land
+    stops = 0
+    for stop_at in range(20):
+        stopped = prepared(tmp_path / f"stopped-{stop_at}")
+        left = [stop_at]
+
+        def once(self: Any, *arguments: Any, left: list[int] = left, **named: Any) -> None:
+            left[0] -= 1
+            if left[0] == -1:
+                raise Stopped
+            land(self, *arguments, **named)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(commits._Commit, "_land", once)
+            try:
+                stopped.run()
+            except Stopped:
+                stops += 1
+        stopped.run()
+        assert rows(stopped) == rows(whole)
+        if left[0] >= 0:
+            break
+    assert stops >= 4
+
+
+def test_the_command_prints_the_tables_and_findings(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
+    cluster.write(commit("a", 11))
+    cluster.stable()
+    lake, source = str(cluster.lake.path), str(cluster.source.path)
+    assert main(["cluster", lake]) == 64
+    assert "--source PATH" in capsys.readouterr().err
+    assert main(["cluster", lake, "--source", source, "--dry-run"]) == 1
+    assert "cluster_offset_commits: 1 rows would be written" in capsys.readouterr().out
+    assert cluster.commits() == []
+    assert main(["cluster", lake, "--source", source]) == 1
+    captured = capsys.readouterr()
+    assert "cluster_group_offsets: 1 rows written" in captured.out
+    assert "warning: Group a has committed offset 11 of orders-0, whose log ends at 10." in captured.err
+    assert main(["cluster", lake, "--source", source]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_history_before_the_beginning_of_the_source_stays() -> None:
+    def row(name: str, value: str, start: int, end: int | None) -> dict[str, object]:
+        return {
+            "name": name,
+            "value": value,
+            "valid_from_offset": start,
+            "valid_from_time": None,
+            "valid_to_offset": end,
+            "valid_to_time": None,
+            "standing": "committed",
+        }
+
+    known = [row("same", "1", 2, None), row("old", "1", 1, 4), row("changed", "1", 3, None), row("gone", "1", 5, None)]
+    read = [row("same", "1", 9, None), row("changed", "2", 9, None), row("new", "1", 12, None)]
+    together = with_history(known, read, ("name",), 10)
+    assert sorted((r["name"], r["value"], r["valid_from_offset"], r["valid_to_offset"]) for r in together) == [
+        ("changed", "1", 3, 9),
+        ("changed", "2", 9, None),
+        ("gone", "1", 5, 9),
+        ("new", "1", 12, None),
+        ("old", "1", 1, 4),
+        ("same", "1", 2, None),
+    ]
