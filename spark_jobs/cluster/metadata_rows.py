@@ -15,7 +15,7 @@ from logcore.logs.model.sources import SourceLog
 from logcore.reading.internal_topics.cluster_metadata import add_record, snapshot_state
 from logcore.reading.internal_topics.internal_logs import internal_records
 from logcore.reading.notes import Notes
-from logcore.topics.cluster_states import TOPIC_RESOURCE, ClusterState, StateRow
+from logcore.topics.cluster_states import RESOURCES, TOPIC_RESOURCE, ClusterState, StateRow
 from spark_jobs.cluster.internal_sources import COMMITTED, TENTATIVE, ClusterLogs, Row, time_of
 
 TABLES_OVER_TIME = (
@@ -82,6 +82,34 @@ class _Followed(dict[Any, StateRow]):
             period.end, period.end_ms = self._clock.offset, self._clock.time_ms
 
 
+class _FollowedByOwner(dict[Any, dict[Any, StateRow]]):
+    """A part of the state with a mapping for each topic or resource, which keeps what it was."""
+
+    def __init__(self, clock: _Clock, now: dict[Any, dict[Any, StateRow]]) -> None:
+        super().__init__()
+        self._clock = clock
+        self._parts: list[_Followed] = []
+        for owner, rows in now.items():
+            self.setdefault(owner, rows)
+
+    @property
+    def periods(self) -> list[_Period]:
+        return [period for part in self._parts for period in part.periods]
+
+    def setdefault(self, owner: Any, rows: dict[Any, StateRow] | None = None) -> dict[Any, StateRow]:
+        if owner not in self:
+            part = _Followed(self._clock, rows or {})
+            self._parts.append(part)
+            self[owner] = part
+        return self[owner]
+
+    def pop(self, owner: Any, *default: Any) -> Any:
+        rows = self.get(owner, {})
+        for key in list(rows):
+            del rows[key]
+        return super().pop(owner, *default)
+
+
 @dataclass(frozen=True, slots=True)
 class MetadataRows:
     """What a metadata log says.
@@ -108,16 +136,18 @@ def metadata_rows(cluster: ClusterLogs, log: SourceLog, notes: Notes) -> Metadat
     first = log.segments[0].base_offset if log.segments else 0
     state, start, time_ms = _beginning(log, first, notes)
     clock = _Clock(max(start - 1, 0), time_ms)
-    parts = {
-        "cluster_topics": _Followed(clock, state.topics),
-        "cluster_topic_configs": _Followed(clock, state.settings),
-        "cluster_partitions": _Followed(clock, state.partitions),
-        "cluster_brokers": _Followed(clock, state.brokers),
-        "cluster_features": _Followed(clock, state.features),
+    state.topics = topics = _Followed(clock, state.topics)
+    state.settings = settings = _FollowedByOwner(clock, state.settings)
+    state.partitions = partitions = _FollowedByOwner(clock, state.partitions)
+    state.brokers = brokers = _Followed(clock, state.brokers)
+    state.features = features = _Followed(clock, state.features)
+    parts: dict[str, _Followed | _FollowedByOwner] = {
+        "cluster_topics": topics,
+        "cluster_topic_configs": settings,
+        "cluster_partitions": partitions,
+        "cluster_brokers": brokers,
+        "cluster_features": features,
     }
-    state.topics, state.settings = parts["cluster_topics"], parts["cluster_topic_configs"]
-    state.partitions, state.brokers = parts["cluster_partitions"], parts["cluster_brokers"]
-    state.features = parts["cluster_features"]
     end = start
     for entry in internal_records(log, notes, start=start):
         record = entry.record
@@ -131,7 +161,7 @@ def metadata_rows(cluster: ClusterLogs, log: SourceLog, notes: Notes) -> Metadat
     for name, count in sorted(state.not_interpreted.items()):
         message = f"{log.topic_partition}: {count} records of type {name} are read and not interpreted."
         notes.say(found("message-not-interpreted", message))
-    names = {period.key: period.fields["topic"] for period in parts["cluster_topics"].periods}
+    names = {period.key: period.fields["topic"] for period in topics.periods}
     committed_end = log.high_watermark or 0
     made: dict[str, list[Row]] = {}
     for table, part in parts.items():
@@ -175,8 +205,10 @@ def _topic(period: _Period, names: dict[str, str]) -> Row | None:
 
 
 def _setting(period: _Period, names: dict[str, str]) -> Row | None:
-    resource_type, topic, name = period.key
-    return {"topic": topic, "name": name, "value": period.fields["value"]} if resource_type == TOPIC_RESOURCE else None
+    fields = period.fields
+    if fields["resource_type"] != RESOURCES[TOPIC_RESOURCE]:
+        return None
+    return {"topic": fields["resource"], "name": fields["name"], "value": fields["value"]}
 
 
 def _partition(period: _Period, names: dict[str, str]) -> Row | None:

@@ -87,7 +87,7 @@ CLUSTER_TABLES = (
     ),
     ClusterTable(
         "cluster_group_offsets",
-        "The latest committed offset of a group for a topic partition, and how far it is behind the log.",
+        "The latest committed offset of a group for a topic partition, and its lag.",
         (
             *_PLACE,
             _GROUP,
