@@ -90,6 +90,20 @@ FAULTS = (
         (AVRO_BLOCKS, "-k", "beside_others"),
     ),
     Fault(
+        "a kernel keeps two entries of a map with one key",
+        "logcore/columns/kernels/parsing/scopes.py",
+        "            if values[earlier] == own:\n                return False\n",
+        "            if values[earlier] == own:\n                return True\n",
+        (PROTOBUF_BLOCKS, "-k", "beside_others"),
+    ),
+    Fault(
+        "the Avro kernel does not compare a decimal with its number of digits",
+        "logcore/columns/kernels/parsing/avro_rows.py",
+        "            if not _is_below(high, low,",
+        "            if False and not _is_below(high, low,",
+        (AVRO_BLOCKS, "-k", "beside_others"),
+    ),
+    Fault(
         "the Protobuf kernel reads a message in two parts, whose oneof it does not compare",
         "logcore/columns/kernels/parsing/protobuf_rows.py",
         "                if seen & bit:\n                    return nb.int64(DOUBT)\n                _opened(",

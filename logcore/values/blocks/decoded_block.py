@@ -93,14 +93,13 @@ class _Columns:
         valid = self.buffers.valid[node.number][:count]
         values, sizes = self.buffers.values[node.number][:count], self.buffers.sizes[node.number][:count]
         bitmap = _buffer(np.packbits(valid, bitorder="little"))
-        if node.kind == NodeKind.STRUCT:
+        if node.kind in (NodeKind.STRUCT, NodeKind.UNION):
             children = [self.array(each, kind.field(at).type) for at, each in enumerate(node.children)]
             return pa.Array.from_buffers(kind, count, [bitmap], children=children)
         if node.kind == NodeKind.LIST:
             offsets = np.zeros(count + 1, np.int32)
             np.cumsum(sizes, out=offsets[1:])
-            assert isinstance(kind, pa.ListType)
-            item = self.array(node.children[0], kind.value_type)
+            item = self.array(node.children[0], _item_type(kind))
             return pa.Array.from_buffers(kind, count, [bitmap, _buffer(offsets)], children=[item])
         if node.kind in (NodeKind.TEXT, NodeKind.BYTES, NodeKind.FIXED):
             return self._texts(kind, values, sizes, valid, bitmap)
@@ -130,6 +129,15 @@ class _Columns:
         return pa.Array.from_buffers(kind, count, [bitmap, _buffer(offsets), _buffer(target)])
 
 
+def _item_type(kind: pa.DataType) -> pa.DataType:
+    """The type of a list's items or of a map's entries."""
+    if isinstance(kind, pa.MapType):
+        return pa.struct([kind.key_field, kind.item_field])
+    assert isinstance(kind, pa.ListType)
+    item: pa.DataType = kind.value_type
+    return item
+
+
 def _buffer(array: npt.NDArray[Any]) -> pa.Buffer:
     return pa.py_buffer(array)  # type: ignore[arg-type]
 
@@ -149,4 +157,8 @@ def _stored(kind: NodeKind, values: Integers, sizes: Integers) -> npt.NDArray[An
         return values.astype(np.uint32).view(np.float32)
     if kind == NodeKind.FLOAT64:
         return values.view(np.float64)
+    if kind == NodeKind.UNSIGNED64:
+        return np.column_stack((values, np.zeros_like(values)))
+    if kind in (NodeKind.DECIMAL, NodeKind.FIXED_DECIMAL):
+        return np.column_stack((values, sizes))
     return values.astype(np.int32) if kind in (NodeKind.DATE, NodeKind.INT32) else values

@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from logcore.columns.kernels.call_frames import address_of
 from logcore.columns.kernels.parsing.parsing_frames import (
+    BOUND_HIGH,
+    BOUND_LOW,
     CLOSED,
     COUNT,
     FIRST,
@@ -42,12 +44,15 @@ class Node:
     """As NULLABLE of the program."""
     scope: int
     children: list[Node] = field(default_factory=list)
-    """Of a struct its fields; of a list its item."""
+    """Of a struct or union its fields; of a list its item."""
     required: int = 0
     """As REQUIRED or LIMIT of the program."""
+    bound: int = 0
+    """Of a decimal 10 to the power of its digits."""
     symbols: Mapping[int, str] = field(default_factory=dict)
     """Of a SYMBOL its names by their numbers; a number without a name is its own name."""
     is_closed: bool = False
+    """As CLOSED or KEYED of the program."""
     item_scope: int = -1
 
 
@@ -96,7 +101,8 @@ class Buffers:
             for place, buffers in ((VALUES, made.values), (SIZES, made.sizes), (VALID, made.valid)):
                 buffer: npt.NDArray[Any] = buffers[-1]
                 entry[place] = address_of(buffer)
-            if node.kind == NodeKind.STRUCT:
+            entry[BOUND_HIGH], entry[BOUND_LOW] = np.array(divmod(node.bound, 1 << 64), np.uint64).view(np.int64)
+            if node.kind in (NodeKind.STRUCT, NodeKind.UNION):
                 entry[FIRST], entry[COUNT] = program.first_fields[node.number], len(node.children)
                 entry[CLOSED] = node.is_closed
             elif node.kind == NodeKind.LIST:

@@ -21,7 +21,9 @@ _NUMBERS = {
     1: (NodeKind.FLOAT64, NumberForm.FIXED64),
     2: (NodeKind.FLOAT32, NumberForm.FIXED32),
     3: (NodeKind.INTEGER, NumberForm.VARINT64),
+    4: (NodeKind.UNSIGNED64, NumberForm.VARINT64),
     5: (NodeKind.INT32, NumberForm.VARINT32),
+    6: (NodeKind.UNSIGNED64, NumberForm.FIXED64),
     7: (NodeKind.INTEGER, NumberForm.FIXED32),
     8: (NodeKind.TRUTH, NumberForm.TRUTH),
     13: (NodeKind.INTEGER, NumberForm.UNSIGNED32),
@@ -31,12 +33,14 @@ _NUMBERS = {
     18: (NodeKind.INTEGER, NumberForm.ZIGZAG64),
     ENUM: (NodeKind.SYMBOL, NumberForm.VARINT32),
 }
-"""By `FieldDescriptorProto.Type`; unsigned numbers of 64 bits are not among them."""
+"""By `FieldDescriptorProto.Type`."""
+_KEYS = (3, 4, 5, 6, 7, 8, 9, 13, 15, 16, 17, 18)
+"""Types of a map's keys: text, truth and whole numbers."""
 
 
 def program_of(kind: MessageKind) -> Program | None:
-    """Return the program of a message; None if it has parts that the kernel does not know: maps, groups, closed enums,
-    unsigned numbers of 64 bits, messages without fields.
+    """Return the program of a message; None if it has parts that the kernel does not know: groups, closed enums,
+    messages without fields.
     """
     return _ProtobufBuilder().program(_Part(kind))
 
@@ -48,17 +52,24 @@ class _Part:
     kind: Kind
     shape: FieldShape | None = None
     is_field: bool = False
+    is_entry: bool = False
+    """Of a map."""
+    is_in_entry: bool = False
+    """The key or value of a map. An absent one has its default."""
 
 
 class _ProtobufBuilder(ProgramBuilder[_Part]):
     def node(self, shape: _Part, scope: int) -> Node:
         """See `ProgramBuilder`. Items and messages have presence: only absent fields have defaults."""
         field = shape.shape
-        if field is not None and field.is_map:
-            raise UnknownToKernel
+        if shape.is_field and field is not None and field.is_map:
+            return self.listed(_Part(shape.kind, field, is_entry=True), False, scope)
         if shape.is_field and field is not None and field.field.is_repeated:
             return self.listed(_Part(shape.kind, field), False, scope)
+        if shape.is_entry:
+            return self._entry(shape.kind, scope)
         has_presence = not shape.is_field or field is None or field.field.has_presence or field.field.is_required
+        has_presence = has_presence and not shape.is_in_entry
         match shape.kind:
             case MessageKind(is_timestamp=True):
                 return self.added(NodeKind.MOMENT, True, scope)
@@ -73,6 +84,23 @@ class _ProtobufBuilder(ProgramBuilder[_Part]):
                 node = self.added(kind, has_presence, scope)
                 node.required, node.symbols = form, number.symbols
                 return node
+
+    def _entry(self, kind: Kind, scope: int) -> Node:
+        """An entry of a map. Entries without a message as the value are doubted: the message has its defaults then."""
+        if not isinstance(kind, MessageKind) or set(kind.fields) != {1, 2} or kind.wire_type != LENGTH:
+            raise UnknownToKernel
+        key, value = kind.fields[1], kind.fields[2]
+        parts = [each.field for each in (key, value)]
+        if key.field.type not in _KEYS or any(
+            each.is_repeated or each.is_required or each.oneof is not None for each in parts
+        ):
+            raise UnknownToKernel
+        node = self.struct([_Part(each.kind, each, True, is_in_entry=True) for each in (key, value)], True, scope)
+        node.is_closed = True
+        node.required = 2 if isinstance(value.kind, MessageKind) else 0
+        for at, each in enumerate((key, value)):
+            self.fields[self.entry(node, at) + FIELD_NUMBER] = each.field.number
+        return node
 
     def _message(self, kind: MessageKind, scope: int) -> Node:
         shapes = list(kind.fields.values())

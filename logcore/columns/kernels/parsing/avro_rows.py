@@ -13,10 +13,13 @@ from logcore.columns.kernels.machine.functions import called
 from logcore.columns.kernels.machine.intrinsics import load32, load64, numbers, pointer, store8, store64, to_bytes
 from logcore.columns.kernels.machine.values import is_utf8
 from logcore.columns.kernels.parsing.parsing_frames import (
+    BOUND_HIGH,
+    BOUND_LOW,
     COUNT,
     FIELD,
     FIELD_NODE,
     FIRST,
+    KEYED,
     KIND,
     LEVEL,
     LEVEL_INDEX,
@@ -33,7 +36,7 @@ from logcore.columns.kernels.parsing.parsing_frames import (
     VALUES,
     NodeKind,
 )
-from logcore.columns.kernels.parsing.scopes import DOUBT, NO_ROOM, WHOLE, next_item, rows_by
+from logcore.columns.kernels.parsing.scopes import DOUBT, NO_ROOM, WHOLE, is_new_key, next_item, rows_by
 from logcore.columns.kernels.parsing.texts import byte_at
 from logcore.columns.kernels.parsing.varints import LONGEST, from_zigzag, varint
 
@@ -41,6 +44,8 @@ _STRUCT, _LIST, _INTEGER, _TRUTH = (int(NodeKind[name]) for name in ("STRUCT", "
 _TEXT, _DATE, _MOMENT, _INT32 = (int(NodeKind[name]) for name in ("TEXT", "DATE", "MOMENT", "INT32"))
 _FLOAT32, _FLOAT64, _BYTES, _FIXED = (int(NodeKind[name]) for name in ("FLOAT32", "FLOAT64", "BYTES", "FIXED"))
 _SYMBOL, _MILLIS = (int(NodeKind[name]) for name in ("SYMBOL", "MILLIS"))
+_DECIMAL, _FIXED_DECIMAL, _UNION = (int(NodeKind[name]) for name in ("DECIMAL", "FIXED_DECIMAL", "UNION"))
+_WIDEST_DECIMAL = 16
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 _FIRST_MOMENT, _END_OF_MOMENTS = -62_135_596_800_000_000, 253_402_300_800_000_000
 _FIRST_MILLI, _END_OF_MILLIS = _FIRST_MOMENT // 1000, _END_OF_MOMENTS // 1000
@@ -79,7 +84,7 @@ def _number(source, position, end, kind, limit):
 def _bytes(source, position, end, kind, limit):
     """Where bytes or a text begin, and their size; a size of -1 for a doubt."""
     size, begun = limit, position
-    if kind != _FIXED:
+    if kind != _FIXED and kind != _FIXED_DECIMAL:
         size, begun = _zigzag(source, position, end)
         if begun < 0 or size < 0:
             return position, nb.int64(-1)
@@ -88,6 +93,31 @@ def _bytes(source, position, end, kind, limit):
     if kind == _TEXT and not is_utf8(source, begun, begun + size):
         return position, nb.int64(-1)
     return begun, size
+
+
+@called
+def _decimal(source, begun, size):
+    """The upper and lower 64 bits of a big-endian number with a sign."""
+    high, low = nb.int64(0), nb.int64(0)
+    if size > 0 and byte_at(source, begun) >= 128:
+        high, low = nb.int64(-1), nb.int64(-1)
+    for place in range(size):
+        high = high << 8 | (low >> 56 & 255)
+        low = low << 8 | byte_at(source, begun + place)
+    return high, low
+
+
+@called
+def _is_below(high, low, bound_high, bound_low):
+    """Whether a number without its sign is below a bound."""
+    if high < 0:
+        low = -low
+        high = ~high
+        if low == 0:
+            high += 1
+    if high == bound_high:
+        return nb.uint64(low) < nb.uint64(bound_low)
+    return nb.uint64(high) < nb.uint64(bound_high)
 
 
 @called
@@ -107,6 +137,11 @@ def _row(source, position, end, index, frame):
             if nodes[node * NODE + KIND] == _STRUCT:
                 if following == nodes[node * NODE + COUNT]:
                     depth -= 1
+                    if nodes[node * NODE + KEYED]:
+                        top -= LEVEL
+                        of_map, at = stack[top + LEVEL_NODE], stack[top + LEVEL_INDEX]
+                        if not is_new_key(source, nodes, fields, of_map, at, index):
+                            return nb.int64(DOUBT)
                     continue
                 store64(levels, top + LEVEL_NEXT, following + 1)
                 node = fields[(nodes[node * NODE + FIRST] + following) * FIELD + FIELD_NODE]
@@ -150,7 +185,18 @@ def _row(source, position, end, index, frame):
                 return nb.int64(DOUBT)
             if (branch == 0) == (nullable == NULL_FIRST):
                 continue
-        if kind in (_STRUCT, _LIST):
+        if kind == _UNION:
+            branch, position = _zigzag(source, position, end)
+            if position < 0 or branch < 0:
+                return nb.int64(DOUBT)
+            if branch == limit:
+                continue
+            if limit >= 0 and branch > limit:
+                branch -= 1
+            if branch >= nodes[entry + COUNT]:
+                return nb.int64(DOUBT)
+            node, is_value = fields[(nodes[entry + FIRST] + branch) * FIELD + FIELD_NODE], True
+        elif kind in (_STRUCT, _LIST):
             top = depth * LEVEL
             store64(levels, top + LEVEL_NODE, node)
             store64(levels, top + LEVEL_INDEX, index)
@@ -163,6 +209,16 @@ def _row(source, position, end, index, frame):
                 return nb.int64(DOUBT)
             store64(values, index, begun)
             store64(to_bytes(nodes[entry + SIZES]), index, size)
+            position = begun + size
+        elif kind in (_DECIMAL, _FIXED_DECIMAL):
+            begun, size = _bytes(source, position, end, kind, limit)
+            if size < 0 or size > _WIDEST_DECIMAL:
+                return nb.int64(DOUBT)
+            high, low = _decimal(source, begun, size)
+            if not _is_below(high, low, nodes[entry + BOUND_HIGH], nodes[entry + BOUND_LOW]):
+                return nb.int64(DOUBT)
+            store64(values, index, low)
+            store64(to_bytes(nodes[entry + SIZES]), index, high)
             position = begun + size
         elif kind == _FLOAT64:
             if end - position < 8:

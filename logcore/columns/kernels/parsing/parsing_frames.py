@@ -27,6 +27,12 @@ class NodeKind(IntEnum):
     """The number of a symbol."""
     MILLIS = 14
     """A moment that is written in milliseconds."""
+    UNSIGNED64 = 15
+    DECIMAL = 16
+    """A big-endian number with a sign, in bytes: its lower 64 bits, and its upper ones in the size."""
+    FIXED_DECIMAL = 17
+    UNION = 18
+    """One of several types: a struct with one of its fields."""
 
 
 class NumberForm(IntEnum):
@@ -45,11 +51,15 @@ class NumberForm(IntEnum):
 
 NODE = 12
 """Numbers of a node in the program."""
-KIND, NULLABLE, VALUES, SIZES, VALID, FIRST, COUNT, REQUIRED, SCOPE, CLOSED = range(10)
+KIND, NULLABLE, VALUES, SIZES, VALID, FIRST, COUNT, REQUIRED, SCOPE, CLOSED, BOUND_HIGH, BOUND_LOW = range(NODE)
 """Their places. FIRST: of a struct its first field, of a list its item. COUNT: of a struct its fields. REQUIRED: a bit
-for each field that must be there. SCOPE: of a list the scope of its items. CLOSED: a struct may have no other keys."""
+for each field that must be there. SCOPE: of a list the scope of its items. CLOSED: a struct may have no other keys.
+BOUND_HIGH and BOUND_LOW: of a decimal 10 to the power of its digits, in two words."""
 LIMIT = REQUIRED
-"""Of a node of Avro: the size of a FIXED, the number of symbols. Of a number of Protobuf: its form."""
+"""Of a node of Avro: the size of a fixed, the number of symbols, the null of a UNION or -1. Of a number of Protobuf:
+its form."""
+KEYED = CLOSED
+"""Of a struct of Avro and Protobuf: it is an entry of a map, and its key is its first field."""
 NULL_FIRST, NULL_SECOND = 1, 2
 """NULLABLE of a node of Avro: which type of the union is null. 0: there is no union."""
 FIELD = 3
@@ -71,6 +81,8 @@ EXTRA_OPENED, EXTRA_START, EXTRA_SIZE = range(EXTRA)
 """A key that the schema lacks: LEVEL_OPENED of its struct, and its bytes."""
 MOST_EXTRAS = 16
 """Such keys of a row. Rows with more are doubted: each is compared with all others."""
+MOST_ENTRIES = 256
+"""Entries of a map. Rows with more are doubted: each key is compared with all before it."""
 MOST_FIELDS = 62
 """Fields of a struct: one bit each, and no sign."""
 ESCAPED = 1 << 62

@@ -22,6 +22,7 @@ from logcore.columns.kernels.parsing.parsing_frames import (
     FIELD_NUMBER,
     FIELD_OTHERS,
     FIRST,
+    KEYED,
     KIND,
     LEVEL,
     LEVEL_END,
@@ -40,7 +41,7 @@ from logcore.columns.kernels.parsing.parsing_frames import (
     NodeKind,
     NumberForm,
 )
-from logcore.columns.kernels.parsing.scopes import DOUBT, NO_ROOM, WHOLE, next_item, rows_by
+from logcore.columns.kernels.parsing.scopes import DOUBT, NO_ROOM, WHOLE, is_new_key, next_item, rows_by
 from logcore.columns.kernels.parsing.varints import from_zigzag, varint
 
 _STRUCT, _LIST, _MOMENT = (int(NodeKind[name]) for name in ("STRUCT", "LIST", "MOMENT"))
@@ -190,6 +191,12 @@ def _row(source, position, end, index, frame):
             depth -= 1
             if depth == 0:
                 return nb.int64(WHOLE)
+            if nodes[node * NODE + KEYED]:
+                top -= LEVEL
+                field = nodes[stack[top + LEVEL_NODE] * NODE + FIRST] + stack[top + LEVEL_OPENED]
+                listed, at = fields[field * FIELD + FIELD_NODE], stack[top + LEVEL_INDEX]
+                if not is_new_key(source, nodes, fields, listed, at, index):
+                    return nb.int64(DOUBT)
             continue
         tag, position = _short_varint(source, position, stop)
         if position < 0 or tag < 8:

@@ -6,8 +6,13 @@ import numba as nb
 
 from logcore.columns.kernels.call_frames import DONE, FULL
 from logcore.columns.kernels.machine.functions import called
-from logcore.columns.kernels.machine.intrinsics import numbers, pointer, store8, store64, to_bytes
+from logcore.columns.kernels.machine.intrinsics import byte, numbers, pointer, store8, store64, to_bytes
 from logcore.columns.kernels.parsing.parsing_frames import (
+    FIELD,
+    FIELD_NODE,
+    FIRST,
+    KIND,
+    MOST_ENTRIES,
     NODE,
     SCOPE,
     SCOPE_COUNT,
@@ -18,10 +23,12 @@ from logcore.columns.kernels.parsing.parsing_frames import (
     SIZES,
     VALID,
     VALUES,
+    NodeKind,
 )
 
 WHOLE, DOUBT, NO_ROOM = 1, 0, -1
 """How a row ends: decoded; left to the plain way; a scope is full."""
+_TEXT = int(NodeKind.TEXT)
 
 
 @called
@@ -46,6 +53,32 @@ def next_item(nodes, scopes, scopes_bytes, node, index):
     sizes = to_bytes(nodes[node * NODE + SIZES])
     store64(sizes, index, numbers(nb.uint64(nodes[node * NODE + SIZES]))[index] + 1)
     return item
+
+
+@called
+def is_new_key(source, nodes, fields, node, index, item):
+    """Whether no earlier entry of a map has the key of its newest one. False also where the map has too many entries.
+
+    The entries of one map follow each other in their scope. `node` and `index` are those of the map, `item` is the
+    entry's index. The key is the first field of an entry.
+    """
+    count = numbers(nb.uint64(nodes[node * NODE + SIZES]))[index]
+    if count > MOST_ENTRIES:
+        return False
+    key = fields[nodes[nodes[node * NODE + FIRST] * NODE + FIRST] * FIELD + FIELD_NODE] * NODE
+    values, sizes = numbers(nb.uint64(nodes[key + VALUES])), numbers(nb.uint64(nodes[key + SIZES]))
+    own, size, is_text = values[item], sizes[item], nodes[key + KIND] == _TEXT
+    for earlier in range(item + 1 - count, item):
+        if not is_text:
+            if values[earlier] == own:
+                return False
+        elif sizes[earlier] == size:
+            place = nb.int64(0)
+            while place < size and byte(source, values[earlier] + place) == byte(source, own + place):
+                place += 1
+            if place == size:
+                return False
+    return True
 
 
 def rows_by(row_of: Any) -> Any:

@@ -120,7 +120,7 @@ def fill(message: Any, chance: random.Random, depth: int = 0) -> None:
             for _ in range(chance.randrange(3)):
                 key = random_value(kinds["key"], chance)
                 if kinds["value"].message_type is not None:
-                    fill(target[key], chance, depth + 1)
+                    fill_message(target[key], chance, depth)
                 else:
                     target[key] = random_value(kinds["value"], chance)
         elif field.message_type is not None:
