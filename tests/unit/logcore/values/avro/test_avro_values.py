@@ -149,7 +149,7 @@ def expected(kind: Any, value: Any) -> Any:
         if value is None:
             return None
         if len(others) == 1:
-            return expected(others[0], value[1] if isinstance(value, tuple) else value)
+            return expected(others[0], value)
         name, inner = value
         branch = next(each for each in others if name_of(each) == name)
         return dict.fromkeys(map(name_of, others)) | {name: expected(branch, inner)}
