@@ -53,10 +53,10 @@ BESIDE_SEGMENTS = {
 """Reported by commands for logs; no job checks for them."""
 
 ABOUT_INTERNAL_TOPICS = {
-    *("message-not-read", "message-not-interpreted", "no-internal-topic"),
+    *("message-not-read", "message-not-interpreted", "no-internal-topic", "commit-beyond-log-end"),
     *("metadata-log-starts-late", "metadata-transaction-open"),
 }
-"""Reported by commands that read internal topics; no job checks for them."""
+"""Reported by what reads internal topics; no job checks for them."""
 
 UNTIL_SOMETHING = {
     "remote-tier": Persistence.WHILE_REMOTE,

@@ -39,7 +39,7 @@ def test_rows_of_two_files_are_in_the_order_of_the_table(tmp_path: Path, name: s
     assert result.error is None
     (merged,) = result.files
     rows = pq.read_table(Path(table_uri(lake, name)) / merged.path).to_pylist()
-    text = "log" if "log" in spec.schema.names else "run_id"
+    text = next(name for name in ("log", "run_id", *spec.row_order) if name in spec.schema.names)
     assert [each[text] for each in rows] == (["a", "b"] if spec.row_order else ["b", "a"])
     keys = [tuple(each[column] for column in spec.row_order if column != FIRST_OF_SEGMENT) for each in rows]
     assert keys == sorted(keys)
