@@ -16,7 +16,7 @@ SEED = int(os.environ.setdefault(VARIABLE, str(random.SystemRandom().randrange(1
 """The processes of pytest-xdist and of the tests inherit it."""
 
 ONE_IN = int(os.environ.get("LOGLAKE_TEST_ONE_LONG_IN", "1"))
-"""Of the tests marked ``long``, a run makes one in this many: 4 in `make test`, and all where nothing is said."""
+"""Of the tests marked ``long``, a run makes one in this many: 8 in `make test`, and all where nothing is said."""
 
 Case = TypeVar("Case")
 

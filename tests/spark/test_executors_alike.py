@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,7 +39,14 @@ topics:
   customers: {cleanup.policy: compact, segment.bytes: 2000, compaction.spread.bytes: %d}
 """
 THIRD_TOPIC_ID = "DDDDDDDDDDDDDDDDDDDDDA"
+GROUPS_TOPIC_ID = "EEEEEEEEEEEEEEEEEEEEEA"
 TRANSACTIONAL = {"attributes": handmade.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
+
+
+def committed_offset() -> tuple[bytes, bytes]:
+    """A record of `__consumer_offsets`, by OffsetCommitKey 1 and OffsetCommitValue 3."""
+    key = struct.pack(">hh7sh6si", 1, 7, b"readers", 6, b"orders", 0)
+    return key, struct.pack(">hqihq", 3, 4, -1, 0, AS_OF_MS)
 
 
 def write(source: LogDirectory) -> None:
@@ -56,7 +64,13 @@ def write(source: LogDirectory) -> None:
     damaged = bytearray(orders.segments()[-1].read_bytes())
     damaged[100] ^= 1
     orders.segments()[-1].write_bytes(damaged)
-    source.high_watermarks(orders_0=orders.next_offset, customers_0=customers.next_offset)
+    groups = source.partition("__consumer_offsets-0", GROUPS_TOPIC_ID)
+    append_segment(groups, [committed_offset()], AS_OF_MS)
+    source.high_watermarks(
+        orders_0=orders.next_offset,
+        customers_0=customers.next_offset,
+        __consumer_offsets_0=groups.next_offset,
+    )
 
 
 @dataclass
@@ -115,6 +129,8 @@ def live_through_all_jobs(lake: Lake, source: Path) -> None:
     lake.do("check_foreign_rows")
     lake.do("decode", policies=str(whole))
     lake.do("latest", policies=str(whole))
+    lake.do("cluster", sources=[str(source)])
+    assert len(visible.rows(lake.path, "cluster_offset_commits")) == 1
     lake.do("verify")
     DeltaTable(str(lake.path / "tables" / "records")).delete("topic = 'orders' AND \"offset\" = 4")
     lake.do("replace", start_offset=0)
@@ -147,7 +163,7 @@ def test_every_job_leaves_the_same_in_one_process_in_worker_processes_and_on_spa
         lakes.append(lake)
     one = lakes[0]
     assert {report.job for report in one.reports} == set(CONFIGS)
-    assert one.on_workers == set(CONFIGS) - {"check_foreign_rows", "retention", "verify"}
+    assert one.on_workers == set(CONFIGS) - {"check_foreign_rows", "cluster", "retention", "verify"}
     assert one.tables["quarantine"]
     assert one.tables["records_uncommitted"]
     assert one.tables["decoded/orders"]
