@@ -185,18 +185,7 @@ def _row(source, position, end, index, frame):
                 return nb.int64(DOUBT)
             if (branch == 0) == (nullable == NULL_FIRST):
                 continue
-        if kind == _UNION:
-            branch, position = _zigzag(source, position, end)
-            if position < 0 or branch < 0:
-                return nb.int64(DOUBT)
-            if branch == limit:
-                continue
-            if limit >= 0 and branch > limit:
-                branch -= 1
-            if branch >= nodes[entry + COUNT]:
-                return nb.int64(DOUBT)
-            node, is_value = fields[(nodes[entry + FIRST] + branch) * FIELD + FIELD_NODE], True
-        elif kind in (_STRUCT, _LIST):
+        if kind in (_STRUCT, _LIST):
             top = depth * LEVEL
             store64(levels, top + LEVEL_NODE, node)
             store64(levels, top + LEVEL_INDEX, index)
@@ -209,16 +198,6 @@ def _row(source, position, end, index, frame):
                 return nb.int64(DOUBT)
             store64(values, index, begun)
             store64(to_bytes(nodes[entry + SIZES]), index, size)
-            position = begun + size
-        elif kind in (_DECIMAL, _FIXED_DECIMAL):
-            begun, size = _bytes(source, position, end, kind, limit)
-            if size < 0 or size > _WIDEST_DECIMAL:
-                return nb.int64(DOUBT)
-            high, low = _decimal(source, begun, size)
-            if not _is_below(high, low, nodes[entry + BOUND_HIGH], nodes[entry + BOUND_LOW]):
-                return nb.int64(DOUBT)
-            store64(values, index, low)
-            store64(to_bytes(nodes[entry + SIZES]), index, high)
             position = begun + size
         elif kind == _FLOAT64:
             if end - position < 8:
@@ -235,11 +214,32 @@ def _row(source, position, end, index, frame):
                 return nb.int64(DOUBT)
             store64(values, index, byte_at(source, position))
             position += 1
-        else:
+        elif kind < _DECIMAL:
             value, position = _number(source, position, end, kind, limit)
             if position < 0:
                 return nb.int64(DOUBT)
             store64(values, index, value)
+        elif kind == _UNION:
+            branch, position = _zigzag(source, position, end)
+            if position < 0 or branch < 0:
+                return nb.int64(DOUBT)
+            if branch == limit:
+                continue
+            if limit >= 0 and branch > limit:
+                branch -= 1
+            if branch >= nodes[entry + COUNT]:
+                return nb.int64(DOUBT)
+            node, is_value = fields[(nodes[entry + FIRST] + branch) * FIELD + FIELD_NODE], True
+        else:  # a decimal
+            begun, size = _bytes(source, position, end, kind, limit)
+            if size < 0 or size > _WIDEST_DECIMAL:
+                return nb.int64(DOUBT)
+            high, low = _decimal(source, begun, size)
+            if not _is_below(high, low, nodes[entry + BOUND_HIGH], nodes[entry + BOUND_LOW]):
+                return nb.int64(DOUBT)
+            store64(values, index, low)
+            store64(to_bytes(nodes[entry + SIZES]), index, high)
+            position = begun + size
         store8(valid, index, 1)
 
 
