@@ -9,10 +9,29 @@ import threading
 import time
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Self
 from urllib.parse import unquote
 
 
-class Registry:
+class _Served:
+    """Serves while the block lasts."""
+
+    def __init__(self, server: socketserver.TCPServer) -> None:
+        self.server = server
+        self.address = f"http://127.0.0.1:{server.server_address[1]}"
+        self.thread = threading.Thread(target=server.serve_forever, daemon=True)
+
+    def __enter__(self) -> Self:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+class Registry(_Served):
     """Answers while the block lasts. `asked` has the paths in their order."""
 
     def __init__(self, answers: Mapping[str, object]) -> None:
@@ -38,21 +57,10 @@ class Registry:
             def log_message(self, *arguments):
                 pass
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{self.server.server_port}"
-        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
-
-    def __enter__(self) -> Registry:
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
+        super().__init__(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
 
 
-class OddServer:
+class OddServer(_Served):
     """Answers each request with the same bytes while the block lasts, and closes the connection."""
 
     def __init__(self, answer: bytes) -> None:
@@ -63,15 +71,4 @@ class OddServer:
                 with contextlib.suppress(ConnectionError):
                     self.wfile.write(answer)
 
-        self.server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{self.server.server_address[1]}"
-        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
-
-    def __enter__(self) -> OddServer:
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
+        super().__init__(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler))

@@ -12,7 +12,11 @@ from typing import Any
 
 from logcore.logs.model.findings import found
 from logcore.logs.model.sources import SourceLog
-from logcore.reading.internal_topics.cluster_metadata import add_record, snapshot_state
+from logcore.reading.internal_topics.cluster_metadata import (
+    add_record,
+    note_what_does_not_count,
+    snapshot_state,
+)
 from logcore.reading.internal_topics.internal_logs import internal_records
 from logcore.reading.notes import Notes
 from logcore.topics.cluster_states import RESOURCES, TOPIC_RESOURCE, ClusterState, StateRow
@@ -155,12 +159,7 @@ def metadata_rows(cluster: ClusterLogs, log: SourceLog, notes: Notes) -> Metadat
         end = record.offset + 1
         is_control = entry.header.is_control
         add_record(state, record, record.offset, record.timestamp, is_control, notes, str(log.topic_partition))
-    if state.is_in_transaction:
-        message = f"{log.topic_partition}: a transaction has begun and not ended. Its records do not count."
-        notes.say(found("metadata-transaction-open", message))
-    for name, count in sorted(state.not_interpreted.items()):
-        message = f"{log.topic_partition}: {count} records of type {name} are read and not interpreted."
-        notes.say(found("message-not-interpreted", message))
+    note_what_does_not_count(state, log, notes)
     names = {period.key: period.fields["topic"] for period in topics.periods}
     committed_end = log.high_watermark or 0
     made: dict[str, list[Row]] = {}

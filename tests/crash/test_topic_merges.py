@@ -5,8 +5,6 @@ Optimize merges the state tables of the lake before these tables. So a run that 
 
 from __future__ import annotations
 
-import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +16,7 @@ from tests.broker_directory import LogDirectory
 from tests.crash import visible
 from tests.crash.forks import Forks, Turn
 from tests.crash.scene import lost_without_power
-from tests.crash.side_effects import plain
-from tests.crash.topic_scene import TopicScene
+from tests.crash.topic_scene import TopicScene, undisturbed
 
 pytestmark = pytest.mark.crash
 
@@ -51,16 +48,7 @@ def merging(forks: list[Forks], tmp_path_factory: pytest.TempPathFactory) -> Top
             assert ended.code == 0, ended.said
     options: dict[str, Any] = {"policies": str(stated), "apply": True, "vacuum": False}
     scene = TopicScene("optimize", (*TABLES, "records"), forks, scratch, options, {})
-    shutil.copytree(lake, scene.before)
-    ended = forks[0].run(scene.turn(lake, journal=str(journal)))
-    assert ended.code == 0, ended.said
-    lines = [line.partition("\t") for line in journal.read_text().splitlines()]
-    return replace(
-        scene,
-        effects=[plain(name) for name, _, _ in lines],
-        journal=[(*name.split(" ", 1), was) for name, _, was in lines],  # type: ignore[misc]
-        undisturbed=ended.tables,
-    )
+    return undisturbed(scene, forks[0], lake, journal)
 
 
 def live(lake: Path, name: str) -> int:

@@ -141,8 +141,13 @@ def make_topic_scene(
     if kind == REPLACED:
         stated.write_text(policies[1])
         options["replace"] = ["orders"]
+    return undisturbed(scene, forks[0], lake, journal)
+
+
+def undisturbed(scene: TopicScene, fork: Forks, lake: Path, journal: Path) -> TopicScene:
+    """Run the job once, and return the scene with the side effects and the tables of that run."""
     shutil.copytree(lake, scene.before)
-    ended = forks[0].run(scene.turn(lake, journal=str(journal)))
+    ended = fork.run(scene.turn(lake, journal=str(journal)))
     assert ended.code == 0, ended.said
     lines = [line.partition("\t") for line in journal.read_text().splitlines()]
     return replace(

@@ -94,13 +94,18 @@ def read_cluster_state(log: SourceLog, notes: Notes, moment: Moment) -> ReadStat
         add_record(
             state, record, record.offset, record.timestamp, entry.header.is_control, notes, str(log.topic_partition)
         )
+    note_what_does_not_count(state, log, notes)
+    return ReadState(state, end_offset, snapshot_end, log.high_watermark or 0)
+
+
+def note_what_does_not_count(state: ClusterState, log: SourceLog, notes: Notes) -> None:
+    """Report records that are not in a state: of a transaction that did not end, and of types not interpreted."""
     if state.is_in_transaction:
         message = f"{log.topic_partition}: a transaction has begun and not ended. Its records do not count."
         notes.say(found("metadata-transaction-open", message))
     for name, count in sorted(state.not_interpreted.items()):
         message = f"{log.topic_partition}: {count} records of type {name} are read and not interpreted."
         notes.say(found("message-not-interpreted", message))
-    return ReadState(state, end_offset, snapshot_end, log.high_watermark or 0)
 
 
 def snapshot_state(path: str, end: int, notes: Notes) -> tuple[ClusterState, int] | None:
