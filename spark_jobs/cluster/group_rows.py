@@ -20,6 +20,7 @@ from logcore.reading.read_options import OffsetRange, ReadRules
 from logcore.reading.visible_offsets import visible_window
 from logcore.segments.filenames import MAX_OFFSET
 from logcore.topics.internal_topics import InternalTopic, record_messages
+from logcore.topics.offset_commits import read_commit
 from spark_jobs.cluster.internal_sources import ClusterLogs, Row, standing, time_of
 
 _OFFSET_KEYS = (0, 1)
@@ -69,8 +70,27 @@ def new_commits(cluster: ClusterLogs, log: SourceLog, frontier: int, notes: Note
 
 def _commit(entry: InternalRecord) -> Row | None:
     """The row of a commit or its deletion; None for other records. Reading the groups reports unread ones."""
+    usual = None if entry.key is None or entry.value is None else read_commit(entry.key, entry.value)
+    if usual is None:
+        return _unusual_commit(entry)
+    return {
+        "group": usual.group,
+        "topic": usual.topic,
+        "partition": usual.partition,
+        "committed_offset": usual.offset,
+        "leader_epoch": _epoch(usual.leader_epoch),
+        "metadata": usual.metadata,
+        "commit_time": time_of(usual.commit_time_ms),
+        "record_offset": entry.record.offset,
+        "is_deleted": False,
+        "is_transactional": entry.header.is_transactional,
+    }
+
+
+def _unusual_commit(entry: InternalRecord) -> Row | None:
+    """The same by the generic reader, for every form of a commit."""
     messages = record_messages(InternalTopic.CONSUMER_OFFSETS, entry.key, entry.value)
-    key = None if messages.key is None else messages.key
+    key = messages.key
     if key is None or key.type_number not in _OFFSET_KEYS or not isinstance(key.message, ReadMessage):
         return None
     value = None if messages.value is None else messages.value.message

@@ -97,6 +97,36 @@ def test_commits_from_the_high_watermark_on_wait(cluster: Cluster) -> None:
     assert cluster.commits() == [("a", 1), ("a", 2)]
 
 
+def test_a_deleted_commit_has_a_row_that_says_so(cluster: Cluster) -> None:
+    cluster.write(commit("a", 3))
+    cluster.write(commit("a", None))
+    cluster.stable()
+    cluster.run()
+    rows = sorted(cluster.lake.rows("cluster_offset_commits"), key=lambda row: row["record_offset"])
+    assert [(row["group"], row["committed_offset"], row["is_deleted"]) for row in rows] == [
+        ("a", 3, False),
+        ("a", None, True),
+    ]
+    assert cluster.offsets() == {}
+
+
+@pytest.mark.parametrize("epoch", [-1, 5])
+def test_a_commit_has_the_same_row_in_each_version_of_its_value(cluster: Cluster, epoch: int) -> None:
+    """By OffsetCommitValue 1 and 3: 1 has no leader epoch, and ends with a time of expiry."""
+    key, _ = commit("a", 4)
+    time = 1_700_000_000_000
+    cluster.write((key, struct.pack(">hq", 1, 4) + text("note") + struct.pack(">qq", time, time)))
+    cluster.write((key, struct.pack(">hqi", 3, 4, epoch) + text("note") + struct.pack(">q", time)))
+    cluster.stable()
+    cluster.run()
+    first, second = sorted(cluster.lake.rows("cluster_offset_commits"), key=lambda row: row["record_offset"])
+    assert (first["leader_epoch"], second["leader_epoch"]) == (None, None if epoch < 0 else epoch)
+    assert first | {"record_offset": 1, "leader_epoch": None} == second | {"leader_epoch": None}
+    assert (second["group"], second["committed_offset"], second["metadata"]) == ("a", 4, "note")
+    assert second["commit_time"].timestamp() * 1000 == time
+    assert not second["is_deleted"]
+
+
 @pytest.mark.parametrize(("kind", "expected"), [(COMMIT, [("t", 3), ("a", 4)]), (ABORT, [("a", 4)])])
 def test_commits_of_a_transaction_have_rows_when_it_committed(
     cluster: Cluster, kind: int, expected: list[tuple[str, int]]
@@ -208,6 +238,62 @@ def test_the_command_prints_the_tables_and_findings(
     assert "warning: Group a has committed offset 11 of orders-0, whose log ends at 10." in captured.err
     assert main(["cluster", lake, "--source", source]) == 0
     assert capsys.readouterr().out == ""
+
+
+BEGIN, END = (None, b"\1\x17\0\0"), (None, b"\1\x18\0\0")
+
+
+def topic_id(name: str) -> bytes:
+    return name.encode().ljust(16, b"-")
+
+
+def created(name: str) -> tuple[None, bytes]:
+    """By TopicRecord 0."""
+    return None, b"\1\2\0" + bytes([len(name) + 1]) + name.encode() + topic_id(name) + b"\0"
+
+
+def removed(name: str) -> tuple[None, bytes]:
+    """By RemoveTopicRecord 0."""
+    return None, b"\1\x09\0" + topic_id(name) + b"\0"
+
+
+def topics_of(tmp_path: Path, *records: tuple[None, bytes]) -> tuple[JobReport, list[tuple[Any, ...]]]:
+    """The report of a run over a metadata log of these records, and the topics of the lake with their offsets."""
+    source = tmp_path / "metadata" / "__cluster_metadata-0"
+    source.mkdir(parents=True, exist_ok=True)
+    batches = [handmade.simple_batch(at, [record], leader_epoch=1) for at, record in enumerate(records)]
+    (source / f"{0:020d}.log").write_bytes(b"".join(batches))
+    lake = Lake(tmp_path / "lake")
+    report = launch.run("cluster", ClusterConfig(str(lake.path), "run", AS_OF_MS, (str(source),)))
+    rows = lake.rows("cluster_topics")
+    return report, sorted((row["topic"], row["valid_from_offset"], row["valid_to_offset"]) for row in rows)
+
+
+def test_a_topic_that_its_own_transaction_removed_has_no_row(tmp_path: Path) -> None:
+    _, topics = topics_of(tmp_path, created("a"), BEGIN, created("e"), removed("e"), created("f"), END, removed("a"))
+    assert topics == [("a", 0, 6), ("f", 5, None)]
+
+
+def test_an_older_copy_of_the_metadata_log_changes_nothing(tmp_path: Path) -> None:
+    newest = [created("a"), created("b"), removed("a"), created("c")]
+    report, topics = topics_of(tmp_path, *newest)
+    assert topics == [("a", 0, 2), ("b", 1, None), ("c", 3, None)]
+    assert not report.plan["waits"]
+    report, after = topics_of(tmp_path, *newest[:2])
+    assert after == topics
+    (why,) = report.plan["waits"].values()
+    assert why == "the tables have offset 3, and the source ends at 2"
+
+
+def test_lag_of_committed_readers_ends_at_the_oldest_open_transaction(cluster: Cluster) -> None:
+    cluster.orders.append(5, producer_id=7, producer_epoch=0, base_sequence=0, attributes=0x10)
+    cluster.write(commit("a", 4))
+    cluster.stable()
+    cluster.lake.turn(cluster.source.path)
+    cluster.run()
+    (row,) = cluster.lake.rows("cluster_group_offsets")
+    assert (row["high_watermark"], row["last_stable_offset"]) == (15, 10)
+    assert (row["lag"], row["lag_read_committed"]) == (11, 6)
 
 
 def test_history_before_the_beginning_of_the_source_stays() -> None:
