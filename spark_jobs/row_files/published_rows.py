@@ -62,7 +62,7 @@ def published_rows(
             with parquet:
                 groups = [n for n in range(parquet.num_row_groups) if _may_be_in(parquet.metadata.row_group(n), span)]
                 there = [name for name in columns if name in parquet.schema_arrow.names]
-                for batch in parquet.iter_batches(BATCH_ROWS, row_groups=groups, columns=there):
+                for batch in parquet.iter_batches(BATCH_ROWS, row_groups=groups, columns=there, use_threads=False):
                     rows = _within(batch, span, schema)
                     if rows.num_rows:
                         yield rows
