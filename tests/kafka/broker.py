@@ -59,15 +59,25 @@ class Broker:
     :param folder: where everything goes; made if it is not there. A second start on the same folder goes on with it.
     :param timed: its speed counts: it gets the JVM settings of Kafka's own start script.
     :param log_level: of what goes to `log_file`.
+    :param more_jars: that it loads classes from, such as a plugin.
     :raises distribution.Unavailable: Kafka cannot be run here.
     :raises RuntimeError: it did not start; the text ends with what it logged last.
     """
 
-    def __init__(self, folder: Path, *, timed: bool = False, log_level: str = "WARN", **settings: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        timed: bool = False,
+        log_level: str = "WARN",
+        more_jars: Sequence[Path] = (),
+        **settings: str,
+    ) -> None:
         self._folder = folder
         self._timed = timed
         self._log_level = log_level
         self._settings = settings
+        self._more_jars = more_jars
         self.log_dir = folder / "data"
         """The log directory: partition directories and checkpoints."""
         self.log_file = folder / "broker.log"
@@ -132,11 +142,18 @@ class Broker:
         arguments = ("Broker", str(properties), self._cluster_id())
         if self._timed:
             command = distribution.command(
-                *arguments, heap="1g", collector="G1", options=_SCRIPT, log_level=self._log_level
+                *arguments,
+                heap="1g",
+                collector="G1",
+                options=_SCRIPT,
+                log_level=self._log_level,
+                more_jars=self._more_jars,
             )
         else:
             quick = ["-XX:TieredStopAtLevel=1"]  # it lives for seconds: the slow compiler would never pay
-            command = distribution.command(*arguments, heap="512m", options=quick, log_level=self._log_level)
+            command = distribution.command(
+                *arguments, heap="512m", options=quick, log_level=self._log_level, more_jars=self._more_jars
+            )
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=self._folder

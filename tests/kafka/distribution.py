@@ -36,6 +36,7 @@ VERSION = "4.3.1"
 SPARK_SOURCE = "spark-sql-kafka-4.2.0"
 SPARK_AVRO = "spark-avro-4.2.0"
 MESSAGES = "messages-4.4.0"
+TIERED = "tiered-4.3.1"
 
 _COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 _FETCH_SECONDS = 300
@@ -54,10 +55,11 @@ class LockedJar:
     artifact: str
     version: str
     sha256: str
+    classifier: str = ""
 
     @property
     def file_name(self) -> str:
-        return f"{self.artifact}-{self.version}.jar"
+        return f"{self.artifact}-{self.version}{self.classifier and '-' + self.classifier}.jar"
 
 
 @functools.cache
@@ -95,6 +97,15 @@ def spark_avro() -> tuple[Path, ...]:
     :raises Unavailable: no registry, or the jar is not the locked one.
     """
     return _checked(_locked(SPARK_AVRO), _folder(SPARK_AVRO))
+
+
+@functools.cache
+def tiered_storage() -> tuple[Path, ...]:
+    """The jar of Kafka's own tests that has LocalTieredStorage, checked; fetches it if this machine has none yet.
+
+    :raises Unavailable: no registry, or the jar is not the locked one.
+    """
+    return _checked(_locked(TIERED), _folder(TIERED))
 
 
 @functools.cache
@@ -160,11 +171,13 @@ def command(
     log_level: str = "ERROR",
     version: str = VERSION,
     classes: Path | None = None,
+    more_jars: Iterable[Path] = (),
 ) -> list[str]:
     """The command line that runs a class of Kafka's or of ours; log lines from `log_level` up go to stderr.
 
     :param heap: ``-Xmx``. :param collector: of garbage, as in ``-XX:+UseSerialGC``. :param options: more for the JVM.
     :param classes: ours, those of `own_classes` if no others are named.
+    :param more_jars: to load from too.
     :raises Unavailable: as `class_path` and `jdk`.
     """
     return [
@@ -176,7 +189,7 @@ def command(
         f"-Dloglake.level={log_level}",
         *options,
         "-cp",
-        f"{classes or own_classes(version)}{os.pathsep}{class_path(version)}",
+        os.pathsep.join([str(classes or own_classes(version)), class_path(version), *map(str, more_jars)]),
         main_class,
         *arguments,
     ]
@@ -198,7 +211,8 @@ def _locked(name: str) -> tuple[LockedJar, ...]:
     for line in lock.read_text().splitlines():
         if line and not line.startswith("#"):
             coordinate, digest = line.split()
-            jars.append(LockedJar(*coordinate.split(":"), digest.removeprefix("sha256:")))
+            group, artifact, version, *classifier = coordinate.split(":")
+            jars.append(LockedJar(group, artifact, version, digest.removeprefix("sha256:"), *classifier))
     return tuple(jars)
 
 
@@ -256,7 +270,7 @@ def _maven(jars: tuple[LockedJar, ...], scratch: Path) -> list[str] | None:
     nothing_else = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
     wanted = "".join(
         f"<dependency><groupId>{jar.group}</groupId><artifactId>{jar.artifact}</artifactId>"
-        f"<version>{jar.version}</version>{nothing_else}</dependency>\n"
+        f"<version>{jar.version}</version>{_maven_classifier(jar)}{nothing_else}</dependency>\n"
         for jar in jars
     )
     (scratch / "pom.xml").write_text(
@@ -275,11 +289,13 @@ def _ivy(jars: tuple[LockedJar, ...], scratch: Path) -> list[str] | None:
     if program is None:
         return None
     wanted = "".join(
-        f'<dependency org="{jar.group}" name="{jar.artifact}" rev="{jar.version}" transitive="false"/>\n'
+        f'<dependency org="{jar.group}" name="{jar.artifact}" rev="{jar.version}" transitive="false">'
+        f"{_ivy_artifact(jar)}</dependency>\n"
         for jar in jars
     )
     (scratch / "ivy.xml").write_text(
-        '<ivy-module version="2.0"><info organisation="loglake" module="kafka"/>'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        '<info organisation="loglake" module="kafka"/>'
         f"<dependencies>\n{wanted}</dependencies></ivy-module>\n"
     )
     settings = os.environ.get("LOGLAKE_IVY_SETTINGS")
@@ -295,9 +311,17 @@ def _ivy(jars: tuple[LockedJar, ...], scratch: Path) -> list[str] | None:
             f"<caches defaultCacheDir={quoteattr(str(scratch / 'cache'))}/>"
             f"<resolvers><chain name='all' returnFirst='true'>{resolvers}</chain></resolvers></ivysettings>\n"
         )
-    pattern = str(scratch / "jars" / "[artifact]-[revision].[ext]")
+    pattern = str(scratch / "jars" / "[artifact]-[revision](-[classifier]).[ext]")
     line = [str(jdk()), "-jar", str(program), "-settings", settings, "-ivy", str(scratch / "ivy.xml")]
     return [*line, "-retrieve", pattern, "-types", "jar", "bundle"]
+
+
+def _maven_classifier(jar: LockedJar) -> str:
+    return f"<classifier>{jar.classifier}</classifier>" if jar.classifier else ""
+
+
+def _ivy_artifact(jar: LockedJar) -> str:
+    return f'<artifact name="{jar.artifact}" type="jar" m:classifier="{jar.classifier}"/>' if jar.classifier else ""
 
 
 def _telling(done: subprocess.CompletedProcess[str]) -> str:

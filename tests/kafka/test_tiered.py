@@ -1,0 +1,110 @@
+"""A real broker with LocalTieredStorage: its answers to ListOffsets, and its consumer, against the joined log."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logcore.cli.main import main
+from tests.kafka import distribution
+from tests.kafka.broker import Broker
+
+pytestmark = [pytest.mark.kafka, pytest.mark.long]
+
+TOPICS = ("moved", "kept", "fresh", "trimmed", "expired", "plain")
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """The broker's log directory and remote storage after a clean stop, and what its clients received before."""
+
+    log_dir: Path
+    remote: Path
+    answers: dict[str, dict[str, dict[str, Any]]]
+    """By target of the lookup and topic."""
+    consumed: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def stopped(kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Stopped:
+    try:
+        jars = distribution.tiered_storage()
+    except distribution.Unavailable as missing:
+        pytest.skip(f"there is no LocalTieredStorage: {missing}")
+    folder = tmp_path_factory.mktemp("tiered")
+    settings = {
+        "remote.log.storage.system.enable": "true",
+        "remote.log.storage.manager.class.name": "org.apache.kafka.server.log.remote.storage.LocalTieredStorage",
+        "remote.log.storage.manager.impl.prefix": "rsm.config.",
+        "rsm.config.dir": str(folder / "remote"),
+        "remote.log.metadata.manager.listener.name": "PLAINTEXT",
+        "remote.log.metadata.manager.impl.prefix": "rlmm.config.",
+        "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
+        "rlmm.config.remote.log.metadata.topic.num.partitions": "2",
+        "remote.log.manager.task.interval.ms": "300",
+        "log.retention.check.interval.ms": "300",
+        "log.initial.task.delay.ms": "300",
+    }
+    with Broker(folder / "broker", more_jars=jars, **settings) as broker:
+        broker.run("Tiered", str(folder / "answers.jsonl"))
+        broker.run("Consume", "read_uncommitted", str(folder / "consumed.jsonl"))
+    answers: dict[str, dict[str, dict[str, Any]]] = {}
+    for line in map(json.loads, (folder / "answers.jsonl").read_text().splitlines()):
+        answers.setdefault(line["at"], {})[line["topic"]] = line
+    consumed = [json.loads(line) for line in (folder / "consumed.jsonl").read_text().splitlines()]
+    return Stopped(broker.log_dir, folder / "remote", answers, [line for line in consumed if "topic" in line])
+
+
+def chosen(*topics: str) -> list[str]:
+    return [word for topic in topics for word in ("--topic", topic)]
+
+
+def offsets(stopped: Stopped, at: str, capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, Any]]:
+    command = ["offsets", str(stopped.log_dir), "--remote", str(stopped.remote), "--at", at, "--format", "jsonl"]
+    main([*command, *chosen(*TOPICS)])
+    return {line["topic"]: line for line in map(json.loads, capsys.readouterr().out.splitlines())}
+
+
+def test_the_broker_moved_kept_trimmed_and_expired_segments(stopped: Stopped) -> None:
+    """The cases are what they should be."""
+    answers = stopped.answers
+    earliest, local = answers["earliest"], answers["earliest-local"]
+    assert earliest["moved"]["offset"] == 0 < local["moved"]["offset"]
+    assert earliest["kept"]["offset"] == local["kept"]["offset"] == 0 < answers["latest-tiered"]["kept"]["offset"]
+    assert answers["latest-tiered"]["fresh"]["offset"] == answers["latest-tiered"]["plain"]["offset"] == -1
+    assert 0 < earliest["trimmed"]["offset"] < local["trimmed"]["offset"]
+    assert 0 < earliest["expired"]["offset"] <= local["expired"]["offset"]
+
+
+@pytest.mark.parametrize("at", ["earliest", "earliest-local", "latest-tiered", "earliest-pending-upload", "latest"])
+def test_offsets_are_the_answers_of_the_broker(stopped: Stopped, at: str, capsys: pytest.CaptureFixture[str]) -> None:
+    ours = offsets(stopped, at, capsys)
+    theirs = stopped.answers[at]
+    assert {topic: ours[topic]["offset"] for topic in TOPICS} == {t: theirs[t]["offset"] for t in TOPICS}
+    epochs = {topic: ours[topic]["leader_epoch"] for topic in TOPICS}
+    assert epochs == {t: theirs[t]["leader_epoch"] for t in TOPICS}
+
+
+def test_the_joined_log_is_what_the_consumer_received(stopped: Stopped, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["dump", str(stopped.log_dir), "--remote", str(stopped.remote), "--format", "jsonl"]
+    assert main([*command, *chosen(*TOPICS)]) == 0
+    lines = list(map(json.loads, capsys.readouterr().out.splitlines()))
+    ours = sorted((line["topic"], line["offset"], line["value"]) for line in lines)
+    theirs = sorted(
+        (line["topic"], line["offset"], line["value"]) for line in stopped.consumed if line["topic"] in TOPICS
+    )
+    assert base64.b64decode(ours[0][2]).startswith(b"value ")
+    assert ours == theirs
+
+
+def test_verify_finds_nothing_in_the_joined_log(stopped: Stopped, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["verify", str(stopped.log_dir), "--remote", str(stopped.remote), "--format", "jsonl", *chosen(*TOPICS)]
+    assert main(command) == 0
+    *findings, summary = map(json.loads, capsys.readouterr().out.splitlines())
+    assert [each for each in findings if each["severity"] != "info"] == []
+    assert summary["summary"]["records"] >= len([1 for line in stopped.consumed if line["topic"] in TOPICS])
