@@ -11,6 +11,7 @@ import json
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import zstandard
 
@@ -143,3 +144,26 @@ def stored_segment(
         aad = base64.b64encode(AAD).decode()
         manifest["encryption"] = {"dataKey": f"{KEY_ID}:{WRAPPED_KEY}", "aad": aad}
     return StoredSegment(b"".join(pieces), stored, json.dumps(manifest).encode())
+
+
+INDEXES = {
+    "offset": ".index",
+    "timestamp": ".timeindex",
+    "producerSnapshot": ".snapshot",
+    "leaderEpoch": ".leader_epoch_checkpoint",
+    "transaction": ".txnindex",
+}
+
+
+def as_aiven_stores(files: Path, target: Path, *, chunk_size: int = 700, **options: bool) -> None:
+    """Store the segments of a LocalTieredStorage below a folder as Aiven's plugin does."""
+    for log in files.rglob("*.log"):
+        topic, _, partition = log.parent.name[:-23].rpartition("-")
+        beside = {name: log.with_suffix(suffix) for name, suffix in INDEXES.items()}
+        indexes = {name: path.read_bytes() for name, path in beside.items() if path.exists()}
+        segment = stored_segment(log.read_bytes(), indexes, chunk_size=chunk_size, **options)
+        folder = target / f"{topic}-{log.parent.name[-22:]}" / partition
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{log.stem}.log").write_bytes(segment.log)
+        (folder / f"{log.stem}.indexes").write_bytes(segment.indexes)
+        (folder / f"{log.stem}.rsm-manifest").write_bytes(segment.manifest)

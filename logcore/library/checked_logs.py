@@ -138,7 +138,7 @@ class CheckedLogs:
         for finding in verdict.findings:
             self._notes.say(finding)
         cannot_read(segment, error, self._notes)
-        left = max(segment.size - at, 0)
+        left = max(segment.log_bytes - at, 0)
         return Stretch(at, left, CorruptionReason.TRUNCATED, error.message, verdict.next_offset)
 
     def _refuse_change(self, segment: SegmentFile, source: SourceBytes) -> None:
@@ -168,7 +168,7 @@ class CheckedLogs:
                 if isinstance(item, BatchVerdict):
                     valid_end = item.position + item.size
                     if self._progress is not None:
-                        self._progress.at(segment.path, valid_end, segment.size)
+                        self._progress.at(segment.path, valid_end, segment.log_bytes)
                 yield item
         except LogError as error:
             yield self._given_up(segment, error, validation, valid_end)
@@ -249,7 +249,7 @@ class _Bulk:
         while (head := self._results.head()) is not None and head[0].owner[0] is segment:
             self._results.pop()
             if self._progress is not None:
-                self._progress.at(segment.path, head[1].position, segment.size)
+                self._progress.at(segment.path, head[1].position, segment.log_bytes)
             yield head[1]
 
 

@@ -10,7 +10,7 @@
     0 and above        the first record with that timestamp or a later one, of the first segment that reaches it
 
 -3 looks at local segments only, as a broker does. -5 and -6 need remote storage. A log of which nothing is there gets
--1, as one without tiered storage does: a directory does not show which of them it is.
+-1, as one without tiered storage does. If its topic is known to be tiered, the answer to -6 is the log start.
 
 A timestamp is searched in one segment, the first whose largest timestamp is not below it. If nothing is found there the
 answer is "none", although a later segment may have it. A segment may have no timestamps that its broker knows (format
@@ -107,7 +107,7 @@ class LookupLog:
         leader_epochs: The history of leader epochs.
         remote_start_offset: Where the log begins in the remote tier; None if it has no part there that was not read.
         local_start_offset: Where its local segments begin, if remote ones are among `segments`; else None.
-        tiered_end_offset: After the last offset in remote storage; None if there is none.
+        tiered_end_offset: After the last offset in remote storage; None if there is none, 0 if none is there yet.
     """
 
     segments: Sequence[LookupSegment]
@@ -117,6 +117,11 @@ class LookupLog:
     remote_start_offset: int | None = None
     local_start_offset: int | None = None
     tiered_end_offset: int | None = None
+
+    @property
+    def has_only_local_segments(self) -> bool:
+        """Whether nothing of it was copied to remote storage."""
+        return (self.remote_start_offset, self.local_start_offset, self.tiered_end_offset) == (None, None, None)
 
 
 def list_offsets(log: LookupLog, at: int) -> OffsetAnswer:
@@ -153,7 +158,7 @@ def list_offsets(log: LookupLog, at: int) -> OffsetAnswer:
 
 
 def _of_remote_storage(log: LookupLog, at: int) -> OffsetAnswer:
-    if log.tiered_end_offset is None:
+    if log.tiered_end_offset is None or (at == LATEST_TIERED and log.tiered_end_offset == 0):
         return NOTHING
     offset = log.tiered_end_offset - 1 if at == LATEST_TIERED else max(log.tiered_end_offset, log.log_start_offset)
     return OffsetAnswer(offset, leader_epoch=epoch_for_offset(log.leader_epochs, offset))

@@ -58,10 +58,11 @@ def find_logs(
             continue
         if concerns_choice(finding, options, watched):
             notes.say(finding)
-    for log in chosen if "remote-tier" not in quiet else ():
+    for log in chosen:
         if log.remote is not None and log.kind is DirectoryKind.LIVE:
-            finding = remote_finding(log.topic_partition, *log.remote, is_searched=bool(options.remotes))
-            notes.say(replace(finding, file=shown(log.directory)))
+            finding = remote_finding(log.topic_partition, log.remote, is_searched=bool(options.remotes))
+            if finding.rule not in quiet:
+                notes.say(replace(finding, file=shown(log.directory)))
     for finding in nothing_chosen(selection, logs) if "nothing-chosen" not in quiet else ():
         notes.say(finding if is_check else replace(finding, severity=Severity.INFO))
     return chosen

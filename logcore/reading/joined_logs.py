@@ -2,25 +2,31 @@
 
 A tiered log begins in remote storage and ends on a broker's disk. Its remote segments are put before the local ones, so
 that everything that reads a log reads them too. Only an unbroken row of segments up to the first local one is taken:
-offsets below a gap stay `remote`, as without remote storage. A segment that must be cut, because the next one begins
-inside of it, ends the row too.
+offsets below a gap stay `remote`, as without remote storage.
+
+The next segment may begin inside of a remote one: replicas cut their segments at different offsets, and an unclean
+election cuts a log inside of a segment that was copied before. Then the batches before the next segment are taken
+(`SegmentFile.end`). Segments begin with whole batches, so a segment that would have to be cut inside of a batch is
+damaged, and ends the row. A segment that cannot be used is left out, and others that have its offsets are tried.
 
 Two files show that a log has a remote part, as without remote storage: the checkpoint of the log start, and the leader
-epochs.
+epochs. Without leader epochs nothing shows which remote segments belong to the log, so none is taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from logcore.errors import LogError
 from logcore.logs.model.findings import found
 from logcore.logs.model.offset_ledger import EVIDENCE_REMOTE
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.notes import Notes
-from logcore.reading.remote_inventory import remote_inventory
-from logcore.remote.inventory import FoundSegment, RemoteStatus
+from logcore.reading.remote_inventory import RemoteInventory, remote_inventory
+from logcore.reading.segment_reading import reading_start
+from logcore.remote import aiven_layout
+from logcore.remote.inventory import FoundSegment
 from logcore.remote.lineage import joined
 from logcore.remote.remote_segment import TopicIdPartition
 from logcore.remote.stored_part import RemoteLayout, SegmentPart
@@ -30,9 +36,10 @@ from logcore.segments.filenames import (
     TRANSACTION_INDEX_SUFFIX,
     DirectoryKind,
 )
-from logcore.storage.discovery import shown
+from logcore.storage.discovery import HeaderReader, shown
 from logcore.storage.opened_source import open_stored
 from logcore.storage.remote_tier.chunked_segment import read_manifest
+from logcore.storage.source_bytes import SourceBytes
 
 _BESIDE = (
     (OFFSET_INDEX_SUFFIX, SegmentPart.OFFSET_INDEX),
@@ -55,48 +62,32 @@ def join_remote(logs: Sequence[SourceLog], remotes: Iterable[str], notes: Notes)
         LogError: The package that reads object stores is not installed.
     """
     by_place: dict[TopicIdPartition, list[FoundSegment]] = {}
-    for segment in remote_inventory(logs, tuple(remotes), notes).segments:
-        if segment.status is RemoteStatus.COUNTS:
-            place = TopicIdPartition(segment.topic_id, segment.topic_partition.partition)
-            by_place.setdefault(place, []).append(segment)
-    return tuple(_with_remote(log, by_place, notes) for log in logs)
+    whole = remote_inventory(logs, tuple(remotes), notes)
+    for segment in whole.segments:
+        if segment.part is not None:
+            by_place.setdefault(segment.part.segment.place, []).append(segment)
+    return tuple(_with_remote(log, whole, by_place, notes) for log in logs)
 
 
-def _with_remote(log: SourceLog, by_place: dict[TopicIdPartition, list[FoundSegment]], notes: Notes) -> SourceLog:
+def _with_remote(
+    log: SourceLog, whole: RemoteInventory, by_place: dict[TopicIdPartition, list[FoundSegment]], notes: Notes
+) -> SourceLog:
     """A log with its remote segments, as far as it has any below its first local one."""
     if log.kind is not DirectoryKind.LIVE or log.topic_id is None or log.named_files:
         return log
-    counted = by_place.get(TopicIdPartition(log.topic_id, log.topic_partition.partition), [])
-    tiered_end = max((each.end_offset + 1 for each in counted if each.end_offset is not None), default=None)
-    log = replace(log, tiered_end_offset=tiered_end)
-    if log.remote is None:
+    place = TopicIdPartition(log.topic_id, log.topic_partition.partition)
+    log = replace(log, tiered_end_offset=whole.tiered_ends.get(place))
+    if log.remote is None or not log.leader_epochs:
         return log
-    start, end = log.remote
-    taken: list[FoundSegment] = []
-    segments: list[SegmentFile] = []
-    below = end
-    by_id = {(each.segment_id, each.start_offset): each for each in counted}
-    parts = joined((each.described for each in counted if each.described is not None), start, end)
-    for part in reversed(parts):
-        # A segment may begin below the log start: the records there are not visible, as in a local one.
-        if part.end_offset != below:
-            break
-        segment = by_id[part.segment.segment_id, part.segment.start_offset]
-        try:
-            segments.append(_segment_file(segment, below))
-        except LogError as error:
-            name = f"{log.topic_partition}, remote segment {segment.segment_id} from offset {segment.start_offset}"
-            message = f"{name}: it cannot be used, so the offsets below {below} stay remote: {error}"
-            notes.say(found("remote-segment-unreadable", message, file=error.file, end_offset=below))
-            break
-        taken.append(segment)
-        below = part.start_offset
+    start, end, _ = log.remote
+    taken = _row(log, by_place.get(place, ()), start, end, notes)
     if not taken:
         return log
-    snapshots = {end: path for each in taken for end, path in _snapshot(each)} | dict(log.snapshots)
+    below = taken[0].start_offset
+    snapshots = dict(each.snapshot for each in taken if each.snapshot is not None) | dict(log.snapshots)
     return replace(
         log,
-        segments=(*reversed(segments), *log.segments),
+        segments=(*(each.file for each in taken), *log.segments),
         log_start_offset=max(start, below),
         below_start=((start, below, EVIDENCE_REMOTE),) if start < below else (),
         snapshots=tuple(sorted(snapshots.items())),
@@ -104,34 +95,84 @@ def _with_remote(log: SourceLog, by_place: dict[TopicIdPartition, list[FoundSegm
     )
 
 
-def _segment_file(segment: FoundSegment, below: int) -> SegmentFile:
-    """The file of a segment.
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A remote segment that the log takes: its file, its first offset, and the producer snapshot after it."""
+
+    file: SegmentFile
+    start_offset: int
+    snapshot: tuple[int, str] | None
+
+
+def _row(log: SourceLog, counted: Sequence[FoundSegment], start: int, end: int, notes: Notes) -> list[_Taken]:
+    """The unbroken row of remote segments that ends where the local segments begin, by offset."""
+    by_part = {each.part.segment: each for each in counted if each.part is not None}
+    parts = [each.part for each in counted if each.part is not None]
+    taken: list[_Taken] = []
+    while True:
+        # A segment may begin below the log start: the records there are not visible, as in a local one.
+        below = taken[-1].start_offset if taken else end
+        part = next((each for each in reversed(joined(parts, start, below)) if each.end_offset == below), None)
+        if part is None:
+            return taken[::-1]
+        segment = by_part[part.segment]
+        try:
+            taken.append(_taken(segment, part.start_offset, below))
+        except LogError as error:
+            name = f"{log.topic_partition}, remote segment {segment.segment_id} from offset {segment.start_offset}"
+            message = f"{name}: it cannot be used: {error}"
+            notes.say(found("remote-segment-unreadable", message, file=error.file, end_offset=below))
+            parts = [each for each in parts if each.segment is not part.segment]
+
+
+def _taken(segment: FoundSegment, start: int, below: int) -> _Taken:
+    """A segment as a log takes it.
 
     Args:
         segment: The segment.
+        start: The first offset that the log takes from it.
         below: Where the next segment of the log begins.
 
     Raises:
-        LogError: It cannot be read, is shorter than the metadata says, or the next one begins inside of it.
+        LogError: It cannot be read, is shorter than the metadata says, or the next one begins inside of a batch.
     """
     assert segment.objects is not None
     parts = segment.objects.parts
     log = parts[SegmentPart.LOG]
-    beside = tuple((suffix, parts[part].path) for suffix, part in _BESIDE if part in parts)
-    size = log.size
+    size, of_part = log.size, {part: parts[part].path for _, part in _BESIDE if part in parts}
+    snapshot = parts[SegmentPart.PRODUCER_SNAPSHOT].path if SegmentPart.PRODUCER_SNAPSHOT in parts else None
     if segment.objects.layout is RemoteLayout.AIVEN:
-        size = read_manifest(log.path, open_stored).chunks.segment_size
-    if segment.end_offset is not None and segment.end_offset + 1 != below:
-        message = f"the next segment of the log begins at offset {below}, which is inside of it"
-        raise LogError(message, file=shown(log.path))
+        manifest = read_manifest(log.path, open_stored)
+        manifest.refuse_other_sizes(log.size)
+        size = manifest.chunks.segment_size
+        indexes = {part: aiven_layout.index_path(log.path, part) for part in manifest.indexes}
+        of_part = {part: indexes[part] for _, part in _BESIDE if part in indexes}
+        snapshot = indexes.get(SegmentPart.PRODUCER_SNAPSHOT)
     if segment.size is not None and size < segment.size:
         message = f"it has {size} bytes of {segment.size} that the metadata names"
         raise LogError(message, file=shown(log.path), advice="Compare it with another copy of the remote storage.")
-    return SegmentFile(segment.start_offset, log.path, size, log.modified_ms, log.inode, beside, log.etag)
+    beside = tuple((suffix, of_part[part]) for suffix, part in _BESIDE if part in of_part)
+    file = SegmentFile(segment.start_offset, log.path, size, log.modified_ms, log.inode, beside, log.etag)
+    after = None if segment.end_offset is None else segment.end_offset + 1
+    if after != below:
+        return _Taken(replace(file, end=_cut(file, below)), start, None)
+    return _Taken(file, start, None if snapshot is None else (below, snapshot))
 
 
-def _snapshot(segment: FoundSegment) -> Iterable[tuple[int, str]]:
-    """The producer snapshot of a segment: the state after it. Aiven's plugin stores it inside of another object."""
-    part = None if segment.objects is None else segment.objects.parts.get(SegmentPart.PRODUCER_SNAPSHOT)
-    if part is not None and segment.end_offset is not None:
-        yield segment.end_offset + 1, part.path
+def _cut(file: SegmentFile, offset: int) -> int | None:
+    """Find where in a segment the first batch at or above an offset begins; None: no batch is there.
+
+    Raises:
+        LogError: The segment cannot be read up to there, or the offset is inside of a batch.
+    """
+    start = reading_start(file, SourceBytes(file.path, sealed=True, seen=file), offset)
+    for position, header in HeaderReader().headers(file, start.position):
+        if header is None:
+            message = f"nothing can be read from position {position} on, where offset {offset} is searched"
+            raise LogError(message, file=shown(file.path), position=position)
+        if header.base_offset >= offset:
+            return position
+        if header.next_offset > offset:
+            message = f"the next segment of the log begins at offset {offset}, which is inside of a batch of it"
+            raise LogError(message, file=shown(file.path), position=position)
+    return None

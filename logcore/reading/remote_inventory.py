@@ -7,7 +7,7 @@ segment's own batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from logcore.errors import LogError
@@ -17,8 +17,10 @@ from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.notes import Notes
 from logcore.reading.remote_metadata import segment_states
 from logcore.remote.inventory import FoundSegment, LogLineage, RemoteStatus, StoredObjects, grouped, inventory
-from logcore.remote.remote_segment import TopicIdPartition
+from logcore.remote.lineage import highest_tiered_offset
+from logcore.remote.remote_segment import RemoteSegment, RemoteSegmentState, TopicIdPartition
 from logcore.remote.segment_manifest import DescribedOffsets
+from logcore.remote.segment_states import SegmentStates
 from logcore.remote.stored_part import RemoteLayout, RemoteObject, SegmentPart
 from logcore.segments.filenames import DirectoryKind
 from logcore.segments.side_files import offset_index
@@ -41,11 +43,13 @@ class RemoteInventory:
         listings: What lies there, by root.
         segments: The segments, by topic partition and offset.
         has_metadata: Whether the metadata topic decided which of them count.
+        tiered_ends: The offset after the last one that was ever copied, of each log at the source that has any.
     """
 
     listings: tuple[RemoteListing, ...]
     segments: tuple[FoundSegment, ...]
     has_metadata: bool
+    tiered_ends: Mapping[TopicIdPartition, int]
 
 
 def remote_inventory(
@@ -83,9 +87,10 @@ def remote_inventory(
 
     wanted = LogSelection() if selection is None else selection
     stored = {each.path: each for listing in listings for each in listing.objects}
+    facts = _facts(logs)
     segments = tuple(
         segment
-        for segment in inventory(states, grouped(stored.values()), _facts(logs), described)
+        for segment in inventory(states, grouped(stored.values()), facts, described)
         if wanted.matches(segment.topic_partition.topic, segment.topic_partition.partition)
     )
     for path in dict.fromkeys(path for listing in listings for path in listing.iceberg):
@@ -98,7 +103,32 @@ def remote_inventory(
         _report(segment, notes, root)
     for listing in listings:
         _report_others(listing, notes)
-    return RemoteInventory(listings, segments, states is not None)
+    return RemoteInventory(listings, segments, states is not None, _tiered_ends(states, segments, facts))
+
+
+def _tiered_ends(
+    states: SegmentStates | None, segments: Iterable[FoundSegment], facts: Mapping[TopicIdPartition, LogLineage]
+) -> dict[TopicIdPartition, int]:
+    """The offset after the last one that was ever copied, of each log.
+
+    A broker answers from the metadata, also for segments that were deleted or lost since. Without metadata those that
+    are there answer.
+    """
+    copied: dict[TopicIdPartition, list[RemoteSegment]] = {}
+    if states is None:
+        for found_segment in segments:
+            if found_segment.part is not None:
+                copied.setdefault(found_segment.part.segment.place, []).append(found_segment.part.segment)
+    else:
+        for segment in states.segments.values():
+            if segment.state is not RemoteSegmentState.COPY_STARTED:
+                copied.setdefault(segment.place, []).append(segment)
+    ends = {}
+    for place, log in facts.items():
+        last = highest_tiered_offset(copied.get(place, ()), log.leader_epochs, log.log_end_offset)
+        if last is not None:
+            ends[place] = last + 1
+    return ends
 
 
 def _report_others(listing: RemoteListing, notes: Notes) -> None:
@@ -194,6 +224,10 @@ def _report(segment: FoundSegment, notes: Notes, root: str) -> None:
     elif segment.status is RemoteStatus.AMBIGUOUS:
         message = f"{name}: a part of it lies in two places below {root}, so it is not used."
         notes.say(found("remote-segment-unreadable", message, file=file))
+    elif segment.other_size is not None:
+        there, said = segment.other_size
+        message = f"{name}: it has {there} bytes of {said} that the metadata names, so it is not used."
+        notes.say(found("remote-segment-unreadable", message, file=file, start_offset=segment.start_offset))
     elif segment.is_orphaned and segment.objects is not None:
         why = {
             RemoteStatus.COPYING: "its copy did not end, or goes on",

@@ -79,7 +79,7 @@ def _log_end(log: SourceLog) -> int | None:
         for position, header in HeaderReader().headers(segment):
             if header is not None:
                 end = max(end, header.next_offset)
-            elif any(read_range(segment.path, position, min(segment.size, position + LOG_OVERHEAD), segment)):
+            elif any(read_range(segment.path, position, min(segment.log_bytes, position + LOG_OVERHEAD), segment)):
                 return None
     except LogError:
         return None  # reported where the records are read

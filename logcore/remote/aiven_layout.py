@@ -41,6 +41,15 @@ SUFFIXES: dict[SegmentPart, str] = {
 REQUIRED = frozenset(SUFFIXES)
 """Parts without which a copy is not complete."""
 
+_IN_INDEXES = frozenset(
+    {
+        SegmentPart.OFFSET_INDEX,
+        SegmentPart.TIME_INDEX,
+        SegmentPart.PRODUCER_SNAPSHOT,
+        SegmentPart.LEADER_EPOCHS,
+        SegmentPart.TRANSACTION_INDEX,
+    }
+)
 _OLD_SUFFIXES = (".index", ".timeindex", ".snapshot", ".txnindex", ".leader-epoch-checkpoint")
 _PARTS = {suffix: part for part, suffix in SUFFIXES.items()}
 _NAME = re.compile(
@@ -98,6 +107,23 @@ def beside(path: str, part: SegmentPart) -> str:
     if match is None:
         raise ValueError(f"{path} is not an object of this layout")
     return match[1] + SUFFIXES[part]
+
+
+def index_path(path: str, part: SegmentPart) -> str:
+    """The name of an index inside of the object `.indexes`, as if that object were a folder: `….indexes/offset-index`.
+
+    Args:
+        path: Of any object of the segment.
+        part: Which index.
+    """
+    return f"{beside(path, SegmentPart.INDEXES)}/{part}"
+
+
+def named_index(path: str) -> tuple[str, SegmentPart] | None:
+    """The object and the index that `index_path` named; None for any other name."""
+    name, slash, part = path.rpartition("/")
+    match = _NAME.fullmatch(name) if slash and part in _IN_INDEXES else None
+    return None if match is None or match[7] != SUFFIXES[SegmentPart.INDEXES] else (name, SegmentPart(part))
 
 
 def custom_metadata(content: bytes) -> AivenMetadata:

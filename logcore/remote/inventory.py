@@ -1,10 +1,11 @@
 """Every remote segment of a cluster and of a storage: which counts, and which objects have no use.
 
     status             metadata                    objects       the segment
-    counts             COPY_SEGMENT_FINISHED       all           is a part of its log
+    counts             COPY_SEGMENT_FINISHED       all           is a part of its log, or begins with one
     below-log-start    COPY_SEGMENT_FINISHED       any           ends below the log start: its deletion follows
-    not-in-lineage     COPY_SEGMENT_FINISHED       any           has epochs that its log does not have
+    not-in-lineage     COPY_SEGMENT_FINISHED       any           has no offset in an epoch in which its log has it
     objects-missing    COPY_SEGMENT_FINISHED       not all       cannot be read: orphaned metadata
+    other-size         COPY_SEGMENT_FINISHED       all           they have other bytes than the metadata says
     ambiguous          any                         some twice    one part lies in two places
     copying            COPY_SEGMENT_STARTED        any           its copy goes on, or was given up: a half copy
     deleting           DELETE_SEGMENT_STARTED      any           its deletion goes on; a broker tries it again
@@ -25,7 +26,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from logcore.remote.lineage import is_in_lineage
+from logcore.errors import CorruptIndexError
+from logcore.remote import aiven_layout
+from logcore.remote.lineage import JoinedSegment, offsets_in_lineage
 from logcore.remote.remote_segment import RemoteSegment, RemoteSegmentState, TopicIdPartition
 from logcore.remote.segment_manifest import DescribedOffsets
 from logcore.remote.segment_states import SegmentStates
@@ -42,6 +45,7 @@ class RemoteStatus(StrEnum):
     BELOW_LOG_START = "below-log-start"
     NOT_IN_LINEAGE = "not-in-lineage"
     OBJECTS_MISSING = "objects-missing"
+    OTHER_SIZE = "other-size"
     AMBIGUOUS = "ambiguous"
     COPYING = "copying"
     DELETING = "deleting"
@@ -117,8 +121,9 @@ class FoundSegment:
         size: Bytes of the segment; None if they are not known.
         objects: Its objects; None without any.
         missing: Required parts without an object.
-        is_lineage_known: Whether the log was there to compare leader epochs with.
-        described: The segment as its log takes it, if it counts.
+        is_lineage_known: Whether the log was there, with leader epochs to compare.
+        part: The segment and its offsets that are in its log, if it counts.
+        other_size: Bytes that are there, and bytes that the metadata says, if they differ.
     """
 
     topic_partition: TopicPartition
@@ -132,7 +137,8 @@ class FoundSegment:
     objects: StoredObjects | None = None
     missing: tuple[SegmentPart, ...] = ()
     is_lineage_known: bool = False
-    described: RemoteSegment | None = None
+    part: JoinedSegment | None = None
+    other_size: tuple[int, int] | None = None
 
     @property
     def nbytes(self) -> int:
@@ -212,12 +218,21 @@ def _named(segment: RemoteSegment, objects: StoredObjects | None, log: LogLineag
     """A segment that the metadata describes."""
     missing = (SegmentPart.LOG,) if objects is None else objects.missing
     is_copied = segment.state is RemoteSegmentState.COPY_FINISHED
+    part = _in_log(segment, log) if is_copied else None
     if not is_copied:
         status = _OF_STATE[segment.state]
+    elif log is not None and segment.end_offset < log.log_start_offset:
+        status = RemoteStatus.BELOW_LOG_START
+    elif part is None:
+        status = RemoteStatus.NOT_IN_LINEAGE
     else:
-        status = _of_copied(segment, missing, log)
+        status = RemoteStatus.OBJECTS_MISSING if missing else RemoteStatus.COUNTS
     if objects is not None and objects.is_ambiguous and status in (RemoteStatus.COUNTS, RemoteStatus.OBJECTS_MISSING):
         status = RemoteStatus.AMBIGUOUS
+    differs = None
+    if objects is not None and status is RemoteStatus.COUNTS:
+        differs = _other_size(segment, objects)
+        status = status if differs is None else RemoteStatus.OTHER_SIZE
     return FoundSegment(
         segment.topic_partition,
         segment.topic_id,
@@ -229,17 +244,36 @@ def _named(segment: RemoteSegment, objects: StoredObjects | None, log: LogLineag
         segment.size,
         objects,
         missing if is_copied else (),
-        log is not None,
-        segment if status is RemoteStatus.COUNTS else None,
+        log is not None and bool(log.leader_epochs),
+        part if status is RemoteStatus.COUNTS else None,
+        differs,
     )
 
 
-def _of_copied(segment: RemoteSegment, missing: tuple[SegmentPart, ...], log: LogLineage | None) -> RemoteStatus:
-    if log is not None and segment.end_offset < log.log_start_offset:
-        return RemoteStatus.BELOW_LOG_START
-    if log is not None and not is_in_lineage(segment, log.leader_epochs, log.log_end_offset):
-        return RemoteStatus.NOT_IN_LINEAGE
-    return RemoteStatus.OBJECTS_MISSING if missing else RemoteStatus.COUNTS
+def _other_size(segment: RemoteSegment, objects: StoredObjects) -> tuple[int, int] | None:
+    """Compare the objects of a segment with its metadata, without a read.
+
+    LocalTieredStorage stores the log file as it is. Aiven's plugin may note the bytes of all objects in the metadata.
+
+    Returns:
+        The bytes that are there and those that the metadata says, if they differ.
+    """
+    if objects.layout is RemoteLayout.LOCAL_TIERED_STORAGE:
+        there = objects.parts[SegmentPart.LOG].size
+        return (there, segment.size) if segment.size and segment.size != there else None
+    try:
+        said = aiven_layout.custom_metadata(segment.custom_metadata or b"").remote_size
+    except CorruptIndexError:
+        return None  # of another plugin
+    return None if said is None or said <= objects.nbytes else (objects.nbytes, said)
+
+
+def _in_log(segment: RemoteSegment, log: LogLineage | None) -> JoinedSegment | None:
+    """The offsets of a segment that are in its log; all if there are no leader epochs to compare with."""
+    if log is None or not log.leader_epochs:
+        return JoinedSegment(segment, segment.start_offset, segment.end_offset + 1)
+    part = offsets_in_lineage(segment, log.leader_epochs, log.log_end_offset)
+    return None if part is None or part.end_offset <= log.log_start_offset else part
 
 
 def _listed(

@@ -291,7 +291,7 @@ class _Look:
             segments=tuple(segments),
             high_watermark=high_watermark,
             log_start_offset=max(line or 0, min([s.base_offset for s in segments] + unreadable, default=0)),
-            leader_epochs=epochs,
+            leader_epochs=epochs or (),
             cleaner_checkpoint=None if root.cleaned is None else root.cleaned.get(topic_partition),
             unreadable=tuple(unreadable),
             broken_identity=broken_identity,

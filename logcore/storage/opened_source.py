@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Protocol
 
 from logcore.logs.model.sources import SegmentFile
@@ -18,6 +19,7 @@ from logcore.storage.objects.object_file import ObjectFile
 from logcore.storage.objects.object_reads import ObjectVersion
 from logcore.storage.objects.remembered_reads import RememberedReads
 from logcore.storage.remote_tier.chunked_segment import ChunkedSegment, is_chunked_segment
+from logcore.storage.remote_tier.first_part import FirstPart
 from logcore.storage.source_errors import SourceChanged, shown, unreadable
 
 
@@ -83,12 +85,15 @@ def open_source(
     Args:
         path: The file.
         seen: The file when its directory was listed, or the version of an object that is known. An object must still be
-            that one.
+            that one. Only the bytes before `SegmentFile.end` are there to read.
         remembered: Small reads of objects by earlier runs.
 
     Raises:
         SourceUnreadable: It cannot be opened, or is not a regular file.
+        SourceChanged: It ends before `SegmentFile.end`.
     """
+    if isinstance(seen, SegmentFile) and seen.end is not None:
+        return FirstPart(open_source(path, replace(seen, end=None), remembered), seen.end)
     if is_chunked_segment(path):
         etag, modified_ms = (None, 0) if seen is None else (seen.etag, seen.modified_ms)
         return ChunkedSegment(path, open_stored, etag, modified_ms)

@@ -11,26 +11,41 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from logcore.logs.model.sources import SegmentFile
+from logcore.remote import aiven_layout
+from logcore.remote.stored_part import SegmentPart
 from logcore.storage import files
 from logcore.storage.objects.addresses import is_object
 from logcore.storage.objects.listing import objects_in
 from logcore.storage.objects.object_reads import object_exists, whole_object
-from logcore.storage.opened_source import OpenedSource, open_source
+from logcore.storage.opened_source import OpenedSource, open_source, open_stored
+from logcore.storage.remote_tier.chunked_segment import read_index
 from logcore.storage.source_errors import SourceChanged, SourceUnreadable, shown
 
 
 def read_file(path: str, limit: int | None = None) -> bytes:
-    """Read a whole file, up to its size when it was opened.
+    """Read a whole file, up to its size when it was opened. It may be an index of a segment in chunks.
 
     Raises:
         SourceUnreadable: The file cannot be read, or has more than `limit` bytes.
     """
+    if aiven_layout.named_index(path) is not None:
+        return _read_index(path, limit)
     if not is_object(path):
         return files.read_file(path, limit)
     try:
         return whole_object(path, limit)
     except FileNotFoundError as error:
         raise SourceUnreadable("it is not there.", file=shown(path)) from error
+
+
+def _read_index(path: str, limit: int | None) -> bytes:
+    name, part = aiven_layout.named_index(path) or (path, SegmentPart.INDEXES)
+    content = read_index(name, part, open_stored)
+    if content is None:
+        raise SourceUnreadable("the manifest does not describe it", file=shown(path))
+    if limit is not None and len(content) > limit:
+        raise SourceUnreadable(f"it has {len(content)} bytes; at most {limit} are allowed", file=shown(path))
+    return content
 
 
 def exists(path: str) -> bool:

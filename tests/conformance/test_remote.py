@@ -177,30 +177,6 @@ def test_the_joined_log_is_what_the_brokers_consumer_received(
     assert (local, len(capsys.readouterr().out.splitlines()) < len(theirs)) == (1, True)
 
 
-INDEXES = {
-    "offset": ".index",
-    "timestamp": ".timeindex",
-    "producerSnapshot": ".snapshot",
-    "leaderEpoch": ".leader_epoch_checkpoint",
-    "transaction": ".txnindex",
-}
-
-
-def as_aiven_stores(files: Path, target: Path, **options: bool) -> None:
-    """Store the segments of LocalTieredStorage as Aiven's plugin does: by a writer that knows the published layout."""
-    for log in files.rglob("*.log"):
-        topic, _, topic_id = log.parent.name[:-23], "", log.parent.name[-22:]
-        topic, _, partition = topic.rpartition("-")
-        beside = {name: log.with_suffix(suffix) for name, suffix in INDEXES.items()}
-        indexes = {name: path.read_bytes() for name, path in beside.items() if path.exists()}
-        segment = remote_objects.stored_segment(log.read_bytes(), indexes, chunk_size=700, **options)
-        folder = target / f"{topic}-{topic_id}" / partition
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{log.stem}.log").write_bytes(segment.log)
-        (folder / f"{log.stem}.indexes").write_bytes(segment.indexes)
-        (folder / f"{log.stem}.rsm-manifest").write_bytes(segment.manifest)
-
-
 @pytest.mark.parametrize("compressed", [False, True])
 @pytest.mark.parametrize("is_encrypted", [False, True])
 def test_segments_in_chunks_give_the_same_joined_log(
@@ -214,7 +190,9 @@ def test_segments_in_chunks_give_the_same_joined_log(
     folder, _ = case
     (tmp_path / "key.pem").write_bytes(remote_objects.PRIVATE_KEY)
     monkeypatch.setenv(KEYS_VARIABLE, f"{remote_objects.KEY_ID}={tmp_path / 'key.pem'}")
-    as_aiven_stores(folder / "remote", tmp_path / "aiven", compressed=compressed, is_encrypted=is_encrypted)
+    remote_objects.as_aiven_stores(
+        folder / "remote", tmp_path / "aiven", compressed=compressed, is_encrypted=is_encrypted
+    )
     said = []
     for remote in (folder / "remote", tmp_path / "aiven"):
         code = main(["dump", str(folder / "logdir"), "--remote", str(remote), "--format", "jsonl"])
@@ -316,7 +294,7 @@ def test_a_manifest_that_cannot_be_read_ends_the_remote_part_of_its_log_alone(
     case: tuple[Path, Snapshot], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, _ = case
-    as_aiven_stores(folder / "remote", tmp_path / "aiven")
+    remote_objects.as_aiven_stores(folder / "remote", tmp_path / "aiven")
     bases = bases_of(folder, "tier-txn")
     (manifest,) = (tmp_path / "aiven").glob(f"tier-txn-*/0/{bases[1]:020d}-*.rsm-manifest")
     content = manifest.read_bytes()
@@ -407,8 +385,8 @@ def test_a_remote_segment_shorter_than_the_metadata_says_does_not_count(
     assert log.name[21:43] in errors
 
 
-def test_a_local_log_that_begins_inside_a_remote_segment_names_the_segment(
-    case: tuple[Path, Snapshot], capsys: pytest.CaptureFixture[str]
+def test_a_local_log_that_begins_inside_a_remote_segment_continues_it(
+    case: tuple[Path, Snapshot], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, _ = case
     local = folder / "logdir" / "tier-txn-0"
@@ -419,9 +397,45 @@ def test_a_local_log_that_begins_inside_a_remote_segment_names_the_segment(
     content = log.read_bytes()
     second = 12 + struct.unpack_from(">i", content, 8)[0]
     (base,) = struct.unpack_from(">q", content, second)
+    remote_objects.as_aiven_stores(folder / "remote", tmp_path / "aiven")
+    command = ["dump", str(folder / "logdir"), "--topic", "tier-txn", "--format", "jsonl"]
+    before = (main([*command, "--remote", str(folder / "remote")]), *capsys.readouterr())
     (local / f"{base:020d}.log").write_bytes(content[second:])
-    code, first, errors = ledger_of(folder, folder / "remote", "tier-txn", capsys)
-    assert (code > 0, first) == (True, ("remote", 0, base))
-    assert f"remote segment {log.name[21:43]} from offset {inside}" in errors
-    assert f"begins at offset {base}, which is inside of it" in errors
-    assert "which is not read" not in errors
+    for remote in (folder / "remote", tmp_path / "aiven"):
+        assert (main([*command, "--remote", str(remote)]), *capsys.readouterr()) == before
+
+
+def test_verify_reads_the_remote_segments_and_their_indexes_in_both_layouts(
+    case: tuple[Path, Snapshot], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = case
+    (tmp_path / "key.pem").write_bytes(remote_objects.PRIVATE_KEY)
+    monkeypatch.setenv(KEYS_VARIABLE, f"{remote_objects.KEY_ID}={tmp_path / 'key.pem'}")
+    remote_objects.as_aiven_stores(folder / "remote", tmp_path / "aiven", compressed=True, is_encrypted=True)
+    command = ["verify", str(folder / "logdir"), "--format", "jsonl"]
+    local = main(command), [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    sums = []
+    for remote in (folder / "remote", tmp_path / "aiven"):
+        code = main([*command, "--remote", str(remote)])
+        *findings, summary = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert (code, [each for each in findings if each["severity"] != "info"]) == (0, [])
+        sums.append(summary["summary"])
+    assert sums[0] == sums[1]
+    stored = [(log.parent.name[:-23], f"{log.name[:20]}.log") for log in (folder / "remote").rglob("*.log")]
+    moved = [each for each in stored if not folder.joinpath("logdir", *each).exists()]
+    assert sums[0]["files"] == local[1][-1]["summary"]["files"] + len(moved) > local[1][-1]["summary"]["files"]
+    (index,) = (tmp_path / "aiven").glob(f"tier-txn-*/0/{bases_of(folder, 'tier-txn')[0]:020d}-*.indexes")
+    index.write_bytes(index.read_bytes()[:-1])
+    assert main([*command, "--remote", str(tmp_path / "aiven")]) > 0
+    assert "the manifest describes an index up to byte" in capsys.readouterr().out
+
+
+def test_ls_shows_the_log_from_its_remote_start(
+    case: tuple[Path, Snapshot], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = case
+    answers = json.loads((folder / "oracle" / "logdir" / "offsets.json").read_text())["read_uncommitted"]
+    assert main(["ls", str(folder / "logdir"), "--remote", str(folder / "remote"), "--format", "jsonl"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    starts = {f"{line['topic']}-{line['partition']}": line["log_start_offset"] for line in lines}
+    assert {name: starts[name] for name in answers} == {n: each["earliest"]["offset"] for n, each in answers.items()}

@@ -6,6 +6,7 @@ from tests.planted_faults.fault import Fault
 
 CHUNKS = "tests/unit/logcore/remote/test_chunks.py"
 INVENTORY = "tests/unit/logcore/remote/test_inventory.py"
+JOINED = "tests/unit/logcore/reading/test_joined_logs.py"
 LINEAGE = "tests/unit/logcore/remote/test_lineage.py"
 
 FAULTS = (
@@ -33,9 +34,65 @@ FAULTS = (
     Fault(
         "a remote segment counts although an epoch begins elsewhere in its log",
         "logcore/remote/lineage.py",
-        "        elif following != _following(own, epoch):\n",
-        "        elif following is None:\n",
-        (LINEAGE, "-k", "epochs_are_those"),
+        "        end = min(own[epoch][1], of_log[epoch][1])\n",
+        "        end = own[epoch][1]\n",
+        (LINEAGE, "-k", "both_wrote"),
+    ),
+    Fault(
+        "a remote segment is read to its end although the next one begins inside of it",
+        "logcore/reading/joined_logs.py",
+        "replace(file, end=_cut(file, below))",
+        "file",
+        (JOINED, "-k", "begins_inside"),
+    ),
+    Fault(
+        "a remote segment is cut after the batch with which the next one begins",
+        "logcore/reading/joined_logs.py",
+        "        if header.base_offset >= offset:\n            return position\n",
+        "        if header.base_offset >= offset:\n            return position + header.size\n",
+        (JOINED, "-k", "overlap"),
+    ),
+    Fault(
+        "a wrong offset index of a remote segment decides where it is cut",
+        "logcore/segments/side_files/proved_entries.py",
+        "        return before < header.base_offset <= at_most\n",
+        "        return True\n",
+        (JOINED, "-k", "hides_no_record"),
+    ),
+    Fault(
+        "the first of two copies of a remote segment ends the joined log if it is damaged",
+        "logcore/reading/joined_logs.py",
+        "            parts = [each for each in parts if each.segment is not part.segment]\n",
+        "            return taken[::-1]\n",
+        (JOINED, "-k", "two_copies"),
+    ),
+    Fault(
+        "a remote segment of another size than the metadata says counts",
+        "logcore/remote/inventory.py",
+        "        status = status if differs is None else RemoteStatus.OTHER_SIZE\n",
+        "",
+        (JOINED, "-k", "short_log_file"),
+    ),
+    Fault(
+        "without leader epochs offsets below the first segment are trimmed",
+        "logcore/logs/model/remote_tier.py",
+        "        return ((line, first_base, EVIDENCE_NO_EPOCHS),)\n",
+        "        return ((line, first_base, EVIDENCE_STALE_START),)\n",
+        ("tests/unit/logcore/cli/test_tiered.py", "-k", "without_leader_epochs"),
+    ),
+    Fault(
+        "the latest tiered offset is above the end of an epoch that an unclean election cut",
+        "logcore/remote/lineage.py",
+        "        return min(ends[epoch], of_log[epoch][1]) - 1\n",
+        "        return ends[epoch] - 1\n",
+        (LINEAGE, "-k", "last_tiered"),
+    ),
+    Fault(
+        "indexes of remote segments in chunks are not read",
+        "logcore/reading/joined_logs.py",
+        "        of_part = {part: indexes[part] for _, part in _BESIDE if part in indexes}\n",
+        "",
+        ("tests/conformance/test_remote.py", "-k", "verify_reads"),
     ),
     Fault(
         "objects of a partition that the metadata does not name are orphans",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from logcore.cli.output.aligned_table import aligned_table
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.record_lines import json_line, time_text
-from logcore.cli.reading.arguments import add_choice, add_paths, read_options
+from logcore.cli.reading.arguments import add_choice, add_paths, add_remote, read_options
 from logcore.errors import LogError
 from logcore.logs.model.findings import found
 from logcore.logs.model.sources import SegmentFile, SourceLog
@@ -64,6 +64,7 @@ def add_parser(
     )
     add_paths(parser)
     add_choice(parser)
+    add_remote(parser)
     parser.add_argument("--format", choices=("text", "jsonl"), default="text")
     parser.set_defaults(func=run, parser=parser)
 
@@ -97,8 +98,8 @@ def summarize(log: SourceLog, notes: Notes) -> Summary:
 
 
 def _cannot_follow(log: SourceLog, segment: SegmentFile, position: int, summary: Summary, notes: Notes) -> None:
-    file, left = shown(segment.path), segment.size - position
-    end = min(segment.size, position + MAGIC_AT + 1)
+    file, left = shown(segment.path), segment.log_bytes - position
+    end = min(segment.log_bytes, position + MAGIC_AT + 1)
     start = read_range(segment.path, position, end, segment) if left > 0 else b""
     if not any(start):
         rule, what = "zero-tail" if log.is_sealed(segment) else "zero-padding", "begin with zeros"
@@ -118,7 +119,7 @@ def _fields(log: SourceLog, summary: Summary) -> dict[str, object]:
         "kind": str(log.kind),
         "topic_id": log.topic_id,
         "segments": len(log.segments),
-        "bytes": sum(segment.size for segment in log.segments),
+        "bytes": sum(segment.log_bytes for segment in log.segments),
         "log_start_offset": log.log_start_offset,
         "high_watermark": log.high_watermark,
         "log_end_offset": summary.log_end_offset,

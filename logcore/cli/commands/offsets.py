@@ -13,8 +13,12 @@ from logcore.errors import LogError
 from logcore.library.offset_lookup import lookup_log
 from logcore.logs import lookup
 from logcore.logs.lookup import OffsetAnswer
+from logcore.logs.model.findings import Severity
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.chosen_logs import find_logs, one_of_each
+from logcore.reading.internal_topics.cluster_metadata import tiered_topics
+from logcore.reading.notes import Notes
+from logcore.reading.read_options import ReadOptions
 from logcore.reading.visible_offsets import committed_end, visible_window
 from logcore.segments.filenames import DirectoryKind
 from logcore.segments.side_files import time_index
@@ -85,11 +89,14 @@ def run(arguments: argparse.Namespace) -> int:
     quiet = ["no-high-watermark"] if choice != "checkpoint" else []
     if arguments.at < 0:  # a broker finds these in local segments, or knows them without a search
         quiet.append("remote-tier")
+    tiered = _tiered_topics(options, notes) if arguments.at == lookup.EARLIEST_PENDING_UPLOAD else frozenset()
     logs = tuple(log for log in find_logs(options, notes, quiet=quiet) if log.kind is DirectoryKind.LIVE)
     for log in one_of_each(logs, notes):
         end = committed_end(log, choice)
         try:
             looked = lookup_log(log, arguments.at, visible_window(log, options.rules).end, notes)
+            if log.topic_partition.topic in tiered and looked.has_only_local_segments:
+                looked = replace(looked, tiered_end_offset=0)
             answer = lookup.list_offsets(looked, arguments.at)
         except LogError as error:
             # An error in one log does not stop the others.
@@ -104,6 +111,16 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             _write(log, answer, None, arguments)
     return notes.exit_code
+
+
+def _tiered_topics(options: ReadOptions, notes: CommandNotes) -> frozenset[str]:
+    """The tiered topics, by the cluster metadata at the paths."""
+    heard = Notes()
+    tiered = tiered_topics(find_logs(ReadOptions(paths=options.paths), Notes()), heard)
+    for finding in heard.findings:
+        if finding.severity is not Severity.INFO:
+            notes.say(finding)
+    return tiered
 
 
 def _write(log: SourceLog, answer: OffsetAnswer, committed: bool | None, arguments: argparse.Namespace) -> None:

@@ -33,9 +33,12 @@ def add_parser(
     add_paths(parser)
     parser.add_argument(
         "--remote",
+        dest="remotes",
+        action="append",
         required=True,
         metavar="DIR|s3://…",
-        help="the remote storage: a directory of LocalTieredStorage, or what Aiven's plugin wrote",
+        help="the remote storage: a directory of LocalTieredStorage, or what Aiven's plugin wrote; repeatable if it "
+        "lies in several places",
     )
     add_choice(parser)
     parser.add_argument("--format", choices=("text", "jsonl"), default="text")
@@ -47,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     notes, selection = CommandNotes(), selection_of(arguments)
     # All logs: those of the metadata topic decide about the chosen ones.
     logs = find_logs(ReadOptions(paths=tuple(arguments.paths)), notes, quiet=("remote-tier",))
-    whole = remote_inventory(logs, (arguments.remote,), notes, selection)
+    whole = remote_inventory(logs, tuple(arguments.remotes), notes, selection)
     if not whole.segments:
         for finding in nothing_chosen(selection, logs):
             notes.say(finding)
@@ -69,6 +72,7 @@ def _fields(segment: FoundSegment) -> dict[str, object]:
         "segment_id": segment.segment_id,
         "start_offset": segment.start_offset,
         "end_offset": _end(segment),
+        "lineage_end_offset": None if segment.part is None else segment.part.end_offset,
         "status": str(segment.status),
         "orphaned": segment.is_orphaned,
         "state": None if segment.state is None else segment.state.kafka_name,

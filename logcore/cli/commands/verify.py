@@ -21,7 +21,7 @@ from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.progress import ReadProgress
 from logcore.cli.output.record_lines import json_line
 from logcore.cli.output.terminal import FILE, OF_SEVERITY, Style, Terminal, duration_text, size_text
-from logcore.cli.reading.arguments import add_choice, add_paths, add_topic_settings, read_options
+from logcore.cli.reading.arguments import add_choice, add_paths, add_remote, add_topic_settings, read_options
 from logcore.errors import LogError
 from logcore.library.validation import LogValidation, ValidationTotals
 from logcore.logs.model.findings import RULES, Finding, Outcome, Severity
@@ -129,6 +129,7 @@ def add_parser(
     )
     add_paths(parser, also="; or one LAKE: a directory with lake.json, or s3://bucket/prefix")
     add_choice(parser)
+    add_remote(parser)
     add_topic_settings(parser)
     parser.add_argument("--format", choices=("text", "jsonl"), default="text")
     parser.add_argument(
@@ -153,6 +154,8 @@ def run(arguments: argparse.Namespace) -> int:
     if lakes:
         if arguments.config:
             arguments.parser.error("--config is for logs; a lake has its policies")
+        if arguments.remotes:
+            arguments.parser.error("--remote is for paths of logs, not for a lake")
         return _verify_lake(arguments)
     if arguments.sample or arguments.resume:
         arguments.parser.error("--sample and --resume are for a lake; none of these paths is one")
@@ -160,7 +163,7 @@ def run(arguments: argparse.Namespace) -> int:
     lines, options = Lines(form=arguments.format), read_options(arguments)
     lines.terminal = Terminal.of(sys.stdout) if is_text else FILE
     logs = tuple(log for log in find_logs(options, lines, is_check=True) if log.kind is DirectoryKind.LIVE)
-    progress = ReadProgress(sum(segment.size for log in logs for segment in log.segments))
+    progress = ReadProgress(sum(segment.log_bytes for log in logs for segment in log.segments))
     lines.progress = progress.line
     validation = LogValidation(logs, lines, progress)
     verdicts: Counter[Verdict] = Counter()

@@ -182,7 +182,8 @@ class _Copy:
 def _run_several(arguments: argparse.Namespace, plan_of: RecoveryPlanner, progress: CopyProgress, advice: str) -> int:
     notes = CommandNotes(progress=progress.line)
     options = ReadOptions(paths=tuple(arguments.sources), selection=selection_of(arguments))
-    logs = find_logs(options, notes, quiet=("no-high-watermark", "broken-root-file", "remote-tier"), is_check=True)
+    quiet = ("no-high-watermark", "broken-root-file", "remote-tier", "remote-tier-unproven")
+    logs = find_logs(options, notes, quiet=quiet, is_check=True)
     by_name: dict[TopicPartition, list[SourceLog]] = {}
     for log in logs:
         if log.named_files:

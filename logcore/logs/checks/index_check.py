@@ -55,7 +55,12 @@ class WalkedSegment:
 
 
 def check_indexes(segment: SegmentFile, facts: WalkedSegment, batches: Batches, read: Read) -> Iterator[Finding]:
-    """Check a segment's offset index and time index, and the sizes of both."""
+    """Check a segment's offset index and time index, and the sizes of both.
+
+    The indexes of a remote segment that the log takes in part describe the whole segment. They are not checked.
+    """
+    if segment.end is not None:
+        return
     path = segment.side_file(OFFSET_INDEX_SUFFIX)
     if path is not None:
         yield from _offset_index(segment, path, facts, batches, read)
@@ -167,8 +172,11 @@ def transaction_index_of(
     """Read a segment's transaction index. A segment without aborts has none.
 
     Returns:
-        Entries by the offset of their marker, and findings. The entries are None if the file cannot be used.
+        Entries by the offset of their marker, and findings. The entries are None if the file cannot be used, or belongs
+        to a remote segment that the log takes in part.
     """
+    if segment.end is not None:
+        return None, []
     path = segment.side_file(TRANSACTION_INDEX_SUFFIX)
     if path is None:
         return {}, []

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from logcore.logs.model.findings import Finding, found
-from logcore.logs.model.offset_ledger import EVIDENCE_REMOTE
 from logcore.logs.model.remote_tier import remote_finding
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.records.batch import BatchHeader
@@ -245,9 +244,9 @@ class Agreement:
             lost = (tail.next_offset, remote_from, "trimmed-before-ingest")
             findings.append(found(lost[2], message, start_offset=lost[0], end_offset=lost[1]))
             gaps.append(lost)
-        if remote_from < begin:
-            findings.append(remote_finding(source.topic_partition, remote_from, begin))
-            gaps.append((remote_from, begin, EVIDENCE_REMOTE))
+        if source.remote is not None and remote_from < begin:
+            gaps.append((remote_from, begin, source.remote[2]))
+            findings.append(remote_finding(source.topic_partition, gaps[-1]))
         return Resume(*place, begin, tuple(findings), tuple(gaps))
 
     def _first_batch_from(self, first: int, start: tuple[SegmentFile, int]) -> tuple[int, tuple[SegmentFile, int]]:

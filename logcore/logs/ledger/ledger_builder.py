@@ -18,15 +18,15 @@ from logcore.logs.model.offset_ledger import (
     EVIDENCE_HIGH_WATERMARK,
     EVIDENCE_LOG_START,
     EVIDENCE_MARKER_LOST,
-    EVIDENCE_REMOTE,
     EVIDENCE_STALE_START,
     EVIDENCE_TRANSACTION,
+    OF_REMOTE,
     LedgerRange,
     OffsetState,
 )
 from logcore.logs.model.transactions import Transaction, TransactionState, TransactionView
 
-_BELOW_START = (EVIDENCE_REMOTE, EVIDENCE_STALE_START)
+_BELOW_START = (*OF_REMOTE, EVIDENCE_STALE_START)
 
 RecordsFrom = Callable[[BatchFact, int], int]
 """The number of records of a batch at or above an offset."""
@@ -224,10 +224,10 @@ class _Builder:
         trimmed_to = min(end, self._log_start)
         if start < trimmed_to:
             for piece_start, piece_end, why in self._rules.parts(start, trimmed_to, _BELOW_START):
-                state = OffsetState.REMOTE if why == EVIDENCE_REMOTE else OffsetState.TRIMMED
+                state = OffsetState.REMOTE if why in OF_REMOTE else OffsetState.TRIMMED
                 self._add(piece_start, piece_end, state, why or EVIDENCE_LOG_START)
             start = trimmed_to
-        for piece_start, piece_end, why in self._rules.parts(start, end, (EVIDENCE_REMOTE,)):
+        for piece_start, piece_end, why in self._rules.parts(start, end, OF_REMOTE):
             if why is None or self._damage is not None:
                 self._add_lost_or_cleaned(piece_start, piece_end)
             else:

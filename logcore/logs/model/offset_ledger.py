@@ -2,7 +2,7 @@
 
     state      offsets                                                        evidence
     trimmed    below the log start at first ingest                            log-start-offset, stale-log-start
-    remote     in the remote tier, and not read                               remote-tier
+    remote     in the remote tier, or perhaps there, and not read             remote-tier, no-leader-epochs
     present    of batches with records that a read_committed consumer gets, and of COMMIT markers
     control    of other control batches: ABORT markers, leader changes
     aborted    of batches of aborted transactions
@@ -69,6 +69,11 @@ EVIDENCE_LOG_START = "log-start-offset"
 EVIDENCE_STALE_START = "stale-log-start"
 """Below the first segment, and above the log start offset that the checkpoint still has."""
 EVIDENCE_REMOTE = "remote-tier"
+EVIDENCE_NO_EPOCHS = "no-leader-epochs"
+"""Between the log start offset of the checkpoint and the first segment. The file that shows whether they are in the
+remote tier is missing."""
+OF_REMOTE = (EVIDENCE_REMOTE, EVIDENCE_NO_EPOCHS)
+"""The evidence of offsets in state `remote`."""
 EVIDENCE_MARKER_LOST = "marker-lost"
 EVIDENCE_FILLED = "filled-late"
 """Visible records that were found below the frontier. They are published as a replacement, or will be."""

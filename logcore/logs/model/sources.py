@@ -28,6 +28,8 @@ class SegmentFile:
         beside: Paths of the files that belong to it, by suffix (`.index`, `.timeindex`, `.txnindex`, `.snapshot`); None
             if they were not searched.
         etag: Names the content of an object; empty if its store states none. None for a file of a disk.
+        end: Position after the last byte that belongs to the log; None: the end of the file. Only a remote segment ends
+            earlier, where the next segment begins inside of it.
     """
 
     base_offset: int
@@ -37,6 +39,12 @@ class SegmentFile:
     inode: int
     beside: tuple[tuple[str, str], ...] | None = None
     etag: str | None = None
+    end: int | None = None
+
+    @property
+    def log_bytes(self) -> int:
+        """Bytes of it that belong to the log."""
+        return self.size if self.end is None else self.end
 
     def side_file(self, suffix: str) -> str | None:
         """Path of the segment's file with this suffix; None if there is none. It may have been removed since."""
@@ -107,8 +115,10 @@ class SourceLog:
         return self.topic_partition.topic == METADATA_TOPIC
 
     @property
-    def remote(self) -> tuple[int, int] | None:
-        """The offsets (start, end exclusive) that are only in the remote tier; None if there are none."""
+    def remote(self) -> tuple[int, int, str] | None:
+        """The offsets that are only in the remote tier, or perhaps there, as (start, end exclusive, evidence); None if
+        there are none.
+        """
         return remote_range(self.below_start)
 
     @property

@@ -114,8 +114,9 @@ def root_lines(loading: Loading, directory: PartitionDirectory) -> RootLines:
         )
     first_base = min(loading.segments)
     log_start_offset = loading.log_start_offset if loading.log_start_offset > first_base else None
-    remote = remote_range(below_start(directory.log_start_offset, first_base, loading.epochs))
-    if remote is not None:  # a tiered log begins there, and only this line shows it
+    epochs = loading.epochs if filenames.LEADER_EPOCH_FILE in directory.files else None
+    remote = remote_range(below_start(directory.log_start_offset, first_base, epochs))
+    if remote is not None:  # a tiered log begins there, or may begin there, and only this line shows it
         log_start_offset = remote[0]
     return RootLines(
         loading.recovery_point,

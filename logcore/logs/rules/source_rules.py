@@ -143,6 +143,14 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "Read the log from a copy that still has these offsets, or raise `local.retention.ms` on the cluster "
             "before the first run. If the lake needs only the local part, do nothing.",
         ),
+        "remote-tier-unproven": Rule(
+            _WARNING,
+            Persistence.WHILE_REMOTE,
+            "Some offsets are below the first segment and not below the log start. They are in the remote tier or were "
+            "deleted. Only `leader-epoch-checkpoint` shows which, and it is missing or broken.",
+            "Copy `leader-epoch-checkpoint` from the broker, or name a copy of the log that has it. Without it no "
+            "remote segment is joined to the log.",
+        ),
         "no-remote-metadata": Rule(
             _WARNING,
             _ONE_RUN,
@@ -165,7 +173,8 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             _ONE_RUN,
             "A remote segment cannot be used: its manifest is wrong, it is stored as an Iceberg table, it lies there "
-            "twice, it is too short, or the next segment begins inside of it.",
+            "twice, it has another size than the metadata says, or the next segment begins inside of one of its "
+            "batches.",
             "Do what the message says. Its offsets stay `remote`.",
             _UNCHECKED,
         ),

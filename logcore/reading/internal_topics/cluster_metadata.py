@@ -8,6 +8,7 @@ Source: org.apache.kafka.snapshot RecordsSnapshotReader, org.apache.kafka.raft.i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from logcore.errors import CorruptRecordError, LogError
@@ -19,9 +20,13 @@ from logcore.reading.internal_topics.internal_logs import internal_records
 from logcore.reading.notes import Notes
 from logcore.records.control import ControlType, control_type
 from logcore.records.record import Record
+from logcore.segments.filenames import DirectoryKind
 from logcore.segments.scanning.scan import Stretch, scan
 from logcore.storage.discovery import read_file, shown
-from logcore.topics.cluster_states import ClusterState
+from logcore.topics.cluster_states import TOPIC_RESOURCE, ClusterState
+
+TIERED = "remote.storage.enable"
+"""Kafka's name for the setting of a topic that has tiered storage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +101,22 @@ def read_cluster_state(log: SourceLog, notes: Notes, moment: Moment) -> ReadStat
         )
     note_what_does_not_count(state, log, notes)
     return ReadState(state, end_offset, snapshot_end, log.high_watermark or 0)
+
+
+def tiered_topics(logs: Iterable[SourceLog], notes: Notes) -> frozenset[str]:
+    """Return the topics with `remote.storage.enable`, by the longest log of `__cluster_metadata` among some logs.
+
+    Args:
+        logs: The logs.
+        notes: Gets the findings about the log of the metadata.
+    """
+    metadata = [log for log in logs if log.is_metadata and log.kind is DirectoryKind.LIVE]
+    if not metadata:
+        return frozenset()
+    longest = max(metadata, key=lambda log: (log.high_watermark or 0, [each.base_offset for each in log.segments][-1:]))
+    state = read_cluster_state(longest, notes, Moment()).state
+    names = (resource for kind, resource in state.settings if kind == TOPIC_RESOURCE)
+    return frozenset(name for name in names if state.settings_of(TOPIC_RESOURCE, name).get(TIERED) == "true")
 
 
 def note_what_does_not_count(state: ClusterState, log: SourceLog, notes: Notes) -> None:

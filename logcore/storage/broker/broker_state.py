@@ -119,10 +119,10 @@ class StateReader:
         )
         return parsed, len(self.findings) > before
 
-    def leader_epochs(self, path: str) -> tuple[EpochEntry, ...]:
-        """Return the history of leader epochs in a partition directory."""
+    def leader_epochs(self, path: str) -> tuple[EpochEntry, ...] | None:
+        """Return the history of leader epochs in a partition directory; None if its file is missing or invalid."""
         name = filenames.LEADER_EPOCH_FILE
-        return self._small_file(path, name, checkpoints.parse_leader_epochs, rule="broken-partition-file") or ()
+        return self._small_file(path, name, checkpoints.parse_leader_epochs, rule="broken-partition-file")
 
     def _offsets(self, directory: str, name: str) -> dict[TopicPartition, int] | None:
         # Brokers create empty checkpoints and write them much later: an empty file gives no state.

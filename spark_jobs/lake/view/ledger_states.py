@@ -23,6 +23,7 @@ EVIDENCE: Mapping[str, str] = {
     "high-watermark": "at or above the high watermark",
     "transaction": "at or above the first offset of an open transaction",
     "log-start-offset": "below the log start when the log was first ingested",
+    "no-leader-epochs": "below the first segment; `leader-epoch-checkpoint` is missing, so they may be remote or gone",
     "stale-log-start": "below the first segment; the log start in the checkpoint file is outdated",
     "remote-tier": "in the remote tier: the checkpoint file and the leader epochs both show it",
     "cleaner-checkpoint": "below the offset up to which the broker's cleaner had cleaned",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from logcore.logs.model.findings import Finding
-from logcore.logs.model.offset_ledger import EVIDENCE_REMOTE, first_hole
+from logcore.logs.model.offset_ledger import OF_REMOTE, first_hole
 from logcore.logs.rules import RULES, Persistence
 from spark_jobs.contracts import JobReport
 from spark_jobs.lake.delta.tables import table_uri
@@ -94,7 +94,7 @@ class _Now:
             case Persistence.WHILE_LEDGER_HAS_HOLE:
                 return first_hole(self.ledger.get(row.log, ())) is not None
             case Persistence.WHILE_REMOTE:
-                return any(why == EVIDENCE_REMOTE for _, _, why in row.gap_evidence)
+                return any(why in OF_REMOTE for _, _, why in row.gap_evidence)
             case Persistence.WHILE_ROWS_DIFFER:
                 return (row.log, finding.message) in self._differing_rows
             case Persistence.WHILE_FILE_DIFFERS:

@@ -51,6 +51,25 @@ def test_the_ledger_says_which_offsets_are_remote(tiered: Path, capsys: Captured
     ]
 
 
+@pytest.mark.parametrize("content", [None, "0\n7\n"])
+def test_without_leader_epochs_the_offsets_are_not_called_trimmed(
+    tiered: Path, capsys: Captured, content: str | None
+) -> None:
+    path = tiered / "orders-0" / "leader-epoch-checkpoint"
+    path.unlink() if content is None else path.write_text(content)
+    assert ledger(capsys, tiered, 1)[:2] == [
+        (0, 1, "trimmed", "log-start-offset"),
+        (1, 5, "remote", "no-leader-epochs"),
+    ]
+    for command in (["dump"], ["ls"], ["verify"], ["offsets", "--at", "latest"]):
+        assert main([*command, str(tiered)]) == 1
+        captured = capsys.readouterr()
+        said = captured.out + captured.err
+        assert "offsets 1 to 4 are in the remote tier or were deleted; leader-epoch-checkpoint" in said
+    path.write_text("")  # a log of old formats has the file, and no entry in it
+    assert ledger(capsys, tiered, 0)[1] == (1, 5, "trimmed", "stale-log-start")
+
+
 def test_the_earliest_offset_is_the_brokers_answer(tiered: Path, capsys: Captured) -> None:
     assert earliest(capsys, tiered) == (1, 3)
     assert earliest(capsys, tiered, "earliest-local") == (5, 3)

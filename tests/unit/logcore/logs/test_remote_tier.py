@@ -4,6 +4,7 @@ import pytest
 
 from logcore.logs.growth.growth import Take
 from logcore.logs.model.offset_ledger import (
+    EVIDENCE_NO_EPOCHS,
     EVIDENCE_REMOTE,
     EVIDENCE_STALE_START,
     LedgerRange,
@@ -29,13 +30,15 @@ EPOCH_0 = (EpochEntry(0, 0),)
         # Retention between two checkpoints: the broker has rewritten the epochs, but not the log start offset yet.
         (20, (EpochEntry(3, 56),), ((20, 56, EVIDENCE_STALE_START),)),
         (20, (), ((20, 56, EVIDENCE_STALE_START),)),
+        (20, None, ((20, 56, EVIDENCE_NO_EPOCHS),)),
+        (56, None, ()),
         (None, EPOCH_0, ()),
         (56, EPOCH_0, ()),
         (60, EPOCH_0, ()),
     ],
 )
 def test_the_line_and_the_epochs_must_both_begin_below_the_first_local_segment(
-    line: int | None, epochs: tuple[EpochEntry, ...], expected: tuple
+    line: int | None, epochs: tuple[EpochEntry, ...] | None, expected: tuple
 ) -> None:
     assert below_start(line, 56, epochs) == expected
 
@@ -60,6 +63,13 @@ class TestLedger:
         assert told[:2] == [
             (0, 20, "trimmed", 0, 0, "log-start-offset"),
             (20, 56, "trimmed", 0, 0, "stale-log-start"),
+        ]
+
+    def test_without_leader_epochs_offsets_below_the_first_segment_are_not_called_trimmed(self) -> None:
+        told = ledger(fact(56, 60), end=61, log_start_offset=56, gap_evidence=[(20, 56, EVIDENCE_NO_EPOCHS)])
+        assert told[:2] == [
+            (0, 20, "trimmed", 0, 0, "log-start-offset"),
+            (20, 56, "remote", 0, 0, "no-leader-epochs"),
         ]
 
     def test_what_an_unreadable_segment_held_below_the_log_start_is_trimmed_as_ever(self) -> None:
@@ -122,6 +132,13 @@ class TestGrowth:
         growth = source.decide(tail_of(local, 0, 5))
         assert growth.gaps == ((50, 55, "trimmed-before-ingest"), (55, 60, EVIDENCE_REMOTE))
         assert rules(growth) == ["trimmed-before-ingest", "remote-tier"]
+
+    def test_without_leader_epochs_what_was_not_taken_is_not_called_a_loss(self, source: Source) -> None:
+        source.below_start = ((0, 60, EVIDENCE_NO_EPOCHS),)
+        local = Source({0: [batch(at) for at in range(0, 50, 10)]})
+        growth = source.decide(tail_of(local, 0, 5))
+        assert growth.gaps == ((50, 60, EVIDENCE_NO_EPOCHS),)
+        assert rules(growth) == ["remote-tier-unproven"]
 
     def test_what_the_archive_holds_and_the_broker_moved_away_is_not_dropped(self, source: Source) -> None:
         growth = source.decide(tail_of(source, 80), known_log_start_offset=0)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from logcore.remote.inventory import FoundSegment, LogLineage, RemoteStatus, StoredObjects, grouped, inventory
+from logcore.remote.lineage import JoinedSegment
 from logcore.remote.remote_segment import RemoteSegment, RemoteSegmentState, TopicIdPartition
 from logcore.remote.segment_manifest import DescribedOffsets
 from logcore.remote.segment_states import SegmentStates
@@ -64,7 +65,6 @@ def decided(
         (described(0, 0, 9), [], replace(LOG, log_start_offset=10), "below-log-start", False),
         (described(0, 0, 9), stored(0, 0), replace(LOG, log_start_offset=9), "counts", False),
         (described(0, 0, 9, epoch=1), stored(0, 0), LOG, "not-in-lineage", False),
-        (described(0, 0, 100), stored(0, 0), LOG, "not-in-lineage", False),
         (described(0, 0, 9, S.COPY_STARTED), stored(0, 0, "log"), LOG, "copying", True),
         (described(0, 0, 9, S.COPY_STARTED), [], LOG, "copying", True),
         (described(0, 0, 9, S.DELETE_STARTED), stored(0, 0), LOG, "deleting", False),
@@ -78,7 +78,44 @@ def test_metadata_decides_what_a_segment_is(
     assert (str(found.status), found.is_orphaned) == (status, orphaned)
     assert found.nbytes == sum(each.size for each in objects if "/again/" not in each.path)
     assert found.is_lineage_known is (log is not None)
-    assert found.described == (segment if status == "counts" else None)
+    whole = JoinedSegment(segment, segment.start_offset, segment.end_offset + 1)
+    assert found.part == (whole if status == "counts" else None)
+
+
+def test_a_segment_counts_with_the_offsets_that_are_in_its_log() -> None:
+    epochs = (EpochEntry(0, 0), EpochEntry(1, 5))
+    for end, log in ((5, replace(LOG, leader_epochs=epochs)), (8, replace(LOG, log_end_offset=8))):
+        (found,) = decided([described(0, 0, 9)], stored(0, 0), log)
+        assert (found.status, found.part) == (RemoteStatus.COUNTS, JoinedSegment(described(0, 0, 9), 0, end))
+    below = replace(LOG, leader_epochs=epochs, log_start_offset=5)
+    (found,) = decided([described(0, 0, 9)], stored(0, 0), below)
+    assert (found.status, found.part) == (RemoteStatus.NOT_IN_LINEAGE, None)
+
+
+def test_without_leader_epochs_of_the_log_the_lineage_is_not_known() -> None:
+    (found,) = decided([described(0, 0, 9)], stored(0, 0), replace(LOG, leader_epochs=()))
+    assert (found.status, found.is_lineage_known) == (RemoteStatus.COUNTS, False)
+
+
+@pytest.mark.parametrize(("noted", "status"), [(None, "counts"), (30, "counts"), (29, "counts"), (31, "other-size")])
+def test_objects_with_fewer_bytes_than_the_plugin_noted_do_not_count(noted: int | None, status: str) -> None:
+    # One field: tag 0, one byte, a zigzag varlong.
+    custom = None if noted is None else bytes([1, 0, 1, 2 * noted])
+    (found,) = decided([replace(described(0, 0, 9), custom_metadata=custom)], stored(0, 0))
+    assert str(found.status) == status
+    assert found.other_size == ((30, 31) if noted == 31 else None)
+
+
+@pytest.mark.parametrize(("size", "status"), [(1000, "counts"), (999, "other-size"), (1001, "other-size")])
+def test_a_plain_copy_must_have_the_size_that_the_metadata_says(size: int, status: str) -> None:
+    found = []
+    for suffix in ("log", "index", "timeindex", "leader_epoch_checkpoint", "snapshot"):
+        path = f"/r/orders-0-{TOPIC}/{0:020d}-{IDS[0]}.{suffix}"
+        part = part_of(path)
+        assert part is not None
+        found.append(RemoteObject(path, part, size, 1))
+    (segment,) = decided([described(0, 0, 9)], found)
+    assert str(segment.status) == status
 
 
 def test_a_segment_that_was_deleted_with_all_objects_is_left_out() -> None:
