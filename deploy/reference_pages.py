@@ -33,6 +33,7 @@ from spark_jobs.lake.setup.policy_values import (
     Ratio,
     SomeOf,
     TopicOrAddress,
+    VariableOrPath,
     WebAddress,
     WholeNumber,
     unit_names,
@@ -221,6 +222,8 @@ def _setting(setting: Setting) -> list[str]:
             values = what + (f"at least {least}" if greatest == INT64_MAX else f"{least} to {greatest}")
         case TopicOrAddress():
             values = "a topic, an address, or `env:` and the name of a variable"
+        case VariableOrPath():
+            values = "a path, or `env:` and the name of a variable"
         case Name():
             values = "a name"
         case NameList():

@@ -32,10 +32,18 @@ class _Served:
 
 
 class Registry(_Served):
-    """Answers while the block lasts. `asked` has the paths in their order."""
+    """Answers while the block lasts. `asked` has the paths in their order, `authorizations` what was sent with them."""
 
-    def __init__(self, answers: Mapping[str, object]) -> None:
+    def __init__(self, answers: Mapping[str, object], authorization: str | None = None) -> None:
+        """Create it.
+
+        Args:
+            authorization: Requests without this value of the header get status 401; None: all get an answer.
+        """
         self.asked: list[str] = []
+        self.authorizations: list[str | None] = []
+        self.moved_to: str | None = None
+        """The beginning of an address to which each path that has no answer leads."""
         self.status = 200
         self.delay_s = 0.0
         registry = self
@@ -44,12 +52,19 @@ class Registry(_Served):
             def do_GET(self):
                 path = unquote(self.path)
                 registry.asked.append(path)
+                registry.authorizations.append(self.headers["Authorization"])
                 time.sleep(registry.delay_s)
                 answer = answers.get(path)
                 status = 404 if registry.status == 200 and answer is None else registry.status
+                if status == 404 and registry.moved_to is not None:
+                    status = 307
+                if authorization is not None and self.headers["Authorization"] != authorization:
+                    status, answer = 401, None
                 body = json.dumps(answer or {"error_code": 40403}).encode()
                 with contextlib.suppress(BrokenPipeError):  # the client that does not wait is part of a test
                     self.send_response(status)
+                    if status == 307:
+                        self.send_header("Location", f"{registry.moved_to}{self.path}")
                     self.send_header("Content-Length", str(len(body)))
                     self.end_headers()
                     self.wfile.write(body)

@@ -219,7 +219,9 @@ def _with_schemas(
     for part in ("key", "value"):
         format: Format = getattr(plan.formats, part)
         if format.naming is not None:
-            schemas, strange = sources.schemas(policy.decode_schemas, format.naming.subjects)
+            schemas, strange = sources.schemas(
+                policy.decode_schemas, format.naming.subjects, policy.decode_schemas_credentials
+            )
             format = format.resolved(schemas, part, None if plan.replaces else table.column_type(part))
             notes += [strange] if strange is not None and strange not in notes else []
         parts[part] = format

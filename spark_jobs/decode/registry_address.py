@@ -14,10 +14,13 @@ from logcore.values.limits import LARGEST_SCHEMA, MOST_COLUMNS
 from logcore.values.registry.schemas import RegisteredSchema, Schemas, SchemaVersion, context_of, qualified
 from logcore.values.registry.schemas_topic import registered_schema
 from logcore.values.wire.prefix import SchemaId
+from spark_jobs.decode.registry_credentials import RegistryCredentials
 from spark_jobs.lake.errors import JobError, UsageError
 
 _SCHEMES = ("http", "https")
 _LARGEST_ANSWER = 4 * LARGEST_SCHEMA
+_NOT_ALLOWED = (401, 403)
+_AUTHORIZATION = "Authorization"
 
 
 class RegistryUnavailable(JobError):
@@ -30,12 +33,13 @@ class RegistryAddress:
     Args:
         address: Such as `http://localhost:8081`.
         timeout_s: For each request.
+        credentials: Sent with each request to this host and port, and to no other; None: there are none.
 
     Raises:
-        UsageError: From the constructor, if the address is not one of HTTP or has a password in it.
+        UsageError: From the constructor, if the address is not one of HTTP or has a user's name in it.
     """
 
-    def __init__(self, address: str, timeout_s: float = 10) -> None:
+    def __init__(self, address: str, timeout_s: float = 10, credentials: RegistryCredentials | None = None) -> None:
         try:
             parts = urllib.parse.urlsplit(address)
             host = parts.hostname
@@ -43,8 +47,10 @@ class RegistryAddress:
             parts, host = urllib.parse.urlsplit(""), None
         if parts.scheme not in _SCHEMES or not host or parts.username is not None:
             raise UsageError(
-                "The address of a schema registry needs http or https and a host. Leave a user's name out."
+                "The address of a schema registry needs http or https and a host. Leave a user's name out: "
+                "decode.schemas.credentials names the place of credentials."
             )
+        self._credentials = credentials
         self._address, self._host, self._timeout_s = address.rstrip("/"), host, timeout_s
 
     def schemas(self, subjects: Sequence[str]) -> Schemas:
@@ -111,6 +117,8 @@ class RegistryAddress:
         request = urllib.request.Request(  # noqa: S310 - the scheme was checked
             self._address + path, headers={"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
         )
+        if self._credentials is not None:  # unredirected: another host must not get it
+            request.add_unredirected_header(_AUTHORIZATION, self._credentials.authorization)
         try:
             with urllib.request.build_opener(_WebOnly).open(request, timeout=self._timeout_s) as answer:
                 text = answer.read(_LARGEST_ANSWER + 1)
@@ -118,7 +126,7 @@ class RegistryAddress:
             if error.code == 404:
                 return None
             raise RegistryUnavailable(
-                f"The schema registry {self._host} answered with status {error.code}. Try again, or use schema files."
+                f"The schema registry {self._host} answered with status {error.code}. {self._advice(error.code)}"
             ) from None
         except (OSError, ValueError, http.client.HTTPException) as error:
             reason = type(getattr(error, "reason", error)).__name__
@@ -132,18 +140,37 @@ class RegistryAddress:
         except (ValueError, RecursionError):
             raise self._strange() from None
 
+    def _advice(self, status: int) -> str:
+        if status not in _NOT_ALLOWED:
+            return "Try again, or use schema files."
+        if self._credentials is None:
+            return "If it needs credentials, name their place in decode.schemas.credentials."
+        return f"Check the credentials in {self._credentials.place}, and what they allow to read."
+
     def _strange(self) -> RegistryUnavailable:
         return RegistryUnavailable(f"{self._host} did not answer as a schema registry does. Check the address.")
 
 
 class _WebOnly(urllib.request.HTTPRedirectHandler):
-    """Follows an answer that leads to another place by http and https alone, as for addresses."""
+    """Follows an answer that leads to another place by http and https alone, as for addresses.
+
+    Credentials follow to the same scheme, host and port alone.
+    """
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         """Return the request for the other place; None: the answer is an error."""
         if urllib.parse.urlsplit(newurl).scheme not in _SCHEMES:
             return None
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
+        made = super().redirect_request(req, fp, code, msg, headers, newurl)
+        authorization = req.unredirected_hdrs.get(_AUTHORIZATION)
+        if made is not None and authorization is not None and _origin(newurl) == _origin(req.full_url):
+            made.add_unredirected_header(_AUTHORIZATION, authorization)
+        return made
+
+
+def _origin(address: str) -> tuple[str, str]:
+    parts = urllib.parse.urlsplit(address)
+    return parts.scheme, parts.netloc.lower()
 
 
 def _quoted(subject: str) -> str:

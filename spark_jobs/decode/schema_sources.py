@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from logcore.values.registry.schemas import Schemas
 from logcore.values.registry.schemas_topic import TopicState, fold_schemas_topic
 from spark_jobs.decode.registry_address import RegistryAddress
+from spark_jobs.decode.registry_credentials import RegistryCredentials
 from spark_jobs.lake.decoded.records_history import RecordsHistory
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments import archive
-from spark_jobs.lake.setup.policy_values import is_address
+from spark_jobs.lake.setup.policy_values import VARIABLE_PREFIX, is_address
 from spark_jobs.row_files.published_rows import Span, published_rows
 
 _COLUMNS = ("log_id", "partition", "offset", "key", "value")
-_VARIABLE = "env:"
 
 
 class SchemaSources:
@@ -26,14 +26,17 @@ class SchemaSources:
         self._lake, self._history = lake, history
         self._topics: dict[str, TopicState] = {}
 
-    def schemas(self, place: str, subjects: Sequence[str]) -> tuple[Schemas, str | None]:
+    def schemas(
+        self, place: str, subjects: Sequence[str], credentials: str | None = None
+    ) -> tuple[Schemas, str | None]:
         """Return schemas of subjects, and what was strange in their source.
 
         Args:
             place: Name of a topic, an address, or ``env:`` with the variable that holds an address.
+            credentials: Where those for the address are; None: it needs none.
 
         Raises:
-            UsageError: The topic has no published record, or the variable is not set.
+            UsageError: The topic has no published record, a variable is not set, or the credentials can't be read.
             RegistryUnavailable: The registry does not answer.
             TableUnreadable: A file of ``records`` is damaged.
         """
@@ -41,12 +44,13 @@ class SchemaSources:
             state = self._topic(place)
             found = [f"{each.count} × {each.kind} ({each.detail})" for each in state.findings]
             return state.schemas, f"the topic {place} has {', '.join(found)}" if found else None
-        if place.startswith(_VARIABLE):
-            variable = place.removeprefix(_VARIABLE)
+        if place.startswith(VARIABLE_PREFIX):
+            variable = place.removeprefix(VARIABLE_PREFIX)
             if not os.environ.get(variable):
                 raise UsageError(f"The variable {variable} is not set. Put the address of the schema registry there.")
             place = os.environ[variable]
-        return RegistryAddress(place).schemas(subjects), None
+        read = None if credentials is None else RegistryCredentials.of(credentials)
+        return RegistryAddress(place, credentials=read).schemas(subjects), None
 
     def _topic(self, topic: str) -> TopicState:
         if topic not in self._topics:

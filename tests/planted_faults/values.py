@@ -10,6 +10,7 @@ PROTOBUF = "tests/unit/logcore/values/protobuf/test_protobuf_values.py"
 AVRO_BLOCKS = "tests/unit/logcore/values/avro/test_avro_blocks.py"
 PROTOBUF_BLOCKS = "tests/unit/logcore/values/protobuf/test_protobuf_blocks.py"
 QUERY = "tests/jobs/test_query.py"
+REGISTRY = "tests/unit/spark_jobs/decode/test_registry_address.py"
 
 FAULTS = (
     Fault(
@@ -25,6 +26,49 @@ FAULTS = (
         "            if place == size:\n                return False\n",
         "            if place > size:\n                return False\n",
         (JSON_BLOCKS, "-k", "beside_others"),
+    ),
+    Fault(
+        "credentials of a schema registry follow to another place",
+        "spark_jobs/decode/registry_address.py",
+        " and _origin(newurl) == _origin(req.full_url):\n",
+        ":\n",
+        (REGISTRY, "-k", "another_port"),
+    ),
+    Fault(
+        "credentials of a schema registry are in an error",
+        "spark_jobs/decode/registry_address.py",
+        "Check the credentials in {self._credentials.place},",
+        "Check the credentials in {self._credentials.place}, {self._credentials.authorization},",
+        (REGISTRY, "-k", "refuses_a_request"),
+    ),
+    Fault(
+        "a password in the policies is shown",
+        "spark_jobs/lake/setup/policies.py",
+        '            self._refuse(node, f"{name} is {error}")\n',
+        '            self._refuse(node, f"{name} is {node.value!r}: {error}")\n',
+        ("tests/unit/spark_jobs/lake/setup/test_policies.py", "-k", "without_an_address_or_a_place"),
+    ),
+    Fault(
+        "a password decides how rows are decoded",
+        "spark_jobs/decode/decoding.py",
+        "        return _digest([RULES, *self.key.described, *self.value.described])\n",
+        "        login = os.environ.get('REGISTRY_LOGIN')\n"
+        "        return _digest([RULES, login, *self.key.described, *self.value.described])\n",
+        ("tests/jobs/test_registry_credentials.py", "-k", "another_password"),
+    ),
+    Fault(
+        "the JSON kernel takes a map with two equal keys",
+        "logcore/columns/kernels/parsing/json_rows.py",
+        "                if not is_new_key(source, nodes, fields, node, index, item):\n",
+        "                if item < 0 and not is_new_key(source, nodes, fields, node, index, item):\n",
+        (JSON_BLOCKS, "-k", "map_is_the_same"),
+    ),
+    Fault(
+        "the JSON kernel ends a map as an array",
+        "logcore/columns/kernels/parsing/json_rows.py",
+        "            elif character == (125 if nodes[node * NODE + KEYED] else 93):\n",
+        "            elif character == 125 or character == 93:\n",
+        (JSON_BLOCKS, "-k", "map_is_the_same"),
     ),
     Fault(
         "the JSON kernel ignores what follows the document",

@@ -50,6 +50,7 @@ from spark_jobs.lake.setup.compression import DEFAULT, ZSTD, Compression
 from spark_jobs.lake.setup.policy_settings import CLEANUP_POLICIES, LAKE_SETTINGS, SETTINGS, UNLIMITED, Setting
 from spark_jobs.lake.setup.policy_values import (
     INT64_MAX,
+    VARIABLE_PREFIX,
     FilePath,
     Name,
     NameList,
@@ -58,8 +59,10 @@ from spark_jobs.lake.setup.policy_values import (
     Ratio,
     SomeOf,
     TopicOrAddress,
+    VariableOrPath,
     WebAddress,
     WholeNumber,
+    is_address,
 )
 
 LATEST_POLICIES = {"delete": 1, "soft-delete": 2}
@@ -124,6 +127,8 @@ class TopicPolicy:
     """Path of their schema, as for keys."""
     decode_schemas: str | None = None
     """Where the schemas are that rows name: a topic of the lake, an address, or ``env:NAME``; None: rows name none."""
+    decode_schemas_credentials: str | None = None
+    """Where the credentials for that address are: ``env:NAME``, or the path of a file; None: it needs none."""
     decode_framing: str = "header-or-prefix"
     """Where rows name them: ``header-or-prefix`` or ``prefix``."""
     decode_key_subjects: tuple[str, ...] = ()
@@ -302,6 +307,8 @@ class _Reader:
             raise _Mistake
         if fields.get("parquet_codec", ZSTD) != ZSTD and "parquet_level" in fields:
             self._refuse(pattern, f"parquet.level is for {ZSTD}; parquet.codec is {fields['parquet_codec']}")
+        if "decode_schemas_credentials" in fields and not is_address(str(fields.get("decode_schemas", ""))):
+            self._refuse(pattern, "decode.schemas.credentials is for the address of a registry in decode.schemas")
         if "cleanup_policy" not in fields:
             if not fields or fields.keys() - _REMOVE_NOTHING:
                 self._refuse(pattern, f"the policy of {pattern.value!r} does not state its cleanup.policy")
@@ -330,6 +337,8 @@ class _Reader:
                 return self._choice(setting.name, node, words)
             case FilePath():
                 return self._path(setting.name, node)
+            case VariableOrPath() as values:
+                return self._place(setting.name, node, values)
             case NameList():
                 return self._names(setting.name, node)
             case WholeNumber() | Ratio() | Pace() | WebAddress() | TopicOrAddress() | Name() as values:
@@ -339,6 +348,16 @@ class _Reader:
         if not isinstance(node, yaml.ScalarNode) or _is_null(node):
             self._refuse(node, f"{name} must be one path")
         return os.path.join(os.path.dirname(self._name), node.value)
+
+    def _place(self, name: str, node: yaml.Node, values: VariableOrPath) -> str:
+        """A variable or a path. No error shows the text: it may be what belongs there."""
+        path = self._path(name, node)
+        assert isinstance(node, yaml.ScalarNode)
+        try:
+            text = values.parse(node.value)
+        except ValueError as error:
+            self._refuse(node, f"{name} is {error}")
+        return text if text.startswith(VARIABLE_PREFIX) else path
 
     def _choice(self, name: str, node: yaml.Node, words: tuple[str, ...]) -> str:
         if not isinstance(node, yaml.ScalarNode) or node.value not in words:

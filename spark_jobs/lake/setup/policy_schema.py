@@ -20,6 +20,7 @@ from spark_jobs.lake.setup.policy_values import (
     Ratio,
     SomeOf,
     TopicOrAddress,
+    VariableOrPath,
     WebAddress,
     WholeNumber,
     unit_names,
@@ -59,9 +60,7 @@ def _property(setting: Setting) -> dict[str, Any]:
             word = {"enum": list(words)}
             listed = f"^ *({'|'.join(words)})( *, *({'|'.join(words)}))* *$"
             return {"anyOf": [{"type": "string", "pattern": listed}, {"type": "array", "items": word}]}
-        case FilePath():
-            return {"type": "string"}
-        case TopicOrAddress() | Name():
+        case FilePath() | VariableOrPath() | TopicOrAddress() | Name():
             return {"type": "string"}
         case NameList():
             return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}

@@ -25,6 +25,7 @@ from spark_jobs.lake.setup.policy_values import (
     SomeOf,
     TopicOrAddress,
     Values,
+    VariableOrPath,
     WebAddress,
     WholeNumber,
 )
@@ -294,6 +295,15 @@ SETTINGS: Mapping[str, Setting] = {
             TopicOrAddress(),
             "Where the schemas are that keys and values name by id: a topic of the lake, such as `_schemas`, or the "
             "address of a schema registry. For parts in `json`, `avro` or `protobuf` without a schema file.",
+            is_kafkas=False,
+            removes_nothing=True,
+        ),
+        Setting(
+            "decode.schemas.credentials",
+            "decode_schemas_credentials",
+            VariableOrPath(),
+            "Where the credentials are for the address in `decode.schemas`: a file, or `env:NAME` for an environment "
+            "variable. Its text is `USER:PASSWORD` or `Bearer TOKEN`. Not set: the registry gets none.",
             is_kafkas=False,
             removes_nothing=True,
         ),

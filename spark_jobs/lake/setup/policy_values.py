@@ -11,6 +11,10 @@ from dataclasses import dataclass
 
 INT64_MAX = 2**63 - 1
 
+VARIABLE_PREFIX = "env:"
+"""Before the name of an environment variable that holds a value."""
+_VARIABLE = VARIABLE_PREFIX + "[A-Za-z_][A-Za-z0-9_]*"
+
 Units = tuple[tuple[str, int], ...]
 """Names of units with their factors."""
 
@@ -99,6 +103,24 @@ class FilePath:
 
 
 @dataclass(frozen=True, slots=True)
+class VariableOrPath:
+    """Values of a setting: ``env:NAME`` for an environment variable, or the path of a file as for :class:`FilePath`.
+
+    What such a place holds is secret. A text that seems to be the secret itself is refused.
+    """
+
+    def parse(self, text: str) -> str:
+        """Return the text.
+
+        Raises:
+            ValueError: It is empty, has spaces or a colon, or no name of a variable follows ``env:``.
+        """
+        if not re.fullmatch(_VARIABLE + r"|[^\s:]+", text, re.ASCII):
+            raise ValueError("neither a path without spaces and colons nor env: with the name of a variable")
+        return text
+
+
+@dataclass(frozen=True, slots=True)
 class Pace:
     """Values of a setting: a word, or ``every`` and a time."""
 
@@ -128,7 +150,7 @@ class WebAddress:
         Raises:
             ValueError: It is neither.
         """
-        if not re.fullmatch(r"env:[A-Za-z_][A-Za-z0-9_]*|https?://[^\s/?#]+\S*", text, re.ASCII):
+        if not re.fullmatch(_VARIABLE + r"|https?://[^\s/?#]+\S*", text, re.ASCII):
             raise ValueError("not an http or https address, and not env: with the name of a variable that holds one")
         return text
 
@@ -177,4 +199,16 @@ class NameList:
     """Values of a setting: names, as a list or separated by commas."""
 
 
-Values = WholeNumber | Ratio | OneOf | SomeOf | FilePath | Pace | WebAddress | TopicOrAddress | Name | NameList
+Values = (
+    WholeNumber
+    | Ratio
+    | OneOf
+    | SomeOf
+    | FilePath
+    | VariableOrPath
+    | Pace
+    | WebAddress
+    | TopicOrAddress
+    | Name
+    | NameList
+)

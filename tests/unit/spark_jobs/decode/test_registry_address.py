@@ -12,10 +12,12 @@ from logcore.values.undecodable import Reason, Undecodable
 from logcore.values.wire.prefix import SchemaId
 from spark_jobs.decode import registry_address
 from spark_jobs.decode.registry_address import RegistryAddress, RegistryUnavailable
+from spark_jobs.decode.registry_credentials import RegistryCredentials
 from spark_jobs.lake.errors import UsageError
 from tests.registry_server import OddServer, Registry
 
 HTTP = "http:"
+LOGIN = RegistryCredentials("env:LOGIN", "Basic dTpoaWRkZW4=")
 GUID = UUID("00010203-0405-0607-0809-0a0b0c0d0e0f")
 REFERENCES = [{"name": "Inner", "subject": "inner", "version": 2}]
 ANSWERS = {
@@ -154,3 +156,42 @@ def test_a_subject_that_is_no_text_is_unknown_to_the_registry(registry):
 def test_other_addresses_are_refused(address):
     with pytest.raises(UsageError):
         RegistryAddress(address)
+
+
+def test_credentials_are_in_each_request():
+    with Registry(ANSWERS, LOGIN.authorization) as registry:
+        known = RegistryAddress(registry.address, credentials=LOGIN).schemas(["a-value"])
+    assert known.writer_schema(5, "a-value") == WriterSchema("avro", '"long"', {})
+    assert registry.authorizations == [LOGIN.authorization] * 3
+
+
+@pytest.mark.parametrize(
+    ("credentials", "says"),
+    [
+        (None, "name their place in decode.schemas.credentials"),
+        (RegistryCredentials("env:LOGIN", "Basic d3Jvbmc6aGlkZGVu"), "Check the credentials in env:LOGIN"),
+    ],
+)
+def test_a_registry_that_refuses_a_request_is_an_error_with_advice(credentials, says):
+    with Registry(ANSWERS, LOGIN.authorization) as registry, pytest.raises(RegistryUnavailable, match=says) as caught:
+        RegistryAddress(registry.address, credentials=credentials).schemas(["a-value"])
+    assert "status 401" in str(caught.value)
+    assert "hidden" not in str(caught.value)
+    assert "d3Jvbmc6aGlkZGVu" not in str(caught.value)
+
+
+def test_credentials_do_not_follow_to_another_port():
+    with Registry(ANSWERS) as elsewhere, Registry({}, LOGIN.authorization) as registry:
+        registry.moved_to = elsewhere.address
+        known = RegistryAddress(registry.address, credentials=LOGIN).schemas(["a-value"])
+    assert known.writer_schema(5, "a-value") == WriterSchema("avro", '"long"', {})
+    assert registry.authorizations == [LOGIN.authorization] * 3
+    assert elsewhere.authorizations == [None] * 3
+
+
+def test_credentials_follow_to_another_path_of_the_same_place():
+    with Registry({f"/moved{path}": each for path, each in ANSWERS.items()}, LOGIN.authorization) as registry:
+        registry.moved_to = f"{registry.address}/moved"
+        known = RegistryAddress(registry.address, credentials=LOGIN).schemas(["a-value"])
+    assert known.writer_schema(5, "a-value") == WriterSchema("avro", '"long"', {})
+    assert registry.authorizations == [LOGIN.authorization] * 6

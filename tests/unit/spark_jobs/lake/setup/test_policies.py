@@ -114,6 +114,33 @@ def test_maintenance_goes_by_kafkas_defaults_but_for_what_the_policy_says():
     assert policy.line is BrokerLine.V3_9
 
 
+@pytest.mark.parametrize(("written", "read"), [("env:LOGIN", "env:LOGIN"), ("login.txt", "conf/login.txt")])
+def test_credentials_of_a_registry_are_named_by_a_variable_or_a_path(written, read):
+    text = "topics: {a: {decode.value: avro, decode.schemas: 'http://h', decode.schemas.credentials: '%s'}}"
+    policy = parse_policies(text % written, "conf/policies.yaml").for_topic("a")
+    assert policy.decode_schemas_credentials == read
+
+
+@pytest.mark.parametrize(
+    ("place", "credentials", "says"),
+    [
+        ("_schemas", "env:LOGIN", "for the address of a registry"),
+        ("http://h", "env:", "neither a path"),
+        ("http://h", "env:hid den", "neither a path"),
+        ("http://h", "user:hidden", "neither a path"),
+        ("http://h", "Bearer hidden", "neither a path"),
+        ("http://h", "", "neither a path"),
+    ],
+)
+def test_credentials_without_an_address_or_a_place_are_refused(place, credentials, says):
+    text = (
+        f"topics: {{a: {{decode.value: avro, decode.schemas: '{place}', decode.schemas.credentials: '{credentials}'}}}}"
+    )
+    said = refusal(text)
+    assert says in said
+    assert "hid" not in said
+
+
 def test_a_policy_of_taking_and_publishing_alone_removes_nothing():
     policy = parse_policies(
         """
