@@ -325,8 +325,8 @@ TABLE_FILES_SOUND = CheckDefinition(
     "table_files_sound",
     OPTIMIZED,
     "No file of a table was left as it is because it is damaged, or because its log is unknown.",
-    "publish the rows again: loglake run SOURCE --lake LAKE --replace .. ; for another table than records: loglake "
-    "repair LAKE --rebuild TABLE --apply.",
+    "publish the rows again: loglake run SOURCE --lake LAKE --replace .. ; decode them again: loglake decode LAKE "
+    "--replace TOPIC; for other tables: loglake repair LAKE --rebuild TABLE --apply.",
 )
 MAINTENANCE_CHECKS = (
     RETENTION_CARRIED_OUT,

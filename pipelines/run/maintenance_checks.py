@@ -176,6 +176,10 @@ def table_files_sound(state: LakeState, report: JobReport) -> CheckAnswer:
         )
         for place in report.plan.get("unplaced", ())
     ]
+    failures += [
+        Failure(f"table {left['table']}: its files stay as they are, because {left['why']}", severity=Severity.WARNING)
+        for left in report.plan.get("left", ())
+    ]
     failures += _of_findings(state, report.findings)
     merges = len(report.plan.get("merges", ()))
     return TABLE_FILES_SOUND.answer(

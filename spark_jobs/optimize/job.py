@@ -36,7 +36,7 @@ from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.optimize import log_cleanup
 from spark_jobs.optimize.log_cleanup import LEAST_VACUUM_MS
-from spark_jobs.optimize.topic_merges import TopicTablePlan, merge_topics, plan_topics, topic_histories
+from spark_jobs.optimize.topic_merges import LeftTable, TopicTablePlan, merge_topics, plan_topics, topic_histories
 from spark_jobs.row_files.file_order import Order
 from spark_jobs.row_files.file_runs import RECORD_TABLES, Merge, Sizes, record_merges, state_merges
 from spark_jobs.row_files.merged_file import FileMergeTask, merge_files
@@ -81,7 +81,7 @@ class OptimizePlan:
     """Files to reorder. Small files among the results are merged in the same run."""
     unplaced: tuple[str, ...]
     """``<table>/<topic>`` that are skipped: the log of a file is unknown, because its statistics lack it and it is
-    unreadable. Of decoded tables also those that are damaged."""
+    unreadable."""
     vacuum: tuple[Vacuumed, ...]
     floor_ms: int
     """Minimum age of files that are removed."""
@@ -90,6 +90,8 @@ class OptimizePlan:
     applied: bool
     topics: tuple[TopicTablePlan, ...] = ()
     """Merges of decoded tables."""
+    left: tuple[LeftTable, ...] = ()
+    """Decoded tables whose files stay as they are."""
 
     @property
     def of_topics(self) -> tuple[Merge, ...]:
@@ -113,6 +115,7 @@ class OptimizePlan:
             "merges": [_described(merge) for merge in (*self.merges, *self.of_topics)],
             "orders": [_described_order(order) for order in self.orders],
             "unplaced": list(self.unplaced),
+            "left": [each.as_dict() for each in self.left],
             "vacuum": {
                 "count": len(self.vacuum),
                 "bytes": sum(each.file.size for each in self.vacuum),
@@ -149,8 +152,9 @@ def plan(config: OptimizeConfig) -> OptimizePlan:
     return OptimizePlan(
         merges=merges,
         orders=orders,
-        unplaced=(*unplaced, *left),
+        unplaced=unplaced,
         topics=topics,
+        left=left,
         vacuum=tuple(_plan_vacuum(config, histories, floor_ms)),
         floor_ms=floor_ms,
         checkpoints=_due_checkpoints(config.lake),

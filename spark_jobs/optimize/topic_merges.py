@@ -38,6 +38,24 @@ if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
 
 
+_DAMAGED = "its log is damaged. Remove its directory, then write it again"
+_FEATURES = "it has features that Loglake does not support. Remove its directory, then write it again"
+_SEVERAL_LOGS = "a file has rows of several logs, or its statistics do not name their log. Write it again"
+
+
+@dataclass(frozen=True, slots=True)
+class LeftTable:
+    """A table of a topic whose files stay as they are, and why."""
+
+    table: str
+    why: str
+    topic: str
+
+    def as_dict(self) -> dict[str, str]:
+        """The table as a report has it."""
+        return {"table": self.table, "why": f"{self.why}: loglake decode LAKE --replace {self.topic}"}
+
+
 @dataclass(frozen=True, slots=True)
 class TopicTablePlan:
     """The merges of one table."""
@@ -46,30 +64,34 @@ class TopicTablePlan:
     merges: tuple[Merge, ...]
 
 
-def plan_topics(lake: str, sizes: Sizes) -> tuple[tuple[TopicTablePlan, ...], tuple[str, ...]]:
-    """Plan the merges of all tables of topics. Also returns the names of tables that are left alone."""
+def plan_topics(lake: str, sizes: Sizes) -> tuple[tuple[TopicTablePlan, ...], tuple[LeftTable, ...]]:
+    """Plan the merges of all tables of topics. Also returns the tables that are left alone."""
     plans: list[TopicTablePlan] = []
-    left: list[str] = []
+    left: list[LeftTable] = []
     for place in tables_of(lake, (row.topic for row in archive.read_logs(lake).values())):
         try:
             merges = _planned(place, sizes)
         except StorageError:
             raise
         except TableUnreadable:
-            merges = None
-        if merges is None:
-            left.append(place.name)
+            merges = _DAMAGED
+        if isinstance(merges, str):
+            left.append(LeftTable(place.name, merges, place.topic))
         elif merges:
             plans.append(TopicTablePlan(place, tuple(merges)))
     return tuple(plans), tuple(left)
 
 
-def _planned(place: TopicTable, sizes: Sizes) -> list[Merge] | None:
+def _planned(place: TopicTable, sizes: Sizes) -> list[Merge] | str:
+    """The merges of a table, or why it is left alone."""
     table = place.open()
     if table is None:
         return []
     with place.reading():
-        return topic_merges(place.name, place.topic, live_files(table), sizes) if is_supported(table) else None
+        if not is_supported(table):
+            return _FEATURES
+        merges = topic_merges(place.name, place.topic, live_files(table), sizes)
+        return _SEVERAL_LOGS if merges is None else merges
 
 
 def topic_histories(lake: str) -> dict[str, History]:

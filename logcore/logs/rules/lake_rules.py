@@ -17,10 +17,15 @@ _REPLACE = (
     "choose logs."
 )
 _RESTORE = "Restore it: `loglake repair LAKE --archive --from COPY --apply`."
-_OF_A_TABLE = (
-    "For `records`: `loglake run SRC --lake LAKE --replace ..`. For another table: "
+_AGAIN = (
+    "For `decoded/<topic>` and `undecoded/<topic>`: `loglake decode LAKE --replace TOPIC`. For `latest/<topic>`: "
+    "`loglake latest LAKE --replace TOPIC`."
+)
+OF_A_TABLE = (
+    f"For `records`: `loglake run SRC --lake LAKE --replace ..`. {_AGAIN} For another table: "
     "`loglake repair LAKE --rebuild TABLE --apply`, then `loglake run`."
 )
+"""What to do for a data file of a table."""
 
 MAINTENANCE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
     {
@@ -119,19 +124,17 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "Commits since the last run are gone from a table's log. Any program may have made them.",
             "`loglake verify LAKE` compares the rows with the archive.",
         ),
-        "table-file-missing": Rule(_ERROR, _ONE_RUN, "A file that a table names is gone.", _OF_A_TABLE),
-        "table-file-size": Rule(
-            _ERROR, _ONE_RUN, "A file of a table has another size than in its commit.", _OF_A_TABLE
-        ),
+        "table-file-missing": Rule(_ERROR, _ONE_RUN, "A file that a table names is gone.", OF_A_TABLE),
+        "table-file-size": Rule(_ERROR, _ONE_RUN, "A file of a table has another size than in its commit.", OF_A_TABLE),
         "archive-file-missing": Rule(_ERROR, _ONE_RUN, "A file of the archive is gone.", _RESTORE),
         "archive-file-changed": Rule(
             _ERROR, _ONE_RUN, "A file of the archive has changed since it was written.", _RESTORE
         ),
         "row-digest-differs": Rule(
-            _ERROR, _ONE_RUN, "The rows of a table file are not those that were written.", _OF_A_TABLE
+            _ERROR, _ONE_RUN, "The rows of a table file are not those that were written.", OF_A_TABLE
         ),
         "page-checksum-differs": Rule(
-            _ERROR, _ONE_RUN, "A page of a table file does not match its checksum.", _OF_A_TABLE
+            _ERROR, _ONE_RUN, "A page of a table file does not match its checksum.", OF_A_TABLE
         ),
         "rows-differ-from-archive": Rule(
             _ERROR, _WHILE_FILE_DIFFERS, "Rows of `records` differ from the archived bytes.", _REPLACE
@@ -171,7 +174,8 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             _ONE_RUN,
             "A commit or checkpoint of a table is gone, unreadable or repeated.",
-            "Restore the file from a backup, or rebuild the table: `loglake repair LAKE --rebuild TABLE --apply`, "
+            f"Restore the file from a backup, or write the table again. {_AGAIN} For another table: "
+            "`loglake repair LAKE --rebuild TABLE --apply`, "
             "then `loglake run`.",
         ),
         "lake-identity-differs": Rule(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
+from logcore.logs.rules.lake_rules import OF_A_TABLE
 from logcore.logs.rules.rule import Outcome, Persistence, Rule, Severity
 
 _INFO, _WARNING, _ERROR, _UNCHECKED = Severity.INFO, Severity.WARNING, Severity.ERROR, Outcome.UNCHECKED
@@ -346,8 +347,7 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             _FOR_GOOD,
             "A data file of a table cannot be read, or is not what its statistics say.",
-            "For `records`: `loglake run SRC --lake LAKE --replace ..`. For another table: "
-            "`loglake repair LAKE --rebuild TABLE --apply`, then `loglake run`.",
+            OF_A_TABLE,
         ),
         "table-file-rebuilt": Rule(
             _INFO,
