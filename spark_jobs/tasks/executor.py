@@ -120,9 +120,34 @@ def run_surviving(
         return [died(task, error.died[at]) if at in error.died else error.results[at] for at, task in enumerate(tasks)]
     except TaskFailed:
         raise
-    except JobError:  # Spark does not say which task it was
+    except JobError:
         assert executor is not None
-        return [_alone(executor, work, second_try(task), died) for task in tasks]
+        return _in_halves(executor, work, tasks, sizes, died)
+
+
+def _in_halves(
+    executor: Executor,
+    work: Callable[[Task], Result],
+    tasks: Sequence[Task],
+    sizes: Sequence[int],
+    died: Callable[[Task, str], Result],
+) -> list[Result]:
+    """Run tasks again that failed together: Spark does not say which task it was.
+
+    A half that fails is halved again. So only a task that fails alone is done in its other way.
+    """
+    if len(tasks) == 1:
+        return [_alone(executor, work, second_try(tasks[0]), died)]
+    results: list[Result] = []
+    middle = len(tasks) // 2
+    for some, of_some in ((tasks[:middle], sizes[:middle]), (tasks[middle:], sizes[middle:])):
+        try:
+            results += executor.run(work, some, of_some)
+        except TaskFailed:
+            raise
+        except JobError:
+            results += _in_halves(executor, work, some, of_some, died)
+    return results
 
 
 def _alone(

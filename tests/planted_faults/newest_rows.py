@@ -80,6 +80,13 @@ FAULTS = (
         (LATEST, "-k", "another_policy_waits"),
     ),
     Fault(
+        "all tasks of a job that failed on Spark are done the other way",
+        "spark_jobs/tasks/executor.py",
+        "        return _in_halves(executor, work, tasks, sizes, died)\n",
+        "        return [_alone(executor, work, second_try(task), died) for task in tasks]\n",
+        ("tests/unit/spark_jobs/tasks/test_surviving_tasks.py",),
+    ),
+    Fault(
         "an incomplete answer is not marked",
         "spark_jobs/lake_commands/state/command.py",
         "return not any(log.lost for log in self.logs)",
