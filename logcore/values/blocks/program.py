@@ -107,6 +107,7 @@ class Buffers:
                 entry[CLOSED] = node.is_closed
             elif node.kind == NodeKind.LIST:
                 entry[FIRST], entry[SCOPE] = node.children[0].number, node.item_scope
+                entry[CLOSED] = node.is_closed
         for scope, (first, end) in enumerate(program.scopes):
             at = scope * SCOPE_SIZE
             made.scopes[at + SCOPE_FIRST], made.scopes[at + SCOPE_END] = first, end

@@ -17,7 +17,7 @@ from logcore.values.json.text import parse_json
 
 
 class JsonDecoder:
-    """A `ValueDecoder` of strict JSON, and a `BlockDecoder` of shapes without maps.
+    """A `ValueDecoder` of strict JSON, and a `BlockDecoder` of most shapes.
 
     Raises:
         InvalidSchemaError: From the constructor, if the schema cannot be used.

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from logcore.columns.kernels.parsing.parsing_frames import FIELD_NAME, FIELD_SIZE, MOST_FIELDS, NodeKind
 from logcore.values.blocks.program import Node, Program
 from logcore.values.blocks.program_builder import ProgramBuilder, UnknownToKernel
 from logcore.values.json.shape import (
+    JsonField,
     JsonList,
+    JsonMap,
     JsonScalar,
     JsonShape,
     JsonStruct,
@@ -26,11 +30,12 @@ _SCALARS = {
     date_of: NodeKind.DATE,
     moment_of: NodeKind.MOMENT,
 }
+_KEY = JsonScalar(pa.string(), text_of, False)
 _NOT_IN_NAMES = frozenset(map(chr, range(32))) | {'"', "\\"}
 
 
 def program_of(shape: JsonShape) -> Program | None:
-    """Return the program of a shape; None if it has parts that the kernel does not know, such as maps."""
+    """Return the program of a shape; None if it has parts that the kernel does not know."""
     return _JsonBuilder().program(shape)
 
 
@@ -41,6 +46,11 @@ class _JsonBuilder(ProgramBuilder[JsonShape]):
             return self.added(_SCALARS[shape.of], shape.nullable, scope)
         if isinstance(shape, JsonList):
             return self.listed(shape.item, shape.nullable, scope)
+        if isinstance(shape, JsonMap):
+            entry = JsonStruct((JsonField("", _KEY, True), JsonField("", shape.value, True)), False, False)
+            node = self.listed(entry, shape.nullable, scope)
+            node.is_closed = True
+            return node
         if isinstance(shape, JsonStruct):
             return self._object(shape, scope)
         raise UnknownToKernel

@@ -2,7 +2,7 @@
 
 A row is used only if everything about it is certain. Otherwise it is a doubt: it counts as null, and the caller decodes
 it plainly. Doubts are all errors, and what is rare or hard: numbers of more than 18 digits, fractions where rounding is
-not exact, surrogates, objects and arrays that the schema lacks.
+not exact, surrogates, objects and arrays that the schema lacks. Of maps: two equal keys, escapes in keys, many entries.
 
 No byte outside of a row is read. There is no recursion: the levels are those of the schema.
 """
@@ -27,6 +27,7 @@ from logcore.columns.kernels.parsing.parsing_frames import (
     FIELD_NODE,
     FIELD_SIZE,
     FIRST,
+    KEYED,
     KIND,
     LEVEL,
     LEVEL_INDEX,
@@ -44,7 +45,7 @@ from logcore.columns.kernels.parsing.parsing_frames import (
     VALUES,
     NodeKind,
 )
-from logcore.columns.kernels.parsing.scopes import DOUBT, NO_ROOM, WHOLE, next_item, rows_by
+from logcore.columns.kernels.parsing.scopes import DOUBT, NO_ROOM, WHOLE, is_new_key, next_item, rows_by
 from logcore.columns.kernels.parsing.texts import byte_at, hexadecimal, is_digit
 
 _STRUCT, _LIST, _INTEGER, _NUMBER = (int(NodeKind[name]) for name in ("STRUCT", "LIST", "INTEGER", "NUMBER"))
@@ -356,8 +357,10 @@ def _row(source, position, end, index, frame):
                     depth -= 1
                 else:
                     return nb.int64(DOUBT)
-            elif character == 93:
+            elif character == (125 if nodes[node * NODE + KEYED] else 93):
                 depth -= 1
+            elif character == 44 and nodes[node * NODE + KEYED]:
+                state = nb.int64(_KEY)
             elif character == 44:
                 state = nb.int64(_VALUE)
                 index = next_item(nodes, scopes, scopes_bytes, node, index)
@@ -377,6 +380,30 @@ def _row(source, position, end, index, frame):
             if character != 34:
                 return nb.int64(DOUBT)
             first = nodes[node * NODE + FIRST]
+            if nodes[node * NODE + KIND] == _LIST:  # a map: the key begins an entry
+                start = position + 1
+                stop, is_escaped = _text_end(source, start, end)
+                if stop < 0 or is_escaped:
+                    return nb.int64(DOUBT)
+                item = next_item(nodes, scopes, scopes_bytes, node, index)
+                if item < 0:
+                    frame.full_scope = nodes[node * NODE + SCOPE]
+                    return nb.int64(NO_ROOM)
+                store8(to_bytes(nodes[first * NODE + VALID]), item, 1)
+                entry = nodes[first * NODE + FIRST] * FIELD
+                key = fields[entry + FIELD_NODE] * NODE
+                store64(to_bytes(nodes[key + VALUES]), item, start)
+                store64(to_bytes(nodes[key + SIZES]), item, stop - start)
+                store8(to_bytes(nodes[key + VALID]), item, 1)
+                if not is_new_key(source, nodes, fields, node, index, item):
+                    return nb.int64(DOUBT)
+                position = _after_blanks(source, stop + 1, end)
+                if position >= end or byte_at(source, position) != 58:
+                    return nb.int64(DOUBT)
+                position += 1
+                node, index = fields[entry + FIELD + FIELD_NODE], item
+                state = nb.int64(_VALUE)
+                continue
             found = _field_of(
                 source, position + 1, end, fields, names, first, nodes[node * NODE + COUNT], stack[top + LEVEL_NEXT]
             )
@@ -424,7 +451,8 @@ def _row(source, position, end, index, frame):
                 return nb.int64(DOUBT)
             position += 4
         elif kind in (_STRUCT, _LIST):
-            if character != (123 if kind == _STRUCT else 91):
+            is_object = kind == _STRUCT or nodes[entry + KEYED] != 0
+            if character != (123 if is_object else 91):
                 return nb.int64(DOUBT)
             store8(valid, index, 1)
             top = depth * LEVEL
@@ -436,9 +464,9 @@ def _row(source, position, end, index, frame):
             opened += 1
             depth += 1
             position = _after_blanks(source, position + 1, end)
-            if position < end and byte_at(source, position) == (125 if kind == _STRUCT else 93):
+            if position < end and byte_at(source, position) == (125 if is_object else 93):
                 continue  # an empty one: what follows a value ends it
-            if kind == _STRUCT:
+            if is_object:
                 state = nb.int64(_KEY)
             else:
                 state = nb.int64(_VALUE)

@@ -59,7 +59,8 @@ LIMIT = REQUIRED
 """Of a node of Avro: the size of a fixed, the number of symbols, the null of a UNION or -1. Of a number of Protobuf:
 its form."""
 KEYED = CLOSED
-"""Of a struct of Avro and Protobuf: it is an entry of a map, and its key is its first field."""
+"""Of a struct of Avro and Protobuf: it is an entry of a map, and its key is its first field. Of a list of JSON: it is a
+map, an object with any keys. Its items are entries, structs of key and value."""
 NULL_FIRST, NULL_SECOND = 1, 2
 """NULLABLE of a node of Avro: which type of the union is null. 0: there is no union."""
 FIELD = 3

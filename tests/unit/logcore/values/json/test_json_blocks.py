@@ -16,6 +16,16 @@ from tests.sampling import chance
 from tests.unit.logcore.values.both_ways import ROWS, check_same
 
 AT_ONCE = 2000
+MAP_KEYS = ("a", "bb", "", "é", "x y", "bc", "aé", "hhhhhhhhhhhh")
+OF_MAPS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "m": {"type": ["object", "null"], "additionalProperties": {"type": ["integer", "null"]}},
+        "d": {"type": "object", "additionalProperties": {"type": "object", "additionalProperties": {"type": "string"}}},
+        "o": {"type": "object", "additionalProperties": {"type": "object", "properties": {"x": {"type": "integer"}}}},
+        "l": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "integer"}}},
+    },
+}
 
 SCALARS: tuple[dict[str, Any], ...] = (
     {"type": "integer"},
@@ -48,12 +58,14 @@ def of(schema: Any) -> ValueDecoder:
 
 
 def random_schema(draw: random.Random, depth: int = 0) -> dict[str, Any]:
-    """A schema of objects, arrays and plain types, about half of them with null."""
-    kind = draw.randrange(4 if depth < 3 else 2)
+    """A schema of objects, arrays, maps and plain types, about half of them with null."""
+    kind = draw.randrange(5 if depth < 3 else 2)
     if kind < 2 and depth:
         made = dict(draw.choice(SCALARS))
     elif kind == 2 and depth:
         made = {"type": "array", "items": random_schema(draw, depth + 1)}
+    elif kind == 3:
+        made = {"type": "object", "additionalProperties": random_schema(draw, depth + 1)}
     else:
         names = draw.sample(["a", "bb", "c c", "dé", "e", "f-1", "g", "hhhhhhhhhhhh"], draw.randrange(1, 6))
         made = {"type": "object", "properties": {name: random_schema(draw, depth + 1) for name in names}}
@@ -69,6 +81,9 @@ def random_value(schema: dict[str, Any], draw: random.Random) -> Any:
     if "null" in types and draw.random() < 0.2:
         return None
     match types[0]:
+        case "object" if "properties" not in schema:
+            names = draw.sample(MAP_KEYS, draw.choice((0, 1, 3, len(MAP_KEYS))))
+            return {name: random_value(schema["additionalProperties"], draw) for name in names}
         case "object":
             needed = schema.get("required", [])
             found: list[tuple[str, Any]] = [
@@ -283,11 +298,57 @@ def test_a_slice_of_a_column_is_decoded_as_a_column_of_its_own() -> None:
     assert [None if row is None else row["i"] for row in rows] == [3, 4, 5, 6, 7, 8, 9, None]
 
 
-def test_a_schema_with_a_map_has_the_plain_way_alone() -> None:
-    decoder = decoder_of("json", '{"type": "object", "additionalProperties": {"type": "integer"}}')
+def test_maps_are_decided_by_the_kernel() -> None:
+    decoder = of({"type": "object", "additionalProperties": {"type": "integer"}})
     assert isinstance(decoder, BlockDecoder)
-    assert decoder.decode_block(pa.array([b'{"a":1}'], pa.binary())) is None
-    assert decode_column(decoder, pa.array([b'{"a":1}'], pa.binary())).values.to_pylist() == [[("a", 1)]]
+    bodies = pa.array([b'{"a":1, "b" : 2}', b"{ }", None, b'{"":3,"\xc3\xa9":4}'], pa.binary())
+    block = decoder.decode_block(bodies)
+    assert block is not None
+    assert block.doubts.tolist() == []
+    assert block.values.to_pylist() == [[("a", 1), ("b", 2)], [], None, [("", 3), ("é", 4)]]
+    assert check_same(of(OF_MAPS), [json.dumps(row).encode() for row in MAP_ROWS]) == len(MAP_ROWS)
+
+
+MAP_ROWS: tuple[dict[str, Any], ...] = (
+    {"m": {"a": 1, "b": None}, "d": {"x": {"y": "z", "z": "y"}, "y": {}}},
+    {"m": None, "o": {"p": {"x": 1}, "q": {"x": 2, "new": 3}, "r": {}}},
+    {"l": {"a": [1, 2], "b": [], "c": [3]}, "m": {}},
+    {"m": {str(number): number for number in range(256)}},
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_decided"),
+    [
+        (b'{"m":{"a":1,"a":2}}', False),
+        (b'{"m":{"a":1,"b":2,"a":2}}', False),
+        (b'{"m":{"a":1,"\\u0061":2}}', False),
+        (b'{"m":{"a\\n":1}}', False),
+        (b'{"m":{"a":1,}}', False),
+        (b'{"m":{,"a":1}}', False),
+        (b'{"m":{"a"}}', False),
+        (b'{"m":{"a" 1}}', False),
+        (b'{"m":{"a":}}', False),
+        (b'{"m":{"a":1]}', False),
+        (b'{"m":["a",1]}', False),
+        (b'{"m":[]}', False),
+        (b'{"m":{1:1}}', False),
+        (b'{"m":{"a":"x"}}', False),
+        (b'{"m":{"\xff":1}}', False),
+        (b'{"m":{"a":1', False),
+        (b'{"l":{"a":{1}}}', False),
+        (b'{"l":{"a":[1}]}', False),
+        (b'{"d":{"x":{"y":"1"},"y":{"y":"2"}}}', True),
+        (b'{"d":{"x":{"y":"1","y":"2"}}}', False),
+        (b'{"d":{"x":{"y":"1"},"x":{"y":"2"}}}', False),
+        (b'{"d":{"x":null}}', False),
+        (json.dumps({"m": {str(number): number for number in range(257)}}).encode(), False),
+    ],
+    ids=lambda value: value[:40].decode(errors="replace") if isinstance(value, bytes) else None,
+)
+def test_a_map_is_the_same_in_both_ways_beside_others(body: bytes, is_decided: bool) -> None:
+    beside = b'{"m":{"k":7},"d":{"p":{"q":"r"}}}'
+    assert check_same(of(OF_MAPS), [beside, body, None, beside]) == 3 + is_decided
 
 
 def test_names_that_json_writes_with_escapes_have_the_plain_way_alone() -> None:
