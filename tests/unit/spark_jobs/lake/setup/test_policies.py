@@ -116,7 +116,7 @@ def test_maintenance_goes_by_kafkas_defaults_but_for_what_the_policy_says():
 
 @pytest.mark.parametrize(("written", "read"), [("env:LOGIN", "env:LOGIN"), ("login.txt", "conf/login.txt")])
 def test_credentials_of_a_registry_are_named_by_a_variable_or_a_path(written, read):
-    text = "topics: {a: {decode.value: avro, decode.schemas: 'http://h', decode.schemas.credentials: '%s'}}"
+    text = "topics: {a: {decode.value: avro, decode.schemas: 'http://localhost', decode.schemas.credentials: '%s'}}"
     policy = parse_policies(text % written, "conf/policies.yaml").for_topic("a")
     assert policy.decode_schemas_credentials == read
 
@@ -125,11 +125,11 @@ def test_credentials_of_a_registry_are_named_by_a_variable_or_a_path(written, re
     ("place", "credentials", "says"),
     [
         ("_schemas", "env:LOGIN", "for the address of a registry"),
-        ("http://h", "env:", "neither a path"),
-        ("http://h", "env:hid den", "neither a path"),
-        ("http://h", "user:hidden", "neither a path"),
-        ("http://h", "Bearer hidden", "neither a path"),
-        ("http://h", "", "neither a path"),
+        ("http://localhost", "env:", "neither a path"),
+        ("http://localhost", "env:hid den", "neither a path"),
+        ("http://localhost", "user:hidden", "neither a path"),
+        ("http://localhost", "Bearer hidden", "neither a path"),
+        ("http://localhost", "", "neither a path"),
     ],
 )
 def test_credentials_without_an_address_or_a_place_are_refused(place, credentials, says):
