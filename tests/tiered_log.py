@@ -208,7 +208,7 @@ class Said:
         return [(line["state"], line["start_offset"], line["end_offset"]) for line in self.lines]
 
 
-def run(command: str, log: TieredLog, *more: str, remotes: Sequence[Path] | None = None) -> Said:
+def run(command: str, log: TieredLog, *more: str, remotes: Sequence[Path | str] | None = None) -> Said:
     """Run a command on the log with its remote storage."""
     named = [log.remote] if remotes is None else remotes
     out, errors = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()

@@ -13,11 +13,12 @@ from logcore.logs.model.sources import SegmentFile
 from logcore.storage.objects.listing import whole_listing
 from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE
 from logcore.storage.source_bytes import SourceBytes
-from logcore.storage.source_errors import SourceChanged
+from logcore.storage.source_errors import SourceChanged, SourceUnreadable
 from logcore.storage.source_reads import file_digest, read_range
 from tests import remote_objects
 from tests.broker_directory import LogDirectory
 from tests.object_store.gateway import upload
+from tests.tiered_log import TieredLog, run
 
 pytestmark = pytest.mark.object_store
 
@@ -60,6 +61,42 @@ def test_an_object_that_was_replaced_after_the_listing_is_a_change(
     upload(tmp_path / "tier", root)
     with pytest.raises(SourceChanged):
         read_range(file.path, 0, 61, file)
+
+
+@pytest.mark.parametrize("suffix", [".log", ".rsm-manifest"])
+def test_an_object_that_vanished_after_the_listing_is_named(stored: tuple[str, SegmentFile], suffix: str) -> None:
+    import obstore
+
+    from logcore.storage.objects.access import store_and_key
+
+    root, file = stored
+    store, key = store_and_key(f"{root}/{NAME}{suffix}")
+    obstore.delete(store, key)
+    with pytest.raises((SourceUnreadable, SourceChanged), match=f"{NAME}{suffix}"):
+        read_range(file.path, 0, 61, file)
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_overlapping_segments_of_a_bucket_are_one_log(gateway_bucket: str, tmp_path: Path, is_chunked: bool) -> None:
+    log = TieredLog(tmp_path)
+    log.append(3, 4, 5, 6, 7)
+    log.copy(0, 12)
+    lost = log.copy(7, 25)
+    log.elect(at=18)
+    log.append(4, 4)
+    log.copy(12, 22)
+    log.write(22)
+    objects = log.remote
+    if is_chunked:
+        objects = tmp_path / "objects"
+        remote_objects.as_aiven_stores(log.remote, objects, chunk_size=150, compressed=True)
+    upload(objects, f"{gateway_bucket}/tier")
+    for command, expected in (("dump", log.expected(0)), ("ledger", [("present", 0, 26)])):
+        said = run(command, log, "--topic", "orders", remotes=[f"{gateway_bucket}/tier"])
+        assert (said.code, said.errors) == (0, "")
+        assert (said.rows if command == "dump" else said.ranges) == expected
+    segments = run("remote", log, remotes=[f"{gateway_bucket}/tier"]).lines[:-1]
+    assert {each["segment_id"]: each["lineage_end_offset"] for each in segments}[lost.text] == 18
 
 
 def test_the_segments_of_a_bucket_are_listed(
