@@ -54,6 +54,8 @@ def exists(path: str) -> bool:
     Raises:
         SourceUnreadable: The object store failed.
     """
+    named = aiven_layout.named_index(path)
+    path = path if named is None else named[0]  # the manifest named the index, so it is in its object
     return object_exists(path) if is_object(path) else os.path.lexists(path)
 
 

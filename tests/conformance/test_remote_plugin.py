@@ -118,6 +118,34 @@ def test_verify_finds_nothing(stored: Path, case: Path, capsys: pytest.CaptureFi
     assert summary["summary"]["quarantined_bytes"] == 0
 
 
+def test_every_entry_of_the_indexes_is_shown(stored: Path, case: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = []
+    for remote in (case / "remote", stored):
+        command = ["dump", str(case / "logdir"), "--remote", str(remote), "--indexes", "--topic", "tier-txn"]
+        assert main([*command, "--format", "jsonl"]) == 0
+        shown.append([json.loads(line) for line in capsys.readouterr().out.splitlines()])
+    assert shown[0] == shown[1]
+    (folder,) = (case / "remote" / "kafka-tiered-storage").glob("tier-txn-0-*")
+    for name, suffix, entry_size in (
+        ("offset", "index", 8),
+        ("time", "timeindex", 12),
+        ("transaction", "txnindex", 34),
+    ):
+        remote_bytes = sum(path.stat().st_size for path in folder.glob(f"*.{suffix}"))
+        entries = [each for each in shown[1] if each["index"] == name]
+        assert len(entries) >= remote_bytes // entry_size > 0
+
+
+def test_offsets_are_the_answers_of_the_broker(stored: Path, case: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answers = json.loads((case / "oracle" / "logdir" / "offsets.json").read_text())["read_uncommitted"]["tier-txn-0"]
+    for moment, theirs in answers.items():
+        at = f"{moment}ms" if moment.isdigit() else moment.replace("_", "-")
+        command = ["offsets", str(case / "logdir"), "--remote", str(stored), "--at", at, "--format", "jsonl"]
+        main([*command, "--topic", "tier-txn"])
+        ours = json.loads(capsys.readouterr().out)
+        assert {key: ours[key] for key in theirs} == theirs, moment
+
+
 def test_custom_metadata_of_the_plugin_has_the_bytes_of_all_objects(objects: Path) -> None:
     packed = (
         "AwACki8BDQ1zb21lL3ByZWZpeC8CTk50aWVyLXR4bi1HbGxndXdUZlFZMk15R2s0dUtOR0RRLzAvMDAwMDAwMDAwMDAwMDAwMDAwOTMtZUwx"
