@@ -46,7 +46,7 @@ def find_logs(
     if options.remotes:
         from logcore.reading.joined_logs import join_remote
 
-        live = join_remote(live, options.remotes, notes)
+        live = join_remote(live, options.remotes, notes, options.selection)
     found_logs = [sorted(logs, key=lambda log: log.topic_partition) for logs in (live, discovery.set_aside)]
     logs = [*found_logs[0], *found_logs[1]] if with_aside else found_logs[0]
     selection = options.selection

@@ -15,11 +15,13 @@ epochs. Without leader epochs nothing shows which remote segments belong to the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from logcore.errors import LogError
 from logcore.logs.model.findings import found
+from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.offset_ledger import EVIDENCE_REMOTE
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.notes import Notes
@@ -29,7 +31,8 @@ from logcore.remote import aiven_layout
 from logcore.remote.inventory import FoundSegment
 from logcore.remote.lineage import joined
 from logcore.remote.remote_segment import TopicIdPartition
-from logcore.remote.stored_part import RemoteLayout, SegmentPart
+from logcore.remote.segment_manifest import SegmentManifest
+from logcore.remote.stored_part import SegmentPart
 from logcore.segments.filenames import (
     OFFSET_INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
@@ -41,6 +44,9 @@ from logcore.storage.opened_source import open_stored
 from logcore.storage.remote_tier.chunked_segment import read_manifest
 from logcore.storage.source_bytes import SourceBytes
 
+_MANIFESTS_AT_ONCE = 16
+"""Each is small, and costs a request on an object store."""
+
 _BESIDE = (
     (OFFSET_INDEX_SUFFIX, SegmentPart.OFFSET_INDEX),
     (TIME_INDEX_SUFFIX, SegmentPart.TIME_INDEX),
@@ -48,13 +54,16 @@ _BESIDE = (
 )
 
 
-def join_remote(logs: Sequence[SourceLog], remotes: Iterable[str], notes: Notes) -> tuple[SourceLog, ...]:
+def join_remote(
+    logs: Sequence[SourceLog], remotes: Iterable[str], notes: Notes, selection: LogSelection | None = None
+) -> tuple[SourceLog, ...]:
     """Return the logs, those with a remote part together with their remote segments.
 
     Args:
         logs: All logs at the source, those of the metadata topic too.
         remotes: Directories or prefixes of remote storage.
         notes: Gets the findings about remote storage.
+        selection: Which logs are joined; others are returned as they are. None: all.
 
     Raises:
         SourceUnreadable: Remote storage cannot be listed completely.
@@ -62,11 +71,11 @@ def join_remote(logs: Sequence[SourceLog], remotes: Iterable[str], notes: Notes)
         LogError: The package that reads object stores is not installed.
     """
     by_place: dict[TopicIdPartition, list[FoundSegment]] = {}
-    whole = remote_inventory(logs, tuple(remotes), notes)
+    whole = remote_inventory(logs, tuple(remotes), notes, selection)
     for segment in whole.segments:
         if segment.part is not None:
             by_place.setdefault(segment.part.segment.place, []).append(segment)
-    return tuple(_with_remote(log, whole, by_place, notes) for log in logs)
+    return tuple(_with_remote(log, whole, by_place, notes) for log in logs)  # segments of chosen logs alone are there
 
 
 def _with_remote(
@@ -108,28 +117,52 @@ def _row(log: SourceLog, counted: Sequence[FoundSegment], start: int, end: int, 
     """The unbroken row of remote segments that ends where the local segments begin, by offset."""
     by_part = {each.part.segment: each for each in counted if each.part is not None}
     parts = [each.part for each in counted if each.part is not None]
+    manifests = _manifests([by_part[each.segment] for each in joined(parts, start, end)])
     taken: list[_Taken] = []
+    below = end
     while True:
-        # A segment may begin below the log start: the records there are not visible, as in a local one.
-        below = taken[-1].start_offset if taken else end
-        part = next((each for each in reversed(joined(parts, start, below)) if each.end_offset == below), None)
-        if part is None:
+        for part in reversed(joined(parts, start, below)):
+            if part.end_offset != below:
+                return taken[::-1]
+            segment = by_part[part.segment]
+            try:
+                # It may begin below the log start: the records there are not visible, as in a local segment.
+                taken.append(_taken(segment, manifests, part.start_offset, below))
+            except LogError as error:
+                name = f"{log.topic_partition}, remote segment {segment.segment_id} from offset {segment.start_offset}"
+                message = f"{name}: it cannot be used: {error}"
+                notes.say(found("remote-segment-unreadable", message, file=error.file, end_offset=below))
+                parts = [each for each in parts if each.segment is not part.segment]
+                break
+            below = part.start_offset
+        else:
             return taken[::-1]
-        segment = by_part[part.segment]
-        try:
-            taken.append(_taken(segment, part.start_offset, below))
-        except LogError as error:
-            name = f"{log.topic_partition}, remote segment {segment.segment_id} from offset {segment.start_offset}"
-            message = f"{name}: it cannot be used: {error}"
-            notes.say(found("remote-segment-unreadable", message, file=error.file, end_offset=below))
-            parts = [each for each in parts if each.segment is not part.segment]
 
 
-def _taken(segment: FoundSegment, start: int, below: int) -> _Taken:
+def _manifests(segments: Sequence[FoundSegment]) -> dict[str, SegmentManifest | LogError]:
+    """The manifests of segments in chunks by the path of their log, or why they cannot be read; several at a time."""
+    paths = [each.objects.log.path for each in segments if each.objects is not None and each.objects.is_chunked]
+    if not paths:
+        return {}
+    with ThreadPoolExecutor(min(_MANIFESTS_AT_ONCE, len(paths)), "manifests") as pool:
+        return dict(zip(paths, pool.map(_manifest, paths), strict=True))
+
+
+def _manifest(path: str) -> SegmentManifest | LogError:
+    try:
+        return read_manifest(path, open_stored)
+    except LogError as error:
+        return error
+
+
+def _taken(
+    segment: FoundSegment, manifests: Mapping[str, SegmentManifest | LogError], start: int, below: int
+) -> _Taken:
     """A segment as a log takes it.
 
     Args:
         segment: The segment.
+        manifests: Manifests that were read before.
         start: The first offset that the log takes from it.
         below: Where the next segment of the log begins.
 
@@ -138,11 +171,13 @@ def _taken(segment: FoundSegment, start: int, below: int) -> _Taken:
     """
     assert segment.objects is not None
     parts = segment.objects.parts
-    log = parts[SegmentPart.LOG]
+    log = segment.objects.log
     size, of_part = log.size, {part: parts[part].path for _, part in _BESIDE if part in parts}
     snapshot = parts[SegmentPart.PRODUCER_SNAPSHOT].path if SegmentPart.PRODUCER_SNAPSHOT in parts else None
-    if segment.objects.layout is RemoteLayout.AIVEN:
-        manifest = read_manifest(log.path, open_stored)
+    if segment.objects.is_chunked:
+        manifest = manifests.get(log.path) or _manifest(log.path)
+        if isinstance(manifest, LogError):
+            raise manifest
         manifest.refuse_other_sizes(log.size)
         size = manifest.chunks.segment_size
         indexes = {part: aiven_layout.index_path(log.path, part) for part in manifest.indexes}

@@ -96,6 +96,16 @@ class StoredObjects:
         return TopicIdPartition(self.topic_id, self.topic_partition.partition)
 
     @property
+    def log(self) -> RemoteObject:
+        """The object with the segment itself; a segment that counts has it."""
+        return self.parts[SegmentPart.LOG]
+
+    @property
+    def is_chunked(self) -> bool:
+        """Whether the segment is stored in chunks, which its manifest describes."""
+        return self.layout is RemoteLayout.AIVEN
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all objects."""
         return sum(each.size for each in self.parts.values())

@@ -62,9 +62,16 @@ FAULTS = (
     Fault(
         "the first of two copies of a remote segment ends the joined log if it is damaged",
         "logcore/reading/joined_logs.py",
-        "            parts = [each for each in parts if each.segment is not part.segment]\n",
-        "            return taken[::-1]\n",
+        "                parts = [each for each in parts if each.segment is not part.segment]\n",
+        "                return taken[::-1]\n",
         (JOINED, "-k", "two_copies"),
+    ),
+    Fault(
+        "segments of all logs are joined although some were chosen",
+        "logcore/reading/joined_logs.py",
+        "    whole = remote_inventory(logs, tuple(remotes), notes, selection)\n",
+        "    whole = remote_inventory(logs, tuple(remotes), notes)\n",
+        (JOINED, "-k", "chosen_logs"),
     ),
     Fault(
         "a remote segment of another size than the metadata says counts",

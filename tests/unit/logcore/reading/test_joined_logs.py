@@ -197,6 +197,21 @@ def test_segments_may_lie_in_several_places(log: TieredLog, tmp_path: Path) -> N
     assert run("dump", log, *CHOSEN, remotes=both).rows == log.expected(0)
 
 
+def test_many_segments_are_joined_in_one_pass(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from logcore.reading import joined_logs
+
+    passes = []
+    real = joined_logs.joined
+    monkeypatch.setattr(joined_logs, "joined", lambda *given: (passes.append(1), real(*given))[1])
+    log = TieredLog(tmp_path)
+    log.append(*[1] * 41)
+    for start in range(40):
+        log.copy(start, start + 1)
+    log.write(40)
+    assert run("dump", log, *CHOSEN).rows == log.expected(0)
+    assert len(passes) <= 3
+
+
 class TestMetadata:
     """What only the metadata topic can say."""
 
@@ -219,6 +234,14 @@ class TestMetadata:
             assert said.code == 3
             ledger = run("ledger", log, *CHOSEN)
             assert (ledger.ranges[0], ledger.code) == (("remote", 0, 12), 3)
+
+    def test_only_segments_of_chosen_logs_are_reported(self, log: TieredLog) -> None:
+        lost = log.copy(0, 7)
+        log.write(7)
+        lost.log.unlink()
+        assert lost.text in run("dump", log, *CHOSEN).errors
+        said = run("dump", log, "--topic", "__remote_log_metadata")
+        assert (said.code, said.errors) == (0, "")
 
     @pytest.mark.parametrize("state", [STARTED, DELETE_STARTED])
     def test_half_copies_and_segments_that_are_being_deleted_are_not_read(self, log: TieredLog, state: int) -> None:
