@@ -29,7 +29,7 @@ from logcore.reading.remote_inventory import RemoteInventory, remote_inventory
 from logcore.reading.segment_reading import reading_start
 from logcore.remote import aiven_layout
 from logcore.remote.inventory import FoundSegment
-from logcore.remote.lineage import joined
+from logcore.remote.lineage import joined, offsets_in_lineage
 from logcore.remote.remote_segment import TopicIdPartition
 from logcore.remote.segment_manifest import SegmentManifest
 from logcore.remote.stored_part import SegmentPart
@@ -88,11 +88,10 @@ def _with_remote(
     log = replace(log, tiered_end_offset=whole.tiered_ends.get(place))
     if log.remote is None or not log.leader_epochs:
         return log
-    start, end, _ = log.remote
-    taken = _row(log, by_place.get(place, ()), start, end, notes)
+    taken = _row(log, by_place.get(place, ()), notes)
     if not taken:
         return log
-    below = taken[0].start_offset
+    (start, end, _), below = log.remote, taken[0].start_offset
     snapshots = dict(each.snapshot for each in taken if each.snapshot is not None) | dict(log.snapshots)
     return replace(
         log,
@@ -113,10 +112,17 @@ class _Taken:
     snapshot: tuple[int, str] | None
 
 
-def _row(log: SourceLog, counted: Sequence[FoundSegment], start: int, end: int, notes: Notes) -> list[_Taken]:
-    """The unbroken row of remote segments that ends where the local segments begin, by offset."""
+def _row(log: SourceLog, counted: Sequence[FoundSegment], notes: Notes) -> list[_Taken]:
+    """The unbroken row of remote segments that ends where the local segments begin, by offset.
+
+    The leader epochs of this log decide. Of several replicas it may be one that is behind, or that has diverged.
+    """
+    if log.remote is None:
+        return []
+    start, end, _ = log.remote
     by_part = {each.part.segment: each for each in counted if each.part is not None}
-    parts = [each.part for each in counted if each.part is not None]
+    ours = (offsets_in_lineage(segment, log.leader_epochs, end) for segment in by_part)
+    parts = [part for part in ours if part is not None]
     manifests = _manifests([by_part[each.segment] for each in joined(parts, start, end)])
     taken: list[_Taken] = []
     below = end

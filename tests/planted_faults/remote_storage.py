@@ -74,6 +74,13 @@ FAULTS = (
         (JOINED, "-k", "chosen_logs"),
     ),
     Fault(
+        "a replica that diverged is joined with remote segments of the new leader",
+        "logcore/reading/joined_logs.py",
+        "    ours = (offsets_in_lineage(segment, log.leader_epochs, end) for segment in by_part)\n",
+        "    ours = (each.part for each in counted)\n",
+        (JOINED, "-k", "replica_that_diverged"),
+    ),
+    Fault(
         "a remote segment of another size than the metadata says counts",
         "logcore/remote/inventory.py",
         "        status = status if differs is None else RemoteStatus.OTHER_SIZE\n",

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from logcore.reading.chosen_logs import find_logs
+from logcore.reading.notes import Notes
+from logcore.reading.read_options import ReadOptions
 from tests import handmade
 from tests.broker_directory import TOPIC_ID
 from tests.tiered_log import DELETE_STARTED, STARTED, TieredLog, run
@@ -210,6 +213,24 @@ def test_many_segments_are_joined_in_one_pass(monkeypatch: pytest.MonkeyPatch, t
     log.write(40)
     assert run("dump", log, *CHOSEN).rows == log.expected(0)
     assert len(passes) <= 3
+
+
+def test_a_replica_that_diverged_gets_no_segment_of_the_new_leader(tmp_path: Path) -> None:
+    old = TieredLog(tmp_path)
+    old.append(3, 4, 5, 6, 7)
+    old.copy(0, 7)
+    old.write(18)
+    (tmp_path / "logs").rename(tmp_path / "old")
+    old.elect(at=12)
+    old.append(6, 6)
+    old.copy(7, 18)
+    old.write(18)
+    options = ReadOptions(paths=(str(tmp_path / "old"), str(old.logs)), remotes=(str(old.remote),))
+    logs = [log for log in find_logs(options, Notes()) if log.topic_partition.topic == "orders"]
+    assert [(log.directory, log.log_start_offset, log.remote) for log in logs] == [
+        (str(tmp_path / "old" / "orders-0"), 18, (0, 18, "remote-tier")),
+        (str(old.logs / "orders-0"), 0, None),
+    ]
 
 
 class TestMetadata:
