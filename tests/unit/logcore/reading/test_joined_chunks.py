@@ -149,7 +149,7 @@ def test_an_object_that_vanishes_between_list_and_read_is_a_finding(
     real = joined_logs.remote_inventory
 
     def vanishing(*arguments: object) -> object:
-        listed = real(*arguments)  # type: ignore[arg-type]
+        listed = real(*arguments)
         plain.object(suffix).unlink()
         return listed
 

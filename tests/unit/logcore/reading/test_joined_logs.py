@@ -151,8 +151,8 @@ def test_verify_checks_the_bytes_of_the_joined_log(log: TieredLog) -> None:
     whole = run("verify", log, *CHOSEN)
     (*_, summary) = whole.lines
     assert whole.code == (0 if log.with_metadata else 1), whole.lines
-    assert summary["summary"]["records"] == 25  # type: ignore[index]
-    assert summary["summary"]["files"] == 3  # type: ignore[index]
+    assert summary["summary"]["records"] == 25
+    assert summary["summary"]["files"] == 3
     content = bytearray(other.log.read_bytes())
     content[70] ^= 1
     other.log.write_bytes(content)
@@ -196,7 +196,7 @@ def test_segments_may_lie_in_several_places(log: TieredLog, tmp_path: Path) -> N
     both = [log.remote, tmp_path / "elsewhere"]
     said = run("remote", log, remotes=both)
     assert [each.get("status") for each in said.lines] == ["counts", "counts", None]
-    assert said.lines[-1]["summary"]["remote"] == ", ".join(map(str, both))  # type: ignore[index]
+    assert said.lines[-1]["summary"]["remote"] == ", ".join(map(str, both))
     assert run("dump", log, *CHOSEN, remotes=both).rows == log.expected(0)
 
 
@@ -321,7 +321,7 @@ class TestMetadata:
         real = joined_logs.join_remote
 
         def vanishing(*arguments: object) -> object:
-            joined = real(*arguments)  # type: ignore[arg-type]
+            joined = real(*arguments)
             gone.log.unlink(missing_ok=True)
             return joined
 
