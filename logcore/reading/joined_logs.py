@@ -75,7 +75,7 @@ def join_remote(
     for segment in whole.segments:
         if segment.part is not None:
             by_place.setdefault(segment.part.segment.place, []).append(segment)
-    return tuple(_with_remote(log, whole, by_place, notes) for log in logs)  # segments of chosen logs alone are there
+    return tuple(_with_remote(log, whole, by_place, notes) for log in logs)
 
 
 def _with_remote(
