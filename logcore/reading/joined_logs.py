@@ -115,7 +115,7 @@ class _Taken:
 def _row(log: SourceLog, counted: Sequence[FoundSegment], notes: Notes) -> list[_Taken]:
     """The unbroken row of remote segments that ends where the local segments begin, by offset.
 
-    The leader epochs of this log decide. Of several replicas it may be one that is behind, or that has diverged.
+    The leader epochs of this log decide. Of several replicas it may be a shorter one, or one that has diverged.
     """
     if log.remote is None:
         return []
