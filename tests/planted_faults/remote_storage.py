@@ -95,6 +95,13 @@ FAULTS = (
         ("tests/unit/logcore/cli/test_tiered.py", "-k", "without_leader_epochs"),
     ),
     Fault(
+        "recover drops the log start of a tiered log whose leader epochs are missing",
+        "logcore/logs/recovery/proposal.py",
+        "    epochs = loading.epochs if filenames.LEADER_EPOCH_FILE in directory.files else None\n",
+        "    epochs = loading.epochs\n",
+        ("tests/unit/logcore/cli/test_tiered.py", "-k", "recover_keeps"),
+    ),
+    Fault(
         "the latest tiered offset is above the end of an epoch that an unclean election cut",
         "logcore/remote/lineage.py",
         "        return min(ends[epoch], of_log[epoch][1]) - 1\n",

@@ -128,3 +128,10 @@ def test_recover_drops_a_stale_log_start(tiered: Path, tmp_path: Path, capsys: C
     out = tmp_path / "out"
     assert main(["recover", str(tiered), "--topic", "orders", "--out", str(out), "--checkpoints-out", str(out)]) == 0
     assert not (out / "log-start-offset-checkpoint").exists()
+
+
+def test_recover_keeps_the_log_start_if_nothing_shows_that_it_is_stale(tiered: Path, tmp_path: Path) -> None:
+    (tiered / "orders-0" / "leader-epoch-checkpoint").unlink()
+    out = tmp_path / "out"
+    assert main(["recover", str(tiered), "--topic", "orders", "--out", str(out), "--checkpoints-out", str(out)]) == 0
+    assert (out / "log-start-offset-checkpoint").read_text() == "0\n1\norders 0 1\n"
