@@ -13,18 +13,9 @@ from logcore.columns.wanted import Place, Wanted
 from logcore.errors import LogError
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.notes import Notes
-from logcore.reading.segment_reading import (
-    cannot_read,
-    padding_finding,
-    reading_start,
-    segment_bytes,
-    stretch_finding,
-)
+from logcore.reading.segment_reading import cannot_read, reading_start, rows_of_segment, segment_bytes
 from logcore.records.varint import Buffer
-from logcore.segments.filenames import MAX_OFFSET
-from logcore.segments.scanning.scan import Stretch
 from logcore.segments.side_files.proved_entries import ReadingStart
-from logcore.storage.discovery import SourceChanged, SourceUnreadable, shown
 from logcore.storage.source_bytes import SourceBytes
 
 if TYPE_CHECKING:
@@ -35,8 +26,9 @@ if TYPE_CHECKING:
 
 Rows = TypeVar("Rows")
 
-FIRST_BYTES = 1 << 20
-"""Bytes that a read with a known end looks at first; each following look is twice as long, up to `MOST_BYTES`."""
+FIRST_BYTES = 1 << 16
+"""Bytes that a read with a known end looks at first: more could touch another chunk of a remote segment. A batch that
+begins there may be longer; each following look is twice as long, up to `MOST_BYTES`."""
 MOST_BYTES = 16 << 20
 
 
@@ -150,26 +142,14 @@ def rows_of(
         decode: Begins a walk over a part of the segment; the walk may end before the end of the part.
         in_steps: Few rows may be read: look at few bytes at first.
     """
-    from logcore.columns.checking.chunks import Chunk
-
-    size = len(shows.content)
-    position, next_offset = shows.start.position, shows.start.next_offset
-    end = MAX_OFFSET + 1 if shows.end is None else shows.end
-    nbytes = FIRST_BYTES if in_steps or shows.end is not None else size
-    try:
-        while position < size and next_offset < end:
-            rows = decode(Chunk(position, next_offset, min(position + nbytes, size)))
-            for item in rows:
-                if not isinstance(item, Stretch):
-                    yield item
-                elif item.offset < end:
-                    notes.say(stretch_finding(item, shown(shows.segment.path)))
-            position, next_offset = rows.position, rows.next_offset
-            if rows.padding and next_offset < end:
-                notes.say(padding_finding(shows.log, shows.segment, size, size - (position - rows.padding)))
-                break
-            shows.source.release(position)
-            nbytes = min(2 * nbytes, max(MOST_BYTES, nbytes))
-        shows.source.refuse_change()
-    except (SourceChanged, SourceUnreadable) as error:
-        cannot_read(shows.segment, error, notes)
+    yield from rows_of_segment(
+        shows.log,
+        shows.segment,
+        shows.source,
+        decode,
+        notes,
+        shows.start,
+        end=shows.end,
+        first_bytes=FIRST_BYTES if in_steps or shows.end is not None else None,
+        most_bytes=MOST_BYTES,
+    )

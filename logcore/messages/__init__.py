@@ -5,6 +5,7 @@
     schema_text     schemas from their text
     layout          a schema in one version: fields in the order of their bytes
     reader, writer  bytes to values, values to bytes
+    straight_readers  what the reader reads, by code that is made for one version of a schema
     known_messages  schemas by family, type and name
     kafka_json      values as the JSON that Kafka's tools print
 

@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 
+from logcore.messages.kafka_json import message_json
 from logcore.messages.known_messages import MessageFamily, message_of_type
 from logcore.messages.reader import ReadMessage, UnreadMessage, UnreadReason, read_message, read_uvarint
-from logcore.messages.schema import MessagePurpose
+from logcore.messages.schema import MessagePurpose, MessageSchema
+from logcore.messages.straight_readers import Fields, JsonReader, json_reader, read_straight
 from logcore.messages.writer import write_message, write_uvarint
 
 FRAME_VERSION = 1
@@ -45,7 +48,7 @@ def read_key(family: MessageFamily, key: bytes) -> FramedMessage:
     schema = message_of_type(family, MessagePurpose.KEY, number)
     if schema is None:
         return FramedMessage(number, UnreadMessage(UnreadReason.UNKNOWN_TYPE, f"no key has type {number}", key))
-    return FramedMessage(number, _whole(read_message(schema, 0, key[_SHORT.size :]), key))
+    return FramedMessage(number, _message(schema, 0, key, _SHORT.size))
 
 
 def read_value(family: MessageFamily, type_number: int, value: bytes) -> FramedMessage:
@@ -58,7 +61,7 @@ def read_value(family: MessageFamily, type_number: int, value: bytes) -> FramedM
         detail = f"a value of {len(value)} bytes has no version"
         return FramedMessage(type_number, UnreadMessage(UnreadReason.FRAME, detail, value))
     (version,) = _SHORT.unpack_from(value)
-    return FramedMessage(type_number, _whole(read_message(schema, version, value[_SHORT.size :]), value))
+    return FramedMessage(type_number, _message(schema, version, value, _SHORT.size))
 
 
 def read_metadata(family: MessageFamily, value: bytes) -> FramedMessage:
@@ -79,11 +82,26 @@ def read_metadata(family: MessageFamily, value: bytes) -> FramedMessage:
     if schema is None:
         detail = f"no record has type {type_number}"
         return FramedMessage(type_number, UnreadMessage(UnreadReason.UNKNOWN_TYPE, detail, value))
-    message = _whole(read_message(schema, version, value[position:]), value)
+    message = _message(schema, version, value, position)
     if isinstance(message, ReadMessage) and message.left:
         detail = f"{len(message.left)} bytes follow the fields of the record"
         message = UnreadMessage(UnreadReason.TRAILING_BYTES, detail, value)
     return FramedMessage(type_number, message)
+
+
+def metadata_json(family: MessageFamily, value: bytes) -> tuple[str, Fields] | UnreadMessage:
+    """Read a record of metadata as `read_metadata` does.
+
+    Returns:
+        The name of its schema, and its fields as JSON (`logcore.messages.kafka_json`). Else why it was not read.
+    """
+    if len(value) >= 3 and value[0] == FRAME_VERSION and value[1] < 0x80 and value[2] < 0x80:
+        name, reader = _json_reader(family, value[1], value[2])
+        fields = None if reader is None else reader(value, 3)
+        if fields is not None:
+            return name, fields
+    message = read_metadata(family, value).message
+    return (message.schema.name, message_json(message)) if isinstance(message, ReadMessage) else message
 
 
 def write_framed(message: ReadMessage) -> bytes:
@@ -102,8 +120,18 @@ def write_framed(message: ReadMessage) -> bytes:
     return frame + write_message(schema, message.version, message.fields) + message.left
 
 
-def _whole(message: ReadMessage | UnreadMessage, framed: bytes) -> ReadMessage | UnreadMessage:
-    """Put the frame back into the bytes of an unread message."""
+@lru_cache(maxsize=1024)
+def _json_reader(family: MessageFamily, type_number: int, version: int) -> tuple[str, JsonReader | None]:
+    schema = message_of_type(family, MessagePurpose.METADATA, type_number)
+    return ("", None) if schema is None else (schema.name, json_reader(schema, version))
+
+
+def _message(schema: MessageSchema, version: int, framed: bytes, position: int) -> ReadMessage | UnreadMessage:
+    """Read the message after a frame. An unread one has the bytes of the frame too."""
+    straight = read_straight(schema, version, framed, position)
+    if straight is not None:
+        return straight
+    message = read_message(schema, version, framed[position:])
     if isinstance(message, UnreadMessage):
         return UnreadMessage(message.reason, message.detail, framed)
     return message

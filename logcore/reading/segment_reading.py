@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 from logcore.errors import LogError
 from logcore.logs.checks.validation import stretch_rule
@@ -10,14 +11,32 @@ from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.notes import Notes
 from logcore.records.record import Record
-from logcore.segments.filenames import OFFSET_INDEX_SUFFIX
+from logcore.segments.filenames import MAX_OFFSET, OFFSET_INDEX_SUFFIX
 from logcore.segments.scanning.scan import ScannedBatch, SegmentScan, Stretch, scan
 from logcore.segments.side_files.proved_entries import ProvedEntries, ReadingStart
 from logcore.storage.discovery import SourceChanged, SourceUnreadable, read_file, shown
 from logcore.storage.source_bytes import SourceBytes
 
+if TYPE_CHECKING:  # commands that decode nothing in bulk start without NumPy
+    from logcore.columns.checking.chunks import Chunk
+    from logcore.columns.decoding.lanes import SegmentRows
+
+Rows = TypeVar("Rows")
+
+LEAST_BULK_BYTES = 1 << 20
+"""Smaller logs are read in plain Python: to load NumPy and the kernels takes longer."""
 MAX_INDEX_BYTES = 64 << 20
 """A larger offset index is not used to find an offset; brokers limit it to 10 MiB by default."""
+
+
+def is_read_in_bulk(log: SourceLog) -> bool:
+    """Whether kernels read a log whose records are read for what they mean: it is not small, and they work here."""
+    if sum(segment.size for segment in log.segments) < LEAST_BULK_BYTES:
+        return False
+    from logcore.columns.kernels.families import Work
+    from logcore.columns.kernels.library import is_chosen
+
+    return is_chosen(Work.DECODE)
 
 
 def segment_bytes(log: SourceLog, segment: SegmentFile) -> SourceBytes:
@@ -117,6 +136,60 @@ def steps(
     padding = walk.accounting.padding
     if padding:
         notes.say(padding_finding(log, segment, len(source.content), padding))
+
+
+def rows_of_segment(
+    log: SourceLog,
+    segment: SegmentFile,
+    source: SourceBytes,
+    decode: Callable[[Chunk], SegmentRows[Rows]],
+    notes: Notes,
+    start: ReadingStart,
+    *,
+    end: int | None = None,
+    first_bytes: int | None = None,
+    most_bytes: int | None = None,
+    progress: list[int] | None = None,
+) -> Iterator[Rows]:
+    """Yield the rows of a segment by a decoding engine, and report damage. They end where the file cannot be read.
+
+    Args:
+        log: The log of the segment.
+        segment: The segment.
+        source: Its bytes.
+        decode: Begins a walk over a part of the segment; the walk may end before the end of the part.
+        notes: Gets the findings.
+        start: Where to begin.
+        end: The offset at which reading may end; None: at the end of the file, so that damage there is reported.
+        first_bytes: Look at so many bytes at first; None: at all.
+        most_bytes: Each following look is twice as long, up to this.
+        progress: Gets the offset after the last batch that was read.
+    """
+    from logcore.columns.checking.chunks import Chunk
+
+    size = len(source.content)
+    position, next_offset = start.position, start.next_offset
+    last = MAX_OFFSET + 1 if end is None else end
+    nbytes = size if first_bytes is None else first_bytes
+    try:
+        while position < size and next_offset < last:
+            rows = decode(Chunk(position, next_offset, min(position + nbytes, size)))
+            for item in rows:
+                if not isinstance(item, Stretch):
+                    yield item
+                elif item.offset < last:
+                    notes.say(stretch_finding(item, shown(segment.path)))
+            position, next_offset = rows.position, rows.next_offset
+            if rows.padding and next_offset < last:
+                notes.say(padding_finding(log, segment, size, size - (position - rows.padding)))
+                break
+            source.release(position)
+            nbytes = min(2 * nbytes, max(most_bytes or 0, nbytes))
+        source.refuse_change()
+    except (SourceChanged, SourceUnreadable) as error:
+        cannot_read(segment, error, notes)
+    if progress is not None:
+        progress.append(next_offset)
 
 
 def padding_finding(log: SourceLog, segment: SegmentFile, file_size: int, padding: int) -> Finding:

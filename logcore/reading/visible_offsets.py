@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from logcore.errors import LogError
 from logcore.logs.model import readable_end
 from logcore.logs.model.batch_facts import BatchFact, fact_of
-from logcore.logs.model.sources import SourceLog
+from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.logs.model.transactions import TransactionState, derive_transactions
 from logcore.reading.read_options import HighWatermark, OffsetRange, ReadRules
-from logcore.reading.segment_reading import open_segment, walked
+from logcore.reading.segment_reading import is_read_in_bulk, open_segment, segment_bytes, walked
 from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.scanning.scan import ScannedBatch
 
@@ -134,10 +134,29 @@ def _hidden(
 
 
 def _facts(log: SourceLog) -> Iterator[BatchFact]:
-    """Yield the facts that decide transactions, for every batch of a log; only headers and markers are read."""
+    """Yield the facts that decide transactions; only headers and markers are read."""
+    in_bulk = is_read_in_bulk(log)
     for segment in log.segments:
         try:
+            if in_bulk:
+                yield from _facts_in_bulk(log, segment)
+                continue
             for item in walked(*open_segment(log, segment)):
                 yield fact_of(item, segment.path)
         except LogError:
             continue  # reported where the records are read
+
+
+def _facts_in_bulk(log: SourceLog, segment: SegmentFile) -> Iterator[BatchFact]:
+    from logcore.columns.checking.header_facts import header_facts
+
+    source = segment_bytes(log, segment)
+    yield from header_facts(
+        source.content,
+        base_offset=segment.base_offset,
+        sealed=log.is_sealed(segment),
+        segment_id=segment.path,
+        next_base_offset=log.next_base_offset(segment),
+        fetched=source,
+    )
+    source.refuse_change()

@@ -82,8 +82,8 @@ _DEFLATE_TABLES = 640
 
 ZSTD_MAX_WINDOW = 1 << 27
 """128 MiB, the default limit of zstd for streams, which the broker uses too."""
-_ZSTD_RATIO = 32 * 1024
-"""A run of one byte: 4 compressed bytes give a block of at most 128 KiB."""
+ZSTD_RATIO = 32 * 1024
+"""Most bytes that a byte of a frame gives. A run of one byte: 4 compressed bytes give a block of at most 128 KiB."""
 ZSTD_LEVEL = 3
 
 _FIRST_PIECE = 64
@@ -325,7 +325,7 @@ def _zstd_decoded(view: memoryview, room: _Room, _magic: int) -> Iterator[bytes]
             if position == len(view):
                 raise _broken(Codec.ZSTD, "the stream ends early")
             # This reader has no limit of its own, so each piece is too small to give much more than the room.
-            bound = max(_FIRST_PIECE, room.left // _ZSTD_RATIO)
+            bound = max(_FIRST_PIECE, room.left // ZSTD_RATIO)
             fed = view[position : position + min(piece, bound, _LARGEST_PIECE)]
             try:
                 chunk = frame.decompress(fed)

@@ -33,6 +33,10 @@ class OpenedSource(Protocol):
         """Whether each read is a request to another machine, so that fewer and larger reads are better."""
 
     @property
+    def unit_bytes(self) -> int:
+        """A read costs as much as one of whole units of this size."""
+
+    @property
     def size(self) -> int:
         """Size in bytes."""
 
@@ -119,6 +123,7 @@ class LocalFile:
     """A regular file of a local disk. Links are not followed."""
 
     is_remote = False
+    unit_bytes = 1
 
     def __init__(self, path: str) -> None:
         """Open the file.

@@ -76,6 +76,9 @@ class SourceBytes:
         self._zeros_from: int | None = None
         self._whole: tuple[tuple[int, int], ...] | None = None
         """The ranges outside of holes, once all of them are in memory permanently."""
+        unit = self._file.unit_bytes
+        self._unit = unit // PIECE if unit % PIECE == 0 else 1
+        """Pieces that are read together: those of a chunk, which is decrypted as a whole."""
         self._memory = _reserved(path, self.size)
         self.content: memoryview = memoryview(self._memory) if self._memory is not None else memoryview(b"")
 
@@ -89,10 +92,18 @@ class SourceBytes:
         end = min(end, self.size)
         if start >= end or self._whole is not None:
             return
-        wanted = range(start // PIECE, (end - 1) // PIECE + 1)
+        wanted = self._whole_units(range(start // PIECE, (end - 1) // PIECE + 1))
         if self._file.is_remote:
             self._read_ahead(wanted)
         self._fetch(wanted)
+
+    def _whole_units(self, wanted: range) -> range:
+        """Pieces with those that are read together with them."""
+        if self._unit == 1:
+            return wanted
+        with self._lock:  # the pieces before one that is in memory may have been released
+            begun = wanted.start if wanted.start in self._pieces else wanted.start - wanted.start % self._unit
+        return range(begun, min(-(-wanted.stop // self._unit) * self._unit, (self.size - 1) // PIECE + 1))
 
     def _fetch(self, wanted: range) -> None:
         mine, others, done = [], [], _Reading()
@@ -105,7 +116,7 @@ class SourceBytes:
                 elif not fetched.done.is_set():
                     others.append(fetched)
         try:
-            for pieces in _runs(mine, _REQUEST if self._file.is_remote else 1):
+            for pieces in _runs(mine, max(_REQUEST, self._unit) if self._file.is_remote else self._unit):
                 self._read(pieces.start * PIECE, min(pieces.stop * PIECE, self.size))
         except BaseException:
             with self._lock:
@@ -125,9 +136,10 @@ class SourceBytes:
         with self._lock:
             before = range(max(wanted.start - _AHEAD, 0), wanted.start)
             known = len(list(takewhile(self._was_read, reversed(before))))
-            last = min(wanted.stop + min(2 * known, _AHEAD), (self.size - 1) // PIECE + 1)
+            following = -(-min(2 * known, _AHEAD) // self._unit) * self._unit
+            last = min(wanted.stop + following, (self.size - 1) // PIECE + 1)
             ahead = [piece for piece in range(wanted.stop, last) if piece not in self._pieces]
-        for pieces in _runs(ahead, _REQUEST):
+        for pieces in _runs(ahead, max(_REQUEST, self._unit)):
             _threads_ahead().submit(self._fetch_quietly, pieces)
 
     def _was_read(self, piece: int) -> bool:

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from logcore.messages.framing import read_metadata
-from logcore.messages.kafka_json import message_json
+from logcore.messages.framing import metadata_json
 from logcore.messages.known_messages import MessageFamily, message_named
 from logcore.messages.reader import ReadMessage, UnreadMessage, read_message
 from logcore.topics.secrets import redacted_fields
@@ -30,9 +28,8 @@ _NO_LEADER_CHANGE = -2
 _NO_CHANGE = -1
 
 
-@dataclass(frozen=True, slots=True)
-class StateRow:
-    """What is known of one thing, and the record that said it last.
+class StateRow(NamedTuple):
+    """What is known of one thing, and the record that said it last. There may be millions in the history of a cluster.
 
     Attributes:
         fields: As JSON, without secrets.
@@ -45,7 +42,8 @@ class StateRow:
     timestamp_ms: int
 
 
-_Record = tuple[int, int, ReadMessage]
+_Record = tuple[int, int, str, dict[str, Any]]
+"""Offset, time, name of the message, and its fields as JSON."""
 
 
 class ClusterState:
@@ -83,10 +81,10 @@ class ClusterState:
         Returns:
             What could not be read, and why. The record then changes nothing.
         """
-        message = read_metadata(MessageFamily.CLUSTER_METADATA, value).message
+        message = metadata_json(MessageFamily.CLUSTER_METADATA, value)
         if isinstance(message, UnreadMessage):
             return message
-        name = message.schema.name
+        name, fields = message
         if name == "BeginTransactionRecord":
             self._pending = []
         elif name == "AbortTransactionRecord":
@@ -96,9 +94,9 @@ class ClusterState:
             for record in pending:
                 self._apply(*record)
         elif self._pending is not None:
-            self._pending.append((offset, timestamp_ms, message))
+            self._pending.append((offset, timestamp_ms, name, fields))
         else:
-            self._apply(offset, timestamp_ms, message)
+            self._apply(offset, timestamp_ms, name, fields)
         return None
 
     def add_kraft_version(self, offset: int, timestamp_ms: int, value: bytes) -> None:
@@ -119,12 +117,11 @@ class ClusterState:
         rows = self.partitions.get(topic_id, {})
         return [rows[partition] for partition in sorted(rows)]
 
-    def _apply(self, offset: int, timestamp_ms: int, message: ReadMessage) -> None:
-        handler = _HANDLERS.get(message.schema.name)
+    def _apply(self, offset: int, timestamp_ms: int, name: str, fields: dict[str, Any]) -> None:
+        handler = _HANDLERS.get(name)
         if handler is None:
-            self.not_interpreted[message.schema.name] += 1
+            self.not_interpreted[name] += 1
             return
-        fields = message_json(message)
         handler(self, fields, lambda shown: StateRow(shown, offset, timestamp_ms))
 
 
@@ -180,19 +177,23 @@ def _partition_change(state: ClusterState, fields: dict[str, Any], row: _Row) ->
     if before is None:
         return
     after = dict(before.fields)
-    for name, shown in _CHANGES.items():
-        if fields.get(name) is not None:
-            after[shown] = fields[name]
-    if fields.get("replicas") is not None:
+    for name, value in fields.items():
+        shown = _CHANGES.get(name)
+        if shown is not None and value is not None:
+            after[shown] = value
+    replicas, directories = fields.get("replicas"), fields.get("directories")
+    if replicas is not None:
         known = dict(zip(before.fields["replicas"], before.fields["directories"], strict=False))
-        after["directories"] = [known.get(replica, _UNASSIGNED) for replica in fields["replicas"]]
-    if fields.get("directories"):
-        after["directories"] = fields["directories"]
-    if fields.get("leader", _NO_LEADER_CHANGE) != _NO_LEADER_CHANGE:
-        after["leader"] = fields["leader"]
+        after["directories"] = [known.get(replica, _UNASSIGNED) for replica in replicas]
+    if directories:
+        after["directories"] = directories
+    leader = fields.get("leader", _NO_LEADER_CHANGE)
+    if leader != _NO_LEADER_CHANGE:
+        after["leader"] = leader
         after["leader_epoch"] += 1
-    if fields.get("leaderRecoveryState", _NO_CHANGE) != _NO_CHANGE:
-        after["leader_recovery_state"] = fields["leaderRecoveryState"]
+    recovery = fields.get("leaderRecoveryState", _NO_CHANGE)
+    if recovery != _NO_CHANGE:
+        after["leader_recovery_state"] = recovery
     after["partition_epoch"] += 1
     rows[number] = row(after)
 

@@ -38,9 +38,9 @@ def transactional_rows(cluster: ClusterLogs, log: SourceLog, notes: Notes) -> li
     """
     latest: dict[str, Row] = {}
     for entry in internal_records(log, notes, end=visible_high_watermark(log, ReadRules().high_watermark)):
-        if entry.header.is_control:
+        if entry.is_control:
             continue
-        offset = entry.record.offset
+        offset = entry.offset
         messages = record_messages(InternalTopic.TRANSACTION_STATE, entry.key, entry.value)
         for unread in messages.unread:
             message = f"{log.topic_partition}, offset {offset}: {unread.detail}. The record does not count."

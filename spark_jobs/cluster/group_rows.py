@@ -1,9 +1,8 @@
-"""Rows of what `__consumer_offsets` says: commits of offsets, and groups with their offsets, members and lag."""
+"""Rows of the groups in `__consumer_offsets`, with their offsets, members and lag."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from logcore.errors import LogError
 from logcore.library.offset_lookup import lookup_log
@@ -11,115 +10,13 @@ from logcore.logs.lookup import LATEST, list_offsets
 from logcore.logs.model import readable_end
 from logcore.logs.model.findings import found
 from logcore.logs.model.sources import SourceLog
-from logcore.messages.reader import ReadMessage
 from logcore.reading.internal_topics.cluster_metadata import Moment
 from logcore.reading.internal_topics.consumer_groups import FoundGroup, read_groups
-from logcore.reading.internal_topics.internal_logs import InternalRecord, internal_records
 from logcore.reading.notes import Notes
-from logcore.reading.read_options import OffsetRange, ReadRules
-from logcore.reading.visible_offsets import visible_window
+from logcore.reading.read_options import ReadRules
 from logcore.segments.filenames import MAX_OFFSET
-from logcore.topics.internal_topics import InternalTopic, record_messages
-from logcore.topics.offset_commits import read_commit
+from logcore.topics.internal_topics import InternalTopic
 from spark_jobs.cluster.internal_sources import ClusterLogs, Row, standing, time_of
-
-_OFFSET_KEYS = (0, 1)
-"""Types of keys of commits."""
-_COMMITTED = ReadRules(isolation_level="read_committed")
-
-
-@dataclass(frozen=True, slots=True)
-class NewCommits:
-    """Commits of one log that the table does not have yet.
-
-    Attributes:
-        end: The new frontier: the offset after the last one that was read.
-    """
-
-    rows: tuple[Row, ...]
-    end: int
-
-
-def new_commits(cluster: ClusterLogs, log: SourceLog, frontier: int, notes: Notes) -> NewCommits:
-    """Read the commits from a frontier to the last stable offset, without those of aborted transactions.
-
-    Args:
-        cluster: The cluster of the log.
-        log: A log of `__consumer_offsets`.
-        frontier: The first offset.
-        notes: Gets the findings.
-    """
-    window = visible_window(log, _COMMITTED)
-    visible = window.ranges(OffsetRange(frontier))
-    rows: list[Row] = []
-    end = frontier
-    place = cluster.place(log) | {"standing": standing(log)}
-    at = 0
-    for entry in internal_records(log, notes, start=frontier, end=window.end):
-        offset = entry.record.offset
-        end = offset + 1
-        while at < len(visible) and visible[at][1] <= offset:
-            at += 1
-        if entry.header.is_control or at == len(visible) or offset < visible[at][0]:
-            continue
-        row = _commit(entry)
-        if row is not None:
-            rows.append(place | row)
-    return NewCommits(tuple(rows), end)
-
-
-def _commit(entry: InternalRecord) -> Row | None:
-    """The row of a commit or its deletion; None for other records. Reading the groups reports unread ones."""
-    usual = None if entry.key is None or entry.value is None else read_commit(entry.key, entry.value)
-    if usual is None:
-        return _unusual_commit(entry)
-    return {
-        "group": usual.group,
-        "topic": usual.topic,
-        "partition": usual.partition,
-        "committed_offset": usual.offset,
-        "leader_epoch": _epoch(usual.leader_epoch),
-        "metadata": usual.metadata,
-        "commit_time": time_of(usual.commit_time_ms),
-        "record_offset": entry.record.offset,
-        "is_deleted": False,
-        "is_transactional": entry.header.is_transactional,
-    }
-
-
-def _unusual_commit(entry: InternalRecord) -> Row | None:
-    """The same by the generic reader, for every form of a commit."""
-    messages = record_messages(InternalTopic.CONSUMER_OFFSETS, entry.key, entry.value)
-    key = messages.key
-    if key is None or key.type_number not in _OFFSET_KEYS or not isinstance(key.message, ReadMessage):
-        return None
-    value = None if messages.value is None else messages.value.message
-    if value is not None and not isinstance(value, ReadMessage):
-        return None
-    names = key.message.fields
-    fields: Mapping[str, object] = {} if value is None else value.fields
-    return {
-        "group": names["group"],
-        "topic": names["topic"],
-        "partition": names["partition"],
-        "committed_offset": fields.get("offset"),
-        "leader_epoch": _epoch(fields.get("leaderEpoch")),
-        "metadata": fields.get("metadata"),
-        "commit_time": time_of(_whole(fields.get("commitTimestamp"))),
-        "record_offset": entry.record.offset,
-        "is_deleted": value is None,
-        "is_transactional": entry.header.is_transactional,
-    }
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) else None
-
-
-def _epoch(value: object) -> int | None:
-    number = _whole(value)
-    return None if number is None or number < 0 else number
-
 
 GroupRows = dict[str, list[Row]]
 """Rows by table."""

@@ -19,8 +19,9 @@ from logcore.errors import LogError
 from logcore.logs.model.findings import Finding
 from logcore.reading.notes import Notes
 from logcore.topics.internal_topics import InternalTopic
+from spark_jobs.cluster.commit_rows import COMMITS, new_commits
 from spark_jobs.cluster.coordinator_rows import remote_rows, transactional_rows
-from spark_jobs.cluster.group_rows import first_open, group_rows, new_commits
+from spark_jobs.cluster.group_rows import first_open, group_rows
 from spark_jobs.cluster.internal_sources import ClusterLogs, Row, as_text, clusters_at
 from spark_jobs.cluster.kept_history import with_history
 from spark_jobs.cluster.metadata_rows import TABLES_OVER_TIME, metadata_rows
@@ -38,7 +39,6 @@ from spark_jobs.tasks.executor import Executor
 
 __all__ = ["apply", "plan"]
 
-COMMITS = "cluster_offset_commits"
 _BY_NAME = {table.name: table for table in CLUSTER_TABLES}
 _OF_GROUPS = ("cluster_group_offsets", "cluster_groups", "cluster_group_members")
 
@@ -56,12 +56,17 @@ class ClusterPlan:
         waits: Internal logs that end before what the table has, and why.
     """
 
-    commits: list[Row] = field(default_factory=list)
+    commits: list[pa.Table] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
     replaced: dict[str, tuple[tuple[str, ...], pa.Table]] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     logs: tuple[str, ...] = ()
     waits: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def commit_count(self) -> int:
+        """Number of new commits."""
+        return sum(rows.num_rows for rows in self.commits)
 
     @property
     def is_empty(self) -> bool:
@@ -77,7 +82,7 @@ class ClusterPlan:
         """The plan as plain values."""
         return {
             "logs": list(self.logs),
-            "rows": {COMMITS: len(self.commits)} | {name: rows.num_rows for name, (_, rows) in self.replaced.items()},
+            "rows": {COMMITS: self.commit_count} | {name: rows.num_rows for name, (_, rows) in self.replaced.items()},
             "waits": dict(self.waits),
             "findings": [finding.message for finding in self.findings],
         }
@@ -117,7 +122,9 @@ def apply(plan: ClusterPlan, config: ClusterConfig, executor: Executor | None) -
         ConcurrentChange: Another process committed to a table meanwhile; the plan has to be made again.
     """
     if plan.guards:
-        commits.append(config.lake, COMMITS, _table(_BY_NAME[COMMITS], plan.commits), config.run_id, plan.guards)
+        of_logs = sorted((rows for rows in plan.commits if rows.num_rows), key=lambda rows: str(rows[SOURCE][0]))
+        rows = pa.concat_tables([TABLES[COMMITS].schema.empty_table(), *of_logs])
+        commits.append(config.lake, COMMITS, rows, config.run_id, plan.guards)
     for name, (logs, rows) in plan.replaced.items():
         commits.replace(config.lake, name, (SOURCE, logs), rows, config.run_id)
     placed = [PlacedFinding(finding) for finding in plan.findings]
@@ -128,7 +135,7 @@ def apply(plan: ClusterPlan, config: ClusterConfig, executor: Executor | None) -
         lake=config.lake,
         findings=tuple({name: value for name, value in row.items() if name != "run_id"} for row in found),
         plan=plan.as_dict(),
-        metrics={"commits": len(plan.commits), "tables": len(plan.replaced)},
+        metrics={"commits": plan.commit_count, "tables": len(plan.replaced)},
     )
 
 
@@ -150,7 +157,7 @@ def _read_groups(
         planned = recorded[application]
         new = new_commits(cluster, log, planned or 0, notes)
         if new.end > (planned or 0):
-            made.commits += new.rows
+            made.commits.append(new.rows)
             made.guards.append(Guard(application, planned, new.end))
     if not logs:
         return

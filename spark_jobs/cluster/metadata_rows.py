@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from logcore.garbage_collection import collector_paused
 from logcore.logs.model.findings import found
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.internal_topics.cluster_metadata import (
@@ -129,6 +130,7 @@ class MetadataRows:
     rows: dict[str, list[Row]] = field(default_factory=dict)
 
 
+@collector_paused()  # it makes many objects that stay
 def metadata_rows(cluster: ClusterLogs, log: SourceLog, notes: Notes) -> MetadataRows:
     """Read a metadata log from its beginning to its end.
 
@@ -152,13 +154,11 @@ def metadata_rows(cluster: ClusterLogs, log: SourceLog, notes: Notes) -> Metadat
         "cluster_brokers": brokers,
         "cluster_features": features,
     }
-    end = start
-    for entry in internal_records(log, notes, start=start):
-        record = entry.record
+    end, place = start, str(log.topic_partition)
+    for record in internal_records(log, notes, start=start):
         clock.offset, clock.time_ms = record.offset, record.timestamp
         end = record.offset + 1
-        is_control = entry.header.is_control
-        add_record(state, record, record.offset, record.timestamp, is_control, notes, str(log.topic_partition))
+        add_record(state, record, record.offset, notes, place)
     note_what_does_not_count(state, log, notes)
     names = {period.key: period.fields["topic"] for period in topics.periods}
     committed_end = log.high_watermark or 0

@@ -33,13 +33,16 @@ from tests.bench import (
     latest,
     latest_by_spark,
     maintaining,
+    metadata_logs,
     objects,
+    offset_commits,
     offset_maps,
     operating,
     parts,
     processes,
     publishing,
     recovering,
+    remote_reading,
     scaling,
     small_transactions,
     spark_decoding,
@@ -102,12 +105,23 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
     found[latest_by_spark.KEYS] = partial(
         latest_by_spark.keys_lines, arguments.rows or (200_000 if quick else 20_000_000)
     )
+    found[offset_commits.ROWS] = partial(
+        offset_commits.rows_lines, arguments.rows or (200_000 if quick else 10_000_000), 1 if quick else 3
+    )
+    found[offset_commits.DUMP] = partial(
+        offset_commits.dump_lines, arguments.rows or (200_000 if quick else 10_000_000), arguments.command_rounds
+    )
+    found[metadata_logs.METADATA] = partial(
+        metadata_logs.lines, arguments.rows or (20_000 if quick else 1_000_000), 1 if quick else 3
+    )
     found[watching.LATENCY] = partial(watching.lines, 5 if quick else 60)
     found[operating.TICK] = partial(operating.tick_lines, 100 if quick else 5_000, 1 if quick else 5)
     found[operating.NIGHT] = partial(operating.night_lines, 100 if quick else 5_000)
     found[cancelling.CANCEL] = partial(cancelling.lines, 64 if quick else 1024)
     found[objects.RUN] = partial(objects.run_lines, arguments.publish_mib, arguments.publish_rounds)
     found[objects.UNCHANGED] = partial(objects.unchanged_lines, 300 if quick else 10_000)
+    found[remote_reading.READ] = partial(remote_reading.read_lines, mib, arguments.rounds)
+    found[remote_reading.OFFSET] = partial(remote_reading.offset_lines, arguments.publish_mib)
     found[compaction.HUGE] = partial(compaction.lines, arguments.publish_mib, arguments.publish_rounds)
     found[whole_runs.NOOP] = partial(whole_runs.noop_lines, 200 if quick else 10_000, 1 if quick else 5)
     found[whole_runs.SMALL] = partial(whole_runs.small_lines, 1 if quick else 3)

@@ -54,7 +54,7 @@ def lines(name: str, mib: int, rounds: int) -> Iterator[Line]:
     :raises Differ: the outputs differ in content. :raises distribution.Unavailable: Kafka cannot be run here.
     """
     made = segment(named(_CORPUS.get(name, "small-none-16k")), mib)
-    with tempfile.TemporaryDirectory(prefix="loglake-commands-", dir=_memory()) as folder:
+    with tempfile.TemporaryDirectory(prefix="loglake-commands-", dir=in_memory()) as folder:
         if name == VERIFY:
             yield _verify(made, Path(folder), rounds)
         elif name == DUMP:
@@ -63,7 +63,7 @@ def lines(name: str, mib: int, rounds: int) -> Iterator[Line]:
             yield _dump_text(made, Path(folder), rounds)
 
 
-def _memory() -> Path:
+def in_memory() -> Path:
     """A file system in memory, where there is one with room: what is measured are the commands, not a disk."""
     shared = Path("/dev/shm")
     if os.access(shared, os.W_OK) and shutil.disk_usage(shared).free > _ROOM:
@@ -73,8 +73,8 @@ def _memory() -> Path:
 
 def _dump(made: Segment, folder: Path, rounds: int) -> Line:
     our_file, their_file = folder / "ours.jsonl", folder / "theirs.txt"
-    ours = _process([*_loglake(), "dump", "--format", "jsonl", "-o", str(our_file), str(made.path)], None, our_file)
-    theirs = _process(_dump_log_segments(made, "--print-data-log"), their_file)
+    ours = process([*_loglake(), "dump", "--format", "jsonl", "-o", str(our_file), str(made.path)], None, our_file)
+    theirs = process(_dump_log_segments(made, "--print-data-log"), their_file)
     ours(), theirs()  # the warm-up; what they wrote is compared
     _check_dumps(made, our_file, their_file)
     return _compared(
@@ -91,8 +91,8 @@ def _dump(made: Segment, folder: Path, rounds: int) -> Line:
 
 def _dump_text(made: Segment, folder: Path, rounds: int) -> Line:
     our_file, their_file = folder / "ours.txt", folder / "theirs.txt"
-    ours = _process([*_loglake(), "dump", "-o", str(our_file), str(made.path)], None, our_file)
-    theirs = _process(_dump_log_segments(made, "--print-data-log"), their_file)
+    ours = process([*_loglake(), "dump", "-o", str(our_file), str(made.path)], None, our_file)
+    theirs = process(_dump_log_segments(made, "--print-data-log"), their_file)
     ours(), theirs()
     _check_dumps(made, our_file, their_file, _our_text_record)
     return _compared(
@@ -109,11 +109,11 @@ def _dump_text(made: Segment, folder: Path, rounds: int) -> Line:
 
 def _verify(made: Segment, folder: Path, rounds: int) -> Line:
     report, listing, nowhere = folder / "report.jsonl", folder / "listing.txt", Path("/dev/null")
-    _process([*_loglake(), "verify", "--format", "jsonl", str(made.path)], report)()
-    _process(_dump_log_segments(made, "--deep-iteration"), listing)()
+    process([*_loglake(), "verify", "--format", "jsonl", str(made.path)], report)()
+    process(_dump_log_segments(made, "--deep-iteration"), listing)()
     _check_verdicts(made, report, listing)
-    ours = _process([*_loglake(), "verify", str(made.path)], nowhere)
-    theirs = _process(_dump_log_segments(made, "--deep-iteration"), nowhere)
+    ours = process([*_loglake(), "verify", str(made.path)], nowhere)
+    theirs = process(_dump_log_segments(made, "--deep-iteration"), nowhere)
     return _compared(
         "loglake verify", "DumpLogSegments --deep-iteration > /dev/null", ours, theirs, made, rounds, 10, 40
     )
@@ -143,7 +143,7 @@ def _compared(
     )
 
 
-def _process(command: list[str], stdout: Path | None, replaces: Path | None = None) -> Callable[[], float]:
+def process(command: list[str], stdout: Path | None, replaces: Path | None = None) -> Callable[[], float]:
     """A function that runs the command to its end and returns the seconds. `replaces`: a file removed before."""
 
     def seconds() -> float:
@@ -167,10 +167,15 @@ def _loglake() -> list[str]:
 
 
 def _dump_log_segments(made: Segment, option: str) -> list[str]:
+    return tool(made.path, option)
+
+
+def tool(segment_file: Path, option: str) -> list[str]:
+    """The command `kafka-dump-log` for a segment, with the settings of its script."""
     return distribution.command(
         "org.apache.kafka.tools.DumpLogSegments",
         "--files",
-        str(made.path),
+        str(segment_file),
         option,
         heap="256m",
         collector="G1",

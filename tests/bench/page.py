@@ -153,6 +153,32 @@ _EXPLAINED: tuple[tuple[tuple[str, ...], str], ...] = (
 """,
     ),
     (
+        ("commits-",),
+        """\
+- **commits-….** Commits of offsets in `__consumer_offsets`, in batches of about 50 without a producer. Values are of
+  version 3, and of version 4 with the topic id. Three records in a thousand are another thing. Rows are made on one
+  processor, up to Arrow. Their sums must be those of the log, and the first 100,000 those of the generic reader.
+- **commits-dump** compares whole commands, ours with all processors. Of the two dumps the number of records, and two in
+  997 as parsed JSON, are compared.
+""",
+    ),
+    (
+        ("metadata-",),
+        """\
+- **metadata-state** is the command from start to end on a log without snapshots. Partitions change until the end of the
+  log. The printed state must be that of a simple replay.
+""",
+    ),
+    (
+        ("remote-",),
+        """\
+- **remote-read.** A segment as Aiven's plugin stores it, in chunks of 4 MiB with zstd and AES-256-GCM. The store is
+  versitygw over a directory, on loopback. The opponent is the same segment as a plain file in the page cache. Our
+  process has one processor. 0.5: reading takes twice as long. Counts and sums of all records must be equal.
+- **remote-offset** reads one offset of a segment in the store. It counts the bytes that are requested.
+""",
+    ),
+    (
         ("objects-", "operate-cancel"),
         """\
 - **objects-…, a bucket.** The store is versitygw over a directory of the same disk, on loopback and on the same

@@ -66,7 +66,7 @@ _PATTERNS: Mapping[PageName, Sequence[str]] = {
             "watch-*",
             "transactions-*",
         ),
-        *("objects-*", "operate-*", "latest-*"),
+        *("objects-*", "operate-*", "latest-*", "commits-*", "metadata-*", "remote-*"),
     ),
     PageName.MAINTENANCE: ("compact-*", "offset-map-*", "recover-*"),
 }

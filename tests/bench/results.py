@@ -21,6 +21,7 @@ class Unit(StrEnum):
     RECORDS_A_SECOND = "records/s"
     TIMES_AS_LONG = "× as long"
     REQUESTS = "requests"
+    CHUNKS = "chunks"
 
     @property
     def more_is_better(self) -> bool:

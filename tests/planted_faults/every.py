@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.planted_faults import (
     columns,
     decoding,
+    fast_readers,
     internal_topics,
     jobs,
     lake,
@@ -35,5 +36,6 @@ FAULTS = (
     *orchestration.FAULTS,
     *pages.FAULTS,
     *values.FAULTS,
+    *fast_readers.FAULTS,
     *internal_topics.FAULTS,
 )

@@ -20,7 +20,7 @@ FAULTS = (
     Fault(
         "a chunk of a remote segment expands without its limit",
         "logcore/remote/chunks.py",
-        "decompress(Codec.ZSTD, content, chunk.size)",
+        "decompress(Codec.ZSTD, content, size)",
         "decompress(Codec.ZSTD, content, 1 << 30)",
         (CHUNKS, "-k", "expands"),
     ),

@@ -15,7 +15,7 @@ from typing import TextIO
 
 from logcore.cli.output.bulk import can_write_lines, write_first_lines, write_lines
 from logcore.cli.output.command_notes import CommandNotes
-from logcore.cli.output.decoded_lines import DecodedLines
+from logcore.cli.output.decoded_lines import DecodedLines, is_long_log_of_commits
 from logcore.cli.output.plain_lines import PlainLines
 from logcore.cli.output.record_lines import json_line
 from logcore.cli.output.side_files import checkpoint_lines, index_lines, snapshot_lines
@@ -229,7 +229,7 @@ def _dump_records(
         return
     form = LineForm(LineFormat(arguments.format), as_text=arguments.text, with_control=arguments.control)
     if arguments.decode:
-        _dump_plainly(arguments, choices, notes, DecodedLines(out, form, shows_committed, notes), arguments.limit)
+        _dump_decoded(arguments, choices, notes, out, DecodedLines(out, form, shows_committed, notes), form)
         return
     plain = PlainLines(out, form, shows_committed)
     plain.write_title()
@@ -253,6 +253,34 @@ def _dump_records(
             write_lines(segments, notes, out.buffer.write, form)
         else:
             left = write_first_lines(segments, notes, out.buffer.write, form, left)
+
+
+def _dump_decoded(
+    arguments: argparse.Namespace,
+    choices: Iterator[_Choice],
+    notes: Notes,
+    out: TextIO,
+    plain: DecodedLines,
+    form: LineForm,
+) -> None:
+    """Write decoded records: those of long logs of commits many at once, all others one by one."""
+    left: int | None = arguments.limit
+    is_whole = left is None and not arguments.control
+    for in_bulk, group in groupby(choices, lambda choice: is_whole and is_long_log_of_commits(choice.log)):
+        if not in_bulk:
+            left = _dump_plainly(arguments, group, notes, plain, left)
+            if left == 0:
+                return
+            continue
+        from logcore.cli.output.commit_lines import write_commit_lines  # imports pyarrow
+
+        out.flush()
+        segments = (
+            shows
+            for choice in group
+            for shows in shown_segments(choice.log, choice.wanted, notes, seek=choice.seek, end=choice.end)
+        )
+        write_commit_lines(segments, notes, out.buffer.write, form)
 
 
 def _dump_plainly(

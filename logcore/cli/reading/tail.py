@@ -16,7 +16,7 @@ from logcore.columns.kernels.families import Work
 from logcore.columns.kernels.library import is_chosen
 from logcore.columns.wanted import Wanted
 from logcore.errors import LogError
-from logcore.library.shown_segments import FIRST_BYTES, ShownSegment, rows_of, segments_among
+from logcore.library.shown_segments import ShownSegment, rows_of, segments_among
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.notes import Notes
@@ -24,6 +24,8 @@ from logcore.reading.segment_reading import index_of, segment_bytes
 from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Record
 from logcore.segments.side_files.proved_entries import ProvedEntries
 
+FIRST_BYTES = 1 << 20
+"""Bytes at the end of a segment that are read at first."""
 GROWTH = 8
 """If the last bytes have too few records, this many times as many are read."""
 

@@ -31,7 +31,8 @@ CHUNK_BYTES = 8 << 20
 _PART_BYTES = 2 * CHUNK_BYTES
 """Bytes that one job fetches at once; more if its first batch is larger."""
 _BEYOND_BYTES = 1 << 20
-"""Bytes fetched after these: enough for most batches that begin before their end."""
+"""Most bytes fetched after these, and after a short chunk as many as it has: enough for most batches that begin before
+their end."""
 _HEADER_BYTES = 64
 
 
@@ -73,7 +74,7 @@ def part_of(buf: Buffer, chunk: Chunk, fetched: FetchedBytes | None) -> Part:
     if fetched is None:
         return Part(buf, chunk.stop, False)
     stop = min(chunk.stop, max(chunk.start + _PART_BYTES, fetched.fetch_batch(chunk.start)))
-    end = min(len(buf), stop + _BEYOND_BYTES)
+    end = min(len(buf), stop + min(_BEYOND_BYTES, stop - chunk.start))
     fetched.fetch(chunk.start, end)
     return Part(memoryview(buf)[:end], stop, end < len(buf))
 

@@ -12,14 +12,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from logcore.errors import CorruptRecordError, LogError
+from logcore.garbage_collection import collector_paused
 from logcore.logs.model.findings import found
 from logcore.logs.model.sources import SourceLog
 from logcore.messages.known_messages import MessageFamily, message_named
 from logcore.messages.reader import ReadMessage, read_message
-from logcore.reading.internal_topics.internal_logs import internal_records
+from logcore.reading.internal_topics.internal_logs import InternalRecord, internal_records
 from logcore.reading.notes import Notes
 from logcore.records.control import ControlType, control_type
-from logcore.records.record import Record
 from logcore.segments.filenames import DirectoryKind
 from logcore.segments.scanning.scan import Stretch, scan
 from logcore.storage.discovery import read_file, shown
@@ -69,6 +69,7 @@ class ReadState:
     committed_end: int
 
 
+@collector_paused()  # it makes many objects that stay
 def read_cluster_state(log: SourceLog, notes: Notes, moment: Moment) -> ReadState:
     """Read the state of a cluster.
 
@@ -90,15 +91,12 @@ def read_cluster_state(log: SourceLog, notes: Notes, moment: Moment) -> ReadStat
         first = log.segments[0].base_offset
         message = f"{log.topic_partition} begins at offset {first}, and no usable snapshot ends there or after it."
         notes.say(found("metadata-log-starts-late", message, start_offset=start, end_offset=first))
-    end_offset = start
-    for entry in internal_records(log, notes, start=start, end=moment.offset):
-        record = entry.record
+    end_offset, place = start, str(log.topic_partition)
+    for record in internal_records(log, notes, start=start, end=moment.offset):
         if moment.is_before(record.offset, record.timestamp):
             break
         end_offset = record.offset + 1
-        add_record(
-            state, record, record.offset, record.timestamp, entry.header.is_control, notes, str(log.topic_partition)
-        )
+        add_record(state, record, record.offset, notes, place)
     note_what_does_not_count(state, log, notes)
     return ReadState(state, end_offset, snapshot_end, log.high_watermark or 0)
 
@@ -137,21 +135,21 @@ def snapshot_state(path: str, end: int, notes: Notes) -> tuple[ClusterState, int
         notes.say(found("unreadable", str(error.at(file=shown(path))), file=path))
         return None
     state, time_ms, last = ClusterState(), -1, ControlType.UNKNOWN
-    records: list[tuple[bool, Record]] = []
+    records: list[InternalRecord] = []
     is_damaged = False
     walk = scan(
         content,
         base_offset=0,
         sealed=True,
-        inspect=lambda header, record: records.append((header.is_control, record)),
+        inspect=lambda header, record: records.append(InternalRecord.of(header, record)),
     )
     for item in walk:
         is_damaged |= isinstance(item, Stretch)
-        for is_control, record in records:
-            last = _control(record) if is_control else ControlType.UNKNOWN
+        for record in records:
+            last = _control(record) if record.is_control else ControlType.UNKNOWN
             if last is ControlType.SNAPSHOT_HEADER:
                 time_ms = _header_time(record)
-            add_record(state, record, end - 1, record.timestamp, is_control, notes, shown(path))
+            add_record(state, record, end - 1, notes, shown(path))
         records.clear()
     if is_damaged or last is not ControlType.SNAPSHOT_FOOTER:
         message = f"{shown(path)} is damaged or does not end with a snapshot's footer; an earlier one is used."
@@ -160,41 +158,37 @@ def snapshot_state(path: str, end: int, notes: Notes) -> tuple[ClusterState, int
     return state, time_ms
 
 
-def add_record(
-    state: ClusterState, record: Record, offset: int, timestamp_ms: int, is_control: bool, notes: Notes, place: str
-) -> None:
+def add_record(state: ClusterState, record: InternalRecord, offset: int, notes: Notes, place: str) -> None:
     """Add a record to a state; one that cannot be read is reported, and changes nothing.
 
     Args:
         state: The state.
         record: The record.
         offset: The offset that the state shows; of a snapshot that of its last record.
-        timestamp_ms: The time of the record in epoch milliseconds.
-        is_control: Whether it is a control record.
         notes: Gets the findings.
         place: The log or the file, for findings.
     """
-    value = b"" if record.value is None else bytes(record.value)
-    if is_control:
+    value = record.value or b""
+    if record.is_control:
         if _control(record) is ControlType.KRAFT_VERSION:
-            state.add_kraft_version(offset, timestamp_ms, value)
+            state.add_kraft_version(offset, record.timestamp, value)
         return
-    unread = state.add(offset, timestamp_ms, value)
+    unread = state.add(offset, record.timestamp, value)
     if unread is not None:
         message = f"{place}, offset {record.offset}: {unread.detail}. The record does not count."
         end = record.offset + 1
         notes.say(found("message-not-read", message, start_offset=record.offset, end_offset=end))
 
 
-def _control(record: Record) -> ControlType:
+def _control(record: InternalRecord) -> ControlType:
     try:
-        return control_type(None if record.key is None else bytes(record.key))
+        return control_type(record.key)
     except CorruptRecordError:
         return ControlType.UNKNOWN
 
 
-def _header_time(record: Record) -> int:
+def _header_time(record: InternalRecord) -> int:
     schema = message_named(MessageFamily.SHARED_PARTS, "SnapshotHeaderRecord")
-    message = read_message(schema, 0, bytes(record.value or b""))
+    message = read_message(schema, 0, record.value or b"")
     time_ms = message.fields["lastContainedLogTimestamp"] if isinstance(message, ReadMessage) else -1
     return time_ms if isinstance(time_ms, int) else -1

@@ -42,17 +42,16 @@ def read_groups(
         states = GroupStates()
         high_watermark = visible_high_watermark(log, rules.high_watermark)
         end = high_watermark if moment.offset is None else min(moment.offset, high_watermark)
-        for entry in internal_records(log, notes, end=end):
-            record, header = entry.record, entry.header
+        for record in internal_records(log, notes, end=end):
             if moment.is_before(record.offset, record.timestamp):
                 break
-            if header.is_control:
-                kind = _control(entry.key)
+            if record.is_control:
+                kind = _control(record.key)
                 if kind in (ControlType.COMMIT, ControlType.ABORT):
-                    states.end_transaction(header.producer_id, kind is ControlType.COMMIT)
+                    states.end_transaction(record.producer_id, kind is ControlType.COMMIT)
                 continue
-            producer_id = header.producer_id if header.is_transactional else None
-            for unread in states.add(record.offset, entry.key, entry.value, producer_id):
+            producer_id = record.producer_id if record.is_transactional else None
+            for unread in states.add(record.offset, record.key, record.value, producer_id):
                 message = f"{log.topic_partition}, offset {record.offset}: {unread.detail}. The record does not count."
                 after = record.offset + 1
                 notes.say(found("message-not-read", message, start_offset=record.offset, end_offset=after))

@@ -3,35 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from logcore.errors import LogError
 from logcore.logs.model.findings import found
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.notes import Notes
-from logcore.reading.segment_reading import cannot_read, open_segment, steps
+from logcore.reading.segment_reading import cannot_read, is_read_in_bulk, open_segment, steps
 from logcore.records.batch import BatchHeader
 from logcore.records.record import Record
 from logcore.segments.scanning.scan import ScannedBatch
 from logcore.topics.internal_topics import InternalTopic, internal_topic
 
 
-@dataclass(frozen=True, slots=True)
-class InternalRecord:
-    """A record, control records included, and the header of its batch."""
+class InternalRecord(NamedTuple):
+    """A record, control records included, and what the header of its batch says of it. There may be millions.
 
-    header: BatchHeader
-    record: Record
+    Attributes:
+        offset: Its offset.
+        timestamp: Its time in epoch milliseconds.
+        key: Its key.
+        value: Its value.
+        is_control: Whether it is a control record.
+        is_transactional: Whether its batch is part of a transaction.
+        producer_id: Of its batch; -1 without one.
+    """
 
-    @property
-    def key(self) -> bytes | None:
-        """The record's key."""
-        return None if self.record.key is None else bytes(self.record.key)
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    is_control: bool
+    is_transactional: bool
+    producer_id: int
 
-    @property
-    def value(self) -> bytes | None:
-        """The record's value."""
-        return None if self.record.value is None else bytes(self.record.value)
+    @classmethod
+    def of(cls, header: BatchHeader, record: Record) -> InternalRecord:
+        """A record and the header of its batch."""
+        key, value = (None if part is None else bytes(part) for part in (record.key, record.value))
+        return cls(
+            record.offset,
+            record.timestamp,
+            key,
+            value,
+            header.is_control,
+            header.is_transactional,
+            header.producer_id,
+        )
 
 
 def internal_logs(
@@ -63,6 +81,30 @@ def internal_records(
         start: The first offset.
         end: The offset after the last one; None: the end of the log.
     """
+    if is_read_in_bulk(log):
+        return _records_in_blocks(log, notes, start, end)
+    return each_record(log, notes, start, end)
+
+
+def _records_in_blocks(log: SourceLog, notes: Notes, start: int, end: int | None) -> Iterator[InternalRecord]:
+    from logcore.reading.internal_topics.record_blocks import bytes_of, record_blocks
+
+    for block in record_blocks(log, notes, start, end):
+        rows = block.rows
+        yield from map(
+            InternalRecord,
+            rows.column("offset").to_numpy().tolist(),
+            rows.column("timestamp_ms").to_numpy().tolist(),
+            bytes_of(rows.column("key")),
+            bytes_of(rows.column("value")),
+            block.is_control.tolist(),
+            block.is_transactional.tolist(),
+            block.producer_ids.tolist(),
+        )
+
+
+def each_record(log: SourceLog, notes: Notes, start: int = 0, end: int | None = None) -> Iterator[InternalRecord]:
+    """Yield the records of a log one by one; arguments as `internal_records`, for which it is the specification."""
     for segment in log.segments:
         following = log.next_base_offset(segment)
         if (end is not None and segment.base_offset >= end) or (following is not None and following <= start):
@@ -77,5 +119,5 @@ def internal_records(
             if isinstance(item, ScannedBatch):
                 for record in records:
                     if record.offset >= start and (end is None or record.offset < end):
-                        yield InternalRecord(item.header, record)
+                        yield InternalRecord.of(item.header, record)
             records.clear()

@@ -23,6 +23,7 @@ class ObjectFile:
 
     inode = 0
     is_remote = True
+    unit_bytes = 1
 
     def __init__(
         self, url: str, version: ObjectVersion | None = None, remembered: RememberedReads | None = None

@@ -96,6 +96,11 @@ class ChunkedSegment:
         return self._stored.is_remote
 
     @property
+    def unit_bytes(self) -> int:
+        """Size of a chunk: a read of a part of it costs as much as one of all of it."""
+        return self.manifest.chunks.chunk_size
+
+    @property
     def size(self) -> int:
         """Size of the segment in bytes."""
         return self.manifest.chunks.segment_size

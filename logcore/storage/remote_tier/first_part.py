@@ -38,6 +38,11 @@ class FirstPart:
         return self._whole.is_remote
 
     @property
+    def unit_bytes(self) -> int:
+        """As of the file."""
+        return self._whole.unit_bytes
+
+    @property
     def size(self) -> int:
         """Size of the part in bytes."""
         return self._end

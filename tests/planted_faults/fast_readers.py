@@ -1,0 +1,69 @@
+"""Planted into what reads internal topics fast: readers made from schemas, columns of commits, blocks of records."""
+
+from __future__ import annotations
+
+from tests.planted_faults.fault import Fault
+
+STRAIGHT = "tests/unit/logcore/messages/test_straight_readers.py"
+COLUMNS = "tests/unit/logcore/topics/test_commit_columns.py"
+BULK = "tests/unit/logcore/reading/test_read_in_bulk.py"
+LINES = "tests/unit/logcore/cli/test_commit_lines.py"
+
+FAULTS = (
+    Fault(
+        "a made reader takes lengths with more bytes than needed",
+        "logcore/messages/straight_readers.py",
+        "            if byte == 0 or value > 0xFFFF_FFFF:\n",
+        "            if value > 0xFFFF_FFFF:\n",
+        (STRAIGHT, "-k", "doubt"),
+    ),
+    Fault(
+        "a made reader takes tagged fields in any order",
+        "logcore/messages/straight_readers.py",
+        '        self._doubt(f"{tag} <= {last}")\n',
+        "",
+        (STRAIGHT, "-k", "other_order"),
+    ),
+    Fault(
+        "a made reader shows tagged fields that equal their default",
+        "logcore/messages/straight_readers.py",
+        '        self._add(f"{held} = {value}", f"if {held} != {self._constant(_json_default(field))}:")\n',
+        '        self._add(f"{held} = {value}", "if True:")\n',
+        (STRAIGHT, "-k", "default"),
+    ),
+    Fault(
+        "any tagged field after a commit counts as its topic id",
+        "logcore/topics/commit_columns.py",
+        '    is_topic_id = (value.part(tags_at, ">u1") == 1) & ',
+        '    is_topic_id = (value.part(tags_at, ">u1") == 1) | ',
+        (COLUMNS, "-k", "every_other_form"),
+    ),
+    Fault(
+        "keys of other types are read as commits",
+        "logcore/topics/commit_columns.py",
+        '    fits &= (of_key["type"] == _KEY_TYPE) & (group_size >= 0)',
+        '    fits &= (of_key["type"] >= 0) & (group_size >= 0)',
+        (COLUMNS, "-k", "every_other_form"),
+    ),
+    Fault(
+        "blocks take the attributes of a batch from another place",
+        "logcore/reading/internal_topics/record_blocks.py",
+        "_MAGIC, _ATTRIBUTES, _PRODUCER_ID = 16, 21, 43\n",
+        "_MAGIC, _ATTRIBUTES, _PRODUCER_ID = 16, 20, 43\n",
+        (BULK, "-k", "blocks"),
+    ),
+    Fault(
+        "batches of producers are joined before their transactions are known",
+        "logcore/columns/checking/header_facts.py",
+        "        is_joined = (item[:, batch_row.PRODUCER_ID] == -1) & ~is_control\n",
+        "        is_joined = ~is_control\n",
+        (BULK, "-k", "visible"),
+    ),
+    Fault(
+        "lines of commits have a topic id of zeros",
+        "logcore/cli/output/commit_lines.py",
+        "    if content is None or UUID(bytes=content) == ZERO_UUID:\n",
+        "    if content is None:\n",
+        (LINES, "-k", "plain_way"),
+    ),
+)
