@@ -49,6 +49,7 @@ test-long: setup jars ## a million damaged batches, 10^4 random logs, every kill
 	.venv/bin/python -m tests.differential.long --cases 10000 -o docs/differential-results.md
 	.venv/bin/python -m tests.model.long --histories 100000 --length 5 --seed $$LOGLAKE_TEST_SEED --processes $$(nproc)
 	.venv/bin/python -m tests.kafka.operated_long --cases 100
+	LOGLAKE_TEST_CLUSTERS=20 .venv/bin/python -m pytest -q tests/kafka/test_operated_cluster.py
 	LOGLAKE_TEST_EVERY_KILL=1 LOGLAKE_TEST_DOUBLE_CRASHES=12 .venv/bin/python -m pytest -q -s tests/crash
 	LOGLAKE_TEST_EVERY_HARM=1 LOGLAKE_TEST_EVERY_JOB_ON_SPARK=1 .venv/bin/python -m pytest -q tests/harm/test_matrix.py tests/harm/test_second_look.py
 	LOGLAKE_TEST_EVERY_HARM=1 LOGLAKE_TEST_EVERY_JOB_ON_SPARK=1 LOGLAKE_TEST_EVERY_ROUND=1 LOGLAKE_TEST_WATCHED_SECONDS=3600 .venv/bin/python -m pytest -q -s tests/jobs tests/spark tests/kept_lakes

@@ -215,7 +215,11 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="only this partition number, or this topic partition (orders-0); repeatable",
     )
-    parser.add_argument("--include-internal", action="store_true", help="publish Kafka's internal topics too")
+    parser.add_argument(
+        "--include-internal",
+        action="store_true",
+        help="publish Kafka's internal topics too, except __cluster_metadata",
+    )
 
 
 def _add_meaning(parser: argparse.ArgumentParser) -> None:

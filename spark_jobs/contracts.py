@@ -164,6 +164,7 @@ class PublishConfig(LakeJob):
     topics: tuple[str, ...] = ()
     """Topic names or globs as given by the user; an internal topic named here exactly is published."""
     include_internal: bool = False
+    """Also publish internal topics, except ``__cluster_metadata``."""
     policies: str | None = None
     """Path of a ``policies.yaml``. ``salvage``, ``publish.max.delay`` and ``publish.min.bytes`` apply."""
     at_once: bool = True

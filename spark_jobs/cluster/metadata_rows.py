@@ -15,6 +15,7 @@ from logcore.logs.model.findings import found
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.internal_topics.cluster_metadata import (
     add_record,
+    note_snapshots_at_one_offset,
     note_what_does_not_count,
     snapshot_state,
 )
@@ -176,7 +177,9 @@ def metadata_rows(cluster: ClusterLogs, log: SourceLog, notes: Notes) -> Metadat
 
 def _beginning(log: SourceLog, first: int, notes: Notes) -> tuple[ClusterState, int, int | None]:
     """The state before the first record to read, its offset, and the time of the state."""
-    for end, path in log.metadata_snapshots:
+    note_snapshots_at_one_offset(log, notes)
+    latest_epochs_first = log.metadata_snapshots[::-1]
+    for end, path in sorted(latest_epochs_first, key=lambda snapshot: snapshot[0]):
         if end < first or (first == 0 and end > 0):
             continue
         snapshot = snapshot_state(path, end, notes)

@@ -23,7 +23,7 @@ from deltalake import DeltaTable
 from logcore.logs.model.findings import found
 from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.offset_ledger import OffsetState, first_hole, publish_end
-from logcore.segments.filenames import is_internal_topic
+from logcore.segments.filenames import METADATA_TOPIC, is_internal_topic
 from spark_jobs.contracts import JobReport, LogChange, PublishConfig
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Guard
@@ -219,6 +219,8 @@ def apply(plan: PublishPlan, config: PublishConfig, executor: Executor | None) -
 
 
 def _is_published(config: PublishConfig, topic: str) -> bool:
+    if topic == METADATA_TOPIC:
+        return topic in config.topics  # its records have secrets
     if is_internal_topic(topic):
         return config.include_internal or topic in config.topics
     return LogSelection(config.topics).matches_topic(topic)

@@ -123,20 +123,38 @@ def test_offset_commits_are_those_that_a_consumer_of_committed_records_received(
         assert sorted(ours, key=lambda commit: commit[-1]) == commits_of(records)
 
 
-def test_transactional_ids_are_those_that_the_broker_described(corpus: Corpus, tmp_path: Path) -> None:
-    name = GROUPS[0]
-    rows = made(corpus, name, tmp_path / "lake").rows("cluster_transactional_ids")
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        (GROUPS[0], 3),
+        ("transactions-4.4.0/logdir", 6),
+        ("transactions-3.9.2/logdir", 6),
+        ("recovery-kill9-4.4.0/after", 1),
+    ],
+)
+def test_transactional_ids_are_those_that_the_broker_described(
+    corpus: Corpus, tmp_path: Path, name: str, count: int
+) -> None:
+    lake = Lake(tmp_path / "lake")
+    cluster(lake, corpus.directory(snapshot(name)))
     ours = {
-        row["transactional_id"]: [row[field] for field in ("producer_id", "producer_epoch", "timeout_ms", "state")]
-        for row in rows
+        row["transactional_id"]: {
+            "transactional_id": row["transactional_id"],
+            "producer_id": row["producer_id"],
+            "producer_epoch": row["producer_epoch"],
+            "timeout_ms": row["timeout_ms"],
+            "state": row["state"],
+            "partitions": row["partitions"],
+            "start_ms": None if row["start_time"] is None else round(row["start_time"].timestamp() * 1000),
+        }
+        for row in lake.rows("cluster_transactional_ids")
     }
-    partitions = {row["transactional_id"]: row["partitions"] for row in rows}
     theirs = {entry["transactional_id"]: entry for entry in answer(corpus, name, "transactions.json")}
-    assert len(theirs) == 3
-    for transactional_id, entry in theirs.items():
-        told = [entry[field] for field in ("producer_id", "producer_epoch", "timeout_ms", "state")]
-        assert ours[transactional_id] == told
-        assert partitions[transactional_id] == sorted(entry["partitions"])
+    assert len(theirs) == count
+    assert ours == {
+        transactional_id: entry | {"partitions": sorted(entry["partitions"])}
+        for transactional_id, entry in theirs.items()
+    }
 
 
 def valid_at(rows: Rows, offset: int) -> Rows:

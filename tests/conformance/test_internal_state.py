@@ -13,11 +13,9 @@ import pytest
 from logcore.cli.main import main
 from tests.conformance.conftest import Corpus
 from tests.conformance.snapshots import snapshot
+from tests.kafka.admin_answers import described_group, described_topics
 
 Captured = pytest.CaptureFixture[str]
-
-DEFAULT_ASSIGNOR = "uniform"
-"""What a broker says of a consumer group whose members name no assignor; the log does not have it."""
 
 
 def printed(capsys: Captured, *arguments: str | Path) -> list[dict[str, Any]]:
@@ -29,41 +27,10 @@ def oracle(corpus: Corpus, name: str, file: str) -> Any:
     return json.loads(corpus.oracle(snapshot(name), file).read_text())
 
 
-def described(line: dict[str, Any]) -> dict[str, Any]:
-    """A line of `groups` in the form of the Admin API's description."""
-    assignor = line["assignor"] or (DEFAULT_ASSIGNOR if line["type"] == "Consumer" else "")
-    return {
-        "group": line["group"],
-        "type": line["type"],
-        "state": line["state"],
-        "assignor": assignor,
-        "members": [
-            {
-                "member_id": member["member_id"],
-                "instance_id": member["instance_id"],
-                "client_id": member["client_id"],
-                "host": member["host"],
-                "assignment": sorted(
-                    f"{entry['topic']}-{number}" for entry in member["assignment"] for number in entry["partitions"]
-                ),
-            }
-            for member in line["members"]
-        ],
-        "offsets": {
-            f"{commit['topic']}-{commit['partition']}": {
-                "offset": commit["offset"],
-                "leader_epoch": commit["leader_epoch"],
-                "metadata": commit["metadata"],
-            }
-            for commit in line["offsets"]
-        },
-    }
-
-
 @pytest.mark.parametrize("name", ["internal-topics-4.4.0/logdir", "internal-topics-4.4.0/compacted"])
 def test_groups_are_those_that_the_broker_described(corpus: Corpus, capsys: Captured, name: str) -> None:
     lines = printed(capsys, "groups", corpus.directory(snapshot(name)))
-    ours = {line["group"]: described(line) for line in lines if line["type"] != "Share"}
+    ours = {line["group"]: described_group(line) for line in lines if line["type"] != "Share"}
     answers = oracle(corpus, name, "group_describe.json")
     theirs = {entry["group"]: entry for entry in answers if "describe_error" not in entry}
     for entry in theirs.values():
@@ -97,16 +64,7 @@ def high_watermark(corpus: Corpus) -> int:
 
 def test_topics_and_settings_are_those_of_the_admin_api(corpus: Corpus, capsys: Captured, high_watermark: int) -> None:
     lines = printed(capsys, "topics", "--at", str(high_watermark), corpus.directory(snapshot(CLUSTER)))
-    ours = {
-        line["topic"]: {
-            "topic_id": line["topic_id"],
-            "partitions": [
-                {name: partition[name] for name in ("partition", "leader", "replicas", "isr")}
-                for partition in line["partitions"]
-            ],
-        }
-        for line in lines
-    }
+    ours = described_topics(lines, "partition", "leader", "replicas", "isr")
     assert ours == oracle(corpus, CLUSTER, "topics.json")
     configs = oracle(corpus, CLUSTER, "topic_configs.json")
     assert {line["topic"]: line["settings"] for line in lines} == {topic: configs.get(topic, {}) for topic in ours}

@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from tests.kafka import distribution
 
@@ -60,6 +61,7 @@ class Broker:
     :param timed: its speed counts: it gets the JVM settings of Kafka's own start script.
     :param log_level: of what goes to `log_file`.
     :param more_jars: that it loads classes from, such as a plugin.
+    :param version: of Kafka; the name of its lock. :param classes: our Java for it, with `Broker`.
     :raises distribution.Unavailable: Kafka cannot be run here.
     :raises RuntimeError: it did not start; the text ends with what it logged last.
     """
@@ -71,9 +73,13 @@ class Broker:
         timed: bool = False,
         log_level: str = "WARN",
         more_jars: Sequence[Path] = (),
+        version: str = distribution.VERSION,
+        classes: Path | None = None,
         **settings: str,
     ) -> None:
         self._folder = folder
+        self._version = version
+        self._classes = classes
         self._timed = timed
         self._log_level = log_level
         self._settings = settings
@@ -120,7 +126,7 @@ class Broker:
 
         :raises RuntimeError: it ended with an error; the text has its stderr.
         """
-        command = distribution.command(main_class, self.servers, *arguments, log_level="ERROR")
+        command = self._command(main_class, self.servers, *arguments, log_level="ERROR")
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"{main_class} ended with {done.returncode}:\n{done.stderr}")
@@ -141,7 +147,7 @@ class Broker:
         properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         arguments = ("Broker", str(properties), self._cluster_id())
         if self._timed:
-            command = distribution.command(
+            command = self._command(
                 *arguments,
                 heap="1g",
                 collector="G1",
@@ -151,7 +157,7 @@ class Broker:
             )
         else:
             quick = ["-XX:TieredStopAtLevel=1"]  # it lives for seconds: the slow compiler would never pay
-            command = distribution.command(
+            command = self._command(
                 *arguments, heap="512m", options=quick, log_level=self._log_level, more_jars=self._more_jars
             )
         with self.log_file.open("ab") as log:
@@ -162,6 +168,9 @@ class Broker:
         if not ready or b"started" not in self._process.stdout.readline():
             self.kill()
             raise RuntimeError(f"the broker did not start:\n{self._log_tail()}")
+
+    def _command(self, *arguments: str, **options: Any) -> list[str]:
+        return distribution.command(*arguments, version=self._version, classes=self._classes, **options)
 
     def _cluster_id(self) -> str:
         """Of an earlier start, else a new one."""

@@ -33,6 +33,8 @@ from spark_jobs.machine.java import find_java
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "java"
 VERSION = "4.3.1"
+NEWEST_BROKER = "broker-4.4.0"
+"""The newest broker of all, for what it says of a cluster; `VERSION` runs for everything else."""
 SPARK_SOURCE = "spark-sql-kafka-4.2.0"
 SPARK_AVRO = "spark-avro-4.2.0"
 MESSAGES = "messages-4.4.0"

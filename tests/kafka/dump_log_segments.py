@@ -26,10 +26,18 @@ class Dump:
     """What it printed; undecodable bytes of keys and values are already replaced by the tool."""
 
 
-def dump_log_segments(files: Sequence[Path], folder: Path, *arguments: str) -> list[Dump]:
+def dump_log_segments(
+    files: Sequence[Path],
+    folder: Path,
+    *arguments: str,
+    version: str = distribution.VERSION,
+    classes: Path | None = None,
+) -> list[Dump]:
     """``kafka-dump-log --files FILE arguments...`` for each file; the outputs go through `folder`.
 
     The tool may open an index for writing: give it copies.
+
+    :param version: of Kafka; the name of its lock. :param classes: our Java for it, with `DumpMany`.
 
     :raises RuntimeError: the JVM did not get through the list.
     """
@@ -38,7 +46,7 @@ def dump_log_segments(files: Sequence[Path], folder: Path, *arguments: str) -> l
         "\t".join([str(output), "--files", str(path), *arguments]) for output, path in zip(outputs, files, strict=True)
     ]
     done = subprocess.run(
-        distribution.command("DumpMany", heap="512m"),
+        distribution.command("DumpMany", heap="512m", version=version, classes=classes),
         input="".join(f"{job}\n" for job in jobs),
         capture_output=True,
         text=True,

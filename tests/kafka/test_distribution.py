@@ -36,6 +36,13 @@ def test_the_lock_names_each_jar_once_with_its_digest():
     assert set(kafka) == {distribution.VERSION}
 
 
+def test_the_lock_of_the_newest_broker_names_each_jar_once_and_one_kafka():
+    jars = distribution.locked_jars(distribution.NEWEST_BROKER)
+    assert len({jar.file_name for jar in jars}) == len(jars) == len(distribution.locked_jars())
+    assert {len(jar.sha256) for jar in jars} == {64}
+    assert {f"broker-{jar.version}" for jar in jars if jar.group == "org.apache.kafka"} == {distribution.NEWEST_BROKER}
+
+
 @pytest.mark.parametrize("version", storage_oracle.VERSIONS)
 def test_the_locks_of_the_storage_classes_name_one_kafka_each(version: str):
     jars = distribution.locked_jars(version)

@@ -10,6 +10,9 @@ DECODED = "tests/unit/logcore/topics/test_decoded_records.py"
 GROUPS = "tests/unit/logcore/topics/test_group_states.py"
 CLUSTER = "tests/unit/logcore/topics/test_cluster_states.py"
 COMMANDS = "tests/unit/logcore/cli/test_internal_topics.py"
+BAD_MESSAGES = "tests/unit/logcore/cli/test_bad_messages.py"
+CLUSTER_RECORDS = "tests/jobs/test_cluster_records.py"
+CLUSTER_TABLES = "tests/conformance/test_cluster_tables.py"
 
 FAULTS = (
     Fault(
@@ -97,5 +100,47 @@ FAULTS = (
         "    if is_damaged or last is not ControlType.SNAPSHOT_FOOTER:\n",
         "    if is_damaged:\n",
         (COMMANDS, "-k", "without_a_footer"),
+    ),
+    Fault(
+        "of two snapshots at one offset the older counts",
+        "logcore/reading/internal_topics/cluster_metadata.py",
+        "    for end, path in reversed(log.metadata_snapshots):\n",
+        "    for end, path in sorted(log.metadata_snapshots, key=lambda snapshot: -snapshot[0]):\n",
+        (BAD_MESSAGES, "-k", "two_snapshots"),
+    ),
+    Fault(
+        "the metadata log is published along with other internal topics",
+        "spark_jobs/publish/job.py",
+        "    if topic == METADATA_TOPIC:\n",
+        "    if False:\n",
+        (CLUSTER_RECORDS, "-k", "only_when_it_is_named"),
+    ),
+    Fault(
+        "the ids of delegation tokens are shown",
+        "logcore/topics/secrets.py",
+        '    "DelegationTokenRecord": ("tokenId", "hmac"),\n',
+        '    "DelegationTokenRecord": ("hmac",),\n',
+        (CLUSTER_RECORDS, "-k", "no_secret"),
+    ),
+    Fault(
+        "the bytes of a delegation token that was cut are shown",
+        "logcore/topics/secrets.py",
+        "_TYPES_WITH_SECRETS = (4, 10, 11, 26)\n",
+        "_TYPES_WITH_SECRETS = (4, 11, 26)\n",
+        (CLUSTER_RECORDS, "-k", "no_secret"),
+    ),
+    Fault(
+        "states of transactions are named by the next number",
+        "spark_jobs/cluster/coordinator_rows.py",
+        '    "Empty",\n    "Ongoing",\n',
+        '    "Ongoing",\n    "Empty",\n',
+        (CLUSTER_TABLES, "-k", "transactional_ids"),
+    ),
+    Fault(
+        "an assignment that cannot be read hides its group",
+        "logcore/topics/group_states.py",
+        '    entries: Any = () if message is None else message.fields["assignedPartitions"]\n',
+        '    entries: Any = message.fields["assignedPartitions"]  # type: ignore[union-attr]\n',
+        (BAD_MESSAGES, "-k", "damaged_assignment"),
     ),
 )

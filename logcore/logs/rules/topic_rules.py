@@ -33,6 +33,12 @@ TOPIC_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "No snapshot of the cluster's metadata reaches the first offset of its log, so that records are missing.",
             "Copy the snapshots along with the log.",
         ),
+        "snapshots-at-one-offset": Rule(
+            Severity.WARNING,
+            Persistence.ONE_RUN,
+            "Several snapshots of the cluster's metadata end at one offset. The one with the highest epoch is used.",
+            "Find out where the others come from: the snapshots of one log never do that.",
+        ),
         "metadata-transaction-open": Rule(
             Severity.INFO,
             Persistence.ONE_RUN,

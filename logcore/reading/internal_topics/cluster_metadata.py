@@ -1,13 +1,15 @@
 """The state of a cluster at an offset or a time: the latest snapshot at or before it, then the log.
 
 A snapshot is a run of batches from offset 0, from its header to its footer. One that is not whole, or damaged, is
-reported, and an earlier one is used. A dedicated finding says that the log begins after the end of all snapshots.
+reported, and an earlier one is used. A dedicated finding says that the log begins after the end of all snapshots, and
+another that several snapshots end at one offset.
 
 Source: org.apache.kafka.snapshot RecordsSnapshotReader, org.apache.kafka.raft.internals KafkaRaftLog.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -79,6 +81,7 @@ def read_cluster_state(log: SourceLog, notes: Notes, moment: Moment) -> ReadStat
         moment: When.
     """
     state, start, snapshot_end = ClusterState(), 0, None
+    note_snapshots_at_one_offset(log, notes)
     for end, path in reversed(log.metadata_snapshots):
         if moment.offset is not None and end > moment.offset:
             continue
@@ -115,6 +118,16 @@ def tiered_topics(logs: Iterable[SourceLog], notes: Notes) -> frozenset[str]:
     state = read_cluster_state(longest, notes, Moment()).state
     names = (resource for kind, resource in state.settings if kind == TOPIC_RESOURCE)
     return frozenset(name for name in names if state.settings_of(TOPIC_RESOURCE, name).get(TIERED) == "true")
+
+
+def note_snapshots_at_one_offset(log: SourceLog, notes: Notes) -> None:
+    """Report snapshots that end at the same offset. The one with the highest epoch, and so the last name, is used."""
+    for end, count in sorted(Counter(end for end, _ in log.metadata_snapshots).items()):
+        if count > 1:
+            message = (
+                f"{log.topic_partition}: {count} snapshots end at offset {end}; the one with the highest epoch counts."
+            )
+            notes.say(found("snapshots-at-one-offset", message, start_offset=end, end_offset=end))
 
 
 def note_what_does_not_count(state: ClusterState, log: SourceLog, notes: Notes) -> None:
