@@ -1,8 +1,10 @@
 """Groups, their members and committed offsets, from the records of one partition of `__consumer_offsets`.
 
 It is what a coordinator has after it has loaded the partition. Commits inside a transaction count when its marker says
-COMMIT, and only if they are later in the log than what is there. A record without a value deletes. Groups of type
-`Streams` and regular expressions of subscriptions are read and not interpreted.
+COMMIT, and only if they are later in the log than what is there. A record without a value deletes. A group exists from
+its first commit on, also one of a transaction that is open or was aborted. It ends with the tombstone of the group, and
+not with those of its offsets. Groups of type `Streams` and regular expressions of subscriptions are read and not
+interpreted.
 
 State, as a broker computes it:
 
@@ -109,10 +111,11 @@ class _Group:
     members: dict[str, dict[str, Any]] = field(default_factory=dict)
     current: dict[str, dict[str, Any]] = field(default_factory=dict)
     offsets: dict[tuple[str, int], CommittedOffset] = field(default_factory=dict)
+    has_committed: bool = False
 
     @property
     def is_known(self) -> bool:
-        return self.kind is not None or self.classic is not None or bool(self.offsets)
+        return self.kind is not None or self.classic is not None or self.has_committed
 
 
 _Commit = tuple[str, tuple[str, int], CommittedOffset | None, int]
@@ -213,6 +216,8 @@ class GroupStates:
         producer_id: int | None,
     ) -> None:
         """Keep a commit, or remove one; in a transaction when that ends."""
+        if commit is not None:
+            self._of(group).has_committed = True
         if producer_id is not None:
             self._pending.setdefault(producer_id, []).append((group, partition, commit, offset))
         else:
@@ -221,6 +226,8 @@ class GroupStates:
     def _group_record(self, kind: int, names: dict[str, Any], value: ReadMessage | None) -> None:
         group = self._of(names["group"] if kind == _CLASSIC_GROUP else names["groupId"])
         fields: dict[str, Any] | None = None if value is None else value.fields
+        if value is None and kind in (_CLASSIC_GROUP, *_EPOCHS):
+            group.has_committed = bool(group.offsets)
         if kind == _CLASSIC_GROUP:
             group.classic = value
         elif kind in _EPOCHS:

@@ -28,6 +28,7 @@ import org.apache.kafka.common.config.ConfigResource;
 final class Answers {
     private static final long GIVE_UP_MS = 90_000;
     private static final long PAUSE_MS = 700;
+    private static final int ENOUGH_ALIKE = 12;
 
     private final Admin admin;
 
@@ -40,12 +41,17 @@ final class Answers {
         return settled(null);
     }
 
-    /** The answers once they no longer change and each group has reached its members. */
+    /**
+     * The answers once they no longer change and each group has reached its members. A member whose client failed is
+     * never reached, so answers that stayed the same for some seconds are enough too.
+     */
     Map<String, Object> settled(Map<String, Integer> members) throws Exception {
         Map<String, Object> before = Map.of();
+        int alike = 0;
         for (long giveUp = System.currentTimeMillis() + GIVE_UP_MS; ; Thread.sleep(PAUSE_MS)) {
             Map<String, Object> now = all();
-            if (now.equals(before) && (members == null || isReached(now, members))) {
+            alike = now.equals(before) ? alike + 1 : 0;
+            if (alike > 0 && (alike >= ENOUGH_ALIKE || members == null || isReached(now, members))) {
                 return now;
             }
             if (System.currentTimeMillis() > giveUp) {

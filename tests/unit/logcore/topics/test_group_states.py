@@ -57,6 +57,7 @@ def only(found: GroupStates, names: dict[str, str] | None = None) -> GroupState:
 
 
 def test_the_latest_commit_counts_and_a_tombstone_removes_it() -> None:
+    """The group is there until it is removed itself, as in a coordinator."""
     found = states((commit_key(), commit(1)), (commit_key(), commit(5, 7)), (commit_key(partition=1), commit(2)))
     group = only(found)
     assert (group.kind, group.state, group.epoch) == ("Classic", "Empty", None)
@@ -65,6 +66,20 @@ def test_the_latest_commit_counts_and_a_tombstone_removes_it() -> None:
     assert group.offsets["orders", 1].leader_epoch is None
     found.add(3, commit_key(), None)
     found.add(4, commit_key(partition=1), None)
+    group = only(found)
+    assert (group.kind, group.state, group.offsets) == ("Classic", "Empty", {})
+    found.add(5, key(2, "g"), None)
+    assert found.groups({}) == ()
+    assert states((commit_key(), None)).groups({}) == ()
+
+
+def test_a_group_is_there_from_its_first_commit_on_also_if_that_never_counts() -> None:
+    found = GroupStates()
+    found.add(0, commit_key(), commit(2), transaction_of=9)
+    assert (only(found).state, only(found).offsets) == ("Empty", {})
+    found.end_transaction(9, is_committed=False)
+    assert (only(found).state, only(found).offsets) == ("Empty", {})
+    found.add(1, key(2, "g"), None)
     assert found.groups({}) == ()
 
 
