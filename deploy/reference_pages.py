@@ -30,6 +30,7 @@ from spark_jobs.lake.setup.policy_values import (
     NameList,
     OneOf,
     Pace,
+    PlaceList,
     Ratio,
     SomeOf,
     TopicOrAddress,
@@ -228,6 +229,8 @@ def _setting(setting: Setting) -> list[str]:
             values = "a name"
         case NameList():
             values = "names, as a list or with commas"
+        case PlaceList():
+            values = "directories, relative to this file, or `s3://` prefixes; one, or a list"
         case WebAddress():
             values = "an address, or `env:` and the name of a variable"
         case Pace(words):

@@ -280,6 +280,14 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
         "remembered for later runs",
     )
     parser.add_argument(
+        "--remote",
+        action="append",
+        default=[],
+        metavar="DIR|s3://…",
+        help="remote storage of tiered topics: its segments and the local ones are one log; repeatable, and "
+        "remembered for later runs",
+    )
+    parser.add_argument(
         "--move-source",
         action="store_true",
         help="from now on read logs from PATH that were read from another directory, if the two agree",

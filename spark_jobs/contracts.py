@@ -104,6 +104,8 @@ class Intake:
     """``read_committed`` or ``read_uncommitted``; None means ``read_committed``."""
     fill_from: tuple[str, ...] = ()
     """Absolute paths in which missing and corrupt offsets are searched for."""
+    remote: tuple[str, ...] = ()
+    """Absolute directories or ``s3://`` prefixes of remote storage, for logs with a remote part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,8 @@ class IngestConfig(JsonContract):
     """Read every growth. Otherwise a small growth waits (``active.min.growth``)."""
     fill_from: tuple[str, ...] = ()
     """Additional directories in which ``missing`` or ``corrupt`` offsets are searched for."""
+    remote: tuple[str, ...] = ()
+    """Directories or prefixes of remote storage: its segments and the local ones are one log."""
     move_source: bool = False
     """Read logs from the directory named now instead of their earlier one, if it agrees with the archived bytes."""
     max_bytes: int | None = None

@@ -79,14 +79,14 @@ def plan(config: JobConfig) -> Plan:
 
 
 def check_run(
-    lake: str, sources: Sequence[str], fill_from: Sequence[str], policies: str | None, engine: str | None = None
+    lake: str, sources: Sequence[str], beside: Sequence[str], policies: str | None, engine: str | None = None
 ) -> None:
     """Check everything that a run needs and that can be known before it. Nothing is created.
 
     Args:
         lake: absolute, a directory or ``s3://bucket/prefix``.
         sources: absolute local paths, or ``s3://bucket/prefix``.
-        fill_from: the same of other copies of the logs.
+        beside: the same of other copies of the logs, and of remote storage.
         policies: path of a ``policies.yaml``.
         engine: what will run the tasks, as for :func:`run`.
 
@@ -96,8 +96,7 @@ def check_run(
         JobError: no source is there, the lake cannot be written or is of a newer layout, or Spark was
             chosen and there is no Java for it.
     """
-    check_place(lake, (*sources, *fill_from))
-    read_policies(policies)
+    check_place(lake, (*sources, *beside, *read_policies(policies).lake.remote))
     missing = [path for path in sources if not (is_object(path) or os.path.lexists(path))]
     if len(missing) == len(sources):
         raise JobError(" ".join(f"{shown(path)} does not exist." for path in missing) + " Nothing was made or changed.")

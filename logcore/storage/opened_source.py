@@ -89,7 +89,8 @@ def open_source(
     Args:
         path: The file.
         seen: The file when its directory was listed, or the version of an object that is known. An object must still be
-            that one. Only the bytes before `SegmentFile.end` are there to read.
+            that one; so must a file of a disk whose version is `file_version`. Only the bytes before `SegmentFile.end`
+            are there to read.
         remembered: Small reads of objects by earlier runs.
 
     Raises:
@@ -103,7 +104,7 @@ def open_source(
         return ChunkedSegment(path, open_stored, etag, modified_ms)
     if is_object(path):
         return ObjectFile(path, None if seen is None else ObjectVersion.of(seen), remembered)
-    return LocalFile(path)
+    return LocalFile(path, None if seen is None else seen.etag)
 
 
 def open_stored(path: str, version: ObjectVersion | None = None) -> OpenedSource:
@@ -116,7 +117,20 @@ def open_stored(path: str, version: ObjectVersion | None = None) -> OpenedSource
     Raises:
         SourceUnreadable: It cannot be opened, or is not a regular file.
     """
-    return ObjectFile(path, version) if is_object(path) else LocalFile(path)
+    return ObjectFile(path, version) if is_object(path) else LocalFile(path, None if version is None else version.etag)
+
+
+def file_version(size: int, modified_ms: int) -> str:
+    """Name the content of a file of a disk as an ETag names that of an object.
+
+    Only for files that nobody changes after they got their name. Another file of the same size and time has this name
+    too.
+
+    Args:
+        size: In bytes.
+        modified_ms: The mtime in epoch milliseconds.
+    """
+    return f"file of {size} bytes at {modified_ms}"
 
 
 class LocalFile:
@@ -125,15 +139,24 @@ class LocalFile:
     is_remote = False
     unit_bytes = 1
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, version: str | None = None) -> None:
         """Open the file.
+
+        Args:
+            path: The file.
+            version: Its `file_version` when it was registered; None or empty: it is used as it is now.
 
         Raises:
             SourceUnreadable: It cannot be opened, or is not a regular file.
+            SourceChanged: It is another version.
         """
         self.path = path
         self._stream = open_readonly(path)
         self._seen = os.fstat(self._stream.fileno())
+        now = file_version(self.size, self.modified_ms)
+        if version and version != now:
+            self._stream.close()
+            raise SourceChanged(f"it was registered as a {version}, and is a {now}", file=shown(path))
 
     @property
     def size(self) -> int:

@@ -80,6 +80,9 @@ class LakeRunConfig(dg.Config):
     fill_from: list[str] = Field(
         default=[], description="Other copies of the logs, where missing and corrupt offsets are searched for"
     )
+    remote: list[str] = Field(
+        default=[], description="Remote storage of tiered topics: directories or s3:// prefixes, read as one log"
+    )
     move_source: bool = Field(
         default=False, description="Read logs from these sources that were read from others, if both agree"
     )

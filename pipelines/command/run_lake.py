@@ -89,7 +89,7 @@ def _run(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str
     intake = registered_lakes.as_remembered(lake, _intake(options, numbers))
     _say_of_policies(options, intake)
     # before anything is created
-    launch.check_run(lake, intake.paths, intake.fill_from, intake.policies, options.engine)
+    launch.check_run(lake, intake.paths, (*intake.fill_from, *intake.remote), intake.policies, options.engine)
     history = registered_lakes.dagster_home()
     instance = str(check_outside_lakes(history, lake))
     hinted = registered_lakes.unadopted_sources(lake)
@@ -263,6 +263,7 @@ def _intake(options: argparse.Namespace, numbers: Sequence[int]) -> Intake:
         policies=os.path.abspath(options.policies) if options.policies else None,
         isolation_level=options.isolation_level,
         fill_from=tuple(map(launch.source_place, options.fill_from)),
+        remote=tuple(map(launch.source_place, options.remote)),
     )
 
 
@@ -279,6 +280,7 @@ def _settings(intake: Intake, logs: Sequence[str], options: argparse.Namespace) 
         "policies": intake.policies,
         "isolation_level": intake.isolation_level,
         "fill_from": list(intake.fill_from),
+        "remote": list(intake.remote),
         "move_source": options.move_source,
         "as_of_ms": options.as_of,
         "max_bytes_per_round": options.max_bytes_per_round,

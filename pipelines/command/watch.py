@@ -268,7 +268,8 @@ def watch_lake(lake: str, settings: RunSettings, intake: Intake | None, engine: 
     Returns:
         The exit code: CLEAN.
     """
-    launch.check_run(lake, settings.sources, settings.fill_from, settings.policies or None, engine)
+    beside = (*settings.fill_from, *settings.remote)
+    launch.check_run(lake, settings.sources, beside, settings.policies or None, engine)
     start_workers(engine)
     with _stopped_by_signals() as stop:
         Watch(

@@ -44,6 +44,7 @@ class RunSettings:
     policies: str = ""
     isolation_level: str = ""
     fill_from: Sequence[str] = ()
+    remote: Sequence[str] = ()
     move_source: bool = False
     at_once: bool = True
     replace: str = ""
@@ -80,6 +81,7 @@ class RunSettings:
             policies=self.policies or None,
             isolation_level=self.isolation_level or None,
             fill_from=tuple(self.fill_from),
+            remote=tuple(self.remote),
         )
 
     def replacement(self) -> OffsetRange | None:

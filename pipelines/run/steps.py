@@ -153,6 +153,7 @@ def ingest(run: Run) -> StepResult:
             policies=run.settings.policy_file(run.lake),
             at_once=run.at_once,
             fill_from=intake.fill_from,
+            remote=intake.remote,
             move_source=run.settings.move_source,
             max_bytes=run.settings.max_bytes_per_round or None,
             max_tasks=run.settings.max_tasks_per_round or None,

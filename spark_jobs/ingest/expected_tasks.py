@@ -58,7 +58,7 @@ class ExpectedTasks:
         self._lake = config.lake
         self._as_of_ms = config.as_of_ms
         self._policies = read_policies(config.policies)
-        plain = [p for p in plans if p.tasks and p.cut is None and p.fill is None and p.earlier is None]
+        plain = [p for p in plans if p.tasks and not p.remote and not p.swaps and p.earlier is None]
         frontiers = frontier.read_frontiers(config.lake, [p.observed.log for p in plain if p.known is not None])
         self._logs = {p.observed.log: _growing(config, p, frontiers) for p in plain}
 

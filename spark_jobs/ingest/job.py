@@ -27,9 +27,9 @@ from logcore.storage.discovery import Discovery, HeaderReader, SourceLog, discov
 from logcore.storage.objects.addresses import AddressError, is_object
 from logcore.storage.objects.remembered_reads import MOST_HEADER_BYTES, RememberedRead, RememberedReads
 from spark_jobs.contracts import IngestConfig, JobReport, LogChange
-from spark_jobs.ingest import late_segments, source_changes
+from spark_jobs.ingest import late_segments, remote_ranges, source_changes
 from spark_jobs.ingest.expected_tasks import ExpectedTasks
-from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, beyond_log_end, of_log
+from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, beyond_log_end, of_log, remote_task
 from spark_jobs.ingest.round_limit import NOTHING_LEFT, Left, first_round
 from spark_jobs.lake.errors import ConcurrentChange, UsageError
 from spark_jobs.lake.ledger import finding_rows
@@ -95,9 +95,10 @@ def plan(config: IngestConfig) -> IngestPlan:
     policies = read_policies(config.policies)
     remembered = recall_reads(config.lake) if any(map(is_object, (*config.sources, *config.fill_from))) else None
     discovery = _discover(config.sources, remembered)
-    placed = [PlacedFinding(finding) for finding in discovery.findings]
+    logs, of_remote = remote_ranges.with_remote(discovery.logs, config.remote or policies.lake.remote)
+    placed = [PlacedFinding(finding) for finding in (*discovery.findings, *of_remote)]
     left_alone: list[PlacedFinding] = []
-    sources = [log for log in discovery.logs if log.kind is DirectoryKind.LIVE and _is_chosen(config, log)]
+    sources = [log for log in logs if log.kind is DirectoryKind.LIVE and _is_chosen(config, log)]
     clusters = sorted({log.cluster_id for log in sources if log.cluster_id})
     if len(clusters) > 1:
         raise UsageError(
@@ -132,7 +133,7 @@ def plan(config: IngestConfig) -> IngestPlan:
         taken[name] = source
         plans.append(log_plan)
         placed.extend(found_here)
-    whole = _with_fills(config, plans, taken, held)
+    whole = _with_fills(config, _with_remote_ranges(config, plans, taken, held), taken, held)
     plans, left = first_round(whole, config.max_bytes, config.max_tasks)
     not_begun = {log.observed.log for log in whole} - {log.observed.log for log in plans}
     placed = [finding for finding in placed if finding.log not in not_begun]
@@ -140,7 +141,7 @@ def plan(config: IngestConfig) -> IngestPlan:
     _check_unmoved(config.lake, held, list(versions))
     plans = [replace(p, version=versions.get(p.observed.log)) for p in plans]
     unseen = finding_rows.unseen(config.lake, [*placed, *left_alone])
-    of_paths = (*discovery.findings, *(path.finding for path in left_alone))
+    of_paths = (*discovery.findings, *of_remote, *(path.finding for path in left_alone))
     if remembered is not None:
         keep_reads(config.lake, remembered)
     return IngestPlan(tuple(plans), tuple(unseen), cluster, of_paths, left, remembered)
@@ -267,6 +268,21 @@ def _is_chosen(config: IngestConfig, log: SourceLog) -> bool:
     return selection.matches(log.topic_partition.topic, log.topic_partition.partition)
 
 
+def _with_remote_ranges(
+    config: IngestConfig, plans: Sequence[IngestLogPlan], taken: Mapping[str, SourceLog], held: LakeSnapshot
+) -> list[IngestLogPlan]:
+    """Add to the plans what remote storage has of offsets that were left in the remote tier."""
+    whole = []
+    for log in plans:
+        row, source = log.observed, taken[log.observed.topic_partition]
+        is_whole = log.known is not None and log.cut is None and log.earlier is None and row.stopped is None
+        if is_whole and source.local_start_offset is not None:
+            parts = remote_ranges.remote_parts(source, row, held.feeding(row.log))
+            log = replace(log, remote=tuple(remote_task(config, row, part) for part in parts))
+        whole.append(log)
+    return whole
+
+
 def _with_fills(
     config: IngestConfig, plans: Sequence[IngestLogPlan], taken: Mapping[str, SourceLog], held: LakeSnapshot
 ) -> list[IngestLogPlan]:
@@ -334,12 +350,19 @@ def _done(log: IngestLogPlan, results: Sequence[CopyResult]) -> _Done:
         if not failures:
             added += made
             swaps.append((swap, tuple(made)))
+    of_remote = list(itertools.islice(left, len(log.remote)))
+    from_remote = [result.segment for result in of_remote if result.segment is not None]
+    is_stuck |= len(from_remote) < len(of_remote)
     results = list(left)
-    said += [finding for result in results for finding in result.findings]
+    said += [finding for result in (*of_remote, *results) for finding in result.findings]
     copied, failure = _until_failure(log.tasks, results)
     row = _grown(log.observed, copied, failure)
     if added and log.fill is not None:
         row = replace(row, gaps=late_segments.gaps_without(row, added))
+    if from_remote:
+        row = remote_ranges.with_start_lowered(row, from_remote)
+        said += remote_ranges.read_findings(row, from_remote)
+        added += from_remote
     added += copied
     if log.needs_bytes and not added:
         return _Done(log, row, placed=tuple(of_log(row, f) for f in said), is_stuck=True)

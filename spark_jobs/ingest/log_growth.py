@@ -16,6 +16,7 @@ from logcore.storage.discovery import SourceLog
 from logcore.storage.objects.remembered_reads import RememberedReads
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest.late_segments import Range, without_held
+from spark_jobs.ingest.remote_ranges import RemotePart, with_start_lowered
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
@@ -38,6 +39,8 @@ class IngestLogPlan:
     """Our tail after the fork, which is retired in the same commit."""
     fill: Swap | None = None
     """Offsets found later."""
+    remote: tuple[CopyTask, ...] = ()
+    """Copies of remote segments for offsets that were left in the remote tier. Each can fail alone."""
     needs_bytes: bool = False
     """Whether this is a new incarnation at a fork without archived bytes: until its first batch there is nothing to
     report."""
@@ -50,8 +53,8 @@ class IngestLogPlan:
 
     @property
     def copies(self) -> tuple[CopyTask, ...]:
-        """All copies to make: of the cut, then of fills, then of growth."""
-        return (*(part.task for swap in self.swaps for part in swap.parts), *self.tasks)
+        """All copies to make: of the cut, then of fills, then of offsets left in the remote tier, then of growth."""
+        return (*(part.task for swap in self.swaps for part in swap.parts), *self.remote, *self.tasks)
 
     @property
     def swaps(self) -> tuple[Swap, ...]:
@@ -61,7 +64,7 @@ class IngestLogPlan:
     @property
     def moves_segments(self) -> bool:
         """Whether the plan commits to ``segments``."""
-        return bool(self.tasks) or self.cut is not None or self.fill is not None
+        return bool(self.tasks or self.remote) or self.cut is not None or self.fill is not None
 
     def is_news(self, row: LogRow) -> bool:
         """Whether a row differs from the one in the table, apart from its time."""
@@ -78,7 +81,7 @@ class IngestLogPlan:
             "log": self.observed.log,
             "topic_partition": self.observed.topic_partition,
             "stopped": self.observed.stopped,
-            "takes": [{"file": t.source, "from": t.start, "sealed": t.sealed} for t in self.tasks],
+            "takes": [{"file": t.source, "from": t.start, "sealed": t.sealed} for t in (*self.remote, *self.tasks)],
         }
         return plain | {"swaps": [as_text(swap) for swap in self.swaps]}
 
@@ -171,6 +174,9 @@ def observe(
     """
     topic, partition = source.topic_partition.topic, source.topic_partition.partition
     log = archive.log_key(log_id, partition)
+    if known is not None:
+        # An earlier run was killed after it archived remote segments and before it wrote this row.
+        known = with_start_lowered(known, held.feeding(log))
     if growth.stop is not None and not growth.takes and known is not None:
         return replace(
             known,
@@ -231,6 +237,7 @@ def _high_watermark(config: IngestConfig, source: SourceLog, known: LogRow | Non
 
 def _task(config: IngestConfig, source: SourceLog, observed: LogRow, take: Take) -> CopyTask:
     file = next(file for file in source.segments if file.base_offset == take.segment_base)
+    is_remote = source.local_start_offset is not None and file.base_offset < source.local_start_offset
     return CopyTask(
         lake=config.lake,
         log=observed.log,
@@ -246,7 +253,33 @@ def _task(config: IngestConfig, source: SourceLog, observed: LogRow, take: Take)
         modified_ms=file.modified_ms,
         size=file.size,
         in_place=config.mode == "reference",
+        end=file.log_bytes if is_remote else None,
         etag=file.etag,
+        is_remote=is_remote,
+    )
+
+
+def remote_task(config: IngestConfig, observed: LogRow, part: RemotePart) -> CopyTask:
+    """The copy of a part of a remote segment, for offsets that were left in the remote tier."""
+    file = part.file
+    return CopyTask(
+        lake=config.lake,
+        log=observed.log,
+        topic=observed.topic,
+        log_id=observed.log_id,
+        partition=observed.partition,
+        source=file.path,
+        file_base_offset=file.base_offset,
+        start=part.start,
+        first_offset=part.base_offset,
+        sealed=True,
+        next_base_offset=part.next_offset,
+        modified_ms=file.modified_ms,
+        size=file.size,
+        in_place=config.mode == "reference",
+        end=part.end,
+        etag=file.etag,
+        is_remote=True,
     )
 
 

@@ -82,8 +82,10 @@ def first_round(
     for plan in plans:
         swapped = [part.task for swap in plan.swaps for part in swap.parts]
         fits = not swapped or room.take(*swapped)
-        kept = list(itertools.takewhile(room.take, plan.tasks)) if fits else []
-        rest = plan.tasks[len(kept) :]
+        remote = list(itertools.takewhile(room.take, plan.remote)) if fits else []
+        fits_remote = fits and len(remote) == len(plan.remote)
+        kept = list(itertools.takewhile(room.take, plan.tasks)) if fits_remote else []
+        rest = (*plan.remote[len(remote) :], *plan.tasks[len(kept) :])
         if not fits:
             left += swapped
         left += rest
@@ -91,7 +93,7 @@ def first_round(
             taken.append(plan)
             continue
         unfinished.append(plan.observed.topic_partition)
-        if kept or (fits and swapped):
+        if kept or remote or (fits and swapped):
             # The high watermark is above the end of this round: that is no loss while more follows.
-            taken.append(replace(plan, tasks=tuple(kept), waits=True))
+            taken.append(replace(plan, remote=tuple(remote), tasks=tuple(kept), waits=True))
     return taken, Left(len(left), sum(task.bytes_to_read for task in left), tuple(unfinished))

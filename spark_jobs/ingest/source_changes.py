@@ -22,6 +22,7 @@ from logcore.logs.growth.growth import Growth, LogTail, Stop, decide_growth
 from logcore.logs.model.findings import found
 from logcore.storage.discovery import HeaderReader, SourceLog
 from logcore.storage.objects.remembered_reads import RememberedReads
+from logcore.storage.opened_source import file_version
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, epochs_of, observe, of_log, plan_growth
 from spark_jobs.lake.delta import commits
@@ -31,6 +32,7 @@ from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.archive_reader import ArchiveReader
 from spark_jobs.lake.setup.policies import TopicPolicy
+from spark_jobs.lake.store import storage
 from spark_jobs.tasks.segment_slices import Swap, part_of
 
 DIVERGED = ("source-diverged", "source-behind")
@@ -270,12 +272,22 @@ def plan_log(
 def _refuse_replaced(growth: Growth, source: SourceLog, segments: Sequence[Segment]) -> Growth:
     """Stop where another object has the name of one that was registered at its source: its bytes cannot be read."""
     registered = {segment.path: segment.etag for segment in segments if segment.etag and segment.retired_ms is None}
-    replaced = [file.path for file in source.segments if registered.get(file.path, file.etag) != file.etag]
+    seen = [file for file in source.segments if file.path in registered]
+    replaced = [file.path for file in seen if registered[file.path] != (file.etag or _version_on_disk(file.path))]
     if not replaced or (growth.stop is not None and growth.stop.rule == "topic-recreated"):
         return growth
     message = f"{replaced[0]} was registered at its source, and another object has taken its name"
     finding = found("source-changed", f"{source.topic_partition} stops: {message}", file=replaced[0])
     return Growth((), (finding,), Stop("source-changed", message))
+
+
+def _version_on_disk(path: str) -> str | None:
+    """The version of a file in a directory of remote storage; None if it is gone, which the reader of it reports."""
+    try:
+        now = storage.stat(path)
+    except FileNotFoundError:
+        return None
+    return file_version(now.size, now.modified_ms)
 
 
 def plan_move(

@@ -89,6 +89,8 @@ def _lines(policies: Any) -> Iterator[str]:
         value = getattr(policies.lake, setting.field)
         if isinstance(value, str) and "://" in value:  # a path may be a secret
             value = "/".join(value.split("/")[:3]) + "/..."
+        if isinstance(value, tuple):
+            value = ", ".join(value) or None
         yield f"lake  {name} = {'not set' if value is None else value}{origin}"
     defaults = {field.name: field.default for field in fields(TopicPolicy)}
     for policy in policies.topics:

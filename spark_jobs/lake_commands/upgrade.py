@@ -118,6 +118,7 @@ def _adopted(lake: str, *, apply: bool) -> Iterator[str]:
             *(f"--topic {shown(topic)}" for topic in intake.topics),
             *(f"--partition {number}" for number in intake.partitions),
             *(f"--fill-from {shown(path)}" for path in intake.fill_from),
+            *(f"--remote {shown(path)}" for path in intake.remote),
             *([f"--policies {shown(intake.policies)}"] if intake.policies else []),
         ]
         yield f"{lake} names: {' '.join([*map(shown, intake.paths), *options])}"

@@ -19,12 +19,13 @@ from logcore.logs.checks.validation import SegmentVerdict
 from logcore.logs.model.log_selection import LogSelection
 from logcore.segments.filenames import PRODUCER_SNAPSHOT_SUFFIX, is_coordinator_topic
 from logcore.segments.scanning.scan import Stretch
-from logcore.storage.source_errors import SourceChanged
 from spark_jobs.lake.delta.tables import read_rows
+from spark_jobs.lake.errors import StorageError
 from spark_jobs.lake.segments.archive import GENERATION_INGESTED, Segment, stem_of
 from spark_jobs.lake.segments.log_directory import SIDE_SUFFIXES, side_file
 from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.store.referenced_bytes import NotReachable, is_damage, stored_size
 from spark_jobs.lake_verification.state import StateTables, of_log, way_out
 from spark_jobs.lake_verification.verified_thing import (
     DataUnreadable,
@@ -61,11 +62,16 @@ def archive_things(state: StateTables, selection: LogSelection) -> Iterator[Thin
 
 
 def _identity(state: StateTables, segment: Segment) -> str:
+    there: list[int | str] = []
     try:
         stored = storage.stat(segment.local_path(state.lake))
-        there: list[int] = [stored.size, stored.modified_ms]
+        there = [stored.size, stored.modified_ms]
     except (FileNotFoundError, NotADirectoryError):
-        there = []
+        pass
+    except StorageError as error:
+        if not segment.lies_at_source:
+            raise
+        there = [str(error)]
     row = asdict(segment) | {"validation": state.validations.get(segment.segment_id)}
     return hashlib.sha256(json.dumps([there, row], sort_keys=True, default=str).encode()).hexdigest()
 
@@ -90,17 +96,19 @@ def verify_segment(state: StateTables, segment: Segment, is_shared: bool = False
     result = ThingResult(counts=ThingCounts(archive_files=1))
     place = _Place(segment, path)
     try:
-        stored = storage.stat(path)
+        size = stored_size(path) if segment.lies_at_source else storage.stat(path).size
+    except NotReachable as error:
+        return _not_checked(place, str(error))
     except (FileNotFoundError, NotADirectoryError):
         whose = "It was registered at its source and is gone there." if segment.lies_at_source else "It is gone."
         result.findings.append(place.finding("archive-file-missing", f"{whose} {_RESTORE}"))
         return result
     end = segment.start + segment.size
     may_go_on = segment.lies_at_source or is_shared
-    if stored.size < end or (stored.size > end and not may_go_on):
-        message = f"It has {stored.size} bytes instead of {end}. {_RESTORE}"
+    if size is not None and (size < end or (size > end and not may_go_on)):
+        message = f"It has {size} bytes instead of {end}. {_RESTORE}"
         result.findings.append(place.finding("archive-file-changed", message))
-        if stored.size < end:
+        if size < end:
             return result
     result.counts.archive_bytes = segment.size
     if not segment.size:
@@ -116,7 +124,11 @@ def verify_segment(state: StateTables, segment: Segment, is_shared: bool = False
                 result.findings.append(_changed(place, content))
                 return result
             result.findings += _validation_findings(state, place, content)
-    except SourceChanged as error:
+    except LogError as error:
+        if not segment.lies_at_source:
+            raise
+        if not is_damage(error):
+            return _not_checked(place, str(error))
         message = f"It was registered at its source, and has changed there: {error.message}. {_RESTORE}"
         result.findings.append(place.finding("archive-file-changed", message))
     return result
@@ -139,6 +151,12 @@ class _Place:
         name = f"{segment.topic}-{segment.partition}"
         text = f"{name}, archived offsets [{segment.base_offset}, {segment.next_offset}): {message}"
         return finding(rule, text, **of_log(segment), **given)
+
+
+def _not_checked(place: _Place, why: str) -> ThingResult:
+    """The result for bytes at their source that cannot be read now. They are not counted."""
+    message = f"It was registered at its source, which cannot be read now, so it was not checked: {why}"
+    return ThingResult([place.finding("archive-not-checked", message)])
 
 
 def _changed(place: _Place, content: memoryview) -> LakeFinding:

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from logcore.errors import LogError
 from spark_jobs.lake.delta.tables import TABLES
+from spark_jobs.lake.errors import StorageError
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import storage
@@ -113,9 +114,14 @@ class Archive:
 
     def why_gone(self, piece: Piece) -> str | None:
         """Return why a piece cannot be read; None: its file exists."""
-        if storage.exists(piece.path):
-            return None
         segment = self._segments[piece.segment_id]
+        try:
+            if storage.exists(piece.path):
+                return None
+        except StorageError as error:
+            if not segment.lies_at_source:
+                raise
+            return f"the archive refers to the source, which cannot be read now ({error})"
         if segment.lies_at_source:
             return "the archive refers to the source, where the file is gone"
         return {

@@ -22,11 +22,15 @@ from logcore.logs.model.findings import Finding, found
 from logcore.records.batch import HEADER_SIZE
 from logcore.segments.scanning.scan import ScannedBatch, last_good_end, scan
 from logcore.storage.discovery import HeaderReader, SegmentFile, SourceChanged, copy_range
+from logcore.storage.objects.addresses import is_object
 from logcore.storage.objects.object_copy import copy_object
 from logcore.storage.objects.object_reads import ObjectVersion
 from logcore.storage.objects.remembered_reads import RememberedRead, RememberedReads
-from logcore.storage.opened_source import open_source
+from logcore.storage.opened_source import file_version, open_source
+from logcore.storage.remote_tier.chunked_segment import is_chunked_segment
+from logcore.storage.remote_tier.segment_copies import copy_chunked
 from logcore.storage.source_bytes import SourceBytes
+from logcore.storage.source_errors import SourceUnreadable, shown
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import storage
@@ -63,6 +67,8 @@ class CopyTask:
     """Position after the last byte; None: the end of the file when it is opened."""
     etag: str | None = None
     """Of a source on an object store: names the content that was listed. None for other files."""
+    is_remote: bool = False
+    """Whether it is a segment in remote storage. Such a file was complete when it got its name."""
 
     @property
     def file(self) -> SegmentFile:
@@ -160,7 +166,10 @@ def _copy(task: CopyTask, *, reads_around: bool) -> _Described:
     with storage.staged(storage.join(task.lake, archive.log_folder(task.log))) as copy:
         gone: tuple[tuple[int, int], ...] = ()
         sha256: str | None = None
-        if task.etag is not None:
+        if is_chunked_segment(task.source):
+            end = task.size if task.end is None else task.end
+            sha256 = copy_chunked(task.file, task.start, end, copy.path)
+        elif task.etag is not None:
             end = task.size if task.end is None else task.end
             sha256 = copy_object(task.source, task.start, end, copy.path, ObjectVersion.of(task.file))
         elif storage.is_remote(task.source):
@@ -182,7 +191,8 @@ def _copy(task: CopyTask, *, reads_around: bool) -> _Described:
         if segment is None:
             return None, findings, ()
         os.truncate(copy.path, segment.size)
-        is_whole = task.etag is not None and (task.start, segment.size) == (0, task.size)
+        is_stored_so = task.etag is not None and not is_chunked_segment(task.source)
+        is_whole = is_stored_so and (task.start, segment.size) == (0, task.size)
         same = (task.source, ObjectVersion.of(task.file)) if is_whole else None
         # Keep the mtime: retention uses it where timestamps are missing.
         copy.place(storage.join(task.lake, segment.path), modified_ms=task.modified_ms, same=same)
@@ -214,9 +224,28 @@ def _unreadable(task: CopyTask, low: int, high: int, segment: Segment | None) ->
 
 
 def _register(task: CopyTask) -> _Described:
+    if task.is_remote and task.etag is None:
+        task = replace(task, etag=_version_of(task))
     # Of an object the listing has the size. Its bytes must be those of the listing.
     is_whole_object = task.etag is not None and task.end is None
     return _describe(task, task.source, task.start, task.size if is_whole_object else task.end)
+
+
+def _version_of(task: CopyTask) -> str:
+    """The version of a file in a directory of remote storage, if it is still the one that was listed.
+
+    Raises:
+        SourceUnreadable: It is not there.
+        SourceChanged: It is another one.
+    """
+    try:
+        now = storage.stat(task.source)
+    except FileNotFoundError as error:
+        raise SourceUnreadable("it is not there.", file=shown(task.source)) from error
+    is_stored_so = not is_chunked_segment(task.source)
+    if now.modified_ms != task.modified_ms or (is_stored_so and now.size != task.size):
+        raise SourceChanged("another file took its name since it was listed", file=shown(task.source))
+    return file_version(now.size, now.modified_ms)
 
 
 def _describe(
@@ -232,7 +261,7 @@ def _describe(
         stop: The end of the bytes that count; None: the end of the file.
         sha256: Digest of all these bytes, if it is known; a part of them is digested again.
     """
-    is_listed = task.in_place and task.etag is not None
+    is_listed = task.in_place and (task.etag is not None or task.is_remote)
     if (task.start + task.bytes_to_read if is_listed else storage.stat(path).size) <= start:
         return None, [], ()
     with _opened(task, path, start, stop) as (content, fetched):
@@ -303,7 +332,8 @@ def _last_header(
     """The bytes of the last batch that `HeaderReader` reads: its header, and a compressed message of format v0 or v1
     whole.
     """
-    if not task.etag or (last.header.is_wrapper and last.size > _MOST_HEADER_BYTES):
+    is_few = not (last.header.is_wrapper and last.size > _MOST_HEADER_BYTES)
+    if not task.etag or not is_few or not is_object(task.source) or is_chunked_segment(task.source):
         return ()
     start = last.end - last.size
     ends = [min(start + HEADER_SIZE, len(content)), *([last.end] if last.header.is_wrapper else [])]

@@ -7,6 +7,7 @@ from tests.planted_faults.fault import Fault
 CHUNKS = "tests/unit/logcore/remote/test_chunks.py"
 INVENTORY = "tests/unit/logcore/remote/test_inventory.py"
 JOINED = "tests/unit/logcore/reading/test_joined_logs.py"
+LAKES = "tests/jobs/test_remote_storage.py"
 LINEAGE = "tests/unit/logcore/remote/test_lineage.py"
 
 FAULTS = (
@@ -128,5 +129,47 @@ FAULTS = (
         "    is_copied = segment.state is RemoteSegmentState.COPY_FINISHED\n",
         "    is_copied = segment.state <= RemoteSegmentState.COPY_FINISHED\n",
         (INVENTORY, "-k", "decides_what"),
+    ),
+    Fault(
+        "a lake copies the stored chunks of a remote segment instead of its bytes",
+        "spark_jobs/tasks/segment_copy.py",
+        "        if is_chunked_segment(task.source):\n            end",
+        "        if task.source.endswith('.none'):\n            end",
+        (LAKES, "-k", "bytes_that_the_broker_had"),
+    ),
+    Fault(
+        "a log of a lake begins at its first local segment after its remote part was read",
+        "spark_jobs/ingest/remote_ranges.py",
+        "            start = min([start, *(max(low, base) for base in inside)])\n",
+        "",
+        (LAKES, "-k", "as_soon_as"),
+    ),
+    Fault(
+        "offsets stay remote in the ledger after they were read",
+        "logcore/logs/ledger/ledger_history.py",
+        "        OffsetState.TRIMMED,\n    }",
+        "        OffsetState.TRIMMED,\n        OffsetState.REMOTE,\n    }",
+        (LAKES, "-k", "as_soon_as"),
+    ),
+    Fault(
+        "a lake reads another file under the name of a registered remote segment",
+        "logcore/storage/opened_source.py",
+        "        if version and version != now:\n",
+        "        if version and version is now:\n",
+        (LAKES, "-k", "replaced_before"),
+    ),
+    Fault(
+        "another file under the name of a registered remote segment does not stop its log",
+        "spark_jobs/ingest/source_changes.py",
+        "(file.etag or _version_on_disk(file.path))",
+        "(file.etag or registered[file.path])",
+        (LAKES, "-k", "that_log_waits"),
+    ),
+    Fault(
+        "verify calls remote storage that is not there damage",
+        "spark_jobs/lake/store/referenced_bytes.py",
+        "        if root is not None and not os.path.isdir(root):\n",
+        "        if root is not None and os.path.isdir(root):\n",
+        (LAKES, "-k", "could_not_check"),
     ),
 )

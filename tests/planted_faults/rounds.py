@@ -17,8 +17,8 @@ FAULTS = (
     Fault(
         "what a later round takes is called a loss",
         "spark_jobs/ingest/round_limit.py",
-        "taken.append(replace(plan, tasks=tuple(kept), waits=True))",
-        "taken.append(replace(plan, tasks=tuple(kept)))",
+        "replace(plan, remote=tuple(remote), tasks=tuple(kept), waits=True)",
+        "replace(plan, remote=tuple(remote), tasks=tuple(kept))",
         (ROUNDS, "-k", "damage_and_a_transaction"),
     ),
     Fault(

@@ -98,7 +98,7 @@ def decide_growth(
         resume = _cleaned_before_taken(resume, source, reader)
         later = _takes(source, resume.segment.base_offset + 1, resume.expected)
         here = Take(resume.segment.base_offset, resume.position, source.is_sealed(resume.segment), resume.expected)
-        takes = (here, *later) if resume.position < resume.segment.size else later
+        takes = (here, *later) if resume.position < resume.segment.log_bytes else later
         growth = Growth(takes, findings + resume.findings, None, resume.gaps)
         return _stop_before_hole(growth, source, resume.segment.base_offset)
     except Stopped as stopped:

@@ -30,7 +30,6 @@ _LASTING = frozenset(
         OffsetState.ABORTED,
         OffsetState.EMPTY,
         OffsetState.TRIMMED,
-        OffsetState.REMOTE,
     }
 )
 """States that no late fill changes."""

@@ -130,6 +130,12 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "archive-file-changed": Rule(
             _ERROR, _ONE_RUN, "A file of the archive has changed since it was written.", _RESTORE
         ),
+        "archive-not-checked": Rule(
+            _WARNING,
+            _ONE_RUN,
+            "The archive refers to bytes at their source that cannot be read now.",
+            "Make the source or the remote storage readable on this machine, with its key, and verify again.",
+        ),
         "row-digest-differs": Rule(
             _ERROR, _ONE_RUN, "The rows of a table file are not those that were written.", OF_A_TABLE
         ),

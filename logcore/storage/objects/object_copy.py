@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future
 
 from logcore.storage.objects.object_reads import (
@@ -36,12 +37,31 @@ def copy_object(url: str, start: int, end: int, destination: str, version: Objec
         SourceChanged: It is not that version any more, or it ends before `end`.
         OSError: The destination cannot be written.
     """
+    return copy_parts(lambda low, high: memoryview(read_range(url, low, high, version)), start, end, destination)
+
+
+def copy_parts(
+    read: Callable[[int, int], memoryview], start: int, end: int, destination: str, part_bytes: int = PART_BYTES
+) -> str:
+    """Copy bytes start..end into a new file, as `copy_object`; several threads read.
+
+    Args:
+        read: Reads the bytes between two positions.
+        start: First byte.
+        end: Exclusive end.
+        destination: Path of the new file, which must not exist.
+        part_bytes: Bytes that are read at once.
+
+    Returns:
+        The SHA-256 of the bytes, in hex.
+
+    Raises:
+        OSError: The destination cannot be written.
+        LogError: As `read` raises it.
+    """
     output = os.open(destination, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     digest = hashlib.sha256()
     waiting: deque[tuple[int, Future[memoryview]]] = deque()
-
-    def part(at: int) -> memoryview:
-        return memoryview(read_range(url, at, min(at + PART_BYTES, end), version))
 
     try:
         with os.fdopen(output, "wb", buffering=0) as target:
@@ -49,8 +69,9 @@ def copy_object(url: str, start: int, end: int, destination: str, version: Objec
             while following < end or waiting:
                 # Only these parts are in memory.
                 while following < end and len(waiting) < PARTS_AT_ONCE:
-                    waiting.append((following, part_threads().submit(part, following)))
-                    following += PART_BYTES
+                    high = min(following - following % part_bytes + part_bytes, end)
+                    waiting.append((following, part_threads().submit(read, following, high)))
+                    following = high
                 at, reading = waiting.popleft()
                 content = reading.result()
                 digest.update(content)

@@ -7,6 +7,7 @@ Names are Kafka's own if Kafka has the setting.
     lake:                          # for schedules and sensors
       ingest: every 5 min
       nightly: apply
+      remote: s3://tier/kafka      # remote storage of tiered topics
     topics:
       "orders-*":                  # a glob over topic names
         cleanup.policy: delete     # delete, compact, or both: "compact,delete" or [compact, delete]
@@ -56,6 +57,7 @@ from spark_jobs.lake.setup.policy_values import (
     NameList,
     OneOf,
     Pace,
+    PlaceList,
     Ratio,
     SomeOf,
     TopicOrAddress,
@@ -209,6 +211,8 @@ class LakePolicy:
     """Address to which alerts are posted, or ``env:NAME``; None: there are no alerts."""
     alerts_max_lag: int | None = None
     """Offsets that may be unpublished without an alert; None: any number."""
+    remote: tuple[str, ...] = ()
+    """Directories or ``s3://`` prefixes of remote storage, for runs that name none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +345,8 @@ class _Reader:
                 return self._place(setting.name, node, values)
             case NameList():
                 return self._names(setting.name, node)
+            case PlaceList():
+                return self._places(setting.name, node)
             case WholeNumber() | Ratio() | Pace() | WebAddress() | TopicOrAddress() | Name() as values:
                 return self._number(setting.name, node, values.parse)
 
@@ -391,6 +397,14 @@ class _Reader:
         if not found or len(set(found)) < len(found):
             self._refuse(node, f"{name} must be names without spaces, each once, as a list or separated by commas")
         return tuple(found)
+
+    def _places(self, name: str, node: yaml.Node) -> tuple[str, ...]:
+        nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        places = [each.value for each in nodes if isinstance(each, yaml.ScalarNode) and not _is_null(each)]
+        if not places or len(places) < len(nodes) or len(set(places)) < len(places):
+            self._refuse(node, f"{name} must be directories or s3:// prefixes, each once, as a list or one")
+        beside = os.path.dirname(os.path.abspath(self._name))
+        return tuple(place if "://" in place else os.path.normpath(os.path.join(beside, place)) for place in places)
 
     def _number(self, name: str, node: yaml.Node, convert: Callable[[str], str | float]) -> str | float:
         if not isinstance(node, yaml.ScalarNode):

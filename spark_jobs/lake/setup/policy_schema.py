@@ -17,6 +17,7 @@ from spark_jobs.lake.setup.policy_values import (
     NameList,
     OneOf,
     Pace,
+    PlaceList,
     Ratio,
     SomeOf,
     TopicOrAddress,
@@ -62,7 +63,7 @@ def _property(setting: Setting) -> dict[str, Any]:
             return {"anyOf": [{"type": "string", "pattern": listed}, {"type": "array", "items": word}]}
         case FilePath() | VariableOrPath() | TopicOrAddress() | Name():
             return {"type": "string"}
-        case NameList():
+        case NameList() | PlaceList():
             return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
         case WebAddress():
             return {"type": "string", "pattern": "^(env:|https?://)"}

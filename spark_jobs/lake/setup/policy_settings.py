@@ -21,6 +21,7 @@ from spark_jobs.lake.setup.policy_values import (
     NameList,
     OneOf,
     Pace,
+    PlaceList,
     Ratio,
     SomeOf,
     TopicOrAddress,
@@ -424,6 +425,14 @@ LAKE_SETTINGS: Mapping[str, Setting] = {
             "alerts_max_lag",
             WholeNumber(0),
             "Offsets that a log may have ingested and not published before there is an alert.",
+            is_kafkas=False,
+        ),
+        Setting(
+            "remote",
+            "remote",
+            PlaceList(),
+            "Remote storage of tiered topics, where a run names none with `--remote`: its segments and the local ones "
+            "are one log. See [publishing.md](publishing.md#remote-storage).",
             is_kafkas=False,
         ),
     )

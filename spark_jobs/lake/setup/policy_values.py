@@ -199,6 +199,11 @@ class NameList:
     """Values of a setting: names, as a list or separated by commas."""
 
 
+@dataclass(frozen=True, slots=True)
+class PlaceList:
+    """Values of a setting: directories, relative to the file, or ``s3://`` prefixes; one, or a list."""
+
+
 Values = (
     WholeNumber
     | Ratio
@@ -211,4 +216,5 @@ Values = (
     | TopicOrAddress
     | Name
     | NameList
+    | PlaceList
 )

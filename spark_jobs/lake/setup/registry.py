@@ -149,8 +149,8 @@ def registration_file(lake: str) -> str:
 def as_remembered(lake: str, intake: Intake) -> Intake:
     """Return the intake, completed by the registered options of the same paths.
 
-    Isolation level, sources to fill from and policies stay until others are named: a run without them does not remove
-    them.
+    Isolation level, sources to fill from, remote storage and policies stay until others are named: a run without them
+    does not remove them.
     """
     for known in recall(lake).intakes:
         if set(known.paths) & set(intake.paths):
@@ -158,6 +158,7 @@ def as_remembered(lake: str, intake: Intake) -> Intake:
                 intake,
                 isolation_level=intake.isolation_level or known.isolation_level,
                 fill_from=intake.fill_from or known.fill_from,
+                remote=intake.remote or known.remote,
                 policies=intake.policies or known.policies,
             )
     return intake

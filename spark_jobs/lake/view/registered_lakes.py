@@ -225,7 +225,8 @@ def named_sources(lake: str) -> tuple[str, ...]:
         UsageError: Its registration cannot be used.
     """
     intakes = (*registry.recall(lake).intakes, *registry.hinted(lake))
-    return tuple(dict.fromkeys(path for intake in intakes for path in (*intake.paths, *intake.fill_from)))
+    named = (path for intake in intakes for path in (*intake.paths, *intake.fill_from, *intake.remote))
+    return tuple(dict.fromkeys(named))
 
 
 def hint_file(lake: str) -> str:

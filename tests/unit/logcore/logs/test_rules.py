@@ -31,7 +31,13 @@ NEVER_CHECKED = {
 ABOUT_THE_WHOLE_LAKE = {
     *("table-went-back", "table-missing", "foreign-commit", "commits-not-kept", "table-file-missing"),
     "table-file-size",
-    *("archive-file-missing", "archive-file-changed", "row-digest-differs", "page-checksum-differs"),
+    *(
+        "archive-file-missing",
+        "archive-file-changed",
+        "archive-not-checked",
+        "row-digest-differs",
+        "page-checksum-differs",
+    ),
     *("frontier-missing", "withdrawn-rows", "commit-file-damaged", "lake-identity-differs", "stray-archive-file"),
     *("archive-not-deleted", "table-file-rebuilt"),
 }

@@ -1,0 +1,149 @@
+"""Offsets that an earlier run left in the remote tier, and that remote storage gives now.
+
+A lake may be filled without remote storage first. Its offsets are then `remote`, and the row of the log says so. As
+soon as a run is given the storage, its segments are copied like any others: each is a segment of its own, and one that
+cannot be read does not hinder the others. Its offsets stay `remote`.
+
+    the segment lies between archived ones      it is copied whole
+    a part of it is archived already            the rest is copied, from one batch to another
+    a batch of it crosses archived offsets      it is left out
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from logcore.errors import LogError
+from logcore.logs.model.findings import Finding, found
+from logcore.logs.model.offset_ledger import OF_REMOTE
+from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.reading.joined_logs import join_remote
+from logcore.reading.notes import Notes
+from logcore.storage.discovery import HeaderReader
+from logcore.storage.objects.addresses import AddressError
+from logcore.storage.source_errors import SourceUnreadable, shown
+from spark_jobs.ingest.late_segments import without_held
+from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.ledger.offset_ranges import merged
+from spark_jobs.lake.segments.archive import LogRow, Segment
+
+
+@dataclass(frozen=True, slots=True)
+class RemotePart:
+    """Bytes [start, end) of a remote segment, with the offsets [base_offset, next_offset) of its log."""
+
+    file: SegmentFile
+    start: int
+    end: int
+    base_offset: int
+    next_offset: int
+
+
+def with_remote(logs: Sequence[SourceLog], remote: Sequence[str]) -> tuple[tuple[SourceLog, ...], tuple[Finding, ...]]:
+    """Return the logs joined with their remote segments, and the findings about remote storage.
+
+    Storage that cannot be listed is a finding, and the local logs go on without it.
+
+    Args:
+        logs: All logs at the sources, those of the metadata topic too.
+        remote: Directories or prefixes; none: the logs stay as they are.
+
+    Raises:
+        UsageError: The name of an object store cannot be used.
+    """
+    if not remote:
+        return tuple(logs), ()
+    notes = Notes()
+    try:
+        return join_remote(logs, remote, notes), tuple(notes.findings)
+    except AddressError as error:
+        raise UsageError(str(error)) from error
+    except SourceUnreadable as error:
+        message = f"{error}. The logs are read without remote storage; what is archived of it stays."
+        return tuple(logs), (*notes.findings, found("unreadable", message, file=error.file or shown(remote[0])))
+
+
+def remote_parts(source: SourceLog, row: LogRow, held: Iterable[Segment]) -> tuple[RemotePart, ...]:
+    """Find bytes for the offsets of a log that are only in the remote tier, in offset order.
+
+    Args:
+        source: The log, joined with its remote segments.
+        row: The row of the log.
+        held: The segments that feed the log.
+    """
+    segments = sorted(held, key=lambda each: each.base_offset)
+    parts: list[RemotePart] = []
+    for start, end in _remote(row):
+        below = max((each.next_offset for each in segments if each.next_offset <= start), default=0)
+        above = min((each.base_offset for each in segments if each.base_offset >= end), default=None)
+        for file in source.segments:
+            following = source.next_base_offset(file)
+            if following is None or following <= start or file.base_offset >= end:
+                continue
+            part = _part(file, following, below, following if above is None else above)
+            if part is not None:
+                parts.append(part)
+    return tuple(parts)
+
+
+def with_start_lowered(row: LogRow, held: Iterable[Segment]) -> LogRow:
+    """Return the row with the log start and without the evidence that its archived segments make wrong.
+
+    A log begins at its first local segment as long as its remote part was not read.
+
+    Args:
+        row: A row of the log, with its evidence of remote offsets.
+        held: The segments that feed the log.
+    """
+    segments = tuple(held)
+    start = row.log_start_offset
+    for low, high in _remote(row):
+        if low < start:
+            inside = [each.base_offset for each in segments if each.base_offset < high and each.next_offset > low]
+            start = min([start, *(max(low, base) for base in inside)])
+    gaps = json.dumps(without_held(row.gap_evidence, segments)) if row.gap_evidence else row.gaps
+    return replace(row, log_start_offset=start, gaps=gaps)
+
+
+def read_findings(row: LogRow, added: Iterable[Segment]) -> tuple[Finding, ...]:
+    """Return a finding for each range of offsets that was remote and is archived now."""
+    spans = merged(sorted((each.base_offset, each.next_offset) for each in added))
+    return tuple(
+        found(
+            "range-filled",
+            f"{row.topic_partition}: offsets {start} to {end} were in the remote tier alone and were read from there. "
+            "After validation they are published, as a replacement where the frontier has passed them.",
+            start_offset=start,
+            end_offset=end,
+        )
+        for start, end in spans
+    )
+
+
+def _remote(row: LogRow) -> list[tuple[int, int]]:
+    return [(start, end) for start, end, why in row.gap_evidence if why in OF_REMOTE]
+
+
+def _part(file: SegmentFile, following: int, below: int, above: int) -> RemotePart | None:
+    """The part of a segment between archived offsets; None if no batches give exactly that."""
+    if file.base_offset >= below and following <= above:
+        return RemotePart(file, 0, file.log_bytes, file.base_offset, following)
+    start, end, base = None, file.log_bytes, below
+    try:
+        for position, header in HeaderReader().headers(file):
+            if header is None:
+                return None
+            if header.base_offset >= above:
+                end = position
+                break
+            if header.next_offset <= below:
+                continue
+            if header.base_offset < below or header.next_offset > above:
+                return None
+            if start is None:
+                start, base = position, max(below, file.base_offset)
+    except LogError:
+        return None  # a later run looks again
+    return None if start is None else RemotePart(file, start, end, base, min(following, above))

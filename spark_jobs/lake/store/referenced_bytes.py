@@ -1,0 +1,59 @@
+"""Bytes that a lake refers to at their source: whether they can be read now, and why not.
+
+A lake may refer to segments in remote storage that this machine does not reach, or whose key it does not have. That is
+no damage: such a segment is reported as not checked. An object that is gone, or is another one, is damage.
+"""
+
+from __future__ import annotations
+
+import os
+
+from logcore.errors import CorruptChunkError, LogError
+from logcore.remote.stored_names import part_of
+from logcore.remote.stored_part import RemoteLayout
+from logcore.storage.remote_tier.chunked_segment import is_chunked_segment
+from logcore.storage.source_errors import SourceChanged, shown
+from spark_jobs.lake.errors import StorageError
+from spark_jobs.lake.store import storage
+
+_FOLDERS = {RemoteLayout.LOCAL_TIERED_STORAGE: 1, RemoteLayout.AIVEN: 2}
+"""Directories between the root of remote storage and an object, by layout."""
+
+
+class NotReachable(Exception):
+    """Bytes at a source cannot be read now; the text says why. They may be as they were."""
+
+
+def stored_size(path: str) -> int | None:
+    """Return the size of a file at a source with the bytes of a segment; None: its bytes are not stored as they are.
+
+    Raises:
+        FileNotFoundError: It is gone.
+        NotReachable: Its store cannot be read.
+    """
+    try:
+        size = storage.stat(path).size
+    except StorageError as error:
+        raise NotReachable(str(error)) from error
+    except (FileNotFoundError, NotADirectoryError) as error:
+        root = _root_of(path)
+        if root is not None and not os.path.isdir(root):
+            raise NotReachable(f"the remote storage {shown(root)} is not there.") from error
+        raise FileNotFoundError(path) from error
+    return None if is_chunked_segment(path) else size
+
+
+def is_damage(error: LogError) -> bool:
+    """Return whether an error of a read at a source means other bytes, and not that they cannot be read now."""
+    return isinstance(error, SourceChanged) or isinstance(error.__cause__, CorruptChunkError)
+
+
+def _root_of(path: str) -> str | None:
+    """The directory of the remote storage that a file is in; None if it is not in one, or on an object store."""
+    part = None if storage.is_remote(path) else part_of(path)
+    if part is None:
+        return None
+    root = os.path.dirname(path)
+    for _ in range(_FOLDERS[part.layout]):
+        root = os.path.dirname(root)
+    return root

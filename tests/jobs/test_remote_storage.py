@@ -1,0 +1,340 @@
+"""A lake of a log whose beginning is in remote storage: joined at once, joined later, and with objects that fail."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logcore.cli.main import main
+from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE
+from spark_jobs import launch
+from spark_jobs.contracts import IngestConfig, PublishConfig, ReplaceConfig
+from spark_jobs.ingest import job as ingest
+from spark_jobs.lake.segments import archive
+from tests import handmade, remote_objects
+from tests.broker_directory import LogDirectory
+from tests.in_process import InProcessExecutor
+from tests.jobs.test_late_segments import idle
+from tests.remote_storage import RemoteStorage, tiered
+from tests.spark.cycle import AS_OF_MS, Lake
+
+FORMS = {
+    "files": {"layout": "files"},
+    "chunks": {"layout": "chunks"},
+    "encrypted": {"layout": "chunks", "is_encrypted": True},
+}
+MODES = ("copy", "reference")
+
+
+@pytest.fixture(params=FORMS)
+def storage(
+    request: pytest.FixtureRequest, source: LogDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> RemoteStorage:
+    """Offsets 0 to 29 in remote storage, 30 to 49 local."""
+    (tmp_path / "key.pem").write_bytes(remote_objects.PRIVATE_KEY)
+    monkeypatch.setenv(KEYS_VARIABLE, f"{remote_objects.KEY_ID}={tmp_path / 'key.pem'}")
+    return tiered(source, tmp_path / "remote", **FORMS[request.param])
+
+
+def turn(lake: Lake, source: LogDirectory, *storages: RemoteStorage, **ingest: Any) -> dict[str, Any]:
+    """A run with these storages, with what was filled late published too."""
+    reports = lake.turn(source.path, remote=tuple(str(each.path) for each in storages), **ingest)
+    run_id = f"run-{lake.turns}"
+    return reports | {"replace": launch.run("replace", ReplaceConfig(str(lake.path), run_id, AS_OF_MS))}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_local_and_remote_segments_become_one_log(
+    source: LogDirectory, lake: Lake, storage: RemoteStorage, mode: str
+) -> None:
+    turn(lake, source, storage, mode=mode)
+    assert lake.published("orders") == storage.partition.rows
+    assert lake.ledger("orders") == [(0, 50, "present")]
+    assert lake.rules() <= {"no-remote-metadata"}
+    segments = sorted(lake.rows("segments"), key=lambda row: row["base_offset"])
+    assert [(row["base_offset"], row["next_offset"]) for row in segments] == [(at, at + 10) for at in range(0, 50, 10)]
+    assert [row["origin_file"] for row in segments][:3] == list(map(str, storage.logs()))
+    is_copied = [not row["path"].startswith("/") for row in segments]
+    assert is_copied == [mode == "copy"] * 5
+    idle(lake, source.path, remote=(str(storage.path),), mode=mode)
+
+
+def test_the_archive_has_the_bytes_that_the_broker_had(
+    source: LogDirectory, lake: Lake, storage: RemoteStorage, tmp_path: Path
+) -> None:
+    other = LogDirectory(tmp_path / "other")
+    whole = tiered(other, tmp_path / "moved", layout="files")
+    turn(lake, source, storage)
+    local = b"".join(path.read_bytes() for path in (*whole.logs(), *whole.partition.segments()))
+    assert lake.archived_bytes("orders") == local
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_remote_offsets_are_read_as_soon_as_the_storage_is_given(
+    source: LogDirectory, lake: Lake, storage: RemoteStorage, mode: str
+) -> None:
+    turn(lake, source, mode=mode)
+    assert lake.ledger("orders") == [(0, 30, "remote"), (30, 50, "present")]
+    assert set(lake.published("orders")) == set(range(30, 50))
+    turn(lake, source, storage, mode=mode)
+    assert lake.published("orders") == storage.partition.rows
+    assert {state for _, _, state in lake.ledger("orders")} == {"present"}
+    (row,) = lake.rows("logs")
+    assert (row["log_start_offset"], row["gaps"]) == (0, "[]")
+    filled = [row for row in lake.rows("findings") if row["rule"] == "range-filled"]
+    assert [(row["start_offset"], row["end_offset"]) for row in filled] == [(0, 30)]
+    idle(lake, source.path, remote=(str(storage.path),), mode=mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_run_without_the_storage_loses_and_withdraws_nothing(
+    source: LogDirectory, lake: Lake, storage: RemoteStorage, mode: str
+) -> None:
+    turn(lake, source, storage, mode=mode)
+    before = lake.ledger("orders")
+    idle(lake, source.path, mode=mode)
+    storage.partition.append(10)
+    source.high_watermarks(orders_0=60)
+    turn(lake, source, mode=mode)
+    assert lake.published("orders") == storage.partition.rows
+    assert lake.ledger("orders") == [(0, 60, "present")] != before
+    assert lake.rows("withdrawals") == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_segments_that_moved_between_two_runs_are_read_from_remote_storage(
+    source: LogDirectory, lake: Lake, storage: RemoteStorage, mode: str
+) -> None:
+    turn(lake, source, storage, mode="copy")
+    for _ in range(3):
+        storage.partition.append(10)
+        storage.partition.roll()
+    storage.partition.append(5)
+    storage.take(source, 4)
+    source.high_watermarks(orders_0=85)
+    without = Lake(Path(shutil.copytree(lake.path, lake.path.with_name("without"))))
+    turn(lake, source, storage, mode=mode)
+    assert lake.published("orders") == storage.partition.rows
+    assert lake.ledger("orders") == [(0, 85, "present")]
+    turn(without, source, mode=mode)
+    start = int(storage.partition.segments()[0].stem)
+    assert without.ledger("orders") == [(0, 50, "present"), (50, start, "remote"), (start, 85, "present")]
+    turn(without, source, storage, mode=mode)
+    assert without.published("orders") == storage.partition.rows
+    assert {state for _, _, state in without.ledger("orders")} == {"present"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_object_that_vanishes_after_the_listing_is_a_finding_and_the_other_logs_go_on(
+    source: LogDirectory, lake: Lake, storage: RemoteStorage, mode: str
+) -> None:
+    other = source.partition("payments-0", "DDDDDDDDDDDDDDDDDDDDDQ")
+    other.append(5)
+    source.high_watermarks(orders_0=50, payments_0=5)
+    config = IngestConfig(str(lake.path), (str(source.path),), "run", AS_OF_MS, remote=(str(storage.path),), mode=mode)
+    planned = ingest.plan(config)
+    gone = storage.logs()[1]
+    kept = gone.read_bytes()
+    gone.unlink()
+    report = ingest.apply(planned, config, InProcessExecutor())
+    said = [finding for finding in report.findings if finding["file"] == str(gone)]
+    assert [finding["rule"] for finding in said] == ["unreadable"]
+    rows = {row["topic"]: row for row in lake.rows("logs")}
+    assert (rows["orders"]["next_offset"], rows["orders"]["stopped"]) == (10, "unreadable")
+    assert rows["payments"]["next_offset"] == 5
+    turn(lake, source, storage, mode=mode)
+    assert lake.ledger("orders") == [(0, 10, "present"), (10, 30, "remote"), (30, 50, "present")] or (
+        lake.ledger("orders") == [(0, 10, "present"), (10, 20, "remote"), (20, 50, "present")]
+    )
+    assert lake.published("payments") == other.rows
+    gone.write_bytes(kept)
+    turn(lake, source, storage, mode=mode)
+    assert lake.published("orders") == storage.partition.rows
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_one_remote_segment_that_cannot_be_read_later_hinders_no_other(
+    source: LogDirectory, lake: Lake, storage: RemoteStorage, mode: str
+) -> None:
+    turn(lake, source, mode=mode)
+    config = IngestConfig(str(lake.path), (str(source.path),), "late", AS_OF_MS, remote=(str(storage.path),), mode=mode)
+    planned = ingest.plan(config)
+    gone = storage.logs()[1]
+    kept = gone.read_bytes()
+    gone.unlink()
+    ingest.apply(planned, config, InProcessExecutor())
+    turn(lake, source, mode=mode)
+    assert [each for each in lake.ledger("orders") if each[2] == "remote"] == [(10, 20, "remote")]
+    assert set(lake.published("orders")) == {*range(10), *range(20, 50)}
+    gone.write_bytes(kept)
+    turn(lake, source, storage, mode=mode)
+    assert lake.published("orders") == storage.partition.rows
+
+
+def test_storage_that_cannot_be_listed_is_a_finding_and_the_local_log_goes_on(
+    source: LogDirectory, lake: Lake, storage: RemoteStorage
+) -> None:
+    away = storage.path.rename(storage.path.with_name("away"))
+    turn(lake, source, storage)
+    assert lake.ledger("orders") == [(0, 30, "remote"), (30, 50, "present")]
+    assert "unreadable" in lake.rules()
+    away.rename(storage.path)
+    turn(lake, source, storage)
+    assert lake.published("orders") == storage.partition.rows
+
+
+def test_a_large_load_takes_remote_segments_in_rounds(source: LogDirectory, lake: Lake, storage: RemoteStorage) -> None:
+    turn(lake, source)
+    left = []
+    for _ in range(4):
+        report = turn(lake, source, storage, max_bytes=1)["ingest"]
+        left.append((report.left, report.metrics.get("segments", 0)))
+    assert left == [(("orders-0",), 1), (("orders-0",), 1), ((), 1), ((), 0)]
+    assert lake.published("orders") == storage.partition.rows
+
+
+def test_a_transaction_across_the_border_of_remote_and_local_segments_is_decided(
+    source: LogDirectory, lake: Lake, tmp_path: Path
+) -> None:
+    orders = source.partition("orders-0")
+    writing = {"attributes": handmade.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
+    orders.append(5, **writing, base_sequence=0)
+    orders.roll()
+    orders.append(5, **writing, base_sequence=5)
+    orders.marker(7, handmade.ABORT)
+    orders.append(4)
+    storage = RemoteStorage(tmp_path / "remote", orders)
+    storage.take(source, 1)
+    source.high_watermarks(orders_0=15)
+    late = Lake(tmp_path / "late")
+    turn(late, source)
+    for each in (lake, late):
+        turn(each, source, storage)
+        assert set(each.published("orders")) == {11, 12, 13, 14}
+        assert [(start, end, state) for start, end, state in each.ledger("orders") if state == "aborted"] == [
+            (0, 10, "aborted")
+        ] or {(s, e) for s, e, state in each.ledger("orders") if state == "aborted"} == {(0, 5), (5, 10)}
+
+
+def test_another_file_under_the_name_of_a_registered_one_is_a_finding_and_that_log_waits(
+    source: LogDirectory, lake: Lake, storage: RemoteStorage, tmp_path: Path
+) -> None:
+    other = source.partition("payments-0", "DDDDDDDDDDDDDDDDDDDDDQ")
+    other.append(5)
+    source.high_watermarks(orders_0=50, payments_0=5)
+    turn(lake, source, storage, mode="reference")
+    storage.replace(tmp_path / "others")
+    other.append(5)
+    source.high_watermarks(orders_0=50, payments_0=10)
+    turn(lake, source, storage, mode="reference")
+    assert lake.stopped() == {"orders-0": "source-changed", "payments-0": None}
+    assert lake.published("orders") == storage.partition.rows
+    assert lake.published("payments") == other.rows
+
+
+def test_a_registered_file_that_is_replaced_before_its_records_are_published_is_not_published(
+    source: LogDirectory, lake: Lake, storage: RemoteStorage, tmp_path: Path
+) -> None:
+    lake.turn(source.path, remote=(str(storage.path),), mode="reference", publish=False)
+    storage.replace(tmp_path / "others")
+    config = PublishConfig(str(lake.path), "publish", AS_OF_MS)
+    report = launch.run("publish", config)
+    assert [finding["rule"] for finding in report.findings] == ["output-mismatch"]
+    assert "it was registered as a file of" in report.findings[0]["message"]
+    assert lake.published("orders") == {}
+
+
+def test_a_run_that_died_before_it_wrote_the_row_of_the_log_is_completed_without_the_storage(
+    source: LogDirectory, lake: Lake, storage: RemoteStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn(lake, source)
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(archive, "commit_logs", die)
+        with pytest.raises(KeyboardInterrupt):
+            lake.turn(source.path, remote=(str(storage.path),))
+    turn(lake, source)
+    assert lake.published("orders") == storage.partition.rows
+    assert {state for _, _, state in lake.ledger("orders")} == {"present"}
+
+
+def verified(lake: Lake, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[dict[str, Any]], dict[str, Any]]:
+    """Exit code, findings and summary of `loglake verify LAKE`."""
+    code = main(["verify", str(lake.path), "--format", "jsonl"])
+    *findings, summary = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    return code, findings, summary
+
+
+def test_verify_checks_referenced_remote_segments(
+    source: LogDirectory, lake: Lake, storage: RemoteStorage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    turn(lake, source, storage, mode="reference")
+    code, findings, summary = verified(lake, capsys)
+    assert (code, findings) == (0, []), summary
+
+
+def test_verify_says_which_remote_segments_it_could_not_check(
+    source: LogDirectory, lake: Lake, storage: RemoteStorage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    turn(lake, source, storage, mode="reference")
+    files = list(map(str, storage.logs()))
+    storage.path.rename(storage.path.with_name("away"))
+    code, findings, _ = verified(lake, capsys)
+    assert code == 1
+    assert [each["rule"] for each in findings] == ["archive-not-checked"] * 3
+    assert sorted(each["file"] for each in findings) == files
+
+
+def test_verify_names_remote_segments_that_are_gone_or_replaced(
+    source: LogDirectory, lake: Lake, storage: RemoteStorage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    turn(lake, source, storage, mode="reference")
+    replaced = storage.replace(tmp_path / "others")
+    gone = storage.logs()[2]
+    gone.unlink()
+    code, findings, _ = verified(lake, capsys)
+    assert code == 2
+    assert sorted((each["rule"], each["file"]) for each in findings) == [
+        ("archive-file-changed", str(replaced)),
+        ("archive-file-missing", str(gone)),
+    ]
+
+
+def test_without_the_key_encrypted_segments_are_a_finding_and_verify_does_not_call_them_damaged(
+    source: LogDirectory,
+    lake: Lake,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "key.pem").write_bytes(remote_objects.PRIVATE_KEY)
+    monkeypatch.setenv(KEYS_VARIABLE, f"{remote_objects.KEY_ID}={tmp_path / 'key.pem'}")
+    storage = tiered(source, tmp_path / "remote", layout="chunks", is_encrypted=True)
+    turn(lake, source, storage, mode="reference")
+    monkeypatch.delenv(KEYS_VARIABLE)
+    code, findings, _ = verified(lake, capsys)
+    assert (code, {each["rule"] for each in findings}) == (1, {"archive-not-checked"})
+    other = Lake(tmp_path / "other")
+    turn(other, source, storage)
+    said = [row for row in other.rows("findings") if row["rule"] == "unreadable"]
+    assert len(said) == 3
+    assert all(KEYS_VARIABLE in each["message"] for each in said)
+    monkeypatch.setenv(KEYS_VARIABLE, f"{remote_objects.KEY_ID}={tmp_path / 'key.pem'}")
+    turn(other, source, storage)
+    assert other.published("orders") == storage.partition.rows
+
+
+def test_the_policies_name_the_storage_of_runs_that_name_none(
+    source: LogDirectory, lake: Lake, storage: RemoteStorage, tmp_path: Path
+) -> None:
+    policies = tmp_path / "policies.yaml"
+    policies.write_text("lake:\n  remote: [remote]\n")
+    turn(lake, source, policies=str(policies))
+    assert lake.published("orders") == storage.partition.rows
