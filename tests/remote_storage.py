@@ -40,7 +40,7 @@ class RemoteStorage:
 
     def take(self, source: LogDirectory, count: int) -> list[Path]:
         """Move the oldest local segments here; the log still begins where it began. Returns their `.log` objects."""
-        moved = [self._store(log) for log in self.partition.segments()[:count]]
+        moved = [self.store(log) for log in self.partition.segments()[:count]]
         for log in self.partition.segments()[:count]:
             log.unlink()
         source.checkpoint("log-start", **{self.partition.path.name.replace("-", "_"): 0})
@@ -61,7 +61,8 @@ class RemoteStorage:
             os.utime(there, (1_750_000_000, 1_750_000_000))
         return ours
 
-    def _store(self, log: Path) -> Path:
+    def store(self, log: Path) -> Path:
+        """Store a segment of the partition; its name has its first offset. Returns its `.log` object."""
         topic, _, number = self.partition.path.name.rpartition("-")
         topic_id, base = self.partition.topic_id or TOPIC_ID, int(log.stem)
         content = log.read_bytes()

@@ -95,7 +95,9 @@ def plan(config: IngestConfig) -> IngestPlan:
     policies = read_policies(config.policies)
     remembered = recall_reads(config.lake) if any(map(is_object, (*config.sources, *config.fill_from))) else None
     discovery = _discover(config.sources, remembered)
-    logs, of_remote = remote_ranges.with_remote(discovery.logs, config.remote or policies.lake.remote)
+    logs, of_remote = remote_ranges.with_remote(
+        discovery.logs, config.remote or policies.lake.remote, _selection(config)
+    )
     placed = [PlacedFinding(finding) for finding in (*discovery.findings, *of_remote)]
     left_alone: list[PlacedFinding] = []
     sources = [log for log in logs if log.kind is DirectoryKind.LIVE and _is_chosen(config, log)]
@@ -264,8 +266,11 @@ def _check(config: IngestConfig) -> None:
 
 
 def _is_chosen(config: IngestConfig, log: SourceLog) -> bool:
-    selection = LogSelection(config.topics, config.partitions, config.logs)
-    return selection.matches(log.topic_partition.topic, log.topic_partition.partition)
+    return _selection(config).matches(log.topic_partition.topic, log.topic_partition.partition)
+
+
+def _selection(config: IngestConfig) -> LogSelection:
+    return LogSelection(config.topics, config.partitions, config.logs)
 
 
 def _with_remote_ranges(

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding, found
+from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.offset_ledger import OF_REMOTE
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.joined_logs import join_remote
@@ -41,7 +42,9 @@ class RemotePart:
     next_offset: int
 
 
-def with_remote(logs: Sequence[SourceLog], remote: Sequence[str]) -> tuple[tuple[SourceLog, ...], tuple[Finding, ...]]:
+def with_remote(
+    logs: Sequence[SourceLog], remote: Sequence[str], selection: LogSelection
+) -> tuple[tuple[SourceLog, ...], tuple[Finding, ...]]:
     """Return the logs joined with their remote segments, and the findings about remote storage.
 
     Storage that cannot be listed is a finding, and the local logs go on without it.
@@ -49,6 +52,7 @@ def with_remote(logs: Sequence[SourceLog], remote: Sequence[str]) -> tuple[tuple
     Args:
         logs: All logs at the sources, those of the metadata topic too.
         remote: Directories or prefixes; none: the logs stay as they are.
+        selection: Which logs are joined.
 
     Raises:
         UsageError: The name of an object store cannot be used.
@@ -57,7 +61,7 @@ def with_remote(logs: Sequence[SourceLog], remote: Sequence[str]) -> tuple[tuple
         return tuple(logs), ()
     notes = Notes()
     try:
-        return join_remote(logs, remote, notes), tuple(notes.findings)
+        return join_remote(logs, remote, notes, selection), tuple(notes.findings)
     except AddressError as error:
         raise UsageError(str(error)) from error
     except SourceUnreadable as error:

@@ -120,6 +120,13 @@ def test_isolation_and_sources_to_fill_from_reach_the_jobs(execute: Execute, wor
     assert (ingest.fill_from, ingest.move_source, publish.isolation_level) == ((), False, "read_committed")
 
 
+def test_remote_storage_reaches_ingest_alone(execute: Execute, world: World, lake: str):
+    assert execute(lake=lake, remote=["/tier", "s3://bucket/tier"]).success
+    (ingest,) = world.of("ingest")
+    assert ingest.remote == ("/tier", "s3://bucket/tier")
+    assert [config.JOB for config in world.asked if hasattr(config, "remote")] == ["ingest"]
+
+
 def test_policies_reach_every_job_that_reads_them(execute: Execute, world: World, lake: str, tmp_path: Path):
     policies = tmp_path / "policies.yaml"
     policies.write_text("topics: {}")
@@ -146,6 +153,13 @@ def test_a_lake_remembers_isolation_and_sources_to_fill_from_until_others_are_na
     remember(lake, Intake(paths, isolation_level="read_committed", fill_from=("/other",)))
     (kept,) = recall(lake).intakes
     assert (kept.isolation_level, kept.fill_from) == ("read_committed", ("/other",))
+
+
+def test_a_lake_remembers_remote_storage_until_another_is_named(home: Path, tmp_path: Path):
+    lake, paths = str(tmp_path / "lake"), ("/logs",)
+    for named, kept in ((("/tier",), ("/tier",)), ((), ("/tier",)), (("s3://b/tier",), ("s3://b/tier",))):
+        remember(lake, Intake(paths, remote=named))
+        assert [intake.remote for intake in recall(lake).intakes] == [kept]
 
 
 def test_what_an_earlier_version_remembered_in_the_lake_is_a_hint_and_allows_nothing(home: Path, tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -19,7 +20,7 @@ from tests import handmade, remote_objects
 from tests.broker_directory import LogDirectory
 from tests.in_process import InProcessExecutor
 from tests.jobs.test_late_segments import idle
-from tests.remote_storage import RemoteStorage, tiered
+from tests.remote_storage import RemoteStorage, batches, tiered
 from tests.spark.cycle import AS_OF_MS, Lake
 
 FORMS = {
@@ -71,6 +72,22 @@ def test_the_archive_has_the_bytes_that_the_broker_had(
     turn(lake, source, storage)
     local = b"".join(path.read_bytes() for path in (*whole.logs(), *whole.partition.segments()))
     assert lake.archived_bytes("orders") == local
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_remote_segment_that_overlaps_the_next_one_is_taken_up_to_it(
+    source: LogDirectory, lake: Lake, storage: RemoteStorage, mode: str, tmp_path: Path
+) -> None:
+    plain = [log.read_bytes() for log in tiered(LogDirectory(tmp_path / "other"), tmp_path / "moved").logs()]
+    long = tmp_path / f"{0:020d}.log"
+    long.write_bytes(plain[0] + next(batches(plain[1])))
+    storage.store(long)
+    turn(lake, source, storage, mode=mode)
+    assert lake.published("orders") == storage.partition.rows
+    first, *_ = sorted(lake.rows("segments"), key=lambda row: row["base_offset"])
+    assert (first["base_offset"], first["next_offset"], first["size"]) == (0, 10, len(plain[0]))
+    assert first["digest"] == hashlib.sha256(plain[0]).hexdigest()
+    idle(lake, source.path, remote=(str(storage.path),), mode=mode)
 
 
 @pytest.mark.parametrize("mode", MODES)

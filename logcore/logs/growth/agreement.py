@@ -246,7 +246,8 @@ class Agreement:
             gaps.append(lost)
         if source.remote is not None and remote_from < begin:
             gaps.append((remote_from, begin, source.remote[2]))
-            findings.append(remote_finding(source.topic_partition, gaps[-1]))
+            is_searched = source.tiered_end_offset is not None
+            findings.append(remote_finding(source.topic_partition, gaps[-1], is_searched=is_searched))
         return Resume(*place, begin, tuple(findings), tuple(gaps))
 
     def _first_batch_from(self, first: int, start: tuple[SegmentFile, int]) -> tuple[int, tuple[SegmentFile, int]]:

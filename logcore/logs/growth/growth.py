@@ -91,7 +91,8 @@ def decide_growth(
         findings = _moved(tail, source, known_high_watermark, known_log_start_offset)
         if tail is None:
             if source.remote is not None:
-                findings += (remote_finding(source.topic_partition, source.remote),)
+                is_searched = source.tiered_end_offset is not None
+                findings += (remote_finding(source.topic_partition, source.remote, is_searched=is_searched),)
             return _stop_before_hole(Growth(_takes(source, 0), findings), source)
         epochs = tuple(EpochEntry(*entry) for entry in known_leader_epochs)
         resume = Agreement(tail, source, reader, epochs).resume()

@@ -231,6 +231,23 @@ def test_a_file_that_is_no_text_is_the_callers_mistake(tmp_path):
         read_policies(str(tmp_path / "p.yaml"))
 
 
+@pytest.mark.parametrize(
+    ("stated", "places"),
+    [
+        ("tier", ("/etc/lake/tier",)),
+        ("[../tier, /mnt/more]", ("/etc/tier", "/mnt/more")),
+        ("s3://bucket/tier", ("s3://bucket/tier",)),
+    ],
+)
+def test_remote_storage_is_a_place_or_a_list_of_places_beside_the_file(stated: str, places: tuple[str, ...]):
+    assert parse_policies(f"lake: {{remote: {stated}}}", "/etc/lake/policies.yaml").lake.remote == places
+
+
+@pytest.mark.parametrize("stated", ["[]", "", "{a: b}", "[a, a]", "[a, [b]]"])
+def test_remote_storage_that_is_no_list_of_places_is_refused(stated: str):
+    assert "remote must be directories" in refusal(f"lake:\n  remote: {stated}\n")
+
+
 def test_times_and_sizes_may_have_units():
     policy = parse_policies(
         """
