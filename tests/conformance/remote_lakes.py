@@ -9,7 +9,7 @@ from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, JobConfig, PublishConfig, ReplaceConfig, ValidateConfig
 from tests.conformance.lakes import AS_OF_MS, EVERYTHING
 from tests.conformance.snapshots import SNAPSHOTS
-from tests.conformance.test_remote import as_aiven_stores
+from tests.remote_objects import as_aiven_stores
 
 TIERED = [each for each in SNAPSHOTS if each.case.startswith("tiered-") and each.name == "logdir"]
 MODES = ("copy", "reference")
