@@ -39,6 +39,11 @@ class RemoteScene:
     effects: dict[str, list[str]] = field(default_factory=dict)
     undisturbed: dict[str, list[str]] = field(default_factory=dict)
 
+    @property
+    def is_late(self) -> bool:
+        """Whether the lake was made without the storage. Then decided offsets below the frontier wait for `replace`."""
+        return self.name.startswith("later")
+
     def turn(self, lake: Path, jobs: tuple[str, ...] = JOBS, **more: Any) -> Turn:
         """A run with the storage."""
         return Turn(str(lake), str(self.source.path), jobs, options=self.options, **more)
@@ -77,7 +82,8 @@ def test_the_run_reads_every_offset(scene: RemoteScene) -> None:
     assert len([row for row in scene.undisturbed["segments"] if "('retired_ms', None)" in row]) == 5
     assert not [row for row in scene.undisturbed["offset_ledger"] if "('state', 'remote')" in row]
     assert any(name.startswith("commit tables/segments") for name in scene.effects["ingest"])
-    assert bool(scene.effects["replace"]) == scene.name.startswith("later")
+    replaced = any(name.startswith("commit tables/records") for name in scene.effects["replace"])
+    assert replaced == scene.is_late
 
 
 @pytest.mark.long
@@ -97,7 +103,7 @@ def test_killed_before_any_side_effect_the_next_run_makes_the_tables_of_an_undis
         died = forks.run(scene.turn(lake, (job,), happening=Happening("kill", at=number + 1)))
         if died.code != -signal.SIGKILL:
             return f"{where} it did not die but ended with {died.code}: {died.said}"
-        said = scene.difference(forks.run(scene.turn(lake, look_first=True)))
+        said = scene.difference(forks.run(scene.turn(lake, look_first=not scene.is_late)))
         shutil.rmtree(lake, ignore_errors=True)
         return said and f"{where} {said}"
 
