@@ -163,6 +163,30 @@ _REASONS: Mapping[CorruptionReason, str] = {
 }
 
 
+_FROM_CLUSTER = """## Settings from the cluster
+
+With `from: cluster` the topics of a pattern have the settings that `__cluster_metadata` says, as of the run's clock
+(`--as-of`). What was said later does not count.
+
+- These settings are taken: cleanup.policy, retention.ms, retention.bytes, the settings of compaction, segment.bytes,
+  segment.index.bytes, index.interval.bytes and file.delete.delay.ms. A line of the file wins.
+- Only settings that were made for the topic are in the metadata. Defaults of brokers are not. What is not there has
+  the default of this page: without `cleanup.policy` or `retention.*` nothing is removed.
+- `loglake run` and `loglake watch` read the metadata at the sources in each run, and so does `loglake cluster`. It is
+  kept in the tables `cluster_topics` and `cluster_topic_configs`. Maintenance without a source uses what was read last.
+- A setting counts also while it is `tentative`: no snapshot of the metadata covers it yet. A broker writes snapshots
+  rarely.
+
+What the cluster said about a topic may be in doubt: records of the metadata are lost or cannot be read, the metadata
+was not read, it does not name the topic, or it is about another topic of this name. Then nothing is taken from the
+cluster. Nothing is compacted, and `delete` must be in the file, as must its limits. The plan of maintenance names such
+logs (`in_doubt`), and so does `loglake config check`.
+
+`loglake config check policies.yaml --lake LAKE` prints the resulting settings of each topic, and where each is from.
+With `--source PATH` it reads the metadata there.
+"""
+
+
 def policies_page() -> str:
     """docs/policies.md, from `spark_jobs.lake.setup.policy_settings` and the defaults of `TopicPolicy`."""
     example = [
@@ -178,10 +202,13 @@ def policies_page() -> str:
         "    on_truncate: follow",
         '  "clicks-*":                 # without cleanup.policy nothing is removed',
         "    salvage: permissive",
+        '  "payments-*":',
+        "    from: cluster             # settings without a line here are those of the cluster",
+        "    retention.ms: 30d",
     ]
     return "\n".join(
         [
-            _made_from("`spark_jobs/lake/setup/policy_settings.py` and `spark_jobs/lake/setup/policies.py`"),
+            _made_from("`spark_jobs/lake/setup/policy_settings.py` and `spark_jobs/lake/setup/topic_policies.py`"),
             "# policies.yaml\n",
             "What may be removed from which topic of a lake, and how its logs are read and published: "
             "`loglake run SRC --lake LAKE --policies policies.yaml`.\n",
@@ -192,7 +219,7 @@ def policies_page() -> str:
             "- A topic that no pattern matches has no policy. Nothing of it is removed.\n"
             "- An internal topic (`__…`) is matched only by a pattern that begins with `__` itself.\n"
             "- A policy without `cleanup.policy` removes nothing. It may state only settings that are marked with * "
-            "below.\n"
+            "below. With `from: cluster` it may state all settings.\n"
             "- `on_trim: follow` needs a `cleanup.policy`. Use an empty list, `[]`, to remove only what the source "
             "trimmed.\n"
             "- A time is in milliseconds, or has a unit: "
@@ -202,6 +229,7 @@ def policies_page() -> str:
             "column.\n"
             "- `loglake config check policies.yaml` does the same without a run. `loglake config schema` prints a JSON "
             "schema for editors.\n",
+            _FROM_CLUSTER,
             "## Settings of a lake\n",
             _table(["setting", "values", "default", "meaning"], map(_setting, LAKE_SETTINGS.values())),
             "## Settings that Kafka has\n",

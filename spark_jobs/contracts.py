@@ -269,6 +269,8 @@ class ClusterConfig(LakeJob):
     """Absolute paths, or addresses of object stores."""
     cluster: str | None = None
     """Name of the cluster, used where a source does not state one."""
+    only_metadata: bool = False
+    """Read only ``__cluster_metadata``, for policies with ``from: cluster``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from pipelines.run.step_result import StepResult
 from pipelines.run.topics.history_answers import history_answers
 from spark_jobs.contracts import (
     CheckForeignRowsConfig,
+    ClusterConfig,
     CompactionConfig,
     ExpectationsConfig,
     IngestConfig,
@@ -41,7 +42,7 @@ from spark_jobs.lake.view.harm import look_at_archive, look_at_tables, remember_
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.ledger_comparison import compare_with_ledger
 from spark_jobs.lake.view.open_findings import path_findings
-from spark_jobs.lake.view.registered_lakes import held_logs
+from spark_jobs.lake.view.registered_lakes import held_logs, takes_from_cluster
 
 READ_COMMITTED = "read_committed"
 
@@ -136,8 +137,12 @@ Work = Callable[[Run], StepResult]
 
 
 def ingest(run: Run) -> StepResult:
-    """Archive what is new at the end of each log. A large load is validated and published round by round."""
+    """Archive what is new at the end of each log. A large load is validated and published round by round.
+
+    If policies take settings from the cluster, what it says is read too, before the next round and the next steps.
+    """
     done = StepResult()
+    policies = run.settings.policy_file(run.lake)
     for intake in run.intakes:
         config = IngestConfig(
             lake=run.lake,
@@ -150,7 +155,7 @@ def ingest(run: Run) -> StepResult:
             logs=run.keys or (),
             high_watermark=intake.high_watermark,
             cluster=intake.cluster,
-            policies=run.settings.policy_file(run.lake),
+            policies=policies,
             at_once=run.at_once,
             fill_from=intake.fill_from,
             remote=intake.remote,
@@ -159,14 +164,21 @@ def ingest(run: Run) -> StepResult:
             max_tasks=run.settings.max_tasks_per_round or None,
         )
         done.reports.append(run.start(config))
+        of_cluster = _read_metadata(run, intake) if takes_from_cluster(policies) else []
         while done.reports[-1].left and not run.is_one_round:
             if run.publishes:
                 _validate_new(run)
                 _publish_new(run)
             done.reports.append(run.start(replace(config, logs=done.reports[-1].left)))
+        done.reports += of_cluster
     done.state = state = run.state()
     done.answers.append(checks.sources_agree(state, stops_of(state), path_findings(done.reports)))
     return done
+
+
+def _read_metadata(run: Run, intake: Intake) -> list[JobReport]:
+    config = ClusterConfig(run.lake, run.run_id, run.as_of_ms, intake.paths, intake.cluster, only_metadata=True)
+    return [run.start(config)]
 
 
 def validate(run: Run) -> StepResult:

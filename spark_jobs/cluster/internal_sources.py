@@ -13,9 +13,7 @@ from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadOptions
 from logcore.segments.filenames import DirectoryKind
 from logcore.topics.internal_topics import InternalTopic
-
-COMMITTED, TENTATIVE = "committed", "tentative"
-UNKNOWN_CLUSTER = "unknown"
+from spark_jobs.lake.cluster_columns import COMMITTED, TENTATIVE, UNKNOWN_CLUSTER
 
 Row = dict[str, object]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -103,8 +103,9 @@ def plan(config: ClusterConfig) -> ClusterPlan:
     except LogError as error:
         raise JobError(str(error)) from error
     for cluster in clusters:
-        _read_groups(config.lake, cluster, made, found, sources, notes)
-        _read_coordinators(cluster, found, sources, notes)
+        if not config.only_metadata:
+            _read_groups(config.lake, cluster, made, found, sources, notes)
+            _read_coordinators(cluster, found, sources, notes)
         _read_metadata(config.lake, cluster, made, found, sources, notes)
     made.logs = tuple(sorted({log for logs in sources.values() for log in logs} | set(made.waits)))
     for table in CLUSTER_TABLES:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spark_jobs.cluster.internal_sources import COMMITTED, Row
+from spark_jobs.cluster.internal_sources import Row
+from spark_jobs.lake.cluster_columns import COMMITTED
 
 _PLACES = ("valid_from_offset", "valid_from_time", "valid_to_offset", "valid_to_time", "standing")
 

@@ -14,15 +14,15 @@ from logcore.garbage_collection import collector_paused
 from logcore.logs.model.findings import found
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.internal_topics.cluster_metadata import (
-    add_record,
+    MetadataRecords,
     note_snapshots_at_one_offset,
     note_what_does_not_count,
     snapshot_state,
 )
-from logcore.reading.internal_topics.internal_logs import internal_records
 from logcore.reading.notes import Notes
 from logcore.topics.cluster_states import RESOURCES, TOPIC_RESOURCE, ClusterState, StateRow
-from spark_jobs.cluster.internal_sources import COMMITTED, TENTATIVE, ClusterLogs, Row, time_of
+from spark_jobs.cluster.internal_sources import ClusterLogs, Row, time_of
+from spark_jobs.lake.cluster_columns import COMMITTED, DOUBTFUL, TENTATIVE
 
 TABLES_OVER_TIME = (
     "cluster_topics",
@@ -141,7 +141,7 @@ def metadata_rows(cluster: ClusterLogs, log: SourceLog, notes: Notes) -> Metadat
         notes: Gets the findings.
     """
     first = log.segments[0].base_offset if log.segments else 0
-    state, start, time_ms = _beginning(log, first, notes)
+    state, start, time_ms, lost_from = _beginning(log, first, notes)
     clock = _Clock(max(start - 1, 0), time_ms)
     state.topics = topics = _Followed(clock, state.topics)
     state.settings = settings = _FollowedByOwner(clock, state.settings)
@@ -155,11 +155,11 @@ def metadata_rows(cluster: ClusterLogs, log: SourceLog, notes: Notes) -> Metadat
         "cluster_brokers": brokers,
         "cluster_features": features,
     }
-    end, place = start, str(log.topic_partition)
-    for record in internal_records(log, notes, start=start):
+    end, records = start, MetadataRecords(log, notes, start, lost_from)
+    for record in records.read():
         clock.offset, clock.time_ms = record.offset, record.timestamp
         end = record.offset + 1
-        add_record(state, record, record.offset, notes, place)
+        records.add_to(state, record)
     note_what_does_not_count(state, log, notes)
     names = {period.key: period.fields["topic"] for period in topics.periods}
     committed_end = log.high_watermark or 0
@@ -171,12 +171,12 @@ def metadata_rows(cluster: ClusterLogs, log: SourceLog, notes: Notes) -> Metadat
                 continue
             columns = _COLUMNS[table](period, names)
             if columns is not None:
-                made[table].append(cluster.place(log) | columns | _validity(period, committed_end))
+                made[table].append(cluster.place(log) | columns | _validity(period, committed_end, records.lost_from))
     return MetadataRows(start, end, made)
 
 
-def _beginning(log: SourceLog, first: int, notes: Notes) -> tuple[ClusterState, int, int | None]:
-    """The state before the first record to read, its offset, and the time of the state."""
+def _beginning(log: SourceLog, first: int, notes: Notes) -> tuple[ClusterState, int, int | None, int | None]:
+    """The state before the first record to read, its offset, the time of the state, and where records are lost."""
     note_snapshots_at_one_offset(log, notes)
     latest_epochs_first = log.metadata_snapshots[::-1]
     for end, path in sorted(latest_epochs_first, key=lambda snapshot: snapshot[0]):
@@ -184,21 +184,24 @@ def _beginning(log: SourceLog, first: int, notes: Notes) -> tuple[ClusterState, 
             continue
         snapshot = snapshot_state(path, end, notes)
         if snapshot is not None:
-            return snapshot[0], end, snapshot[1]
+            return snapshot.state, end, snapshot.time_ms, snapshot.lost_from
     if first > 0:
         message = f"{log.topic_partition} begins at offset {first}, and no usable snapshot ends there or after it."
         notes.say(found("metadata-log-starts-late", message, start_offset=0, end_offset=first))
-    return ClusterState(), first, None
+    return ClusterState(), first, None, 0 if first > 0 else None
 
 
-def _validity(period: _Period, committed_end: int) -> Row:
+def _validity(period: _Period, committed_end: int, lost_from: int | None) -> Row:
     known = period.start if period.end is None else period.end
+    standing = COMMITTED if known < committed_end else TENTATIVE
+    if lost_from is not None and (period.end is None or period.end >= lost_from):
+        standing = DOUBTFUL
     return {
         "valid_from_offset": period.start,
         "valid_from_time": time_of(period.start_ms),
         "valid_to_offset": period.end,
         "valid_to_time": time_of(period.end_ms),
-        "standing": COMMITTED if known < committed_end else TENTATIVE,
+        "standing": standing,
     }
 
 

@@ -15,13 +15,14 @@ from logcore.logs.compaction.selection import (
     why_not_now,
 )
 from spark_jobs.contracts import CompactionConfig
+from spark_jobs.lake.cluster_settings import lake_policies
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.tables import read_rows
 from spark_jobs.lake.segments import log_directory, removals
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.log_segments import GovernedLog, governed_logs
 from spark_jobs.lake.segments.removals import Unfinished
-from spark_jobs.lake.setup.policies import TopicPolicy, read_policies
+from spark_jobs.lake.setup.policies import TopicPolicy
 from spark_jobs.lake.store import run_folder
 
 
@@ -129,11 +130,17 @@ def plan(config: CompactionConfig) -> CompactionJobPlan:
         UsageError: The policies cannot be read.
     """
     lake = config.lake
-    governed = [g for g in governed_logs(lake, read_policies(config.policies), config.logs) if g.policy.compacts]
+    known = governed_logs(lake, lake_policies(config.policies, lake, config.as_of_ms), config.logs)
+    governed = [g for g in known if g.policy.compacts]
     logs = [g.row.log for g in governed]
     cleaned = commits.versions(lake, "segments", [cleaned_id(log) for log in logs])
     said = _said_before(lake, logs)
-    plans, passed = [], []
+    plans = []
+    passed = [
+        NotCleaned(g.row.log, g.row.topic_partition, f"its settings are in doubt: {g.policy.doubt}")
+        for g in known
+        if g.policy.doubt is not None
+    ]
     for g in governed:
         log = g.row.log
         checkpoint = cleaned[cleaned_id(log)]

@@ -39,6 +39,11 @@ class ClusterTable:
         return (SOURCE, *self.identity, *(("valid_from_offset",) if self.is_history else ()))
 
 
+COMMITTED, TENTATIVE, DOUBTFUL = "committed", "tentative", "doubtful"
+"""What is known of a row; :data:`_STANDING` describes each."""
+UNKNOWN_CLUSTER = "unknown"
+"""Used for the id of a cluster whose source states none."""
+
 _PLACE = (
     Column(SOURCE, _STRING, "log of the internal topic that says it: `<cluster>/<topic>-<partition>`"),
     Column("cluster", _STRING, "cluster id; the name that a run gave, or `unknown`, if the source states none"),
@@ -47,7 +52,8 @@ _STANDING = Column(
     "standing",
     _STRING,
     "`committed`, or `tentative`: the source does not say that the cluster has committed it. In the metadata log, that "
-    "is what the latest snapshot does not cover; in other logs, there is no high watermark",
+    "is what the latest snapshot does not cover; in other logs, there is no high watermark. `doubtful`: records of "
+    "the metadata log are lost or cannot be read, and one of them may have changed it",
 )
 _GROUP = Column("group", _STRING, "group")
 _TOPIC = Column("topic", _STRING, "topic name")

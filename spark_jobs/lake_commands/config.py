@@ -2,13 +2,16 @@
 
     loglake config check policies.yaml
     loglake config check policies.yaml --lake LAKE
+    loglake config check policies.yaml --source PATH
     loglake config schema
 
 ``check`` prints each mistake with its line and column. Without a mistake it prints the policies as they are used, times
-in milliseconds and sizes in bytes. With ``--lake`` it also names patterns that match no topic of the lake. ``schema``
-prints a JSON schema for editors.
+in milliseconds and sizes in bytes. With ``--lake`` or ``--source`` it then prints the settings of each topic, and where
+each is from: a line of the file, a record of the cluster's metadata, or the default. ``--lake`` also names patterns
+that match no topic of the lake. ``schema`` prints a JSON schema for editors.
 
-Exit codes: 0 fine; 1 a pattern matches no topic; 3 the lake cannot be read; 64 a mistake in the file, or wrong usage.
+Exit codes: 0 fine; 1 a pattern matches no topic, or what the cluster said is in doubt; 3 the lake or the metadata
+cannot be read; 64 a mistake in the file, or wrong usage.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from logcore.cli.reading.arguments import time_ms
 from logcore.exit_codes import ExitCode
 from spark_jobs.lake_commands.outcome import guarded, lake_at
 
@@ -39,7 +43,18 @@ class ConfigCommand:
             "used.",
         )
         check.add_argument("file", metavar="FILE", help="a policies file")
-        check.add_argument("--lake", metavar="LAKE", help="also name patterns that match no topic of this lake")
+        check.add_argument(
+            "--lake", metavar="LAKE", help="also the settings of its topics, and patterns that match none of them"
+        )
+        check.add_argument(
+            "--source",
+            action="append",
+            default=[],
+            metavar="PATH",
+            help="also the settings of the topics in __cluster_metadata at this source; repeatable",
+        )
+        check.add_argument("--as-of", type=time_ms, metavar="TIME", help="what the cluster said then (default: now)")
+        check.add_argument("--format", choices=("text", "jsonl"), default="text")
         check.set_defaults(func=lambda options: guarded(lambda: _check(options)))
         schema = actions.add_parser(
             "schema",
@@ -56,13 +71,86 @@ def _check(options: argparse.Namespace) -> int:
     from spark_jobs.lake.setup.policies import read_policies
 
     policies = read_policies(options.file)
-    for line in _lines(policies):
-        sys.stdout.write(f"{line}\n")
-    if not policies.topics and not policies.stated:
-        sys.stdout.write("no policy: nothing is removed, and all settings have their defaults\n")
-    if options.lake is None:
-        return ExitCode.CLEAN
-    return _unmatched(options.file, lake_at(options.lake))
+    if options.format == "text":
+        for line in _lines(policies):
+            sys.stdout.write(f"{line}\n")
+        if not policies.topics and not policies.stated:
+            sys.stdout.write("no policy: nothing is removed, and all settings have their defaults\n")
+    lake = None if options.lake is None else lake_at(options.lake)
+    code = _print_topics(options, policies, lake) if lake is not None or options.source else ExitCode.CLEAN
+    return code if lake is None else max(code, _unmatched(options.file, lake))
+
+
+def _print_topics(options: argparse.Namespace, policies: Any, lake: str | None) -> int:
+    """Print the settings of each topic; return the exit code."""
+    from dataclasses import replace
+
+    from spark_jobs.lake.cluster_settings import settings_at
+    from spark_jobs.lake.resulting_settings import resulting
+    from spark_jobs.lake.segments.archive import read_logs
+
+    as_of_ms = options.now_ms if options.as_of is None else options.as_of
+    if options.source:
+        said = _said_at(options.source, as_of_ms)
+    else:
+        said = {each.topic: each for each in settings_at(str(lake), as_of_ms)}
+    policies = replace(policies, cluster=said)
+    topics: dict[str, str | None] = dict.fromkeys(said) if lake is None else {}
+    for row in sorted(read_logs(lake).values(), key=lambda row: row.incarnation) if lake is not None else ():
+        topics[row.topic] = row.topic_id
+    code = ExitCode.CLEAN
+    for topic, topic_id in sorted(topics.items()):
+        policy, settings = resulting(policies, topic, topic_id)
+        doubt = None if policy is None else policy.doubt
+        code = ExitCode.CLEAN if doubt is None and code is ExitCode.CLEAN else ExitCode.WARNING
+        if options.format == "jsonl":
+            line = {
+                "topic": topic,
+                "policy": None if policy is None else policy.pattern,
+                "doubt": doubt,
+                "settings": [setting.as_dict() for setting in settings],
+            }
+            sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
+            continue
+        if policy is None:
+            sys.stdout.write(f"topic {topic}: no policy, nothing is removed\n")
+            continue
+        sys.stdout.write(f"topic {topic}, by the policy {policy.pattern}\n")
+        for setting in settings:
+            sys.stdout.write(f"  {setting.text}\n")
+        if doubt is not None:
+            kept = f"; {','.join(policy.withheld)} is not carried out" if policy.withheld else ""
+            sys.stderr.write(f"warning: {topic}: nothing is taken from the cluster{kept}: {doubt}\n")
+    return code
+
+
+def _said_at(sources: list[str], as_of_ms: int) -> dict[str, Any]:
+    """What the metadata at some sources said about each topic at a time."""
+    from logcore.errors import LogError
+    from logcore.reading.internal_topics.cluster_metadata import Moment, read_cluster_state
+    from logcore.reading.notes import Notes
+    from logcore.topics.internal_topics import InternalTopic
+    from logcore.topics.topic_settings import settings_of_topics
+    from spark_jobs.cluster.internal_sources import clusters_at
+    from spark_jobs.lake.errors import JobError
+    from spark_jobs.launch import source_place
+
+    try:
+        clusters = clusters_at([source_place(path) for path in sources], None)
+    except LogError as error:
+        raise JobError(str(error)) from error
+    logs = [log for cluster in clusters for log in cluster.of(InternalTopic.CLUSTER_METADATA)]
+    if len(logs) != 1:
+        raise JobError(
+            f"There are {len(logs)} logs of __cluster_metadata at {', '.join(sources)}, and one is needed. Name "
+            "metadata.log.dir of a broker or controller with --source."
+        )
+    notes = Notes()
+    read = read_cluster_state(logs[0], notes, Moment(time_ms=as_of_ms))
+    if read.doubt is not None:
+        for finding in notes.findings:
+            sys.stderr.write(f"{finding.severity}: {finding.message}\n")
+    return dict(settings_of_topics(read.state, read.committed_end, read.doubt))
 
 
 def _unmatched(file: str, lake: str) -> int:

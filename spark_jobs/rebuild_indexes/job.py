@@ -36,6 +36,7 @@ from logcore.segments.filenames import (
 )
 from logcore.segments.scanning.scan import End
 from spark_jobs.contracts import JobReport, LogChange, RebuildIndexesConfig
+from spark_jobs.lake.cluster_settings import lake_policies
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.tables import read_rows
@@ -45,7 +46,7 @@ from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.log_directory import side_file
 from spark_jobs.lake.segments.segment_files import segment_files
-from spark_jobs.lake.setup.policies import Policies, TopicPolicy, read_policies
+from spark_jobs.lake.setup.policies import Policies, TopicPolicy
 from spark_jobs.lake.store import storage
 
 if TYPE_CHECKING:
@@ -158,7 +159,13 @@ def plan(config: RebuildIndexesConfig) -> RebuildPlan:
             logs.append(tuple(segments))
             without += lacking
     return RebuildPlan(
-        tuple(logs), tuple(without), tuple(skipped), read_policies(config.policies), versions, indexed, config.apply
+        tuple(logs),
+        tuple(without),
+        tuple(skipped),
+        lake_policies(config.policies, config.lake, config.as_of_ms),
+        versions,
+        indexed,
+        config.apply,
     )
 
 

@@ -25,6 +25,7 @@ from logcore.logs.model.partition_directory import RootLines
 from logcore.segments.filenames import LOG_SUFFIX, TopicPartition
 from logcore.storage.partition_output import write_root_files
 from spark_jobs.contracts import JobReport, LogChange, RecoverConfig
+from spark_jobs.lake.cluster_settings import lake_policies
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.tables import LOG_ACTIONS, read_rows
 from spark_jobs.lake.errors import UsageError
@@ -32,7 +33,7 @@ from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
-from spark_jobs.lake.setup.policies import Policies, TopicPolicy, read_policies
+from spark_jobs.lake.setup.policies import Policies, TopicPolicy
 from spark_jobs.lake.store import storage
 from spark_jobs.tasks.archived_recovery import RecoveredLog, RecoverTask, recover_log
 from spark_jobs.tasks.executor import run_tasks
@@ -111,7 +112,7 @@ def plan(config: RecoverConfig) -> RecoverPlan:
         segments.setdefault(segment.log, []).append(segment)
     cleaned = commits.versions(config.lake, "segments", [f"cleaned/{log}" for log in logs])
     plans = [RecoverLogPlan(rows[log], tuple(segments.get(log, ())), cleaned[f"cleaned/{log}"]) for log in logs]
-    return RecoverPlan(tuple(plans), read_policies(config.policies))
+    return RecoverPlan(tuple(plans), lake_policies(config.policies, config.lake, config.as_of_ms))
 
 
 def apply(plan: RecoverPlan, config: RecoverConfig, executor: Executor | None = None) -> JobReport:

@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING
 
 from logcore.logs.retention.retention import Decision, Deletion, RetentionFacts, RetentionRule, decide
 from spark_jobs.contracts import JobReport, RetentionConfig
+from spark_jobs.lake.cluster_settings import lake_policies
 from spark_jobs.lake.segments import archive, removals
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.log_segments import GovernedLog, LogSegment, governed_logs, log_segments
 from spark_jobs.lake.segments.removals import RecordedAction, Unfinished
-from spark_jobs.lake.setup.policies import TopicPolicy, read_policies
+from spark_jobs.lake.setup.policies import TopicPolicy
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
@@ -70,6 +71,8 @@ class RetentionJobPlan:
     """Logs with a policy and nothing to retire."""
     unfinished: Unfinished
     """What an earlier run retired but did not record."""
+    in_doubt: tuple[tuple[LogRow, str], ...] = ()
+    """Logs with ``from: cluster`` of which no setting of the cluster is used, and why."""
 
     @property
     def is_empty(self) -> bool:
@@ -112,6 +115,9 @@ class RetentionJobPlan:
                 "segments": [removal.segment.segment_id for removal in self.unfinished.actions],
                 "ledgers": list(self.unfinished.ledgers),
             },
+            "in_doubt": [
+                {"log": row.log, "topic_partition": row.topic_partition, "why": why} for row, why in self.in_doubt
+            ],
         }
 
 
@@ -121,17 +127,14 @@ def plan(config: RetentionConfig) -> RetentionJobPlan:
     Raises:
         UsageError: The policies cannot be read.
     """
-    policies = read_policies(config.policies)
-    governed = [
-        log
-        for log in governed_logs(config.lake, policies, config.logs)
-        if log.policy.deletes or log.policy.follows_trims
-    ]
+    known = governed_logs(config.lake, lake_policies(config.policies, config.lake, config.as_of_ms), config.logs)
+    governed = [log for log in known if log.policy.deletes or log.policy.follows_trims]
     plans = [_plan_log(log, config.as_of_ms) for log in governed]
     return RetentionJobPlan(
         tuple(log for log in plans if log.leaving),
         tuple(log for log in plans if not log.leaving),
         removals.unfinished(config.lake, config.logs),
+        tuple((log.row, log.policy.doubt) for log in known if log.policy.doubt is not None),
     )
 
 
@@ -245,7 +248,7 @@ def _explain(config: RetentionConfig) -> tuple[dict[str, tuple[str, str]], list[
     plan is known, so that a run that completes another's work writes the same rows. If the policy has changed since,
     the reason is unknown and left out.
     """
-    policies = read_policies(config.policies)
+    policies = lake_policies(config.policies, config.lake, config.as_of_ms)
     pending = [r for r in removals.unfinished(config.lake, config.logs).actions if r.action == archive.RETENTION]
     rows = archive.read_logs(config.lake, sorted({r.segment.log for r in pending}))
     segments = archive.read_segments(config.lake, sorted(rows), live=False)
@@ -253,7 +256,7 @@ def _explain(config: RetentionConfig) -> tuple[dict[str, tuple[str, str]], list[
     explained: dict[str, tuple[str, str]] = {}
     stays: list[RecordedAction] = []
     for log, retired_ms in sorted({(r.segment.log, r.segment.retired_ms or 0) for r in pending}):
-        policy = policies.for_topic(rows[log].topic)
+        policy = policies.for_topic(rows[log].topic, rows[log].topic_id)
         if policy is None:
             continue
         gone = {r.segment.segment_id for r in pending if (r.segment.log, r.segment.retired_ms) == (log, retired_ms)}

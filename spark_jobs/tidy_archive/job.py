@@ -20,6 +20,7 @@ import pyarrow as pa
 from logcore.logs.model.findings import found
 from logcore.segments.filenames import segment_file_name
 from spark_jobs.contracts import JobReport, LogChange, TidyArchiveConfig
+from spark_jobs.lake.cluster_settings import lake_policies
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import TableVersions
 from spark_jobs.lake.delta.tables import VALIDATIONS, read_rows
@@ -30,7 +31,7 @@ from spark_jobs.lake.segments import archive, maintenance_actions, removals
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.setup import identity
-from spark_jobs.lake.setup.policies import Policies, read_policies
+from spark_jobs.lake.setup.policies import Policies
 from spark_jobs.lake.store import storage
 from spark_jobs.tasks.executor import run_tasks
 from spark_jobs.tasks.merged_segment import MergedSlices, NotMerged, SegmentMergeTask, merge_slices
@@ -115,7 +116,7 @@ def plan(config: TidyArchiveConfig) -> TidyArchivePlan:
         UsageError: The policies cannot be read, or the ages are so small that a run or a reader could lose files.
     """
     lake = config.lake
-    policies = read_policies(config.policies)
+    policies = lake_policies(config.policies, config.lake, config.as_of_ms)
     clocks = _clocks(config)
     if config.only_join:
         return _plan_to_join(config, policies, clocks)

@@ -27,6 +27,7 @@ from logcore.logs.ledger.ledger_history import changed_findings, published_bound
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.offset_ledger import offsets_by_state
 from spark_jobs.contracts import JobReport, LogChange, ValidateConfig
+from spark_jobs.lake.cluster_settings import lake_policies
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import TableVersions
 from spark_jobs.lake.delta.live_files import ByLog, LiveFile, newest_files
@@ -40,7 +41,6 @@ from spark_jobs.lake.published import withdrawals
 from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.validations import ValidationCounts
-from spark_jobs.lake.setup.policies import read_policies
 from spark_jobs.lake.store import storage
 from spark_jobs.tasks.batch_rows import BatchRows
 from spark_jobs.tasks.batch_stream import BatchFile, SegmentPlace
@@ -165,7 +165,7 @@ def _plans(
     taken_back: Mapping[str, Sequence[Segment]],
     ledger: Mapping[str, Sequence[LedgerRow]],
 ) -> Iterator[ValidateLogPlan]:
-    policies = read_policies(config.policies)
+    policies = lake_policies(config.policies, config.lake, config.as_of_ms)
     logs = [row.log for row, _ in due]
     known = read_transactions(config.lake, logs)
     frontiers = frontier.frontiers_of(config.lake, {log: ledger.get(log, ()) for log in logs})
@@ -175,11 +175,11 @@ def _plans(
         gone = taken_back.get(row.log, ())
         changed = _changed_from(row, (*waiting, *gone), before)
         resume = rebuild_offset(before, changed, transactions.earliest_in_progress)
-        policy = policies.for_topic(row.topic)
+        policy = policies.for_topic(row.topic, row.topic_id)
         facts = LogFacts.of(
             row,
             resume,
-            policy is not None and policy.compacts,
+            policy is not None and policy.may_have_gaps,
             transactions.ongoing_at(resume),
             tuple(published_boundaries(before, resume, frontiers[row.log] or 0)),
         )

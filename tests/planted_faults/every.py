@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.planted_faults import (
+    cluster_settings,
     columns,
     decoding,
     fast_readers,
@@ -38,4 +39,5 @@ FAULTS = (
     *values.FAULTS,
     *fast_readers.FAULTS,
     *internal_topics.FAULTS,
+    *cluster_settings.FAULTS,
 )

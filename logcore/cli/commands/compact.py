@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 
 from logcore.cli.maintenance import maintenance
+from logcore.cli.maintenance.log_settings import LogSettings
 from logcore.cli.maintenance.maintenance import DirectoryPlan, NewDirectory
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.errors import LogError
@@ -22,6 +23,16 @@ from logcore.logs.model.findings import Finding
 from logcore.logs.model.partition_directory import PartitionDirectory
 from logcore.storage.partition_output import PartitionOutput
 from logcore.storage.source_errors import shown
+
+_USED = (
+    "min.cleanable.dirty.ratio",
+    "max.compaction.lag.ms",
+    "min.compaction.lag.ms",
+    "delete.retention.ms",
+    "segment.bytes",
+    "segment.index.bytes",
+    "index.interval.bytes",
+)
 
 
 def add_parser(
@@ -43,9 +54,11 @@ def add_parser(
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
-    config = maintenance.check_arguments(arguments)
+    settings = maintenance.check_arguments(arguments, _USED, refuses_doubt=True)
 
-    def plan_of(directory: PartitionDirectory, read: Sequence[Finding], notes: CommandNotes) -> DirectoryPlan:
+    def plan_of(
+        directory: PartitionDirectory, settings: LogSettings, read: Sequence[Finding], notes: CommandNotes
+    ) -> DirectoryPlan:
         maintenance.say_source_findings(read, arguments, notes)
         # For many partitions this import takes longer than the cleaning.
         from logcore.cli.entry_points import load_snappy_java
@@ -56,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         use_library(load_snappy_java)
         plan = plan_compaction(
             directory,
-            config,
+            settings.config,
             line=arguments.compat,
             as_of_ms=maintenance.as_of_ms(arguments),
             upper_bound=arguments.cleaner_upper_bound,
@@ -72,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
         return DirectoryPlan(plan.as_dict(), clean, plan.findings)
 
     try:
-        return maintenance.run(arguments, plan_of, CommandNotes())
+        return maintenance.run(arguments, settings, plan_of, CommandNotes())
     except LogError as error:
         raise error.at(file=shown(arguments.source)) from error.__cause__
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from logcore.cli.maintenance import maintenance, recovered_logs
 from logcore.cli.maintenance.copy_progress import CopyProgress
+from logcore.cli.maintenance.log_settings import LogSettings
 from logcore.columns.engines import segment_recovery
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.gaps import GapRules
@@ -20,6 +21,7 @@ from logcore.logs.recovery.plan import plan_recovery
 from logcore.logs.recovery.proposal import RecoveryPlan, root_refusal
 from logcore.segments.filenames import is_coordinator_topic
 
+_USED = ("cleanup.policy", "segment.index.bytes", "index.interval.bytes")
 _ROOT_OPTIONS = ("recovery_point", "log_start_offset", "high_watermark", "first_dirty_offset")
 _ADVICE = " With --salvage its good batches are kept."
 
@@ -45,25 +47,25 @@ def add_parser(
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
-    config = maintenance.check_arguments(arguments)
+    settings = maintenance.check_arguments(arguments, _USED)
     progress = CopyProgress()
     stated = [name for name in _ROOT_OPTIONS if getattr(arguments, name) is not None]
 
-    def plan_of(directory: PartitionDirectory, read: Sequence[Finding]) -> RecoveryPlan:
+    def plan_of(directory: PartitionDirectory, settings: LogSettings, read: Sequence[Finding]) -> RecoveryPlan:
         refusal = None if arguments.salvage else root_refusal(read, stated)
         if refusal is not None:
             return RecoveryPlan({}, refusal=refusal)
         return plan_recovery(
             directory,
-            config,
+            settings.config,
             line=arguments.compat,
             as_of_ms=maintenance.as_of_ms(arguments),
             salvage=arguments.salvage,
-            gaps=_gap_rules(directory, config),
+            gaps=_gap_rules(directory, settings.config),
             recover=progress.watched(segment_recovery()),
         )
 
-    return recovered_logs.run(arguments, plan_of, progress, "" if arguments.salvage else _ADVICE)
+    return recovered_logs.run(arguments, settings, plan_of, progress, "" if arguments.salvage else _ADVICE)
 
 
 def _gap_rules(directory: PartitionDirectory, config: TopicConfig) -> GapRules:

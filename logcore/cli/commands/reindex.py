@@ -12,11 +12,14 @@ from collections.abc import Sequence
 
 from logcore.cli.maintenance import maintenance, recovered_logs
 from logcore.cli.maintenance.copy_progress import CopyProgress
+from logcore.cli.maintenance.log_settings import LogSettings
 from logcore.columns.engines import segment_recovery
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.partition_directory import PartitionDirectory
 from logcore.logs.recovery.proposal import RecoveryPlan
 from logcore.logs.recovery.reindexing import plan_reindex
+
+_USED = ("segment.index.bytes", "index.interval.bytes")
 
 
 def add_parser(
@@ -38,16 +41,16 @@ def add_parser(
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
-    config = maintenance.check_arguments(arguments)
+    settings = maintenance.check_arguments(arguments, _USED)
     progress = CopyProgress()
 
-    def plan_of(directory: PartitionDirectory, _: Sequence[Finding]) -> RecoveryPlan:
+    def plan_of(directory: PartitionDirectory, settings: LogSettings, _: Sequence[Finding]) -> RecoveryPlan:
         return plan_reindex(
             directory,
-            config,
+            settings.config,
             line=arguments.compat,
             as_of_ms=maintenance.as_of_ms(arguments),
             recover=progress.watched(segment_recovery()),
         )
 
-    return recovered_logs.run(arguments, plan_of, progress)
+    return recovered_logs.run(arguments, settings, plan_of, progress)

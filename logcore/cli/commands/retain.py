@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 
 from logcore.cli.maintenance import maintenance
+from logcore.cli.maintenance.log_settings import LogSettings
 from logcore.cli.maintenance.maintenance import DirectoryPlan, NewDirectory
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.errors import LogError
@@ -15,6 +16,8 @@ from logcore.logs.model.findings import Finding
 from logcore.logs.model.partition_directory import PartitionDirectory
 from logcore.logs.retention.retention_plan import HIGH_WATERMARK, DeleteRecordsRefused, RetentionPlan, plan_retention
 from logcore.storage.source_errors import shown
+
+_USED = ("cleanup.policy", "retention.ms", "retention.bytes")
 
 
 def add_parser(
@@ -26,9 +29,9 @@ def add_parser(
         parents=[parent],
         help="the segments left after retention",
         description="Make a copy of a partition directory without the segments that one round of retention deletes: "
-        "by the log start offset, by retention.bytes, by retention.ms, in this order, each from the oldest on. Kafka's "
-        "defaults apply to settings without --config. Nothing at or above the high watermark is deleted, and nothing "
-        "that damage hides.",
+        "by the log start offset, by retention.bytes, by retention.ms, in this order, each from the oldest on. "
+        "Settings without --config are those of __cluster_metadata-0 beside SRC, else Kafka's defaults. Nothing at or "
+        "above the high watermark is deleted, and nothing that damage hides.",
     )
     maintenance.add_arguments(parser)
     parser.add_argument(
@@ -42,16 +45,18 @@ def add_parser(
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
-    config = maintenance.check_arguments(arguments)
+    settings = maintenance.check_arguments(arguments, _USED, refuses_doubt=True)
 
-    def plan_of(directory: PartitionDirectory, read: Sequence[Finding], notes: CommandNotes) -> DirectoryPlan:
+    def plan_of(
+        directory: PartitionDirectory, settings: LogSettings, read: Sequence[Finding], notes: CommandNotes
+    ) -> DirectoryPlan:
         maintenance.say_source_findings(read, arguments, notes)
         from logcore.columns.engines import segment_reading  # this import is often slower than the reading
 
         try:
             plan = plan_retention(
                 directory,
-                config,
+                settings.config,
                 line=arguments.compat,
                 as_of_ms=maintenance.as_of_ms(arguments),
                 delete_records_before=arguments.delete_records_before,
@@ -65,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
             plan.findings,
         )
 
-    return maintenance.run(arguments, plan_of, CommandNotes())
+    return maintenance.run(arguments, settings, plan_of, CommandNotes())
 
 
 def _summary(plan: RetentionPlan, out: str) -> str:

@@ -3,7 +3,8 @@
     loglake <command> SRC --out DST [--plan] [--config name=value ...] [--as-of TIME] [--compat LINE] [...]
 
 SRC is only read. DST must not exist and becomes a complete partition directory; with `--plan` nothing is written.
-`recover` and `reindex` also take whole log directories: see `recovered_logs`.
+`recover` and `reindex` also take whole log directories: see `recovered_logs`. Settings that are not typed are those of
+the metadata beside SRC: see `log_settings`.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from logcore.cli.maintenance.copy_progress import CopyProgress
+from logcore.cli.maintenance.log_settings import LogSettings, SettingsOfLogs
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.reading.arguments import add_choice, local_path, natural, time_ms
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.broker_line import DEFAULT_LINE, BrokerLine
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.partition_directory import PartitionDirectory, Proposal, RootLines
-from logcore.logs.model.topic_config import TopicConfig, topic_config
+from logcore.logs.model.topic_config import topic_config
 from logcore.storage.partition_directories import partition_directory, refuse_changes
 from logcore.storage.partition_output import PartitionOutput, check_root_files, refuse_below, write_root_files
 
@@ -52,8 +54,9 @@ class DirectoryPlan:
     exit_code: ExitCode = ExitCode.CLEAN
 
 
-Planner = Callable[[PartitionDirectory, Sequence[Finding], CommandNotes], DirectoryPlan]
-"""Decides about a directory, and reports through the notes those findings about its root files that matter."""
+Planner = Callable[[PartitionDirectory, LogSettings, Sequence[Finding], CommandNotes], DirectoryPlan]
+"""Decides about a directory by its settings, and reports through the notes those findings about its root files that
+matter."""
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
@@ -87,6 +90,13 @@ def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> 
         metavar="NAME=VALUE",
         help="topic configuration by Kafka's name; repeatable",
     )
+    parser.add_argument(
+        "--config-from",
+        choices=("metadata", "none"),
+        default="metadata",
+        help="where settings without --config are from: __cluster_metadata-0 beside SRC, if it is there, or nowhere "
+        "(default: %(default)s); settings that are in neither have Kafka's defaults",
+    )
     parser.add_argument("--as-of", type=time_ms, metavar="TIME", help="the clock (default: now)")
     parser.add_argument(
         "--compat",
@@ -112,8 +122,16 @@ def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> 
     )
 
 
-def check_arguments(arguments: argparse.Namespace) -> TopicConfig:
-    """Return the topic configuration of a command line. Options that contradict each other are wrong usage (64)."""
+def check_arguments(
+    arguments: argparse.Namespace, used: Sequence[str], *, refuses_doubt: bool = False
+) -> SettingsOfLogs:
+    """Return the settings of a command line. Options that contradict each other are wrong usage (64).
+
+    Args:
+        arguments: The options of `add_arguments`.
+        used: Kafka's names of the settings that the command uses.
+        refuses_doubt: The command refuses a log whose settings in the metadata are in doubt.
+    """
     parser: argparse.ArgumentParser = arguments.parser
     if not arguments.plan and arguments.out is None:
         parser.error("name the new directory with --out DST, or print only the decision with --plan")
@@ -124,9 +142,11 @@ def check_arguments(arguments: argparse.Namespace) -> TopicConfig:
             parser.error(f"--config takes NAME=VALUE, not {text!r}")
         values[name.strip()] = value
     try:
-        return topic_config(values)
+        topic_config(values)
     except ValueError as error:
         parser.error(str(error))
+    reads_metadata = arguments.config_from == "metadata"
+    return SettingsOfLogs(values, used, as_of_ms(arguments), reads_metadata, refuses_doubt)
 
 
 def as_of_ms(arguments: argparse.Namespace) -> int:
@@ -157,12 +177,17 @@ def say_source_findings(findings: Iterable[Finding], arguments: argparse.Namespa
 
 
 def run(
-    arguments: argparse.Namespace, plan_of: Planner, notes: CommandNotes, progress: CopyProgress | None = None
+    arguments: argparse.Namespace,
+    settings: SettingsOfLogs,
+    plan_of: Planner,
+    notes: CommandNotes,
+    progress: CopyProgress | None = None,
 ) -> int:
     """Run a command on one partition directory: read it, plan, report, write.
 
     Args:
         arguments: The options of `add_arguments`.
+        settings: Finds the settings of the directory.
         plan_of: Makes the decision.
         notes: Collects the findings.
         progress: Shows how far the new directory is written.
@@ -175,16 +200,20 @@ def run(
     """
     read: list[Finding] = []
     with source(arguments, read) as directory:
-        plan = plan_of(directory, read, notes)
+        of_log = settings.of(arguments.source)
+        if of_log.doubt is not None:
+            notes.say(of_log.doubt)
+        plan = plan_of(directory, of_log, read, notes)
         for finding in plan.findings:
             notes.say(finding)
         if arguments.plan:
             refuse_changes(directory)
-            sys.stdout.write(json.dumps(plan_head(arguments, directory) | plan.decision, indent=2) + "\n")
+            sys.stdout.write(json.dumps(plan_head(arguments, directory, of_log) | plan.decision, indent=2) + "\n")
         if plan.refusal is not None:
             sys.stderr.write(f"error: {directory.topic_partition}: {plan.refusal}\n")
         elif not arguments.plan:
-            sys.stdout.write(_write(arguments, directory, plan, progress).summary)
+            summary = _write(arguments, directory, plan, progress).summary
+            sys.stdout.write(of_log.lines + summary)
     return max(plan.exit_code, notes.exit_code)
 
 
@@ -218,12 +247,13 @@ def put(
     refuse_changes(directory)
 
 
-def plan_head(arguments: argparse.Namespace, directory: PartitionDirectory) -> dict[str, Any]:
-    """Return the first lines of `--plan`: the command, the directory and the clock."""
+def plan_head(arguments: argparse.Namespace, directory: PartitionDirectory, settings: LogSettings) -> dict[str, Any]:
+    """Return the first lines of `--plan`: the command, the directory, the clock and the settings."""
     return {
         "command": arguments.command,
         "topic": directory.topic_partition.topic,
         "partition": directory.topic_partition.partition,
         "compat": str(arguments.compat),
         "as_of_ms": as_of_ms(arguments),
+        "settings": settings.as_dict(),
     }

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from logcore.cli.maintenance import maintenance
 from logcore.cli.maintenance.copy_progress import CopyProgress
+from logcore.cli.maintenance.log_settings import LogSettings, SettingsOfLogs
 from logcore.cli.maintenance.maintenance import DirectoryPlan, NewDirectory
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.terminal import FILE, OF_SEVERITY, Style, Terminal, size_text
@@ -39,17 +40,24 @@ from logcore.storage.discovery import discover, shown
 from logcore.storage.partition_directories import partition_directory, refuse_changes
 from logcore.storage.partition_output import PartitionOutput, check_root_files, refuse_below, write_lines_of_logs
 
-RecoveryPlanner = Callable[[PartitionDirectory, Sequence[Finding]], RecoveryPlan]
-"""Makes the plan of one partition directory, with the findings about its root files."""
+RecoveryPlanner = Callable[[PartitionDirectory, LogSettings, Sequence[Finding]], RecoveryPlan]
+"""Makes the plan of one partition directory by its settings, with the findings about its root files."""
 
 _OF_ONE_LOG = ("recovery_point", "log_start_offset", "high_watermark", "first_dirty_offset", "cleaner_upper_bound")
 
 
-def run(arguments: argparse.Namespace, plan_of: RecoveryPlanner, progress: CopyProgress, advice: str = "") -> int:
+def run(
+    arguments: argparse.Namespace,
+    settings: SettingsOfLogs,
+    plan_of: RecoveryPlanner,
+    progress: CopyProgress,
+    advice: str = "",
+) -> int:
     """Run a command; returns its exit code, the worst of all its logs.
 
     Args:
         arguments: The command line.
+        settings: Finds the settings of a log.
         plan_of: Makes the plan of a log.
         progress: Shows how far the logs are read and written.
         advice: Added after the reason why a broker would not start with a log.
@@ -57,12 +65,12 @@ def run(arguments: argparse.Namespace, plan_of: RecoveryPlanner, progress: CopyP
     sources: list[str] = arguments.sources
     if _is_one_partition(sources):
         arguments.source = sources[0]
-        return _run_one(arguments, plan_of, progress, advice)
+        return _run_one(arguments, settings, plan_of, progress, advice)
     for name in _OF_ONE_LOG:
         if getattr(arguments, name) is not None:
             option = f"--{name.replace('_', '-')}"
             arguments.parser.error(f"{option} is for one log: name only its partition directory")
-    return _run_several(arguments, plan_of, progress, advice)
+    return _run_several(arguments, settings, plan_of, progress, advice)
 
 
 def _is_one_partition(sources: Sequence[str]) -> bool:
@@ -77,15 +85,23 @@ def _is_one_partition(sources: Sequence[str]) -> bool:
 # --- one partition directory ------------------------------------------------------------------------------------------
 
 
-def _run_one(arguments: argparse.Namespace, plan_of: RecoveryPlanner, progress: CopyProgress, advice: str) -> int:
+def _run_one(
+    arguments: argparse.Namespace,
+    settings: SettingsOfLogs,
+    plan_of: RecoveryPlanner,
+    progress: CopyProgress,
+    advice: str,
+) -> int:
     notes = CommandNotes(progress=progress.line)
     terminal = Terminal.of(sys.stdout)
     if not _is_the_chosen_one(arguments, notes):
         return notes.exit_code
 
-    def directory_plan(directory: PartitionDirectory, read: Sequence[Finding], notes: CommandNotes) -> DirectoryPlan:
+    def directory_plan(
+        directory: PartitionDirectory, settings: LogSettings, read: Sequence[Finding], notes: CommandNotes
+    ) -> DirectoryPlan:
         progress.reads(directory)
-        plan = plan_of(directory, read)
+        plan = plan_of(directory, settings, read)
         progress.line.clear()
         _say_read(read, plan, notes)
 
@@ -101,7 +117,7 @@ def _run_one(arguments: argparse.Namespace, plan_of: RecoveryPlanner, progress: 
         )
 
     try:
-        return maintenance.run(arguments, directory_plan, notes, progress)
+        return maintenance.run(arguments, settings, directory_plan, notes, progress)
     finally:
         progress.line.clear()  # also before an error or an interrupt is reported
 
@@ -155,6 +171,7 @@ class _Copy:
 
     log: SourceLog
     directory: PartitionDirectory
+    settings: LogSettings
     plan: RecoveryPlan
 
     @property
@@ -179,7 +196,13 @@ class _Copy:
         return "it ends at the same offset, and was named later"
 
 
-def _run_several(arguments: argparse.Namespace, plan_of: RecoveryPlanner, progress: CopyProgress, advice: str) -> int:
+def _run_several(
+    arguments: argparse.Namespace,
+    settings: SettingsOfLogs,
+    plan_of: RecoveryPlanner,
+    progress: CopyProgress,
+    advice: str,
+) -> int:
     notes = CommandNotes(progress=progress.line)
     options = ReadOptions(paths=tuple(arguments.sources), selection=selection_of(arguments))
     quiet = ("no-high-watermark", "broken-root-file", "remote-tier", "remote-tier-unproven")
@@ -202,7 +225,10 @@ def _run_several(arguments: argparse.Namespace, plan_of: RecoveryPlanner, progre
         for name, copies in by_name.items():
             if _are_of_one_topic(name, copies, notes):
                 progress.next_log()
-                code = max(code, _run_log(arguments, plan_of, progress, advice, name, copies, notes, lines, states))
+                code = max(
+                    code,
+                    _run_log(arguments, settings, plan_of, progress, advice, name, copies, notes, lines, states),
+                )
     finally:
         progress.line.clear()
         if lines and arguments.checkpoints_out is not None:
@@ -236,6 +262,7 @@ def _are_of_one_topic(name: TopicPartition, copies: Sequence[SourceLog], notes: 
 
 def _run_log(
     arguments: argparse.Namespace,
+    settings: SettingsOfLogs,
     plan_of: RecoveryPlanner,
     progress: CopyProgress,
     advice: str,
@@ -248,7 +275,7 @@ def _run_log(
     """Write the best copy of one log, and add its lines of the root files to `lines`. Returns its exit code."""
     with ExitStack() as stack:
         around = getattr(arguments, "salvage", False)
-        copies = list(_copies(stack, logs, plan_of, progress, notes, states, reads_around=around))
+        copies = list(_copies(stack, logs, settings, plan_of, progress, notes, states, reads_around=around))
         progress.line.clear()
         if not copies:
             return ExitCode.CLEAN  # the notes have the reason
@@ -258,7 +285,7 @@ def _run_log(
         not_taken = [(shown(copy.log.directory), copy.why_not(taken)) for copy in others]
         if arguments.plan:
             reasons = [{"source": path, "why": why} for path, why in not_taken]
-            head = maintenance.plan_head(arguments, taken.directory)
+            head = maintenance.plan_head(arguments, taken.directory, taken.settings)
             decision = head | {"source": source, "not_taken": reasons} | plan.as_dict()
             sys.stdout.write(json.dumps(decision) + "\n")
         if plan.refusal is not None:
@@ -280,6 +307,8 @@ def _run_log(
             sys.stdout.write(f"{name}: taken from {source}, which ends at offset {plan.log_end_offset}\n")
         for path, why in not_taken:
             sys.stdout.write(f"{name}: not taken from {path}: {why}\n")
+        for line in taken.settings.lines.splitlines():
+            sys.stdout.write(f"{name}: {line}\n")
         sys.stdout.write(summary(plan, name, out, Terminal.of(sys.stdout)))
         return plan.exit_code
 
@@ -287,6 +316,7 @@ def _run_log(
 def _copies(
     stack: ExitStack,
     logs: Sequence[SourceLog],
+    settings: SettingsOfLogs,
     plan_of: RecoveryPlanner,
     progress: CopyProgress,
     notes: CommandNotes,
@@ -299,6 +329,7 @@ def _copies(
     Args:
         stack: Closes the directories.
         logs: The log in several directories.
+        settings: Finds the settings of a copy.
         plan_of: Makes the plan of a copy.
         progress: Shows how far a copy is read.
         notes: Collects the findings.
@@ -311,10 +342,13 @@ def _copies(
         try:
             directory = stack.enter_context(partition_directory(log.directory, read, state, reads_around=reads_around))
             progress.reads(directory)
-            plan = plan_of(directory, read)
+            of_log = settings.of(log.directory)
+            plan = plan_of(directory, of_log, read)
             refuse_changes(directory)
         except LogError as error:
             notes.refuse(f"{log.topic_partition} ({shown(log.directory)}): {error}")
             continue
         _say_read(read, plan, notes)
-        yield _Copy(log, directory, plan)
+        if of_log.doubt is not None:
+            notes.say(of_log.doubt)
+        yield _Copy(log, directory, of_log, plan)

@@ -45,6 +45,13 @@ TOPIC_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "A transaction in the cluster's metadata has no end, so that its records do not count.",
             "Nothing, if the controller was writing.",
         ),
+        "settings-in-doubt": Rule(
+            Severity.WARNING,
+            Persistence.ONE_RUN,
+            "Records of the cluster's metadata are lost, or cannot be read, so that the settings in it may be older "
+            "ones. Nothing is taken from it.",
+            "Type the settings with `--config`, or copy `__cluster_metadata-0` again from another controller.",
+        ),
         "no-internal-topic": Rule(
             Severity.WARNING,
             Persistence.ONE_RUN,

@@ -4,23 +4,27 @@ A snapshot is a run of batches from offset 0, from its header to its footer. One
 reported, and an earlier one is used. A dedicated finding says that the log begins after the end of all snapshots, and
 another that several snapshots end at one offset.
 
+The offsets of a metadata log have no gaps. So records that are lost are noticed, and a state after them is in doubt
+until a snapshot that ends after them.
+
 Source: org.apache.kafka.snapshot RecordsSnapshotReader, org.apache.kafka.raft.internals KafkaRaftLog.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from logcore.errors import CorruptRecordError, LogError
 from logcore.garbage_collection import collector_paused
-from logcore.logs.model.findings import found
+from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.sources import SourceLog
 from logcore.messages.known_messages import MessageFamily, message_named
-from logcore.messages.reader import ReadMessage, read_message
+from logcore.messages.reader import ReadMessage, UnreadMessage, UnreadReason, read_message
 from logcore.reading.internal_topics.internal_logs import InternalRecord, internal_records
 from logcore.reading.notes import Notes
+from logcore.records.batch import LENGTH_AT, LOG_OVERHEAD
 from logcore.records.control import ControlType, control_type
 from logcore.segments.filenames import DirectoryKind
 from logcore.segments.scanning.scan import Stretch, scan
@@ -63,12 +67,117 @@ class ReadState:
         end_offset: The offset after the last record that counts.
         snapshot_end: The end of the snapshot that it begins with; None without one.
         committed_end: The offset up to which the log is known to be committed: the end of its latest snapshot.
+        lost_from: The offset of the first record that is lost or cannot be read; None: there is none.
     """
 
     state: ClusterState
     end_offset: int
     snapshot_end: int | None
     committed_end: int
+    lost_from: int | None = None
+
+    @property
+    def doubt(self) -> str | None:
+        """Why the state may be another, as a sentence; None if it is certain."""
+        return doubt_from(self.lost_from)
+
+
+def doubt_from(lost_from: int | None) -> str | None:
+    """Return the sentence about the first record that is lost; None if there is none."""
+    if lost_from is None:
+        return None
+    return f"Records of __cluster_metadata-0 from offset {lost_from} on are lost or cannot be read."
+
+
+@dataclass(slots=True)
+class MetadataRecords:
+    """Reads the records of a metadata log in their order, and notices those that are lost.
+
+    Attributes:
+        log: A log of `__cluster_metadata`.
+        notes: Gets the findings.
+        start: The first offset to read.
+        lost_from: The offset of the first record that is lost or cannot be read, as far as the log was read.
+    """
+
+    log: SourceLog
+    notes: Notes
+    start: int
+    lost_from: int | None = None
+    _next_offset: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._next_offset = self.start
+
+    def read(self, end: int | None = None) -> Iterator[InternalRecord]:
+        """Yield the records. Of damage between two records their offsets say whether it hides others.
+
+        Args:
+            end: The offset after the last one; None: the end of the log.
+        """
+        seen, forwarded = Notes(), 0
+        for record in internal_records(self.log, seen, start=self.start, end=end):
+            for finding in seen.findings[forwarded:]:
+                self.notes.say(finding)
+            forwarded = len(seen.findings)
+            if record.offset > self._next_offset:
+                self._lose(self._next_offset)
+            self._next_offset = record.offset + 1
+            yield record
+        for finding in seen.findings[forwarded:]:
+            self.notes.say(finding)
+        if (end is None or self._next_offset < end) and any(map(self._hides_the_end, seen.findings)):
+            self._lose(self._next_offset)
+
+    def add_to(self, state: ClusterState, record: InternalRecord) -> None:
+        """Add a record to a state. One that cannot be read counts as lost, unless no state follows from its type."""
+        unread = add_record(state, record, record.offset, self.notes, str(self.log.topic_partition))
+        if unread is not None and unread.reason is not UnreadReason.UNKNOWN_TYPE:
+            self._lose(record.offset)
+
+    def _hides_the_end(self, finding: Finding) -> bool:
+        """Whether a finding is about bytes after the last record that may have been records."""
+        if finding.rule == "zero-padding":
+            return False
+        if finding.rule == "torn-tail":
+            return _is_whole_batch(self.log, finding)
+        return finding.start_offset is None or finding.start_offset >= self._next_offset
+
+    def _lose(self, offset: int) -> None:
+        if self.lost_from is None:
+            self.lost_from = offset
+
+
+def _is_whole_batch(log: SourceLog, finding: Finding) -> bool:
+    """Whether the bytes at the end of a log are as long as their batch says: the broker may have written all of it.
+
+    A batch that the end of the file cuts was being written, and nobody has read it.
+    """
+    paths = [segment.path for segment in log.segments if shown(segment.path) == finding.file]
+    try:
+        content = read_file(paths[0]) if paths else b""
+    except LogError:
+        return True
+    position = finding.position or 0
+    if len(content) - position < LOG_OVERHEAD:
+        return False
+    length = int.from_bytes(content[position + LENGTH_AT : position + LOG_OVERHEAD], "big", signed=True)
+    return length <= len(content) - position - LOG_OVERHEAD
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSnapshot:
+    """A snapshot that is whole.
+
+    Attributes:
+        state: The state in it.
+        time_ms: The time in its header, epoch milliseconds; -1 if it has none.
+        lost_from: As in `ReadState`: the end of the snapshot, if one of its records cannot be read.
+    """
+
+    state: ClusterState
+    time_ms: int
+    lost_from: int | None
 
 
 @collector_paused()  # it makes many objects that stay
@@ -80,28 +189,29 @@ def read_cluster_state(log: SourceLog, notes: Notes, moment: Moment) -> ReadStat
         notes: Gets the findings.
         moment: When.
     """
-    state, start, snapshot_end = ClusterState(), 0, None
+    state, start, snapshot_end, lost_from = ClusterState(), 0, None, None
     note_snapshots_at_one_offset(log, notes)
     for end, path in reversed(log.metadata_snapshots):
         if moment.offset is not None and end > moment.offset:
             continue
         snapshot = snapshot_state(path, end, notes)
-        if snapshot is None or (moment.time_ms is not None and snapshot[1] > moment.time_ms):
+        if snapshot is None or (moment.time_ms is not None and snapshot.time_ms > moment.time_ms):
             continue
-        state, start, snapshot_end = snapshot[0], end, end
+        state, start, snapshot_end, lost_from = snapshot.state, end, end, snapshot.lost_from
         break
     if log.segments and log.segments[0].base_offset > start:
         first = log.segments[0].base_offset
         message = f"{log.topic_partition} begins at offset {first}, and no usable snapshot ends there or after it."
         notes.say(found("metadata-log-starts-late", message, start_offset=start, end_offset=first))
-    end_offset, place = start, str(log.topic_partition)
-    for record in internal_records(log, notes, start=start, end=moment.offset):
+        lost_from = start if lost_from is None else lost_from
+    end_offset, records = start, MetadataRecords(log, notes, start, lost_from)
+    for record in records.read(moment.offset):
         if moment.is_before(record.offset, record.timestamp):
             break
         end_offset = record.offset + 1
-        add_record(state, record, record.offset, notes, place)
+        records.add_to(state, record)
     note_what_does_not_count(state, log, notes)
-    return ReadState(state, end_offset, snapshot_end, log.high_watermark or 0)
+    return ReadState(state, end_offset, snapshot_end, log.high_watermark or 0, records.lost_from)
 
 
 def tiered_topics(logs: Iterable[SourceLog], notes: Notes) -> frozenset[str]:
@@ -140,8 +250,8 @@ def note_what_does_not_count(state: ClusterState, log: SourceLog, notes: Notes) 
         notes.say(found("message-not-interpreted", message))
 
 
-def snapshot_state(path: str, end: int, notes: Notes) -> tuple[ClusterState, int] | None:
-    """Return the state in a snapshot, and the time in its header; None if it is not whole."""
+def snapshot_state(path: str, end: int, notes: Notes) -> ReadSnapshot | None:
+    """Return the state in a snapshot; None if it is not whole."""
     try:
         content = read_file(path)
     except LogError as error:
@@ -149,7 +259,7 @@ def snapshot_state(path: str, end: int, notes: Notes) -> tuple[ClusterState, int
         return None
     state, time_ms, last = ClusterState(), -1, ControlType.UNKNOWN
     records: list[InternalRecord] = []
-    is_damaged = False
+    is_damaged, lost_from = False, None
     walk = scan(
         content,
         base_offset=0,
@@ -162,16 +272,20 @@ def snapshot_state(path: str, end: int, notes: Notes) -> tuple[ClusterState, int
             last = _control(record) if record.is_control else ControlType.UNKNOWN
             if last is ControlType.SNAPSHOT_HEADER:
                 time_ms = _header_time(record)
-            add_record(state, record, end - 1, notes, shown(path))
+            unread = add_record(state, record, end - 1, notes, shown(path))
+            if unread is not None and unread.reason is not UnreadReason.UNKNOWN_TYPE:
+                lost_from = end
         records.clear()
     if is_damaged or last is not ControlType.SNAPSHOT_FOOTER:
         message = f"{shown(path)} is damaged or does not end with a snapshot's footer; an earlier one is used."
         notes.say(found("snapshot-not-whole", message, file=path))
         return None
-    return state, time_ms
+    return ReadSnapshot(state, time_ms, lost_from)
 
 
-def add_record(state: ClusterState, record: InternalRecord, offset: int, notes: Notes, place: str) -> None:
+def add_record(
+    state: ClusterState, record: InternalRecord, offset: int, notes: Notes, place: str
+) -> UnreadMessage | None:
     """Add a record to a state; one that cannot be read is reported, and changes nothing.
 
     Args:
@@ -180,17 +294,21 @@ def add_record(state: ClusterState, record: InternalRecord, offset: int, notes: 
         offset: The offset that the state shows; of a snapshot that of its last record.
         notes: Gets the findings.
         place: The log or the file, for findings.
+
+    Returns:
+        What could not be read, and why.
     """
     value = record.value or b""
     if record.is_control:
         if _control(record) is ControlType.KRAFT_VERSION:
             state.add_kraft_version(offset, record.timestamp, value)
-        return
+        return None
     unread = state.add(offset, record.timestamp, value)
     if unread is not None:
         message = f"{place}, offset {record.offset}: {unread.detail}. The record does not count."
         end = record.offset + 1
         notes.say(found("message-not-read", message, start_offset=record.offset, end_offset=end))
+    return unread
 
 
 def _control(record: InternalRecord) -> ControlType:

@@ -20,6 +20,8 @@ Names are Kafka's own if Kafka has the setting.
       "clicks-*":                  # without cleanup.policy nothing is ever removed
         salvage: permissive        # publish after damage too
         active.min.growth: 1MiB
+      "payments-*":
+        from: cluster              # settings without a line here are those that the cluster said
 
 The first pattern that matches a topic is used alone, so put narrow patterns before wide ones. A topic without a
 matching pattern has no policy and is never touched. An internal topic (``__…``) is matched only by a pattern that
@@ -37,20 +39,16 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 import yaml
 
-from logcore.logs.model.broker_line import DEFAULT_LINE, BrokerLine
-from logcore.logs.model.log_selection import topic_matches
-from logcore.logs.model.topic_config import TopicConfig
-from logcore.segments.filenames import is_internal_topic
+from logcore.topics.topic_settings import TopicSettings
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.setup.compression import DEFAULT, ZSTD, Compression
-from spark_jobs.lake.setup.policy_settings import CLEANUP_POLICIES, LAKE_SETTINGS, SETTINGS, UNLIMITED, Setting
+from spark_jobs.lake.setup.policy_settings import CLEANUP_POLICIES, LAKE_SETTINGS, SETTINGS, Setting
 from spark_jobs.lake.setup.policy_values import (
-    INT64_MAX,
     VARIABLE_PREFIX,
     FilePath,
     Name,
@@ -66,153 +64,11 @@ from spark_jobs.lake.setup.policy_values import (
     WholeNumber,
     is_address,
 )
+from spark_jobs.lake.setup.topic_policies import LATEST_POLICIES, LakePolicy, TopicPolicy
 
-LATEST_POLICIES = {"delete": 1, "soft-delete": 2}
-"""Values of ``latest`` with the numbers that tables record for them, which must not change."""
+__all__ = ["LATEST_POLICIES", "LakePolicy", "Policies", "TopicPolicy", "parse_policies", "read_policies"]
 
 _REMOVE_NOTHING = frozenset(setting.field for setting in SETTINGS.values() if setting.removes_nothing)
-
-
-@dataclass(frozen=True, slots=True)
-class TopicPolicy:
-    """The configuration of the topics that one pattern matches; times in milliseconds, sizes in bytes."""
-
-    pattern: str
-    cleanup_policy: tuple[str, ...]
-    """``compact`` and ``delete``, sorted; may be empty: then only offsets below the log start may be removed."""
-    retention_ms: int = UNLIMITED
-    retention_bytes: int = UNLIMITED
-    min_cleanable_dirty_ratio: float = 0.5
-    min_compaction_lag_ms: int = 0
-    max_compaction_lag_ms: int = INT64_MAX
-    delete_retention_ms: int = 86_400_000
-    segment_bytes: int = 1 << 30
-    segment_index_bytes: int = 10 << 20
-    index_interval_bytes: int = 4096
-    file_delete_delay_ms: int = 60_000
-    producer_id_expiration_ms: int = 86_400_000
-    log_cleaner_dedupe_buffer_size: int | None = None
-    """Size at which Kafka's offset map would be full and end a round; None: unlimited."""
-    compaction_spread_bytes: int = 256 << 20
-    """A log with more to clean than this is cleaned by many tasks."""
-    compat: str = str(DEFAULT_LINE)
-    """The line of brokers whose bytes maintenance writes."""
-    on_truncate: str = "stop"
-    """``stop``, or ``follow``: a source that diverges below a frontier begins a new incarnation of the log."""
-    on_recreate: str = "stop"
-    """``stop``, or ``append``: a topic that is recreated under its name begins a new incarnation of the log."""
-    on_trim: str = "keep"
-    """``keep``, or ``follow``: retention also removes offsets below a log start that was moved at the source."""
-    salvage: str = "strict"
-    """``strict``: publish up to the first damage; ``permissive``: continue after it."""
-    active_min_growth: int = 0
-    """Bytes below which a run of the sensor leaves the growth of a log's end for later."""
-    publish_min_bytes: int = 64 << 20
-    """Final bytes from which a run of the sensor publishes a log at once."""
-    publish_max_delay_ms: int = 600_000
-    """Time after which a run of the sensor ingests and publishes a log, however little there is."""
-    parquet_codec: str = DEFAULT.codec
-    """Codec of the Parquet files of records."""
-    parquet_level: int = DEFAULT.level
-    """Level of that codec; only zstd has one."""
-    expectations_suite: str | None = None
-    """Path of a suite of Great Expectations for the published rows; None: none."""
-    latest: str | None = None
-    """What tombstones do in ``latest/<topic>``: ``delete`` or ``soft-delete``; None: there is no such table."""
-    decode_key: str | None = None
-    """Format of the keys in ``decoded/<topic>``; None: they stay bytes."""
-    decode_key_schema: str | None = None
-    """Path of their schema; None: the format needs none, or keys name theirs."""
-    decode_value: str | None = None
-    """Format of the values in ``decoded/<topic>``; None: they stay bytes."""
-    decode_value_schema: str | None = None
-    """Path of their schema, as for keys."""
-    decode_schemas: str | None = None
-    """Where the schemas are that rows name: a topic of the lake, an address, or ``env:NAME``; None: rows name none."""
-    decode_schemas_credentials: str | None = None
-    """Where the credentials for that address are: ``env:NAME``, or the path of a file; None: it needs none."""
-    decode_framing: str = "header-or-prefix"
-    """Where rows name them: ``header-or-prefix`` or ``prefix``."""
-    decode_key_subjects: tuple[str, ...] = ()
-    """Subjects of the schemas that keys may name; empty: ``<topic>-key``."""
-    decode_value_subjects: tuple[str, ...] = ()
-    """The same for values; empty: ``<topic>-value``."""
-    decode_key_message: str | None = None
-    """Name of the Protobuf message of keys; None: the first of the schema."""
-    decode_value_message: str | None = None
-    """The same for values."""
-    on_schema_change: str = "add"
-    """``add``, ``wait`` or ``undecoded``: what rows of a schema with other fields do."""
-    decode_expectations_suite: str | None = None
-    """Path of a suite of Great Expectations for the rows of ``decoded/<topic>``; None: none."""
-
-    @property
-    def compacts(self) -> bool:
-        """Whether ``cleanup.policy`` has ``compact``."""
-        return "compact" in self.cleanup_policy
-
-    @property
-    def deletes(self) -> bool:
-        """Whether ``cleanup.policy`` has ``delete``."""
-        return "delete" in self.cleanup_policy
-
-    @property
-    def follows_trims(self) -> bool:
-        """Whether ``on_trim`` says that a log start moved at the source counts here too."""
-        return self.on_trim == "follow"
-
-    @property
-    def compression(self) -> Compression:
-        """How files of records are compressed."""
-        return Compression(self.parquet_codec, self.parquet_level)
-
-    @property
-    def line(self) -> BrokerLine:
-        """``compat`` as the broker line that it names."""
-        return BrokerLine(self.compat)
-
-    @property
-    def config(self) -> TopicConfig:
-        """The configuration for maintenance of one partition."""
-        ours = {field.name for field in fields(self)}
-        names = [field.name for field in fields(TopicConfig) if field.name in ours]
-        return TopicConfig(**{name: getattr(self, name) for name in names})
-
-    @property
-    def passes_damage(self) -> bool:
-        """Whether ``salvage`` lets the frontier pass offsets that are missing, corrupt or of unknown outcome."""
-        return self.salvage == "permissive"
-
-    @property
-    def decodes(self) -> bool:
-        """Whether the topic has a table of decoded keys or values."""
-        return self.decode_key is not None or self.decode_value is not None
-
-    def matches(self, topic: str) -> bool:
-        """Whether this policy's pattern covers a topic."""
-        if is_internal_topic(topic) and not self.pattern.startswith("__"):
-            return False
-        return topic_matches(topic, self.pattern)
-
-
-@dataclass(frozen=True, slots=True)
-class LakePolicy:
-    """What schedules and sensors do with the lake."""
-
-    ingest: str | int = "on closed segments"
-    """``by hand``, ``on closed segments``, or the time from one run to the next in milliseconds."""
-    nightly: str = "plan"
-    """``off``, ``plan`` or ``apply``."""
-    verify: str = "weekly"
-    """``off`` or ``weekly``."""
-    engine: str = "auto"
-    """``auto``, ``local`` or ``spark``."""
-    alerts_webhook: str | None = None
-    """Address to which alerts are posted, or ``env:NAME``; None: there are no alerts."""
-    alerts_max_lag: int | None = None
-    """Offsets that may be unpublished without an alert; None: any number."""
-    remote: tuple[str, ...] = ()
-    """Directories or ``s3://`` prefixes of remote storage, for runs that name none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,13 +76,26 @@ class Policies:
     """All policies of a file, in its order."""
 
     topics: tuple[TopicPolicy, ...] = ()
-    lake: LakePolicy = LakePolicy()
+    lake: LakePolicy = field(default_factory=LakePolicy)
     stated: frozenset[str] = frozenset()
     """Names of the lake's settings that the file states."""
+    cluster: Mapping[str, TopicSettings] = field(default_factory=dict)
+    """What the cluster said about its topics, by name, for policies with ``from: cluster``."""
 
-    def for_topic(self, topic: str) -> TopicPolicy | None:
-        """Return the first policy that matches; None: the topic is never touched."""
-        return next((policy for policy in self.topics if policy.matches(topic)), None)
+    @property
+    def are_from_cluster(self) -> bool:
+        """Whether a policy takes settings from the cluster."""
+        return any(policy.settings_from is not None for policy in self.topics)
+
+    def for_topic(self, topic: str, topic_id: str | None = None) -> TopicPolicy | None:
+        """Return the first policy that matches, with what the cluster said; None: the topic is never touched.
+
+        Args:
+            topic: The name.
+            topic_id: Of the log: what the cluster said about another topic of this name does not count for it.
+        """
+        policy = next((policy for policy in self.topics if policy.matches(topic)), None)
+        return None if policy is None else policy.with_cluster(self.cluster.get(topic), topic_id)
 
     def compression_of(self, topic: str | None) -> Compression:
         """How the files of a topic's records are compressed; None: a table without topics."""
@@ -313,11 +182,16 @@ class _Reader:
             self._refuse(pattern, f"parquet.level is for {ZSTD}; parquet.codec is {fields['parquet_codec']}")
         if "decode_schemas_credentials" in fields and not is_address(str(fields.get("decode_schemas", ""))):
             self._refuse(pattern, "decode.schemas.credentials is for the address of a registry in decode.schemas")
+        lines = tuple(
+            (SETTINGS[key.value].field, key.start_mark.line + 1)
+            for key, _ in getattr(body, "value", ())
+            if key.value in SETTINGS
+        )
         if "cleanup_policy" not in fields:
-            if not fields or fields.keys() - _REMOVE_NOTHING:
+            if "settings_from" not in fields and (not fields or fields.keys() - _REMOVE_NOTHING):
                 self._refuse(pattern, f"the policy of {pattern.value!r} does not state its cleanup.policy")
             fields["cleanup_policy"] = ()
-        return TopicPolicy(pattern.value, **fields)  # type: ignore[arg-type]
+        return TopicPolicy(pattern.value, lines=lines, **fields)  # type: ignore[arg-type]
 
     def _values(self, body: yaml.Node, what: str, settings: Mapping[str, Setting], whose: str) -> dict[str, object]:
         """The values of a mapping by field; mistakes are noted and left out."""

@@ -75,6 +75,16 @@ SETTINGS: Mapping[str, Setting] = {
     setting.name: setting
     for setting in (
         Setting(
+            "from",
+            "settings_from",
+            OneOf(("cluster",)),
+            "`cluster`: Kafka's settings without a line here are those that `__cluster_metadata` says of each topic, "
+            "as of the run's clock. Only settings that were made for the topic are there. Others have the defaults of "
+            "this page, so without `cleanup.policy` or `retention.*` nothing is removed.",
+            is_kafkas=False,
+            removes_nothing=True,
+        ),
+        Setting(
             "cleanup.policy",
             "cleanup_policy",
             SomeOf(CLEANUP_POLICIES),

@@ -262,6 +262,15 @@ def idle_policies(policies: str | None, topics: Sequence[str]) -> tuple[str, ...
     return tuple(policy.pattern for policy in stated if not any(map(policy.matches, topics)))
 
 
+def takes_from_cluster(policies: str | None) -> bool:
+    """Whether a ``policies.yaml`` takes settings from what the cluster said.
+
+    Raises:
+        UsageError: The file cannot be used.
+    """
+    return read_policies(policies).are_from_cluster
+
+
 def _registered(lake: str, found: Registration) -> RegisteredLake:
     name = found.name or lake_names.free_name(lake, ())
     return RegisteredLake(lake, name, found.intakes, found.policies, found.apply_nightly, found.owners)

@@ -41,6 +41,7 @@ def test_a_good_file_is_shown_as_it_is_used(tmp_path: Path, capsys: pytest.Captu
         "lake  engine = auto  (default)",
         "lake  alerts.webhook = not set  (default)",
         "lake  alerts.max.lag = not set  (default)",
+        "lake  remote = not set  (default)",
         "topics matching orders-*",
         "  cleanup.policy = compact,delete",
         "  retention.ms = 604800000",

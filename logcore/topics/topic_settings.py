@@ -1,0 +1,67 @@
+"""What a cluster said about the settings of a topic, and which record of the metadata said it.
+
+Only settings that were made for the topic itself are here. Defaults of brokers are not in the metadata.
+
+Source: org.apache.kafka.common.metadata ConfigRecord; KIP-631.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from logcore.topics.cluster_states import TOPIC_RESOURCE, ClusterState
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSetting:
+    """A setting of a topic.
+
+    Attributes:
+        name: Kafka's name.
+        value: As text; `(redacted)` for a secret.
+        offset: Of the record in the metadata log that said it; of a snapshot that of its last record.
+        is_committed: Whether the latest snapshot covers the record.
+    """
+
+    name: str
+    value: str
+    offset: int
+    is_committed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """The settings of a topic at one moment.
+
+    Attributes:
+        topic: Name.
+        topic_id: As text; None if it is not known.
+        settings: By name.
+        doubt: Why they may be others, as a sentence; None if they are certain.
+    """
+
+    topic: str
+    topic_id: str | None
+    settings: Mapping[str, TopicSetting]
+    doubt: str | None = None
+
+
+def settings_of_topics(state: ClusterState, committed_end: int, doubt: str | None) -> dict[str, TopicSettings]:
+    """Return the settings of each topic in a state, by its name.
+
+    Args:
+        state: The state of the cluster.
+        committed_end: The offset up to which the metadata log is known to be committed.
+        doubt: As in `TopicSettings`.
+    """
+    found: dict[str, TopicSettings] = {}
+    for topic_id, topic in state.topics.items():
+        name = str(topic.fields["topic"])
+        rows = state.settings.get((TOPIC_RESOURCE, name), {})
+        settings = {
+            setting: TopicSetting(setting, str(row.fields["value"]), row.offset, row.offset < committed_end)
+            for setting, row in sorted(rows.items())
+        }
+        found[name] = TopicSettings(name, topic_id, settings, doubt)
+    return found

@@ -1,0 +1,231 @@
+"""Policies with `from: cluster` in jobs: what the cluster said as of the run's clock, and nothing in doubt."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logcore.cli.main import main
+from pipelines.run.chains import INTAKE
+from pipelines.run.direct import run_steps
+from pipelines.run.listener import CollectingListener
+from pipelines.run.look import outcome_without_work
+from pipelines.run.settings import RunSettings
+from pipelines.run.steps import Run
+from spark_jobs import launch
+from spark_jobs.contracts import ClusterConfig, CompactionConfig, JobConfig, JobReport, RetentionConfig
+from tests.broker_directory import LogDirectory
+from tests.metadata_log import MetadataLog, created, removed, setting, topic_id_text
+from tests.spark.archived import append_segment, spans
+from tests.spark.cycle import AS_OF_MS, Lake
+
+NEWEST = 1_700_000_004_000
+"""The newest segment's time; the four segments are a second apart."""
+FROM_CLUSTER = "topics: {orders: {from: cluster}}"
+
+
+class Cluster:
+    """`orders` has four segments of ten records; the metadata log says what the test says."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.source = LogDirectory(folder / "source")
+        orders = self.source.partition("orders-0", topic_id_text("orders"))
+        for i in range(4):
+            append_segment(orders, [(b"k%d" % (n % 3), b"v") for n in range(10)], 1_700_000_001_000 + 1000 * i)
+        self.source.high_watermarks(orders_0=40)
+        self.metadata = MetadataLog(self.source.path)
+        self.lake = Lake(folder / "lake")
+        self.lake.turn(self.source.path, topics=("orders",))
+
+    def read_metadata(self) -> JobReport:
+        source = (str(self.source.path),)
+        config = ClusterConfig(str(self.lake.path), "cluster", AS_OF_MS, source, only_metadata=True)
+        return launch.run("cluster", config)
+
+    def policies(self, text: str) -> str:
+        path = self.folder / "policies.yaml"
+        path.write_text(text)
+        return str(path)
+
+    def retained(self, text: str = FROM_CLUSTER, as_of_ms: int = NEWEST + 500) -> dict[str, Any]:
+        """The plan of retention: at NEWEST + 500 the segments are 3.5, 2.5, 1.5 and 0.5 seconds old."""
+        config = RetentionConfig(str(self.lake.path), "retain", as_of_ms, self.policies(text))
+        return dict(launch.run("retention", config).plan)
+
+
+def due(plan: dict[str, Any]) -> list[int]:
+    return [segment["base_offset"] for log in plan["logs"] for segment in log["segments"]]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Cluster(tmp_path_factory.mktemp("cluster")).folder
+
+
+@pytest.fixture
+def cluster(built: Path, tmp_path: Path) -> Cluster:
+    folder = Path(shutil.copytree(built, tmp_path / "cluster"))
+    made = Cluster.__new__(Cluster)
+    made.folder, made.source, made.lake = folder, LogDirectory(folder / "source"), Lake(folder / "lake")
+    shutil.rmtree(made.source.path / "__cluster_metadata-0")
+    made.metadata = MetadataLog(made.source.path)
+    return made
+
+
+def test_retention_follows_the_settings_of_the_cluster(cluster: Cluster) -> None:
+    cluster.metadata.say(
+        created("orders"), setting("orders", "cleanup.policy", "delete"), setting("orders", "retention.ms", "2000")
+    )
+    cluster.read_metadata()
+    assert due(cluster.retained()) == [0, 10]
+    config = RetentionConfig(str(cluster.lake.path), "retain", NEWEST + 500, cluster.policies(FROM_CLUSTER), apply=True)
+    launch.run("retention", config)
+    assert spans(cluster.lake, "orders") == [(20, 30), (30, 40)]
+
+
+def test_a_setting_that_was_said_after_the_clock_of_the_run_does_not_count(cluster: Cluster) -> None:
+    cluster.metadata.say(created("orders"), setting("orders", "cleanup.policy", "delete"))
+    cluster.metadata.say(setting("orders", "retention.ms", "2000"), time_ms=NEWEST + 100)
+    cluster.metadata.say(setting("orders", "retention.ms", "0"), time_ms=NEWEST + 1000)
+    cluster.read_metadata()
+    assert due(cluster.retained(as_of_ms=NEWEST + 99)) == []
+    assert due(cluster.retained(as_of_ms=NEWEST + 500)) == [0, 10]
+    assert due(cluster.retained(as_of_ms=NEWEST + 1001)) == [0, 10, 20, 30]
+
+
+def test_a_setting_that_was_removed_does_not_count(cluster: Cluster) -> None:
+    cluster.metadata.say(
+        created("orders"), setting("orders", "cleanup.policy", "delete"), setting("orders", "retention.ms", "2000")
+    )
+    cluster.metadata.say(setting("orders", "retention.ms", None), time_ms=2000)
+    cluster.read_metadata()
+    assert due(cluster.retained()) == []
+
+
+def test_without_settings_of_the_topic_nothing_is_due_after_any_time(cluster: Cluster) -> None:
+    cluster.metadata.say(created("orders"), setting("orders", "cleanup.policy", "delete"))
+    cluster.read_metadata()
+    plan = cluster.retained(as_of_ms=NEWEST + 50 * 365 * 86_400_000)
+    assert (due(plan), plan["in_doubt"]) == ([], [])
+
+
+def test_a_line_of_the_policies_wins_over_the_cluster(cluster: Cluster) -> None:
+    cluster.metadata.say(
+        created("orders"), setting("orders", "cleanup.policy", "delete"), setting("orders", "retention.ms", "0")
+    )
+    cluster.read_metadata()
+    assert due(cluster.retained("topics: {orders: {from: cluster, retention.ms: 2s}}")) == [0, 10]
+    assert due(cluster.retained("topics: {orders: {from: cluster, cleanup.policy: compact}}")) == []
+
+
+def test_a_topic_of_which_the_cluster_was_not_read_loses_nothing(cluster: Cluster) -> None:
+    plan = cluster.retained("topics: {orders: {from: cluster, cleanup.policy: compact}}")
+    assert due(plan) == []
+    assert [(log["topic_partition"], "does not name the topic" in log["why"]) for log in plan["in_doubt"]] == [
+        ("orders-0", True)
+    ]
+
+
+def test_after_a_damaged_record_nothing_is_removed_until_a_copy_is_whole(cluster: Cluster) -> None:
+    cluster.metadata.say(
+        created("orders"),
+        setting("orders", "cleanup.policy", "compact,delete"),
+        setting("orders", "retention.ms", "2000"),
+        setting("orders", "retention.ms", "604800000"),
+        setting("orders", "segment.bytes", "1000"),
+    )
+    cluster.metadata.damage(3)
+    cluster.read_metadata()
+    errors = [row["file"] for row in cluster.lake.rows("findings") if row["severity"] == "error"]
+    assert errors == [str(cluster.metadata.segment)]
+    assert {row["standing"] for row in cluster.lake.rows("cluster_topic_configs")} == {"doubtful"}
+    plan = cluster.retained()
+    assert due(plan) == []
+    assert "lost" in plan["in_doubt"][0]["why"]
+    config = CompactionConfig(str(cluster.lake.path), "compact", NEWEST + 500, cluster.policies(FROM_CLUSTER))
+    compaction = launch.run("compaction", config).plan
+    assert compaction["logs"] == []
+    assert "in doubt" in compaction["passed"][0]["reason"]
+    cluster.metadata.say()
+    cluster.read_metadata()
+    assert {row["standing"] for row in cluster.lake.rows("cluster_topic_configs")} == {"tentative"}
+    assert due(cluster.retained()) == []
+    assert cluster.retained()["in_doubt"] == []
+
+
+def test_settings_of_a_topic_that_was_made_again_do_not_count_for_the_log_before(cluster: Cluster) -> None:
+    cluster.metadata.say(created("orders"), removed("orders"), created("orders", 1))
+    cluster.metadata.say(setting("orders", "cleanup.policy", "delete"), setting("orders", "retention.ms", "0"))
+    cluster.read_metadata()
+    plan = cluster.retained()
+    assert due(plan) == []
+    assert "made again" in plan["in_doubt"][0]["why"]
+
+
+def test_compaction_follows_the_settings_of_the_cluster(cluster: Cluster) -> None:
+    cluster.metadata.say(created("orders"), setting("orders", "cleanup.policy", "compact"))
+    cluster.metadata.say(setting("orders", "min.compaction.lag.ms", "2000"))
+    cluster.read_metadata()
+    path = cluster.policies(FROM_CLUSTER)
+    config = CompactionConfig(str(cluster.lake.path), "compact", NEWEST + 500, path)
+    (log,) = launch.run("compaction", config).plan["logs"]
+    assert log["end_offset"] == 20
+
+
+def test_the_command_shows_each_setting_and_where_it_is_from(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.metadata.say(created("orders"), setting("orders", "cleanup.policy", "delete"))
+    cluster.metadata.say(setting("orders", "segment.bytes", "5000"))
+    cluster.read_metadata()
+    path = cluster.policies("topics:\n  orders:\n    from: cluster\n    retention.bytes: 1KiB\n")
+    for place in (["--lake", str(cluster.lake.path)], ["--source", str(cluster.source.path)]):
+        assert main(["config", "check", path, *place]) == 0
+        shown = capsys.readouterr().out.partition("topic orders, by the policy orders\n")[2].splitlines()
+        assert "  cleanup.policy = delete  (cluster, offset 1 of its metadata, tentative)" in shown
+        assert "  segment.bytes = 5000  (cluster, offset 2 of its metadata, tentative)" in shown
+        assert "  retention.bytes = 1024  (line 4)" in shown
+        assert "  retention.ms = -1  (default: never)" in shown
+    assert main(["config", "check", path, "--lake", str(cluster.lake.path), "--as-of", "500ms"]) == 1
+    assert "warning: orders: nothing is taken from the cluster" in capsys.readouterr().err
+
+
+class Jobs:
+    """Starts real jobs, and knows which."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+
+    def run(self, config: JobConfig) -> JobReport:
+        self.begun.append(config.JOB)
+        return launch.run(config.JOB, config)
+
+
+def test_each_run_reads_the_metadata_if_a_policy_needs_it(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begun(text: str) -> list[str]:
+        jobs, listener = Jobs(), CollectingListener()
+        settings = RunSettings(sources=(str(cluster.source.path),), topics=("orders",), policies=cluster.policies(text))
+        run = Run("run", str(cluster.lake.path), AS_OF_MS, None, False, settings, jobs, listener)
+        run_steps(INTAKE, run, listener)
+        assert listener.error is None, listener.error
+        return jobs.begun
+
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
+    cluster.metadata.say(created("orders"), setting("orders", "cleanup.policy", "delete"))
+    assert "cluster" not in begun("topics: {orders: {cleanup.policy: delete}}")
+    assert cluster.lake.rows("cluster_topic_configs") == []
+    assert begun(FROM_CLUSTER)[:2] == ["ingest", "cluster"]
+    assert [row["value"] for row in cluster.lake.rows("cluster_topic_configs")] == ["delete"]
+    assert cluster.lake.rows("cluster_groups") == []
+    settings = RunSettings(
+        sources=(str(cluster.source.path),), topics=("orders",), policies=cluster.policies(FROM_CLUSTER)
+    )
+    assert outcome_without_work(str(cluster.lake.path), settings, AS_OF_MS) is not None
+    cluster.metadata.say(setting("orders", "retention.ms", "1"))
+    assert outcome_without_work(str(cluster.lake.path), settings, AS_OF_MS) is None

@@ -1,0 +1,97 @@
+"""Planted into what takes settings of topics from the metadata of a cluster."""
+
+from __future__ import annotations
+
+from tests.planted_faults.fault import Fault
+
+POLICIES = "tests/unit/spark_jobs/lake/setup/test_topic_policies.py"
+JOBS = "tests/jobs/test_cluster_policies.py"
+LOST = "tests/unit/logcore/reading/internal_topics/test_lost_records.py"
+COMMANDS = "tests/unit/logcore/cli/test_settings_from_metadata.py"
+
+FAULTS = (
+    Fault(
+        "the cluster wins over a line of the policies",
+        "spark_jobs/lake/setup/topic_policies.py",
+        "        if said is None or setting.field in stated or setting.name not in said.settings:\n",
+        "        if said is None or setting.name not in said.settings:\n",
+        (POLICIES, "-k", "wins"),
+    ),
+    Fault(
+        "a topic without retention.ms has the seven days of Kafka",
+        "spark_jobs/lake/setup/topic_policies.py",
+        "    retention_ms: int = UNLIMITED\n",
+        "    retention_ms: int = 604_800_000\n",
+        (JOBS, "-k", "nothing_is_due_after_any_time"),
+    ),
+    Fault(
+        "settings that were said after the clock of the run count",
+        "spark_jobs/lake/cluster_settings.py",
+        "    if begun is not None and begun > time:\n",
+        "    if begun is not None and begun > time + timedelta(days=1):\n",
+        (JOBS, "-k", "after_the_clock"),
+    ),
+    Fault(
+        "settings that ended count",
+        "spark_jobs/lake/cluster_settings.py",
+        '    return row["valid_to_offset"] is None or (ended is not None and ended > time)\n',
+        "    return ended is None or ended > _EPOCH\n",
+        (JOBS, "-k", "removed_does_not_count"),
+    ),
+    Fault(
+        "retention follows settings in doubt",
+        "spark_jobs/lake/setup/topic_policies.py",
+        "        if doubt is None:\n            return replace",
+        "        if True:\n            return replace",
+        (JOBS, "-k", "damaged_record"),
+    ),
+    Fault(
+        "settings of another topic of the name count",
+        "spark_jobs/lake/setup/topic_policies.py",
+        "    if None not in (topic_id, said.topic_id) and topic_id != said.topic_id:\n",
+        "    if topic_id is None:\n",
+        (JOBS, "-k", "made_again"),
+    ),
+    Fault(
+        "a whole batch with a wrong checksum at the end of the metadata log is no loss",
+        "logcore/reading/internal_topics/cluster_metadata.py",
+        "            return _is_whole_batch(self.log, finding)\n",
+        "            return False\n",
+        (LOST, "-k", "damaged_record"),
+    ),
+    Fault(
+        "a gap in the offsets of the metadata log is no loss of records",
+        "logcore/reading/internal_topics/cluster_metadata.py",
+        "            if record.offset > self._next_offset:\n",
+        "            if record.offset < self._next_offset:\n",
+        (LOST, "-k", "missing_segment"),
+    ),
+    Fault(
+        "a run does not read the metadata for policies",
+        "pipelines/run/steps.py",
+        " if takes_from_cluster(policies) else []\n",
+        " if not takes_from_cluster(policies) else []\n",
+        (JOBS, "-k", "each_run_reads"),
+    ),
+    Fault(
+        "retain and compact follow settings in doubt",
+        "logcore/cli/maintenance/log_settings.py",
+        "        if doubt is not None and self.refuses_doubt:\n",
+        "        if doubt is None and self.refuses_doubt and said is None:\n",
+        (COMMANDS, "-k", "commands_that_remove"),
+    ),
+    Fault(
+        "the metadata wins over a typed setting",
+        "logcore/cli/maintenance/log_settings.py",
+        " | dict(self.typed))\n",
+        " | dict(self.typed) | {name: said[name].value for name in self.used if name in said})\n",
+        (COMMANDS, "-k", "typed_setting_wins"),
+    ),
+    Fault(
+        "a command takes settings that were said after its clock",
+        "logcore/cli/maintenance/log_settings.py",
+        "Moment(time_ms=self.as_of_ms)",
+        "Moment()",
+        (COMMANDS, "-k", "after_the_clock"),
+    ),
+)
