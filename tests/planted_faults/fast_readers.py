@@ -60,10 +60,17 @@ FAULTS = (
         (BULK, "-k", "visible"),
     ),
     Fault(
+        "lines of commits are written by the kernel whatever their version is",
+        "logcore/columns/kernels/decoding/commit_lines.py",
+        "    if version == 3:\n",
+        "    if version <= 3:\n",
+        (LINES, "-k", "plain_way"),
+    ),
+    Fault(
         "lines of commits have a topic id of zeros",
-        "logcore/cli/output/commit_lines.py",
-        "    if content is None or UUID(bytes=content) == ZERO_UUID:\n",
-        "    if content is None:\n",
+        "logcore/columns/kernels/decoding/commit_lines.py",
+        "            if big_int64(values, time_at + 11) != 0 or big_int64(values, time_at + 19) != 0:\n",
+        "            if True:\n",
         (LINES, "-k", "plain_way"),
     ),
 )

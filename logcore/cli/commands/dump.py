@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TextIO
 
-from logcore.cli.output.bulk import can_write_lines, write_first_lines, write_lines
+from logcore.cli.output.bulk import LineMaker, can_write_lines, write_first_lines, write_lines
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.decoded_lines import DecodedLines, is_long_log_of_commits
 from logcore.cli.output.plain_lines import PlainLines
@@ -250,7 +250,7 @@ def _dump_records(
             for shows in shown_segments(choice.log, choice.wanted, notes, seek=choice.seek, end=choice.end)
         )
         if left is None:
-            write_lines(segments, notes, out.buffer.write, form)
+            write_lines(segments, notes, out.buffer.write, LineMaker(form))
         else:
             left = write_first_lines(segments, notes, out.buffer.write, form, left)
 
@@ -272,7 +272,7 @@ def _dump_decoded(
             if left == 0:
                 return
             continue
-        from logcore.cli.output.commit_lines import write_commit_lines  # imports pyarrow
+        from logcore.cli.output.commit_lines import CommitLineMaker  # imports NumPy
 
         out.flush()
         segments = (
@@ -280,7 +280,7 @@ def _dump_decoded(
             for choice in group
             for shows in shown_segments(choice.log, choice.wanted, notes, seek=choice.seek, end=choice.end)
         )
-        write_commit_lines(segments, notes, out.buffer.write, form)
+        write_lines(segments, notes, out.buffer.write, CommitLineMaker(form))
 
 
 def _dump_plainly(

@@ -18,6 +18,8 @@ from logcore.cli.output.progress import ReadProgress
 from logcore.cli.output.record_lines import line_of
 from logcore.errors import LogError
 from logcore.library.shown_segments import ShownSegment, place_of, rows_of
+from logcore.logs.model.findings import Finding
+from logcore.logs.model.sources import SourceLog
 from logcore.reading.notes import Notes
 from logcore.reading.segment_reading import cannot_read, padding_finding, stretch_finding
 from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Record
@@ -44,10 +46,31 @@ class _Written:
     position: int
     next_offset: int
     turn: Turn
-    items: list[Lines | Stretch] = field(default_factory=list)
+    items: list[Lines | Stretch | Finding] = field(default_factory=list)
     padding: int = 0
     failure: LogError | None = None
     """Why the bytes after the items could not be fetched."""
+
+
+class LineMaker:
+    """How lines of a form are made: by kernels, and where they have doubts, one by one."""
+
+    def __init__(self, form: LineForm) -> None:
+        self.form = form
+
+    def buffers(self, shows: ShownSegment, pool: TextPool, left: int | None = None) -> LineBuffers:
+        """Return buffers for the lines of a segment."""
+        from logcore.columns.decoding.line_buffers import LineBuffers
+
+        return LineBuffers(place_of(shows.log, shows.segment), pool, self.form, left)
+
+    def line(self, buffers: LineBuffers, log: SourceLog, header: BatchHeader, record: Record) -> str:
+        """Return the line of a record."""
+        return line_of(self.form, log.topic_partition, header, record)
+
+    def findings(self, buffers: LineBuffers) -> list[Finding]:
+        """Return the findings about the lines since the last call."""
+        return []
 
 
 def can_write_lines(form: LineForm) -> bool:
@@ -58,7 +81,7 @@ def can_write_lines(form: LineForm) -> bool:
 
 
 def write_lines(
-    segments: Iterable[ShownSegment], notes: Notes, write: Callable[[memoryview], object], form: LineForm
+    segments: Iterable[ShownSegment], notes: Notes, write: Callable[[memoryview], object], maker: LineMaker
 ) -> None:
     """Write the wanted records of segments as lines, in order, and report errors of the segments."""
     from logcore.columns.checking.chunks import in_order, processors
@@ -67,20 +90,22 @@ def write_lines(
 
     pool, waiting = TextPool(), Waiting()
 
-    def write_items(work: _LineWork, items: list[Lines | Stretch]) -> None:
+    def write_items(work: _LineWork, items: list[Lines | Stretch | Finding]) -> None:
         """Called in the thread whose turn it is."""
         shows = work.shows
         for item in items if not work.is_over else ():
             if isinstance(item, Stretch):
                 if shows.end is None or item.offset < shows.end:
                     notes.say(stretch_finding(item, shown(shows.segment.path)))
+            elif isinstance(item, Finding):
+                notes.say(item)
             else:
                 for text in item:
                     write(text)
                     pool.give(text)
         items.clear()
 
-    works = (_LineWork(each, form, pool, waiting, write_items) for each in segments)
+    works = (_LineWork(each, maker, pool, waiting, write_items) for each in segments)
     progress = None if sys.stdout.isatty() else ReadProgress()
     if progress is not None and isinstance(notes, CommandNotes):
         notes.progress = progress.line
@@ -119,12 +144,12 @@ def write_first_lines(
     Returns:
         How many more lines may be written.
     """
-    from logcore.columns.decoding.line_buffers import LineBuffers, TextPool
+    from logcore.columns.decoding.line_buffers import TextPool
 
-    pool, left = TextPool(), limit
+    pool, left, maker = TextPool(), limit, LineMaker(form)
     for shows in segments if limit else ():
-        output = LineBuffers(place_of(shows.log, shows.segment), pool, form, left)
-        for lines in rows_of(shows, notes, partial(_lines_of, shows, form, output), in_steps=True):
+        output = maker.buffers(shows, pool, left)
+        for lines in rows_of(shows, notes, partial(_lines_of, shows, maker, output), in_steps=True):
             for text in lines:
                 write(text)
                 pool.give(text)
@@ -140,15 +165,15 @@ class _LineWork:
     def __init__(
         self,
         shows: ShownSegment,
-        form: LineForm,
+        maker: LineMaker,
         pool: TextPool,
         waiting: Waiting,
-        write: Callable[[_LineWork, list[Lines | Stretch]], None],
+        write: Callable[[_LineWork, list[Lines | Stretch | Finding]], None],
     ) -> None:
         self.shows = shows
         self.is_over = False
         """No more of the segment is wanted: reading failed, or reached the end of what is shown."""
-        self._form, self._pool, self._waiting, self._write_items = form, pool, waiting, write
+        self._maker, self._pool, self._waiting, self._write_items = maker, pool, waiting, write
 
     def jobs(self) -> Iterator[Job[_LineWork, _Written]]:
         """Yield the jobs that make the lines."""
@@ -176,17 +201,15 @@ class _LineWork:
         return written
 
     def _write(self, written: _Written, chunk: Chunk) -> None:
-        from logcore.columns.decoding.line_buffers import LineBuffers
-
         nbytes = 0
 
         def enough() -> bool:
             return nbytes >= TEXT_BYTES
 
-        output = LineBuffers(place_of(self.shows.log, self.shows.segment), self._pool, self._form)
-        walk = _lines_of(self.shows, self._form, output, chunk, enough)
+        output = self._maker.buffers(self.shows, self._pool)
+        walk = _lines_of(self.shows, self._maker, output, chunk, enough)
         for item in walk:
-            written.items.append(item)
+            written.items += [*self._maker.findings(output), item]
             held = 0 if isinstance(item, Stretch) else sum(map(len, item))
             nbytes += held
             if written.turn.hold(held):
@@ -201,7 +224,7 @@ class _LineWork:
 
 def _lines_of(
     shows: ShownSegment,
-    form: LineForm,
+    maker: LineMaker,
     output: LineBuffers,
     chunk: Chunk,
     enough: Callable[[], bool] | None = None,
@@ -222,8 +245,7 @@ def _lines_of(
         lane.enough = enough
 
     def lines(header: BatchHeader, _: int, records: list[Record]) -> Lines:
-        name = log.topic_partition
-        text = "".join(line_of(form, name, header, record) for record in output.first(records))
+        text = "".join(maker.line(output, log, header, record) for record in output.first(records))
         return [memoryview(text.encode("utf-8", "backslashreplace"))]
 
     return SegmentRows(lane, careful, lines, chunk.start, chunk.next_offset, part.stop, enough)

@@ -134,7 +134,16 @@ class LineBuffers:
             self._library.call(self._form.kernel, line)
             given.append(target.data[: line.used])
             if line.status == FOREIGN:
-                self._frame.printable = self._keep(printable_bits())
+                given += self._foreign(frame)
             elif line.first == before:
                 room *= 4  # one line needs more
         return given
+
+    def _foreign(self, frame: RecordsFrame) -> list[memoryview]:
+        """Do what the kernel needs to go on from the row `first` of the line frame: give it the table of code points.
+
+        Returns:
+            Lines that were written instead of the kernel's.
+        """
+        self._frame.printable = self._keep(printable_bits())
+        return []

@@ -36,25 +36,30 @@ class LineForm:
         format: The format.
         as_text: Keys and values that are UTF-8 are text. Text lines ignore it: they show what is printable.
         with_control: The types of control records are shown. CSV has no column for them.
+        decoded: Text and JSON: commits of offsets as Kafka's tools decode them.
     """
 
     format: LineFormat
     as_text: bool = False
     with_control: bool = False
+    decoded: bool = False
 
     @property
     def work(self) -> Work:
         """The kernels that it needs."""
-        return _WORKS[self.format]
+        return Work.WRITE_COMMITS if self.decoded else _WORKS[self.format]
 
     @property
     def kernel(self) -> str:
         """The name of the kernel that writes the lines."""
-        return _KERNELS[self.format]
+        return "commit_lines" if self.decoded else _KERNELS[self.format]
 
     @property
     def fragments(self) -> bytes:
-        """The constant parts of lines, FRAGMENT_BYTES apart."""
+        """The constant parts of lines, FRAGMENT_BYTES apart. Of decoded lines, each ends with its size."""
+        if self.decoded:
+            parts = _DECODED_JSON if self.format is LineFormat.JSONL else tuple(map(_spaced, _DECODED_JSON))
+            return b"".join(each.ljust(FRAGMENT_BYTES - 1, b"\0") + bytes([len(each)]) for each in parts)
         return b"".join(each.ljust(FRAGMENT_BYTES, b"\0") for each in _FRAGMENTS[self.format])
 
     def prefix(self, place: Place) -> str:
@@ -103,3 +108,34 @@ _FRAGMENTS = {
     ),
     LineFormat.CSV: (b",CreateTime,", b",LogAppendTime,", b",NoTimestampType,"),
 }
+
+_DECODED_JSON = (
+    b',"timestamp":',
+    b',"timestamp_type":"CreateTime"',
+    b',"timestamp_type":"LogAppendTime"',
+    b"  no-timestamp",
+    b',"timestamp_type":"NoTimestampType"',
+    b',"key":{"type":"1","data":{"group":',
+    b',"topic":',
+    b',"partition":',
+    b'}},"value":',
+    b'{"version":"',
+    b'","data":{"offset":',
+    b',"leaderEpoch":',
+    b',"metadata":',
+    b',"commitTimestamp":',
+    b',"topicId":"',
+    b'"}}',
+    b"}}",
+    b',"leader_epoch":',
+    b"}\n",
+)
+_TEXT_PARTS = {b',"key":': b"  key ", b'}},"value":': b"}}  value ", b"}\n": b"\n"}
+
+
+def _spaced(part: bytes) -> bytes:
+    """The same part in a line for people: JSON with spaces, between names of its own."""
+    for before, after in _TEXT_PARTS.items():
+        if part.startswith(before):
+            return after + part[len(before) :].replace(b",", b", ").replace(b":", b": ")
+    return part.replace(b",", b", ").replace(b":", b": ")

@@ -64,6 +64,7 @@ DEFLATE = Family("deflate", "decoding.deflate", (Kernel("validate_gzip", Inflate
 MESSAGES = Family("messages", "decoding.messages", (_UNFOLD, _EMIT_MESSAGES), 1.5)
 LINES = Family("lines", "decoding.lines", (Kernel("lines", LinesFrame),), 1.2)
 TEXT_LINES = Family("text_lines", "decoding.text_lines", (Kernel("text_lines", LinesFrame),), 1.5)
+COMMIT_LINES = Family("commit_lines", "decoding.commit_lines", (Kernel("commit_lines", LinesFrame),), 1.5)
 CSV_LINES = Family("csv_lines", "decoding.csv_lines", (Kernel("csv_lines", LinesFrame),), 1.5)
 KEYS = Family("keys", "cleaning.keyed", (_HASH_KEYS, _HASH_BYTES), 2.0)
 NEWEST = Family("newest", "cleaning.newest", (_PUT, _FIND, *_PARTS), 1.0)
@@ -84,6 +85,7 @@ FAMILIES = (
     MESSAGES,
     LINES,
     TEXT_LINES,
+    COMMIT_LINES,
     CSV_LINES,
     KEYS,
     NEWEST,
@@ -113,6 +115,8 @@ class Work(Enum):
     """Records as lines of JSON."""
     WRITE_TEXT = (*_RECORDS, TEXT_LINES)
     """Records as lines for people."""
+    WRITE_COMMITS = (*_RECORDS, COMMIT_LINES)
+    """Commits of offsets as decoded lines."""
     WRITE_CSV = (*_RECORDS, CSV_LINES)
     """Records as lines of CSV."""
     CLEAN = (*_BATCHES, KEYS, NEWEST, SURVIVING, REWRITE)

@@ -173,7 +173,7 @@ class RecordsFrame(CallFrame):
 
 @layout
 class LinesFrame(CallFrame):
-    """The frame of `lines`, `text_lines` and `csv_lines`."""
+    """The frame of `lines`, `text_lines`, `csv_lines` and `commit_lines`."""
 
     __slots__ = ()
 
@@ -194,6 +194,6 @@ class LinesFrame(CallFrame):
     couples: Address
     hex_pairs: Address
     as_text: int
-    """Not 0: keys and values that are UTF-8 are text."""
+    """Not 0: keys and values that are UTF-8 are text. For `commit_lines`: lines are JSON."""
     printable: Address
     """A bit for each code point: whether it is printable. 0: `text_lines` ends with FOREIGN where it needs them."""
