@@ -1,13 +1,15 @@
 """No key, value or secret leaves the tables of records: not to outputs, to Dagster, to table logs, or to arguments.
 
-What is planted: keys, values and headers of sound, damaged and undecodable records, an address of a webhook, and a key
-of an object store.
+What is planted: keys, values and headers of sound, damaged and undecodable records, an address of a webhook, a key of
+an object store, and credentials, a token and a password in the metadata of a cluster.
 """
 
 from __future__ import annotations
 
+import base64
 import os
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -30,6 +32,8 @@ pytestmark = [pytest.mark.dagster, pytest.mark.stored]
 KEY, VALUE, HEADER = b"planted-Key", b"planted-Value", b"planted-Header"
 WEBHOOK_SECRET, STORE_SECRET = "planted-webhook-token", "planted-store-key"
 PLANTED = b"planted-"
+FORMS = (PLANTED, *(base64.b64encode(PLANTED[start : start + 6]) for start in range(3)))
+"""As it is, and in base64 at any place of the bytes."""
 HOLD_RECORDS = {"records", "records_uncommitted", "quarantine"}
 """Tables whose data files are the records, or bytes of damaged batches."""
 BAD_HEADER = 1 << 20
@@ -101,6 +105,39 @@ def undecodable(offset: int) -> bytes:
     return handmade.batch([first, broken], base_offset=offset, base_timestamp=1_700_000_000_000)
 
 
+def compact(value: bytes) -> bytes:
+    return bytes([len(value) + 1]) + value
+
+
+CREDENTIAL = b"\1\x0b\0" + compact(b"alice") + b"\1" + compact(b"planted-scram") * 3 + struct.pack(">i", 4096) + b"\0"
+TOKEN = (
+    b"\1\x0a\0"
+    + compact(b"o")
+    + compact(b"r")
+    + b"\1"
+    + struct.pack(">qqq", 1, 2, 3)
+    + compact(b"planted-token")
+    + b"\0"
+)
+PASSWORD = b"\1\4\0\4" + compact(b"1") + compact(b"ssl.key.password") + compact(b"planted-password") + b"\0"
+METADATA = [
+    value for whole in (CREDENTIAL, TOKEN, PASSWORD) for value in (whole, whole[:-1], whole[:2] + b"\x63" + whole[3:])
+]
+"""UserScramCredentialRecord, DelegationTokenRecord and ConfigRecord 0: whole, cut, and of an unknown version."""
+
+
+def write_metadata(folder: Path) -> None:
+    """A metadata log, and a snapshot that covers it."""
+    folder.mkdir()
+    batches = [handmade.simple_batch(at, [(None, value)], leader_epoch=1) for at, value in enumerate(METADATA)]
+    (folder / f"{0:020d}.log").write_bytes(b"".join(batches))
+    rows = [(None, value) for value in METADATA[::3]]
+    header = handmade.control_batch(0, struct.pack(">hh", 0, 3), struct.pack(">hq", 0, 5) + b"\0", leader_epoch=1)
+    footer = handmade.control_batch(1 + len(rows), struct.pack(">hh", 0, 4), b"\0\0\0", leader_epoch=1)
+    snapshot = header + handmade.simple_batch(1, rows, leader_epoch=1) + footer
+    (folder / f"{len(METADATA):020d}-{1:010d}.checkpoint").write_bytes(snapshot)
+
+
 def watch_command_lines(seen: set[bytes], stop: threading.Event) -> None:
     """Collect the arguments of commands, and of every process of this machine that has a planted text in them."""
     while not stop.wait(0.05):
@@ -130,6 +167,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     )  # no gzip stream at all
     broken.write(planted(0) + bytes(damaged) + undecodable(4) + compressed + planted(8))
     source.high_watermarks(orders_0=4, payments_0=10)
+    write_metadata(source.path / "__cluster_metadata-0")
     policies = folder / "policies.yaml"
     policies.write_text("lake: {alerts.webhook: 'env:LOGLAKE_WEBHOOK', alerts.max.lag: 1}\n")
     environment = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"} | {
@@ -172,6 +210,10 @@ def _use(place: Place, policies: Path) -> None:
         "run", place.source.path, "--lake", place.lake, "--policies", policies, "--maintain", "--apply", expected=(2, 3)
     )
     place.watch()
+    place.command("cluster", place.lake, "--source", place.source.path, expected=(1,))
+    for form in ("text", "jsonl"):
+        place.command("metadata", "--format", form, place.source.path, expected=(0,))
+        place.command("dump", "--decode", "--all", "--format", form, place.source.path, expected=(1,))
     place.command("verify", place.lake, expected=(0, 1, 2))
     place.command("metrics", place.lake, expected=(0,))
     place.command("doctor", "--lake", place.lake, expected=(0, 1))
@@ -202,10 +244,14 @@ def files(folder: Path) -> Iterator[tuple[Path, bytes]]:
             yield path, path.read_bytes()
 
 
+def is_planted(content: bytes) -> bool:
+    return any(form in content for form in FORMS)
+
+
 def test_nothing_planted_is_in_an_output(place: Place) -> None:
-    assert len(place.seen.outputs) == 11
+    assert len(place.seen.outputs) == 16
     assert any(b"orders-0" in text for _, text in place.seen.outputs)
-    assert [(name, text) for name, text in place.seen.outputs if PLANTED in text] == []
+    assert [(name, text) for name, text in place.seen.outputs if is_planted(text)] == []
 
 
 def test_nothing_planted_is_in_an_argument_of_a_process(place: Place) -> None:
@@ -217,7 +263,7 @@ def test_nothing_planted_is_in_the_home_with_dagsters_history_and_logs(place: Pl
     kept = [path for path, _ in files(place.home)]
     assert any(path.name.endswith(".db") for path in kept)
     assert any("compute_logs" in str(path) or path.suffix == ".err" for path in kept)
-    assert [path for path, content in files(place.home) if PLANTED in content] == []
+    assert [path for path, content in files(place.home) if is_planted(content)] == []
 
 
 def test_nothing_planted_is_in_what_describes_the_tables(place: Place) -> None:
@@ -230,7 +276,7 @@ def test_nothing_planted_is_in_what_describes_the_tables(place: Place) -> None:
         looked += 1
         if path.name.endswith(".checkpoint.parquet"):
             content = repr(pq.read_table(path).to_pylist()).encode()
-        assert PLANTED not in content, path
+        assert not is_planted(content), path
     assert looked > 20
 
 
@@ -239,7 +285,7 @@ def test_nothing_planted_is_in_a_table_that_holds_no_records(place: Place) -> No
     assert names > HOLD_RECORDS
     for name in sorted(names - HOLD_RECORDS):
         rows = DeltaTable(str(place.lake / "tables" / name)).to_pyarrow_table().to_pylist()
-        assert "planted-" not in repr(rows), name
+        assert not is_planted(repr(rows).encode()), name
     # The search finds what is there.
     records = DeltaTable(str(place.lake / "tables" / "records")).to_pyarrow_table().to_pylist()
     assert "planted-Value" in repr(records)

@@ -143,4 +143,18 @@ FAULTS = (
         '    entries: Any = message.fields["assignedPartitions"]  # type: ignore[union-attr]\n',
         (BAD_MESSAGES, "-k", "damaged_assignment"),
     ),
+    Fault(
+        "a group whose only commit is in a transaction is not there",
+        "logcore/topics/group_states.py",
+        "            self._of(group).has_committed = True\n",
+        "            self._of(group).has_committed = producer_id is None\n",
+        (GROUPS, "-k", "first_commit"),
+    ),
+    Fault(
+        "bytes of a credential of an unknown version are shown in outputs",
+        "logcore/topics/secrets.py",
+        "_TYPES_WITH_SECRETS = (4, 10, 11, 26)\n",
+        "_TYPES_WITH_SECRETS = (4, 10, 26)\n",
+        (CLUSTER_RECORDS, "-k", "no_secret"),
+    ),
 )

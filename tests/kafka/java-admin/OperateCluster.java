@@ -253,8 +253,9 @@ public final class OperateCluster {
         String[] feature = FEATURES[random.nextInt(FEATURES.length)];
         short level = Short.parseShort(anyValue(feature));
         say("  " + feature[0] + " " + level);
-        for (FeatureUpdate.UpgradeType type :
-            List.of(FeatureUpdate.UpgradeType.UPGRADE, FeatureUpdate.UpgradeType.SAFE_DOWNGRADE)) {
+        List<FeatureUpdate.UpgradeType> types =
+            List.of(FeatureUpdate.UpgradeType.UPGRADE, FeatureUpdate.UpgradeType.SAFE_DOWNGRADE);
+        for (FeatureUpdate.UpgradeType type : types.subList(level == 0 ? 1 : 0, 2)) {
             try {
                 admin.updateFeatures(Map.of(feature[0], new FeatureUpdate(level, type)), new UpdateFeaturesOptions())
                     .all().get();
