@@ -87,10 +87,8 @@ def _written(task: LatestTask, files: TypedFiles, spec: TableSpec) -> LatestResu
             files.end_log()
             continue
         removed.append(file)
-        at = 0
-        for batch in _rows(task, file, spec, spec.schema.names):
-            files.write(batch.filter(pa.array(staying[at : at + batch.num_rows])))
-            at += batch.num_rows
+        for batch in _staying(task, file, spec, staying):
+            files.write(batch)
     moved = files.rows
     new = chosen_rows(
         published_rows(task.lake, task.published, task.span),
@@ -137,6 +135,27 @@ def _kept(held: Sequence[LiveFile], unchanged: Sequence[bool], new_rows: int) ->
     return kept
 
 
+def _staying(
+    task: LatestTask, file: LiveFile, spec: TableSpec, staying: npt.NDArray[np.bool_]
+) -> Iterator[pa.RecordBatch]:
+    """Rows of a file that stay. Columns that have the value of the log in all rows are not read.
+
+    Raises:
+        TableUnreadable: The file is missing or damaged.
+    """
+    schema = spec.schema.remove_metadata()
+    of_log = {"log_id": task.span.log_id, "partition": task.span.partition}
+    alike = {name: value for name, value in of_log.items() if file.nulls.get(name) == 0 and file.only(name) == value}
+    at = 0
+    for batch in _rows(task, file, spec, [name for name in schema.names if name not in alike]):
+        rows = batch.filter(pa.array(staying[at : at + batch.num_rows]))
+        at += batch.num_rows
+        same = {name: pa.repeat(pa.scalar(value, schema.field(name).type), len(rows)) for name, value in alike.items()}
+        yield pa.RecordBatch.from_arrays(
+            [same[name] if name in same else rows[name] for name in schema.names], schema=schema
+        )
+
+
 def _rows(task: LatestTask, file: LiveFile, spec: TableSpec, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Rows of a file of the table.
 
@@ -147,7 +166,8 @@ def _rows(task: LatestTask, file: LiveFile, spec: TableSpec, columns: Sequence[s
     schema = pa.schema([spec.schema.field(name) for name in columns]).remove_metadata()
     path = storage.join(table.uri, file.path)
     with table.reading(), open_parquet(path, page_checksum_verification=True) as parquet:
-        for batch in parquet.iter_batches(_KEYS if "value" not in columns else _BATCH_ROWS, columns=list(columns)):
+        most = _KEYS if "value" not in columns else _BATCH_ROWS
+        for batch in parquet.iter_batches(most, columns=list(columns), use_threads=False):
             yield pa.RecordBatch.from_arrays([batch[each.name].cast(each.type) for each in schema], names=schema.names)
 
 

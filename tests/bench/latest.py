@@ -1,8 +1,9 @@
 """The rows about `latest`: 1 % new rows, against computing the table again from all of `records`.
 
 Keys are a quarter of the rows. New rows change keys that are drawn evenly, so that every file of the table has some of
-them, or keys of the newest twentieth of the log. Times are processor times, so that other work counts little. Both
-tables, and the newest offset of each key as NumPy has it, are compared first.
+them, or keys of the newest twentieth of the log. Times are processor times, so that other work counts little. Tasks run
+in this process: the times of worker processes would not count. Both tables, and the newest offset of each key as NumPy
+has it, are compared first.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tests.bench.corpora import SEED, home
 from tests.bench.dirty_logs import piece
 from tests.bench.results import Line, Unit, seconds
 from tests.bench.totals import Differ
+from tests.in_process import without_spark
 
 EVEN, RECENT = "latest-even", "latest-recent"
 AS_OF_MS = 1_900_000_000_000
@@ -92,6 +94,7 @@ def publish(source: Path, lake: Path, number: int) -> None:
 
 
 def _latest(lake: Path, policies: Path, replace: tuple[str, ...] = ()) -> float:
-    begun = time.process_time()
-    launch.run("latest", LatestConfig(str(lake), "latest", AS_OF_MS, str(policies), replace=replace))
-    return time.process_time() - begun
+    with without_spark():
+        begun = time.process_time()
+        launch.run("latest", LatestConfig(str(lake), "latest", AS_OF_MS, str(policies), replace=replace))
+        return time.process_time() - begun
