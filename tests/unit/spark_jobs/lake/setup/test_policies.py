@@ -235,7 +235,7 @@ def test_a_file_that_is_no_text_is_the_callers_mistake(tmp_path):
     ("stated", "places"),
     [
         ("tier", ("/etc/lake/tier",)),
-        ("[../tier, /mnt/more]", ("/etc/tier", "/mnt/more")),
+        ("[../tier, /srv/more]", ("/etc/tier", "/srv/more")),
         ("s3://bucket/tier", ("s3://bucket/tier",)),
     ],
 )
