@@ -60,10 +60,10 @@ FAULTS = (
         (BULK, "-k", "visible"),
     ),
     Fault(
-        "lines of commits are written by the kernel whatever their version is",
+        "lines of commits have text that is not UTF-8",
         "logcore/columns/kernels/decoding/commit_lines.py",
-        "    if version == 3:\n",
-        "    if version <= 3:\n",
+        "    if not is_utf8(values, text_at, text_at + length):\n",
+        "    if length < 0:\n",
         (LINES, "-k", "plain_way"),
     ),
     Fault(

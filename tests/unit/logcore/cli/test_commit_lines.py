@@ -31,6 +31,9 @@ def row(chance: random.Random) -> tuple[bytes | None, bytes | None]:
         return struct.pack(">h", 2) + text("g"), chance.randbytes(12)
     if kind == 3:
         return chance.choice((None, b"", b"\0", b"\0\x63x")), b"x"
+    if kind == 4:  # bytes after the value, and text that is not UTF-8
+        whole = value(3, 5, 1, "m", 9)
+        return of_key, chance.choice((whole + b"x", whole[:16] + b"\xff" + whole[17:]))
     version, tags = chance.choice((3, 4)), chance.choice((b"\0", TOPIC_ID, NO_TOPIC_ID))
     metadata = chance.choice((*NAMES, "{}"))
     return of_key, value(version, chance.randrange(1 << 40), chance.randrange(-1, 5), metadata, 1_700_000_000_123, tags)
