@@ -13,7 +13,7 @@ first, because no later run detects the same changes again.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -387,8 +387,9 @@ def _commit_segments(plan: IngestPlan, done: Sequence[_Done], config: IngestConf
     versions = {log.observed.log: log.version for log in plan.logs}
     grown: list[Segment] = []
     swapped: list[_Done] = []
-    taken_back = archive.taken_back(config.lake, [segment for log in done for segment in log.added])
+    there, taken_back = archive.ids_in_table(config.lake, [segment for log in done for segment in log.added])
     for log in done:
+        log = replace(log, added=_once(log.added, there))
         if log.swaps or any(s.segment_id in taken_back for s in log.added):
             swapped.append(log)
         else:
@@ -408,6 +409,11 @@ def _commit_segments(plan: IngestPlan, done: Sequence[_Done], config: IngestConf
         {segment.segment_id: swap.because for swap, _ in swaps for segment in swap.retired},
         {old: new for swap, made in swaps for old, new in segment_slices.replaced_by(swap, made).items()},
     )
+
+
+def _once(added: Sequence[Segment], there: Collection[str]) -> tuple[Segment, ...]:
+    """The segments without those that the table has already. An id names bytes and their place in the log."""
+    return tuple({each.segment_id: each for each in added if each.segment_id not in there}.values())
 
 
 def _check_unpublished(lake: str, done: Sequence[_Done]) -> None:

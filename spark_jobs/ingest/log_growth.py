@@ -138,7 +138,10 @@ def plan_growth(
     kept = tasks if known is None or is_first else [task for task in tasks if not _waits(config, task, known, policy)]
     if kept != tasks and not kept and known is not None and growth.stop is None:
         # The row keeps the time of the last growth, because the delay counts from it.
-        return IngestLogPlan(known, (), known, waits=True), []
+        later = set(growth.gaps) - set(known.gap_evidence)
+        gaps = json.dumps([gap for gap in observed.gap_evidence if gap not in later])
+        row = replace(known, log_start_offset=observed.log_start_offset, gaps=gaps)
+        return IngestLogPlan(row, (), known, waits=True), []
     if not kept and not is_first and growth.stop is None:
         high_watermark = observed.high_watermark
         if high_watermark is not None and high_watermark > observed.next_offset:

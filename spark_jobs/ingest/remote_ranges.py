@@ -72,6 +72,9 @@ def with_remote(
 def remote_parts(source: SourceLog, row: LogRow, held: Iterable[Segment]) -> tuple[RemotePart, ...]:
     """Find bytes for the offsets of a log that are only in the remote tier, in offset order.
 
+    No two of them have an offset twice, and none has one that is archived. Offsets from the end of the archive on are
+    left to growth, which takes them too.
+
     Args:
         source: The log, joined with its remote segments.
         row: The row of the log.
@@ -79,16 +82,19 @@ def remote_parts(source: SourceLog, row: LogRow, held: Iterable[Segment]) -> tup
     """
     segments = sorted(held, key=lambda each: each.base_offset)
     parts: list[RemotePart] = []
-    for start, end in _remote(row):
+    for start, end in _not_held(row, segments):
+        taken = parts[-1].next_offset if parts else 0
         below = max((each.next_offset for each in segments if each.next_offset <= start), default=0)
-        above = min((each.base_offset for each in segments if each.base_offset >= end), default=None)
+        below = max(below, taken)
+        above = min((each.base_offset for each in segments if each.base_offset >= end), default=row.next_offset)
         for file in source.segments:
             following = source.next_base_offset(file)
-            if following is None or following <= start or file.base_offset >= end:
+            if following is None or following <= max(start, below) or file.base_offset >= end:
                 continue
-            part = _part(file, following, below, following if above is None else above)
+            part = _part(file, following, below, min(above, row.next_offset))
             if part is not None:
                 parts.append(part)
+                below = part.next_offset
     return tuple(parts)
 
 
@@ -128,6 +134,12 @@ def read_findings(row: LogRow, added: Iterable[Segment]) -> tuple[Finding, ...]:
 
 def _remote(row: LogRow) -> list[tuple[int, int]]:
     return [(start, end) for start, end, why in row.gap_evidence if why in OF_REMOTE]
+
+
+def _not_held(row: LogRow, held: Sequence[Segment]) -> list[tuple[int, int]]:
+    """The remote offsets of a log below its archived end, without those that are archived, as ranges that ascend."""
+    ranges = [(start, min(end, row.next_offset), OF_REMOTE[0]) for start, end in merged(sorted(_remote(row)))]
+    return [(start, end) for start, end, _ in without_held(ranges, held) if start < end]
 
 
 def _part(file: SegmentFile, following: int, below: int, above: int) -> RemotePart | None:

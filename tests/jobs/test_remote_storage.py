@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -355,3 +356,95 @@ def test_the_policies_name_the_storage_of_runs_that_name_none(
     policies.write_text("lake:\n  remote: [remote]\n")
     turn(lake, source, policies=str(policies))
     assert lake.published("orders") == storage.partition.rows
+
+
+def moved_whole(source: LogDirectory, tmp_path: Path) -> RemoteStorage:
+    """A log of ten offsets in remote storage and ten local ones."""
+    orders = source.partition("orders-0")
+    orders.append(10)
+    orders.roll()
+    orders.append(10)
+    storage = RemoteStorage(tmp_path / "remote", orders)
+    storage.take(source, 1)
+    source.high_watermarks(orders_0=20)
+    return storage
+
+
+def once(lake: Lake, storage: RemoteStorage) -> None:
+    """Every offset of the partition is published, and archived once."""
+    spans = sorted((row["base_offset"], row["next_offset"]) for row in lake.rows("segments"))
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans)), spans
+    assert lake.published("orders") == storage.partition.rows
+    assert {state for _, _, state in lake.ledger("orders")} == {"present"}
+
+
+@pytest.mark.parametrize("is_away", [True, False], ids=["not-listed-once", "given-late"])
+def test_offsets_that_were_remote_at_the_end_of_the_archive_are_archived_once(
+    source: LogDirectory, lake: Lake, tmp_path: Path, is_away: bool
+) -> None:
+    storage = moved_whole(source, tmp_path)
+    turn(lake, source, *([storage] if is_away else []))
+    storage.partition.roll()
+    storage.partition.append(10)
+    storage.partition.roll()
+    storage.take(source, 2)
+    source.high_watermarks(orders_0=30)
+    if is_away:
+        away = storage.path.rename(tmp_path / "away")
+        turn(lake, source, storage)
+        away.rename(storage.path)
+    else:
+        turn(lake, source)
+    storage.partition.append(5)
+    source.high_watermarks(orders_0=35)
+    for _ in range(2):
+        turn(lake, source, storage)
+    once(lake, storage)
+
+
+def test_offsets_that_two_runs_called_remote_are_archived_once(
+    source: LogDirectory, lake: Lake, tmp_path: Path
+) -> None:
+    orders = source.partition("orders-0")
+    orders.append(10)
+    source.high_watermarks(orders_0=10)
+    storage = RemoteStorage(tmp_path / "remote", orders)
+    turn(lake, source)
+    for end in (20, 30):
+        if end == 20:
+            orders.roll()
+        orders.append(10)
+        orders.roll()
+        storage.take(source, 2 if end == 20 else 1)
+        source.high_watermarks(orders_0=end)
+        if end == 20:
+            turn(lake, source)
+    orders.append(10)
+    source.high_watermarks(orders_0=40)
+    turn(lake, source)
+    turn(lake, source, storage)
+    once(lake, storage)
+
+
+def test_a_run_that_died_before_it_wrote_the_row_is_completed_by_one_whose_growth_waits(
+    source: LogDirectory, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = tiered(source, tmp_path / "remote")
+    turn(lake, source)
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(archive, "commit_logs", die)
+        with pytest.raises(KeyboardInterrupt):
+            lake.turn(source.path, remote=(str(storage.path),))
+    storage.partition.append(5)
+    policies = tmp_path / "policies.yaml"
+    policies.write_text("topics:\n  '*':\n    active.min.growth: 1 MiB\n    publish.max.delay: 1 h\n")
+    turn(lake, source, storage, at_once=False, policies=str(policies))
+    (row,) = lake.rows("logs")
+    assert (row["log_start_offset"], row["next_offset"], row["gaps"]) == (0, 50, "[]")
+    source.high_watermarks(orders_0=55)
+    turn(lake, source, storage)
+    once(lake, storage)

@@ -253,17 +253,20 @@ def read_segments(
     return _segments(lake, where)
 
 
-def taken_back(lake: str, segments: Sequence[Segment]) -> set[str]:
-    """Return the ids of these segments that a row has that no longer feeds its log: new bytes may get its id again."""
+def ids_in_table(lake: str, segments: Sequence[Segment]) -> tuple[set[str], set[str]]:
+    """Return which ids of these segments the table has already: of rows that feed their log, and of others.
+
+    A row that was cut back or replaced feeds no log, and new bytes may get its id again.
+    """
     where: list[tuple[str, str, object]] = [
         # Of the same id, log and base offset are the same. Ids exclude no file, and these do.
         ("log", "in", sorted({segment.log for segment in segments})),
         ("base_offset", "in", sorted({segment.base_offset for segment in segments})),
         ("segment_id", "in", sorted(segment.segment_id for segment in segments)),
-        ("retired_because", "in", [CUT_BACK, FILLED, MERGED]),
     ]
-    rows = read_rows(lake, "segments", ["segment_id"], where).to_pylist() if segments else []
-    return {row["segment_id"] for row in rows}
+    rows = read_rows(lake, "segments", ["segment_id", "retired_because"], where).to_pylist() if segments else []
+    idle = {row["segment_id"] for row in rows if row["retired_because"] in (CUT_BACK, FILLED, MERGED)}
+    return {row["segment_id"] for row in rows} - idle, idle
 
 
 def retired_at(lake: str, as_of_ms: int) -> list[Segment]:
