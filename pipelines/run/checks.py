@@ -201,12 +201,19 @@ def no_hanging_transaction(state: LakeState, as_of_ms: int) -> CheckAnswer:
         return NO_HANGING_TRANSACTION.unanswered(f"No segment of the lake {state.name} has been validated yet.")
     waiting = [log for log in state.logs if log.open_transactions]
     rows = [
-        [log.topic_partition, t.producer_id, t.producer_epoch, t.first_offset, None if age is None else duration(age)]
+        [
+            log.topic_partition,
+            t.producer_id,
+            t.producer_epoch,
+            ", ".join(t.transactional_ids),
+            t.first_offset,
+            None if age is None else duration(age),
+        ]
         for log in waiting
         for t in log.open_transactions[:1]
         for age in [t.age_ms(as_of_ms)]
     ]
-    columns = ["topic partition", "producer id", "epoch", "first offset", "open for"]
+    columns = ["topic partition", "producer id", "epoch", "transactional id", "first offset", "open for"]
     failures = [
         Failure(oldest.described(as_of_ms), log.log, _named(state, log), severity=Severity.WARNING)
         for log in waiting

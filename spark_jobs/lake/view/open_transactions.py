@@ -6,14 +6,18 @@ timestamp of its first batch, as in ``loglake transactions``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from spark_jobs.lake.delta.tables import read_rows
+from spark_jobs.lake.errors import TableUnreadable
 
 HANGING_MS = 15 * 60_000
 """Kafka's default ``transaction.max.timeout.ms``. No coordinator lets a transaction live longer, so an older one has
 lost its coordinator (KIP-664)."""
+_LONGEST = 100
+"""Characters of a transactional id that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,8 @@ class OpenTransaction:
     last_offset: int
     since_ms: int | None
     """Greatest timestamp of its first batch; None if that has none, or the transaction is not its log's oldest."""
+    transactional_ids: tuple[str, ...] = ()
+    """Transactional ids of its producer id, by the cluster's `__transaction_state`: one, or none if it is not known."""
 
     def age_ms(self, as_of_ms: int) -> int | None:
         """Return the time since it began; never negative, with any producer's clock."""
@@ -39,12 +45,15 @@ class OpenTransaction:
         return age is not None and age > HANGING_MS
 
     def described(self, as_of_ms: int) -> str:
-        """``producer 7 epoch 0 from offset 21 on, open for 17 min``."""
+        """``producer 7 epoch 0 (transactional id "billing") from offset 21 on, open for 17 min``."""
         age = self.age_ms(as_of_ms)
         since = "since an unknown time" if age is None else f"for {duration(age)}"
-        return (
-            f"producer {self.producer_id} epoch {self.producer_epoch} from offset {self.first_offset} on, open {since}"
-        )
+        producer = f"producer {self.producer_id} epoch {self.producer_epoch}{self._named()}"
+        return f"{producer} from offset {self.first_offset} on, open {since}"
+
+    def _named(self) -> str:
+        names = " or ".join(json.dumps(name[:_LONGEST], ensure_ascii=False) for name in self.transactional_ids)
+        return f" (transactional id {names})" if names else ""
 
 
 def read_open_transactions(lake: str, logs: Sequence[str] | None = None) -> dict[str, list[OpenTransaction]]:
@@ -58,10 +67,29 @@ def read_open_transactions(lake: str, logs: Sequence[str] | None = None) -> dict
         place = f"{row['topic']}-{row['partition']}"
         numbers = (row["producer_id"], row["producer_epoch"], row["first_offset"], row["last_offset"])
         found.setdefault(row["log"], []).append(OpenTransaction(row["log"], place, *numbers, None))
+    names = _transactional_ids(lake, {each.producer_id for of_log in found.values() for each in of_log})
     for log, transactions in found.items():
         transactions.sort(key=lambda each: each.first_offset)
         transactions[0] = replace(transactions[0], since_ms=_began(lake, log, transactions[0].first_offset))
+        found[log] = [replace(each, transactional_ids=names.get(each.producer_id, ())) for each in transactions]
     return found
+
+
+def _transactional_ids(lake: str, producer_ids: Collection[int]) -> dict[int, tuple[str, ...]]:
+    """Return transactional ids by producer id. The epoch is not compared: a coordinator that aborts a transaction
+    raises its own epoch first, and no producer id has two transactional ids.
+    """
+    if not producer_ids:
+        return {}
+    where: list[tuple[str, str, object]] = [("producer_id", "in", sorted(producer_ids))]
+    try:
+        rows = read_rows(lake, "cluster_transactional_ids", ["producer_id", "transactional_id"], where).to_pylist()
+    except TableUnreadable:  # other checks report the table
+        return {}
+    found: dict[int, set[str]] = {}
+    for row in rows:
+        found.setdefault(row["producer_id"], set()).add(row["transactional_id"])
+    return {producer: tuple(sorted(names)) for producer, names in found.items()}
 
 
 def _began(lake: str, log: str, offset: int) -> int | None:
