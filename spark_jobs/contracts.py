@@ -271,6 +271,8 @@ class ClusterConfig(LakeJob):
     """Name of the cluster, used where a source does not state one."""
     only_metadata: bool = False
     """Read only ``__cluster_metadata``, for policies with ``from: cluster``."""
+    only_after_intake: bool = False
+    """Whether the sources are read only if the job ``ingest`` has found something new since the last such run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,10 @@ from logcore.reading.internal_topics.record_blocks import RecordBlock, bytes_of,
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import OffsetRange, ReadRules
 from logcore.reading.visible_offsets import visible_window
+from logcore.storage.discovery import shown
 from logcore.topics.commit_columns import CommitColumns, commit_columns
 from logcore.topics.internal_topics import InternalTopic, record_messages
-from spark_jobs.cluster.internal_sources import ClusterLogs, Row, as_text, standing, time_of
+from spark_jobs.cluster.internal_sources import NOT_READ, ClusterLogs, Row, as_text, standing, time_of
 from spark_jobs.lake.table_specs import TABLES
 
 COMMITS = "cluster_offset_commits"
@@ -29,26 +30,28 @@ _COMMITTED = ReadRules(isolation_level="read_committed")
 
 
 @dataclass(frozen=True, slots=True)
-class NewCommits:
-    """Commits of one log that the table does not have yet.
+class ReadCommits:
+    """Commits of one log.
 
     Attributes:
         rows: Of the schema of the table, in the order of their offsets.
-        end: The new frontier: the offset after the last one that was read.
+        end: The offset after the last one that was read.
+        gap: The offset at which the first bytes begin that could not be read; None: all were read.
     """
 
     rows: pa.Table
     end: int
+    gap: int | None
 
 
-def new_commits(cluster: ClusterLogs, log: SourceLog, frontier: int, notes: Notes) -> NewCommits:
+def read_commits(cluster: ClusterLogs, log: SourceLog, frontier: int, notes: Notes) -> ReadCommits:
     """Read the commits from a frontier to the last stable offset, without those of aborted transactions.
 
     Args:
         cluster: The cluster of the log.
         log: A log of `__consumer_offsets`.
         frontier: The first offset.
-        notes: Gets the findings.
+        notes: Gets the findings. It has none yet.
     """
     window = visible_window(log, _COMMITTED)
     place = cluster.place(log) | {"standing": standing(log)}
@@ -64,7 +67,16 @@ def new_commits(cluster: ClusterLogs, log: SourceLog, frontier: int, notes: Note
     )
     schema = TABLES[COMMITS].schema
     rows = [part for block in blocks for part in _rows(block, place, schema)]
-    return NewCommits(pa.Table.from_batches(rows, schema), max(frontier, min(max(progress), window.end)))
+    end = max(frontier, min(max(progress), window.end))
+    return ReadCommits(pa.Table.from_batches(rows, schema), end, _gap(log, notes))
+
+
+def _gap(log: SourceLog, notes: Notes) -> int | None:
+    """The offset at which the first bytes begin that could not be read: damage, or a segment."""
+    starts = [finding.start_offset for finding in notes.findings if finding.start_offset is not None]
+    files = {finding.file for finding in notes.findings if finding.rule in NOT_READ}
+    starts += [segment.base_offset for segment in log.segments if shown(segment.path) in files]
+    return min([*starts, *log.unreadable], default=None)
 
 
 def _rows(block: RecordBlock, place: Row, schema: pa.Schema) -> list[pa.RecordBatch]:

@@ -15,6 +15,9 @@ from logcore.segments.filenames import DirectoryKind
 from logcore.topics.internal_topics import InternalTopic
 from spark_jobs.lake.cluster_columns import COMMITTED, TENTATIVE, UNKNOWN_CLUSTER
 
+NOT_READ = ("unreadable", "source-changed")
+"""Rules of findings about a segment that was not read to its end."""
+
 Row = dict[str, object]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -40,23 +43,32 @@ class ClusterLogs:
         return {"internal_log": f"{self.cluster}/{log.topic_partition}", "cluster": self.cluster}
 
 
-def clusters_at(sources: Sequence[str], name: str | None) -> list[ClusterLogs]:
-    """Find the logs at the sources, by cluster.
+def logs_at(sources: Sequence[str]) -> tuple[SourceLog, ...]:
+    """Find the logs at the sources, all replicas of each.
 
     The job `ingest` reports what is wrong with the paths.
 
     Args:
         sources: Paths and addresses.
-        name: Stands for the id of a cluster whose source states none.
 
     Raises:
         AddressError: The name of an object store cannot be used.
         LogError: The package that reads object stores is not installed.
     """
+    found = find_logs(ReadOptions(tuple(sources)), Notes())
+    return tuple(log for log in found if log.kind is DirectoryKind.LIVE)
+
+
+def clusters_of(logs: Iterable[SourceLog], name: str | None) -> list[ClusterLogs]:
+    """Return logs by cluster.
+
+    Args:
+        logs: All replicas at the sources.
+        name: Stands for the id of a cluster whose source states none.
+    """
     found: dict[str, list[SourceLog]] = {}
-    for log in find_logs(ReadOptions(tuple(sources)), Notes()):
-        if log.kind is DirectoryKind.LIVE:
-            found.setdefault(log.cluster_id or name or UNKNOWN_CLUSTER, []).append(log)
+    for log in logs:
+        found.setdefault(log.cluster_id or name or UNKNOWN_CLUSTER, []).append(log)
     return [ClusterLogs(cluster, _longest(logs)) for cluster, logs in sorted(found.items())]
 
 

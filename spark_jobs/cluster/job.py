@@ -4,31 +4,37 @@
     compare   with the rows of the tables: only what differs is written
     commit    commits of offsets are appended with their frontier; all other rows are replaced by internal log
 
-Rows of an internal log that no source has stay as they are. Each table is one commit, so a job that is killed is run
-again: it finds the same rows, and writes those that are missing.
+Rows of an internal log that no source has stay as they are, and so do those of a log of which a segment could not be
+opened. Each table is one commit, so a job that is killed is run again: it finds the same rows, and writes those that
+are missing. After an intake that found nothing new the sources are not read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
 from logcore.errors import LogError
-from logcore.logs.model.findings import Finding
+from logcore.logs.model.findings import Finding, Severity
 from logcore.reading.notes import Notes
+from logcore.storage.discovery import shown
 from logcore.topics.internal_topics import InternalTopic
-from spark_jobs.cluster.commit_rows import COMMITS, new_commits
+from spark_jobs.cluster.commit_rows import COMMITS
 from spark_jobs.cluster.coordinator_rows import remote_rows, transactional_rows
 from spark_jobs.cluster.group_rows import first_open, group_rows
-from spark_jobs.cluster.internal_sources import ClusterLogs, Row, as_text, clusters_at
+from spark_jobs.cluster.internal_sources import NOT_READ, ClusterLogs, Row, as_text, clusters_of, logs_at
 from spark_jobs.cluster.kept_history import with_history
 from spark_jobs.cluster.metadata_rows import TABLES_OVER_TIME, metadata_rows
+from spark_jobs.cluster.new_commits import NewCommits
+from spark_jobs.cluster.source_directories import source_directories
 from spark_jobs.contracts import ClusterConfig, JobReport
+from spark_jobs.lake.cluster import last_reading
+from spark_jobs.lake.cluster.source_directory import SourceDirectory
 from spark_jobs.lake.cluster_columns import CLUSTER_TABLES, SOURCE, ClusterTable
 from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.tables import read_rows
 from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.ledger import finding_rows
@@ -41,6 +47,9 @@ __all__ = ["apply", "plan"]
 
 _BY_NAME = {table.name: table for table in CLUSTER_TABLES}
 _OF_GROUPS = ("cluster_group_offsets", "cluster_groups", "cluster_group_members")
+_BEYOND_LOG_END = "commit-beyond-log-end"
+_NOT_RECORDED = "source-changed"
+"""Rule of findings about files that changed while they were read: the next run reads them again."""
 
 
 @dataclass(slots=True)
@@ -49,29 +58,28 @@ class ClusterPlan:
 
     Attributes:
         commits: New commits of offsets.
-        guards: Their frontiers.
         replaced: Rows by table, with the internal logs whose rows they replace.
-        findings: What is wrong, each once.
+        findings: What is wrong and was not recorded yet, each once.
         logs: Internal logs that were read.
-        waits: Internal logs that end before what the table has, and why.
+        waits: Internal logs whose rows stay as they are, and why.
+        beyond_log_end: Commits beyond the end of a log, in words.
+        directories: The log directories at the sources.
+        basis: What the reading depends on; None: it is not kept.
     """
 
-    commits: list[pa.Table] = field(default_factory=list)
-    guards: list[Guard] = field(default_factory=list)
+    commits: NewCommits = field(default_factory=NewCommits)
     replaced: dict[str, tuple[tuple[str, ...], pa.Table]] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     logs: tuple[str, ...] = ()
     waits: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def commit_count(self) -> int:
-        """Number of new commits."""
-        return sum(rows.num_rows for rows in self.commits)
+    beyond_log_end: tuple[str, ...] = ()
+    directories: tuple[SourceDirectory, ...] = ()
+    basis: last_reading.Basis | None = None
 
     @property
     def is_empty(self) -> bool:
         """Whether the tables have everything."""
-        return not (self.guards or self.replaced or self.findings)
+        return not (self.commits.guards or self.commits.changed or self.replaced or self.findings)
 
     @property
     def needs_executor(self) -> bool:
@@ -81,11 +89,30 @@ class ClusterPlan:
     def as_dict(self) -> dict[str, object]:
         """The plan as plain values."""
         return {
-            "logs": list(self.logs),
-            "rows": {COMMITS: self.commit_count} | {name: rows.num_rows for name, (_, rows) in self.replaced.items()},
-            "waits": dict(self.waits),
+            "rows": {COMMITS: self.commits.changed}
+            | {name: rows.num_rows for name, (_, rows) in self.replaced.items()},
             "findings": [finding.message for finding in self.findings],
+            **self.found(),
         }
+
+    def found(self) -> dict[str, Any]:
+        """What the sources say now, whether or not the tables have it: values for JSON."""
+        return {
+            "logs": list(self.logs),
+            "waits": dict(self.waits),
+            "beyond_log_end": list(self.beyond_log_end),
+            "directories": [each.as_dict() for each in self.directories],
+        }
+
+    @classmethod
+    def of_last_reading(cls, found: Mapping[str, Any]) -> ClusterPlan:
+        """A plan without work, with what an earlier reading found."""
+        return cls(
+            logs=tuple(found["logs"]),
+            waits=dict(found["waits"]),
+            beyond_log_end=tuple(found["beyond_log_end"]),
+            directories=tuple(map(SourceDirectory.of, found["directories"])),
+        )
 
 
 def plan(config: ClusterConfig) -> ClusterPlan:
@@ -95,25 +122,54 @@ def plan(config: ClusterConfig) -> ClusterPlan:
         JobError: An object store cannot be read.
         TableUnreadable: A table is damaged.
     """
+    basis = last_reading.basis_of(config)
+    found = last_reading.recall(config.lake, basis) if config.only_after_intake else None
+    if found is not None:
+        return ClusterPlan.of_last_reading(found)
+    made = _read(config)
+    made.basis = basis
+    if made.is_empty:
+        last_reading.keep(config.lake, basis, made.found())
+    return made
+
+
+def _read(config: ClusterConfig) -> ClusterPlan:
     made, notes = ClusterPlan(), Notes()
     found: dict[str, list[Row]] = {table.name: [] for table in CLUSTER_TABLES}
     sources: dict[str, set[str]] = {table.name: set() for table in CLUSTER_TABLES}
     try:
-        clusters = clusters_at(config.sources, config.cluster)
+        logs = logs_at(config.sources)
     except LogError as error:
         raise JobError(str(error)) from error
-    for cluster in clusters:
+    made.directories = source_directories(logs)
+    for cluster in clusters_of(logs, config.cluster):
         if not config.only_metadata:
-            _read_groups(config.lake, cluster, made, found, sources, notes)
+            made.commits.add(config.lake, cluster, cluster.of(InternalTopic.CONSUMER_OFFSETS), notes)
+            _read_groups(config.lake, cluster, found, sources, notes)
             _read_coordinators(cluster, found, sources, notes)
         _read_metadata(config.lake, cluster, made, found, sources, notes)
+        made.waits |= _not_opened(cluster, notes)
     made.logs = tuple(sorted({log for logs in sources.values() for log in logs} | set(made.waits)))
     for table in CLUSTER_TABLES:
-        if table.name != COMMITS and sources[table.name]:
-            _compare(config.lake, table, found[table.name], tuple(sorted(sources[table.name])), made)
-    unseen = finding_rows.unseen(config.lake, [PlacedFinding(finding) for finding in notes.findings])
+        places = sources[table.name] - set(made.waits)
+        if table.name != COMMITS and places:
+            rows = [row for row in found[table.name] if row[SOURCE] in places]
+            _compare(config.lake, table, rows, tuple(sorted(places)), made)
+    made.beyond_log_end = tuple(each.message for each in notes.findings if each.rule == _BEYOND_LOG_END)
+    recorded = [each for each in notes.findings if each.severity is not Severity.INFO and each.rule != _NOT_RECORDED]
+    unseen = finding_rows.unseen(config.lake, [PlacedFinding(finding) for finding in recorded])
     made.findings = tuple(placed.finding for placed in unseen)
     return made
+
+
+def _not_opened(cluster: ClusterLogs, notes: Notes) -> dict[str, str]:
+    """Internal logs of which a segment was not read to its end, and why."""
+    logs = [log for log in cluster.logs if log.topic_partition.topic in tuple(InternalTopic)]
+    waits = {log: f"{len(log.unreadable)} of its segments cannot be read" for log in logs if log.unreadable}
+    for finding in notes.findings:
+        if finding.rule in NOT_READ and finding.file is not None:
+            waits |= {log: finding.message for log in logs if finding.file.startswith(shown(log.directory) + "/")}
+    return {str(cluster.place(log)[SOURCE]): why for log, why in waits.items()}
 
 
 def apply(plan: ClusterPlan, config: ClusterConfig, executor: Executor | None) -> JobReport:
@@ -122,46 +178,37 @@ def apply(plan: ClusterPlan, config: ClusterConfig, executor: Executor | None) -
     Raises:
         ConcurrentChange: Another process committed to a table meanwhile; the plan has to be made again.
     """
-    if plan.guards:
-        of_logs = sorted((rows for rows in plan.commits if rows.num_rows), key=lambda rows: str(rows[SOURCE][0]))
-        rows = pa.concat_tables([TABLES[COMMITS].schema.empty_table(), *of_logs])
-        commits.append(config.lake, COMMITS, rows, config.run_id, plan.guards)
-    for name, (logs, rows) in plan.replaced.items():
-        commits.replace(config.lake, name, (SOURCE, logs), rows, config.run_id)
+    new = plan.commits
+    rows = new.table()
+    if new.replaced:
+        where = (SOURCE, tuple(new.replaced))
+        commits.replace(config.lake, COMMITS, where, rows, config.run_id, new.guards, new.expected)
+    elif new.guards or new.changed:
+        commits.append(config.lake, COMMITS, rows, config.run_id, new.guards, new.expected)
+    for name, (logs, replaced) in plan.replaced.items():
+        commits.replace(config.lake, name, (SOURCE, logs), replaced, config.run_id)
     placed = [PlacedFinding(finding) for finding in plan.findings]
     found = finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)
+    if plan.basis is not None:
+        last_reading.keep(config.lake, last_reading.written_basis(plan.basis, config), plan.found())
     return JobReport(
         job=config.JOB,
         run_id=config.run_id,
         lake=config.lake,
         findings=tuple({name: value for name, value in row.items() if name != "run_id"} for row in found),
         plan=plan.as_dict(),
-        metrics={"commits": plan.commit_count, "tables": len(plan.replaced)},
+        metrics={"commits": new.changed, "tables": len(plan.replaced)},
     )
 
 
 def _read_groups(
-    lake: str,
-    cluster: ClusterLogs,
-    made: ClusterPlan,
-    found: dict[str, list[Row]],
-    sources: dict[str, set[str]],
-    notes: Notes,
+    lake: str, cluster: ClusterLogs, found: dict[str, list[Row]], sources: dict[str, set[str]], notes: Notes
 ) -> None:
     logs = cluster.of(InternalTopic.CONSUMER_OFFSETS)
-    frontiers = {log: f"{cluster.place(log)[SOURCE]}/{log.topic_id or ''}" for log in logs}
-    recorded = commits.versions(lake, COMMITS, list(frontiers.values()))
-    for log, application in frontiers.items():
-        place = str(cluster.place(log)[SOURCE])
-        for name in (COMMITS, *_OF_GROUPS):
-            sources[name].add(place)
-        planned = recorded[application]
-        new = new_commits(cluster, log, planned or 0, notes)
-        if new.end > (planned or 0):
-            made.commits.append(new.rows)
-            made.guards.append(Guard(application, planned, new.end))
     if not logs:
         return
+    for name in (COMMITS, *_OF_GROUPS):
+        sources[name] |= {str(cluster.place(log)[SOURCE]) for log in logs}
     ended = read_rows(lake, "transactions", ["topic", "partition", "first_offset"], [("state", "in", ["open"])])
     oldest = first_open(ended.to_pylist())
     known = {(log.topic, log.partition) for log in archive.read_logs(lake).values()}

@@ -1,7 +1,8 @@
 """What a table knows of the time before the metadata log at the source begins.
 
 A broker removes old records of the metadata; a snapshot has only the state after them. So rows that ended before stay
-as they are, and rows that reach into the log begin where the table says.
+as they are, and rows that reach into the log begin where the table says. A tentative row becomes committed if the
+snapshot has the same state. Otherwise it stays tentative: its records are gone, so nobody can compare them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_jobs.cluster.internal_sources import Row
-from spark_jobs.lake.cluster_columns import COMMITTED
 
 _PLACES = ("valid_from_offset", "valid_from_time", "valid_to_offset", "valid_to_time", "standing")
 
@@ -38,7 +38,7 @@ def with_history(known: Sequence[Row], read: Sequence[Row], identity: Sequence[s
         if now is not None and _content(now) == _content(row):
             now |= {name: row[name] for name in ("valid_from_offset", "valid_from_time")}
         else:  # it ended between what was read before and the beginning of the source
-            kept.append(row | {"valid_to_offset": begun, "valid_to_time": None, "standing": COMMITTED})
+            kept.append(row | {"valid_to_offset": begun, "valid_to_time": None})
     return [*kept, *read]
 
 

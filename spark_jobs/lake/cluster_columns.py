@@ -52,8 +52,9 @@ _STANDING = Column(
     "standing",
     _STRING,
     "`committed`, or `tentative`: the source does not say that the cluster has committed it. In the metadata log, that "
-    "is what the latest snapshot does not cover; in other logs, there is no high watermark. `doubtful`: records of "
-    "the metadata log are lost or cannot be read, and one of them may have changed it",
+    "is what the latest snapshot does not cover; in other logs, there is no high watermark. A later run that finds the "
+    "same record committed says so; if the source no longer has the record, the row stays tentative. `doubtful`: records "
+    "of the metadata log are lost or cannot be read, and one of them may have changed it",
 )
 _GROUP = Column("group", _STRING, "group")
 _TOPIC = Column("topic", _STRING, "topic name")
@@ -78,7 +79,8 @@ CLUSTER_TABLES = (
     ClusterTable(
         "cluster_offset_commits",
         "A commit of an offset by a group, or its deletion, as a `read_committed` reader of `__consumer_offsets` sees "
-        "it; rows stay when the cluster removes the record.",
+        "it; rows stay when the cluster removes the record. Commits in damaged bytes get rows when they become "
+        "readable.",
         (
             *_PLACE,
             _GROUP,

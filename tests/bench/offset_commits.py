@@ -24,7 +24,7 @@ from logcore.messages.reader import ReadMessage
 from logcore.reading.internal_topics.internal_logs import each_record
 from logcore.reading.notes import Notes
 from logcore.topics.internal_topics import InternalTopic, record_messages
-from spark_jobs.cluster.commit_rows import new_commits
+from spark_jobs.cluster.commit_rows import read_commits
 from spark_jobs.cluster.internal_sources import clusters_at
 from tests.bench.commands import in_memory, process, tool
 from tests.bench.commit_logs import CommitLog, CommitTotals, commit_log
@@ -101,7 +101,7 @@ def _rows(made: CommitLog) -> pa.Table:
     (cluster,) = clusters_at([str(made.directory)], "bench")
     (log,) = cluster.of(InternalTopic.CONSUMER_OFFSETS)
     notes = Notes()
-    rows = new_commits(cluster, log, 0, notes).rows
+    rows = read_commits(cluster, log, 0, notes).rows
     if any(finding.rule != "no-high-watermark" for finding in notes.findings):
         raise Differ(f"findings in a whole log: {notes.findings[0].message}")
     return rows

@@ -15,7 +15,7 @@ from spark_jobs.cluster.kept_history import with_history
 from spark_jobs.contracts import ClusterConfig, JobReport
 from spark_jobs.lake.delta import commits
 from tests import handmade
-from tests.broker_directory import LogDirectory, Partition
+from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
 from tests.spark.cycle import AS_OF_MS, Lake
 
 COMMIT, ABORT = 1, 0
@@ -39,7 +39,7 @@ class Cluster:
     def __init__(self, tmp_path: Path) -> None:
         self.source, self.lake = LogDirectory(tmp_path / "source"), Lake(tmp_path / "lake")
         self.orders = self.source.partition("orders-0")
-        self.groups: Partition = self.source.partition("__consumer_offsets-0")
+        self.groups: Partition = self.source.partition("__consumer_offsets-0", OTHER_TOPIC_ID)
         self.orders.append(10)
         self.groups.roll()
         self.stable(0)

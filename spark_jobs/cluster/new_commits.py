@@ -1,0 +1,121 @@
+"""Which rows of commits the table lacks.
+
+A commit has one row: the table records the offset up to which each log was read. Bytes that cannot be read do not stop
+the log. The table records where they begin, and the next run reads from there again, so that what becomes readable
+later gets its rows too. Rows that were written without a high watermark are `tentative`. When the source states one,
+their part of the log is read again, and what it has now replaces them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from logcore.logs.model.sources import SourceLog
+from logcore.reading.notes import Notes
+from spark_jobs.cluster.commit_rows import COMMITS, read_commits
+from spark_jobs.cluster.internal_sources import COMMITTED, TENTATIVE, ClusterLogs, standing
+from spark_jobs.lake.cluster_columns import SOURCE
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard, TableVersions
+from spark_jobs.lake.delta.tables import read_rows
+from spark_jobs.lake.table_specs import TABLES
+
+_GAP, _NO_GAP = "/gap", (1 << 63) - 1
+"""After the application id of a log: the offset from which it is read again; the greatest if nothing is left out."""
+
+
+@dataclass(slots=True)
+class NewCommits:
+    """Rows that the table lacks.
+
+    Attributes:
+        rows: Rows to append, or to write in place of others, by internal log.
+        replaced: Internal logs of which all rows are replaced; `rows` has all of them.
+        guards: What the table records of the logs.
+        expected: The table that was compared; None if no log was.
+        changed: How many rows are new or other ones.
+    """
+
+    rows: list[pa.Table] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
+    guards: list[Guard] = field(default_factory=list)
+    expected: TableVersions | None = None
+    changed: int = 0
+
+    def add(self, lake: str, cluster: ClusterLogs, logs: Sequence[SourceLog], notes: Notes) -> None:
+        """Compare some logs of `__consumer_offsets` with the table.
+
+        Args:
+            lake: The lake.
+            cluster: The cluster of the logs.
+            logs: The logs.
+            notes: Gets the findings.
+
+        Raises:
+            TableUnreadable: The table is damaged.
+        """
+        if not logs:
+            return
+        self.expected = self.expected or TableVersions.of(lake, COMMITS)
+        places = {log: str(cluster.place(log)[SOURCE]) for log in logs}
+        keys = {log: f"{places[log]}/{log.topic_id or ''}" for log in logs}
+        recorded = commits.versions(lake, COMMITS, [name for key in keys.values() for name in (key, key + _GAP)])
+        tentative = _tentative(lake, {places[log]: log for log in logs if standing(log) == COMMITTED})
+        for log in logs:
+            of_log = Notes()
+            end, recorded_gap = recorded[keys[log]], recorded[keys[log] + _GAP]
+            gap = _NO_GAP if recorded_gap is None else recorded_gap
+            start = min(end or 0, gap, *tentative.get(places[log], ()))
+            read = read_commits(cluster, log, start, of_log)
+            for finding in of_log.findings:
+                notes.say(finding)
+            read_to = max(read.end, end or 0)
+            if read_to > (end or 0):
+                self.guards.append(Guard(keys[log], end, read_to))
+            next_gap = read.gap if read.gap is not None and read.gap < read_to else _NO_GAP
+            if next_gap != gap:
+                self.guards.append(Guard(keys[log] + _GAP, recorded_gap, next_gap))
+            self._take(lake, places[log], read.rows, tentative.get(places[log], set()), start < (end or 0))
+
+    def table(self) -> pa.Table:
+        """All rows, by internal log and offset."""
+        of_logs = sorted((rows for rows in self.rows if rows.num_rows), key=lambda rows: str(rows[SOURCE][0]))
+        return pa.concat_tables([TABLES[COMMITS].schema.empty_table(), *of_logs])
+
+    def _take(self, lake: str, place: str, rows: pa.Table, tentative: set[int], is_read_again: bool) -> None:
+        """Add those of the rows that the table lacks, or that take the place of tentative ones."""
+        if is_read_again:
+            again = set(rows["record_offset"].to_pylist()) & tentative
+            columns = TABLES[COMMITS].schema.names if again else ["record_offset"]
+            known = read_rows(lake, COMMITS, columns, [(SOURCE, "==", place)])
+            if again:
+                known = known.filter(pc.invert(pc.is_in(known["record_offset"], pa.array(sorted(again), pa.int64()))))
+                self.replaced.append(place)
+            rows = rows.filter(pc.invert(pc.is_in(rows["record_offset"], known["record_offset"].combine_chunks())))
+            self.changed += rows.num_rows
+            if again:
+                rows = pa.concat_tables([known.cast(rows.schema), rows]).sort_by("record_offset")
+        else:
+            self.changed += rows.num_rows
+        self.rows.append(rows)
+
+
+def _tentative(lake: str, logs: Mapping[str, SourceLog]) -> dict[str, set[int]]:
+    """Offsets of tentative rows by internal log, below the high watermark that the source states now."""
+    found: dict[str, set[int]] = {}
+    columns = [SOURCE, "record_offset"]
+    for row in _rows(lake, columns, [("standing", "==", TENTATIVE)]):
+        log = logs.get(str(row[SOURCE]))
+        offset = int(str(row["record_offset"]))
+        if log is not None and log.high_watermark is not None and offset < log.high_watermark:
+            found.setdefault(str(row[SOURCE]), set()).add(offset)
+    return found
+
+
+def _rows(lake: str, columns: list[str], where: Sequence[tuple[str, str, object]]) -> Iterable[Mapping[str, object]]:
+    rows: list[dict[str, object]] = read_rows(lake, COMMITS, columns, where).to_pylist()
+    return rows

@@ -1,0 +1,100 @@
+"""What the job saw when it last read the sources: a run after an intake that found nothing new does not read them.
+
+``<home>/cluster_readings/<lake>.json`` is a cache: if it is lost, the sources are read again. It counts only while the
+sources, the state of the logs in the lake and the tables of the cluster are those that it names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from spark_jobs.contracts import ClusterConfig
+from spark_jobs.lake.cluster_columns import CLUSTER_TABLES
+from spark_jobs.lake.delta import delta_log
+from spark_jobs.lake.delta.tables import latest_snapshot
+from spark_jobs.lake.setup import registry
+from spark_jobs.lake.setup.lake_names import key_of
+from spark_jobs.lake.store import storage
+
+FOLDER = "cluster_readings"
+VERSION = 1
+"""Of the file and of the rows: with another one the sources are read again."""
+READ_TABLES = ("logs", "transactions")
+"""Tables that the rows of the cluster depend on, beside the sources."""
+
+Basis = Mapping[str, Any]
+"""What a reading depends on and what it wrote: values for JSON."""
+
+
+def basis_of(config: ClusterConfig) -> Basis:
+    """Return the sources, and the state of the tables now.
+
+    Raises:
+        TableUnreadable: A table is damaged.
+    """
+    tables = {name: _state_of(config.lake, name) for name in (*READ_TABLES, *_TABLES)}
+    version = None if tables["logs"] is None else tables["logs"][0]
+    commit = None if version is None else delta_log.read_content(config.lake, "logs", int(version))
+    return {
+        "version": VERSION,
+        "lake": config.lake,
+        "sources": list(config.sources),
+        "cluster": config.cluster,
+        # A lake that was restored from a copy can have equal versions of other commits.
+        "commit": None if commit is None else hashlib.sha256(commit).hexdigest(),
+        "tables": tables,
+    }
+
+
+def written_basis(read: Basis, config: ClusterConfig) -> Basis:
+    """Return the basis of a reading after its rows were written.
+
+    Args:
+        read: The basis before the sources were read.
+        config: The job.
+
+    Raises:
+        TableUnreadable: A table is damaged.
+    """
+    return {**read, "tables": {**read["tables"], **{name: _state_of(config.lake, name) for name in _TABLES}}}
+
+
+def recall(lake: str, basis: Basis | None = None) -> Mapping[str, Any] | None:
+    """Return what the last reading found; None if it is not known, or had another basis.
+
+    Args:
+        lake: The lake.
+        basis: The present one; None: any.
+    """
+    try:
+        content = json.loads(storage.read(_file(lake)))
+        kept, found = content["basis"], content["found"]
+        is_known = kept["lake"] == lake and isinstance(found, dict) and (basis is None or kept == basis)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return found if is_known else None
+
+
+def keep(lake: str, basis: Basis, found: Mapping[str, Any]) -> None:
+    """Keep what a reading found. A home that cannot be written keeps nothing."""
+    content = json.dumps({"basis": basis, "found": found}, indent=1) + "\n"
+    with suppress(OSError):
+        os.makedirs(os.path.dirname(_file(lake)), mode=0o700, exist_ok=True)
+        storage.put(_file(lake), content.encode())
+
+
+_TABLES = tuple(table.name for table in CLUSTER_TABLES)
+
+
+def _state_of(lake: str, name: str) -> list[int | str] | None:
+    table = latest_snapshot(lake, name)
+    return None if table is None else [table.version(), str(table.metadata().id)]
+
+
+def _file(lake: str) -> str:
+    return os.path.join(registry.home(), FOLDER, f"{key_of(lake)}.json")
