@@ -2,11 +2,12 @@
 
     loglake cluster LAKE               the sources that are registered
     loglake cluster LAKE --dry-run     what would be written
+    loglake cluster LAKE --placement   and then where the replicas are
 
-Prints one line per table that changes, and the new findings.
+Prints one line per table that changes, and the new findings. Then the placement report, if it was requested.
 
-Exit codes: 0 done; 1 there are findings, a log waits, or no source has an internal topic; 3 could not be done; 64 wrong
-usage.
+Exit codes: 0 done; 1 there are findings, a log waits, no source has an internal topic, or the report names a partition
+without leader or under-replicated; 3 could not be done; 64 wrong usage.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 from logcore.cli.reading.arguments import time_ms
 from logcore.exit_codes import ExitCode
+from spark_jobs.lake_commands.cluster.placement_text import placement_text
 from spark_jobs.lake_commands.outcome import guarded, lake_at
 
 
@@ -36,6 +38,11 @@ class ClusterCommand:
         parser.add_argument("lake", metavar="LAKE", help="a lake: a directory, or s3://bucket/prefix")
         parser.add_argument(
             "--source", action="append", default=[], metavar="PATH", help="read this instead; repeatable"
+        )
+        parser.add_argument(
+            "--placement",
+            action="store_true",
+            help="print replicas by broker and log directory, and partitions that need attention",
         )
         parser.add_argument("--dry-run", action="store_true", help="say what would be done, and write nothing")
         parser.add_argument("--as-of", type=time_ms, metavar="TIME", help="clock of the run (default: now)")
@@ -72,4 +79,11 @@ def _cluster(options: argparse.Namespace) -> int:
     if not described["logs"]:
         sys.stdout.write("no source has an internal topic\n")
     is_fine = described["logs"] and not described["waits"] and not described["findings"]
+    if options.placement:
+        from spark_jobs.lake.cluster.source_directory import SourceDirectory
+        from spark_jobs.lake.view.cluster.placement import NOT_PREFERRED, read_placement
+
+        placement = read_placement(lake, [SourceDirectory.of(value) for value in described["directories"]])
+        sys.stdout.write(placement_text(placement))
+        is_fine = is_fine and all(each.problem == NOT_PREFERRED for each in placement.problems)
     return ExitCode.CLEAN if is_fine else ExitCode.WARNING

@@ -1,0 +1,5 @@
+"""``loglake cluster``.
+
+command         options, lines, exit codes
+placement_text  the placement report for a terminal
+"""

@@ -1,0 +1,130 @@
+"""Where replicas are: brokers, log directories, and partitions that need attention."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from typing import Any
+
+import pytest
+
+from pipelines.metadata.placement_picture import placement_picture
+from spark_jobs.lake.cluster.source_directory import SourceDirectory
+from spark_jobs.lake.view.cluster.placement import (
+    NO_LEADER,
+    NOT_PREFERRED,
+    UNDER_REPLICATED,
+    BrokerPlacement,
+    DirectoryPlacement,
+    Placement,
+    placement_of,
+)
+from spark_jobs.lake_commands.cluster.placement_text import LISTED, placement_text
+
+UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAA"
+
+
+def partition(number: int, leader: int, replicas: list[int], isr: list[int], **more: Any) -> dict[str, Any]:
+    directories = [f"d{broker}" for broker in replicas]
+    row = {"topic": "orders", "partition": number, "leader": leader, "replicas": replicas, "isr": isr}
+    return row | {"adding_replicas": None, "directories": directories} | more
+
+
+def broker(number: int, **more: Any) -> dict[str, Any]:
+    return {"broker": number, "rack": None, "is_fenced": False, "is_in_controlled_shutdown": False} | more
+
+
+def test_brokers_have_their_replicas_leaders_and_preferred_leaders() -> None:
+    partitions = [
+        partition(0, 1, [1, 2], [1, 2]),
+        partition(1, 2, [1, 2], [2]),
+        partition(2, -1, [3], []),
+    ]
+    found = placement_of(partitions, [broker(1, rack="a"), broker(2, is_fenced=True), broker(4)], [])
+    assert found.partitions == 3
+    assert found.brokers == (
+        BrokerPlacement(1, "a", "active", replicas=2, leaders=1, preferred=2, out_of_sync=1),
+        BrokerPlacement(2, None, "fenced", replicas=2, leaders=1, preferred=0, out_of_sync=0),
+        BrokerPlacement(3, None, "not registered", replicas=1, leaders=0, preferred=1, out_of_sync=1),
+        BrokerPlacement(4, None, "active", replicas=0, leaders=0, preferred=0, out_of_sync=0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        (partition(0, 1, [1, 2], [1, 2]), None),
+        (partition(0, 2, [1, 2], [1, 2]), NOT_PREFERRED),
+        (partition(0, 2, [1, 2], [2]), UNDER_REPLICATED),
+        (partition(0, -1, [1, 2], [1]), NO_LEADER),
+        (partition(0, 1, [1, 2, 3], [1, 2], adding_replicas=[3]), None),
+        (partition(0, 1, [1, 2, 3], [1], adding_replicas=[3]), UNDER_REPLICATED),
+    ],
+)
+def test_a_partition_has_its_worst_problem_and_added_replicas_are_not_missing(
+    row: dict[str, Any], problem: str | None
+) -> None:
+    found = placement_of([row], [], []).problems
+    assert [each.problem for each in found] == ([] if problem is None else [problem])
+
+
+def test_directories_of_the_metadata_are_joined_with_those_at_the_sources_by_broker_and_id() -> None:
+    partitions = [
+        partition(0, 1, [1, 2], [1, 2]),
+        partition(1, 1, [1, 2], [1, 2], directories=["d1", UNASSIGNED]),
+        partition(2, 1, [1], [1], directories=None),
+    ]
+    at_source = [
+        SourceDirectory("/kafka/a", 1, "d1", 2, 100),
+        SourceDirectory("/kafka/b", 1, "d9", 1, 5),
+        SourceDirectory("/copy", None, None, 1, 7),
+    ]
+    assert placement_of(partitions, [], at_source).directories == (
+        DirectoryPlacement(None, "", 0, "/copy", 1, 7),
+        DirectoryPlacement(1, "", 1),
+        DirectoryPlacement(1, "d1", 2, "/kafka/a", 2, 100),
+        DirectoryPlacement(1, "d9", 0, "/kafka/b", 1, 5),
+        DirectoryPlacement(2, "d2", 1),
+        DirectoryPlacement(2, "not assigned yet", 1),
+    )
+
+
+def test_the_report_lists_brokers_directories_and_problems_and_says_how_many_are_left_out() -> None:
+    partitions = [partition(number, -1, [1001], []) for number in range(LISTED + 2)]
+    text = placement_text(placement_of(partitions, [broker(1001)], [SourceDirectory("/kafka", 1001, "d", 3, 12_345)]))
+    assert text.splitlines()[0] == "placement: 52 partitions on 1 brokers, 52 no leader"
+    assert "1001  -     active        52        0         52           52" in text
+    assert "12,345  /kafka" in text
+    assert text.count("no leader  -") == LISTED
+    assert text.endswith("and 2 more partitions\n")
+
+
+def test_a_lake_without_metadata_says_so() -> None:
+    assert placement_text(Placement(0, (), (), ())) == "placement: the lake has no partitions of __cluster_metadata\n"
+
+
+def test_the_picture_is_valid_escapes_names_and_has_a_bound() -> None:
+    partitions = [partition(number, number, [number], [number]) for number in range(80)]
+    brokers = [broker(number, rack="<script>") for number in range(80)]
+    directories = [SourceDirectory(f"/kafka/{number}&", number, f"d{number}", 1, number) for number in range(80)]
+    svg = placement_picture(placement_of(partitions, brokers, directories))
+    root = ElementTree.fromstring(svg)
+    texts = [each.text or "" for each in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert "<script>" not in svg
+    assert any("rack <script>" in each for each in texts)
+    assert "… and 50 more brokers" in texts
+    assert "… and 50 more log directories" in texts
+    assert len(svg) < 50_000
+
+
+def test_the_picture_has_bars_as_long_as_the_replicas() -> None:
+    partitions = [
+        partition(0, 1, [1, 2], [1, 2]),
+        partition(1, 1, [1, 2], [1]),
+    ]
+    root = ElementTree.fromstring(placement_picture(placement_of(partitions, [broker(1), broker(2)], [])))
+    bars = [
+        (each.get("fill"), float(each.get("width") or 0))
+        for each in root.iter("{http://www.w3.org/2000/svg}rect")
+        if each.get("height") == "12"
+    ]
+    assert bars == [("#1864ab", 968.0), ("#a5c8e4", 484.0), ("#c92a2a", 484.0)]
