@@ -112,6 +112,11 @@ INTAKE = (
     Step(
         chains.INTAKE[6],
         None,
+        (check_definitions.CLUSTER_FOLLOWS_SOURCES, check_definitions.NO_COMMIT_BEYOND_LOG_END),
+    ),
+    Step(
+        chains.INTAKE[7],
+        None,
         (check_definitions.EXPECTATIONS_MET, check_definitions.NULL_SHARE_STEADY, check_definitions.KEY_TYPE_STEADY),
     ),
 )

@@ -6,8 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from logcore.logs.model.findings import Severity
+from pipelines.catalog.cluster_figures import CLUSTER_FIGURES
+from pipelines.catalog.products import SOURCES
 from pipelines.metadata.values import Metadata
 from pipelines.run import chains
+from spark_jobs.lake.view.cluster.followed_topics import TABLES_OF
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.shown_tables import table_address, table_figures
 
@@ -26,6 +29,8 @@ class QueriedTable:
     """Assets that it comes from."""
     figures: Callable[[LakeState], Metadata]
     """Figures of the lake that Dagster plots over time."""
+    is_of_cluster: bool = False
+    """Whether it is one of the tables of the cluster, which not every lake has."""
 
 
 def _of_ledger(state: LakeState) -> Metadata:
@@ -59,13 +64,25 @@ def _of_transactions(state: LakeState) -> Metadata:
     return {"open transactions": sum(len(log.open_transactions) for log in state.logs)}
 
 
+def _nothing(state: LakeState) -> Metadata:
+    return {}
+
+
 _VALIDATE, _PUBLISH, _LAST = chains.INTAKE[1].name, chains.INTAKE[2].name, chains.INTAKE[-1].name
+_CLUSTER = "cluster"
+_ALSO_FROM = {"cluster_group_offsets": ("transactions",)}
+"""Assets that a table of the cluster comes from, beside the sources."""
 
 TABLES = (
     QueriedTable("batches", _VALIDATE, ("validated_segments",), _of_batches),
     QueriedTable("transactions", _VALIDATE, ("validated_segments",), _of_transactions),
     QueriedTable("offset_ledger", _PUBLISH, ("validated_segments", "records"), _of_ledger),
     QueriedTable("findings", _LAST, ("validated_segments",), _of_findings),
+    *(
+        QueriedTable(name, _CLUSTER, (SOURCES, *_ALSO_FROM.get(name, ())), CLUSTER_FIGURES.get(name, _nothing), True)
+        for names in TABLES_OF.values()
+        for name in names
+    ),
 )
 
 

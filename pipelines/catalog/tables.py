@@ -13,6 +13,8 @@ import dagster as dg
 from pipelines.catalog.names import asset_key, documentation_of, owners_of, tags_of_assets
 from pipelines.catalog.queried_tables import TABLES, VERSION, QueriedTable, table_metadata
 from pipelines.events import as_metadata, table_schema
+from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.view.cluster.followed_topics import cluster_tables
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
 from spark_jobs.lake.view.shown_tables import description_of, table_version
@@ -21,9 +23,12 @@ from spark_jobs.lake.view.shown_tables import description_of, table_version
 def table_assets(lake: RegisteredLake, group: str) -> list[dg.AssetSpec]:
     """The tables as assets that no run can choose: the steps of a run write them.
 
+    Of the tables of the cluster, those that the lake has: most lakes have no internal topics.
+
     Args:
         group: The group in which Dagster shows them.
     """
+    of_cluster = _cluster_tables(lake)
     return [
         dg.AssetSpec(
             asset_key(lake, table.name),
@@ -41,7 +46,16 @@ def table_assets(lake: RegisteredLake, group: str) -> list[dg.AssetSpec]:
             },
         )
         for table in TABLES
+        if not table.is_of_cluster or table.name in of_cluster
     ]
+
+
+def _cluster_tables(lake: RegisteredLake) -> tuple[str, ...]:
+    """Tables of the cluster that the lake has. A store that fails gives none: the runs of the lake report it."""
+    try:
+        return cluster_tables(lake.path)
+    except (JobError, UsageError, OSError):
+        return ()
 
 
 def materialized_tables(

@@ -1,7 +1,7 @@
 """Executes ``loglake watch``: rounds of the same steps as ``loglake run``, in a process that stays.
 
     look     a digest of the source's listing; a round follows if it changed, or if the last round failed
-    round    ingest, validate, publish, check_tables, expectations, with the lease of the lake for the round only
+    round    the steps of an intake, with the lease of the lake for the round only; `cluster` once a minute at most
     merge    after many rounds that published, small table files are merged
 
 A round that fails is one line on stderr; the next one tries again, later each time, at most a minute later. The same
@@ -18,7 +18,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 
 from logcore.errors import LogError
@@ -35,7 +35,7 @@ from pipelines.run.source_listing import listing_digest
 from pipelines.run.step_result import StepResult
 from pipelines.run.steps import Run
 from spark_jobs import launch
-from spark_jobs.contracts import Intake, OptimizeConfig, TidyArchiveConfig
+from spark_jobs.contracts import ClusterConfig, Intake, JobConfig, JobReport, OptimizeConfig, TidyArchiveConfig
 from spark_jobs.lake.errors import JobError, LeaseHeld, UsageError
 from spark_jobs.lake.view.alarms import problems_of
 from spark_jobs.lake.view.lake_state import LakeState, read_state
@@ -53,6 +53,10 @@ SMALL_SLICE_BYTES = 4 << 20
 """Slices below this are joined. Growth that makes larger ones in a round does not need it."""
 MOST_WAIT_S = 60.0
 """The longest wait between two tries after failures."""
+CLUSTER_MS = 60_000
+"""Least time between two rounds that write the tables of the cluster: internal topics are read from their beginning."""
+CLUSTER_SHARE = 20
+"""After such a step the next one waits this many times as long as the step took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,26 @@ class Round:
         """One line for a person."""
         what = f"{self.records:,} records of {self.logs:,} logs"
         return f"published {what} in {self.seconds:.1f} s, lag {self.lag:,} offsets"
+
+
+class RoundListener(CollectingListener):
+    """Collects the results of a round, and measures the job `cluster`."""
+
+    cluster_ms: int | None = None
+    """How long the job took; None: it did not run."""
+    _begun: float = 0.0
+
+    def job_begins(self, config: JobConfig) -> None:
+        """See :class:`CollectingListener`."""
+        super().job_begins(config)
+        if config.JOB == ClusterConfig.JOB:
+            self._begun = time.monotonic()
+
+    def job_reported(self, report: JobReport) -> None:
+        """See :class:`CollectingListener`."""
+        super().job_reported(report)
+        if report.job == ClusterConfig.JOB:
+            self.cluster_ms = round((time.monotonic() - self._begun) * 1000)
 
 
 @dataclass(slots=True)
@@ -110,6 +134,9 @@ class Watch:
     _vacuumed_ms: int = 0
     _problems: frozenset[tuple[str, str]] = frozenset()
     _is_full: bool = False
+    _cluster_due_ms: int = 0
+    _cluster_waits: bool = False
+    """Whether the source has changed since the last round that wrote the tables of the cluster."""
     _recorded_error: str | None = None
     """Class of the error in the last row of this watch in `runs`; None: that run succeeded."""
 
@@ -136,7 +163,8 @@ class Watch:
             What it did; None: there was nothing to do.
         """
         listing = listing_digest([*self.settings.sources, *self.settings.fill_from])
-        if listing == self._seen and not self._failures and not self._is_full:
+        is_due = self._cluster_waits and self.now_ms() >= self._cluster_due_ms
+        if listing == self._seen and not self._failures and not self._is_full and not is_due:
             return None
         made = self.round()
         self._is_full = made.is_full
@@ -155,12 +183,14 @@ class Watch:
         """Run all steps once and return what they did. Errors of ours are returned, not raised."""
         begun = time.monotonic()
         self._clock_ms = max(self._clock_ms, self.now_ms())
-        listener = CollectingListener()
+        listener = RoundListener()
         run = self._begin(INTAKE_JOB, listener)
+        run = replace(run, follows_cluster=self._clock_ms >= self._cluster_due_ms)
         try:
             with launch.open_lake(self.lake, "loglake watch"):
                 with self.ahead():
                     finished = run_steps(INTAKE, run, listener)
+                self._plan_cluster(run, listener)
                 for step, error in finished.errors.items():
                     self._record_failure(run, step, error)
                     raise error
@@ -183,6 +213,15 @@ class Watch:
         logs = len({change.log for report in published for change in report.changed})
         is_full = any(report.left for report in listener.reports)
         return Round(records, logs, sum(log.lag for log in state.logs), time.monotonic() - begun, is_full=is_full)
+
+    def _plan_cluster(self, run: Run, listener: RoundListener) -> None:
+        """Decide when the next round writes the tables of the cluster."""
+        if not run.follows_cluster:
+            self._cluster_waits = True
+            return
+        self._cluster_waits = False
+        if listener.cluster_ms is not None:  # otherwise there are no internal topics
+            self._cluster_due_ms = self._clock_ms + max(CLUSTER_MS, CLUSTER_SHARE * listener.cluster_ms)
 
     def _begin(self, job: str, listener: RunListener) -> Run:
         """A run of this watch with an identity of its own."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pipelines.run import steps
 from pipelines.run.steps import Work
-from pipelines.run.topics import topic_steps
+from pipelines.run.topics import cluster_step, topic_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,7 @@ INTAKE = (
     Link("check_tables", steps.check_tables),
     Link("decode", topic_steps.decode),
     Link("latest", topic_steps.latest),
+    Link("cluster", cluster_step.cluster),
     Link("expectations", steps.expect),
 )
 MAINTENANCE = (

@@ -250,6 +250,22 @@ LATEST_FOLLOWS_RECORDS = CheckDefinition(
     "same offsets, and no topic waits. It answers only for lakes with such a policy.",
     "do what the line says. To make the table of a topic again: loglake latest LAKE --replace TOPIC.",
 )
+CLUSTER_FOLLOWS_SOURCES = CheckDefinition(
+    "cluster_follows_sources",
+    RECORDS,
+    "The tables cluster_... have what Kafka's internal topics at the sources say, and no internal log waits. It "
+    "answers only for lakes with such topics.",
+    "do what the line says: name the source that reaches furthest, or make its files readable. To read all of them "
+    "again: loglake cluster LAKE.",
+)
+NO_COMMIT_BEYOND_LOG_END = CheckDefinition(
+    "no_commit_beyond_log_end",
+    RECORDS,
+    "No consumer group has committed an offset beyond the end of a log at the sources. It answers only for lakes with "
+    "internal topics.",
+    "look whether the log was truncated or created again, or whether its copy is older than that of "
+    "__consumer_offsets; then reset the offset of the group (kafka-consumer-groups.sh --reset-offsets).",
+)
 EXPECTATIONS_MET = CheckDefinition(
     "expectations_met",
     RECORDS,
@@ -276,6 +292,8 @@ CHECK_DEFINITIONS = (
     DECODED_ROWS_EQUAL_RECORDS,
     UNDECODED_SHARE_STEADY,
     LATEST_FOLLOWS_RECORDS,
+    CLUSTER_FOLLOWS_SOURCES,
+    NO_COMMIT_BEYOND_LOG_END,
     EXPECTATIONS_MET,
     NULL_SHARE_STEADY,
     KEY_TYPE_STEADY,

@@ -70,6 +70,8 @@ class Run:
     """Whether the run may change the lake. A run that does not act ends with :class:`WorkFound` where it would."""
     is_one_round: bool = False
     """Whether the run ends after its first round, because another run follows at once."""
+    follows_cluster: bool = True
+    """Whether the step ``cluster`` belongs to the run."""
     publishes: bool = True
     """Whether the steps after ``ingest`` belong to the run. Otherwise its rounds only archive."""
     recorder: RunRowWriter | None = None

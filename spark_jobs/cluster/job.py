@@ -122,6 +122,8 @@ def plan(config: ClusterConfig) -> ClusterPlan:
         JobError: An object store cannot be read.
         TableUnreadable: A table is damaged.
     """
+    if config.only_metadata:  # it says less than what is kept
+        return _read(config)
     basis = last_reading.basis_of(config)
     found = last_reading.recall(config.lake, basis) if config.only_after_intake else None
     if found is not None:

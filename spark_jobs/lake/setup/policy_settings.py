@@ -423,6 +423,14 @@ LAKE_SETTINGS: Mapping[str, Setting] = {
             is_kafkas=False,
         ),
         Setting(
+            "cluster",
+            "cluster",
+            OneOf(("follow", "off")),
+            "`follow`: runs write what Kafka's internal topics at the sources say into the tables `cluster_…`; `off` "
+            "leaves that to `loglake cluster`.",
+            is_kafkas=False,
+        ),
+        Setting(
             "alerts.webhook",
             "alerts_webhook",
             WebAddress(),

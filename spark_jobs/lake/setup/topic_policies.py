@@ -231,6 +231,8 @@ class LakePolicy:
     """``off`` or ``weekly``."""
     engine: str = "auto"
     """``auto``, ``local`` or ``spark``."""
+    cluster: str = "follow"
+    """``follow`` or ``off``."""
     alerts_webhook: str | None = None
     """Address to which alerts are posted, or ``env:NAME``; None: there are no alerts."""
     alerts_max_lag: int | None = None

@@ -1,0 +1,29 @@
+"""The step of a run that writes the tables of the cluster, from Kafka's internal topics at the sources."""
+
+from __future__ import annotations
+
+from pipelines.run.step_result import StepResult
+from pipelines.run.steps import Run
+from pipelines.run.topics import cluster_checks
+from spark_jobs.contracts import ClusterConfig
+from spark_jobs.lake.view.cluster.followed_topics import has_internal_topics
+
+
+def cluster(run: Run) -> StepResult:
+    """Write what internal topics say into the tables of the cluster, if the sources have such topics.
+
+    A run for chosen topics or partitions does not: lag and groups are about all of them.
+    """
+    intakes = [intake for intake in run.intakes if not intake.topics and not intake.partitions]
+    policies = run.settings.policy_file(run.lake)
+    if not run.follows_cluster or run.keys is not None or not intakes or not has_internal_topics(run.lake, policies):
+        return StepResult()
+    paths = tuple(dict.fromkeys(path for intake in intakes for path in intake.paths))
+    name = next((intake.cluster for intake in reversed(intakes) if intake.cluster), None)
+    report = run.start(ClusterConfig(run.lake, run.run_id, run.as_of_ms, paths, name, only_after_intake=True))
+    state = run.state()
+    answers = [
+        cluster_checks.cluster_follows_sources(state, report),
+        cluster_checks.no_commit_beyond_log_end(state, report),
+    ]
+    return StepResult([report], answers, state=state)

@@ -1,0 +1,59 @@
+"""Which of Kafka's internal topics a lake has, and the tables of the cluster that come from each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from logcore.topics.internal_topics import InternalTopic
+from spark_jobs.lake.delta.delta_log import log_folder
+from spark_jobs.lake.setup.policies import read_policies
+from spark_jobs.lake.store import storage
+from spark_jobs.lake.view.registered_lakes import held_logs
+
+FOLLOW = "follow"
+"""Value of the policy `cluster`: runs write the tables."""
+
+TABLES_OF: Mapping[InternalTopic, Sequence[str]] = {
+    InternalTopic.CONSUMER_OFFSETS: (
+        "cluster_offset_commits",
+        "cluster_group_offsets",
+        "cluster_groups",
+        "cluster_group_members",
+    ),
+    InternalTopic.TRANSACTION_STATE: ("cluster_transactional_ids",),
+    InternalTopic.CLUSTER_METADATA: (
+        "cluster_topics",
+        "cluster_topic_configs",
+        "cluster_partitions",
+        "cluster_brokers",
+        "cluster_features",
+    ),
+    InternalTopic.REMOTE_LOG_METADATA: ("cluster_remote_segments",),
+}
+"""The tables that come from each topic."""
+
+
+def has_internal_topics(lake: str, policies: str | None) -> bool:
+    """Return whether runs write the tables: the lake has such a topic, and the policies do not say otherwise.
+
+    Raises:
+        UsageError: The policies cannot be used.
+        TableUnreadable: The table ``logs`` is damaged.
+    """
+    if not any(row.topic in TABLES_OF for row in held_logs(lake).values()):
+        return False
+    return read_policies(policies).lake.cluster == FOLLOW
+
+
+def cluster_tables(lake: str) -> tuple[str, ...]:
+    """Return the tables of the cluster that a lake shows: all that come from a topic of which it has a table.
+
+    Raises:
+        StorageError: The object store did not answer.
+    """
+    return tuple(
+        name
+        for names in TABLES_OF.values()
+        if any(storage.has_files(log_folder(lake, each)) for each in names)
+        for name in names
+    )

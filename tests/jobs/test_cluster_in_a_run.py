@@ -1,0 +1,219 @@
+"""`loglake run` and `watch` write the tables of the cluster: the step, its checks, and nothing where nothing is new."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logcore.logs.model.findings import Severity
+from pipelines.command import watch as watching
+from pipelines.command.watch import Watch
+from pipelines.run.chains import INTAKE
+from pipelines.run.direct import run_steps
+from pipelines.run.listener import CollectingListener
+from pipelines.run.look import outcome_without_work
+from pipelines.run.settings import RunSettings
+from pipelines.run.steps import Run
+from spark_jobs import launch
+from spark_jobs.cluster import job
+from spark_jobs.lake.view.alarms import problems_of
+from spark_jobs.lake.view.lake_state import read_state
+from tests import handmade
+from tests.in_process import InProcessExecutor
+from tests.jobs.test_cluster import Cluster, commit, text
+from tests.jobs.test_decode_in_a_run import Jobs, answer_of
+from tests.spark.cycle import AS_OF_MS, Lake
+
+NOW_MS = 1_700_000_000_000
+BEYOND, FOLLOWS = "no_commit_beyond_log_end", "cluster_follows_sources"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    monkeypatch.setattr(launch, "start_executor", lambda *_: InProcessExecutor())
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
+    return Cluster(tmp_path)
+
+
+@pytest.fixture
+def readings(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """A list that gets an entry whenever the job reads the sources."""
+    made: list[Any] = []
+    read = job._read
+    monkeypatch.setattr(job, "_read", lambda config: made.append(config) or read(config))
+    return made
+
+
+def settings_of(cluster: Cluster, **more: Any) -> RunSettings:
+    return RunSettings(sources=(str(cluster.source.path),), **more)
+
+
+def run(cluster: Cluster, **more: Any) -> tuple[CollectingListener, list[str]]:
+    jobs, listener, settings = Jobs(), CollectingListener(), settings_of(cluster, **more)
+    keys = tuple(settings.logs) or None
+    run_steps(INTAKE, Run("run", str(cluster.lake.path), AS_OF_MS, keys, False, settings, jobs, listener), listener)
+    assert listener.error is None, listener.error
+    return listener, jobs.begun
+
+
+def test_a_run_writes_the_tables_and_a_run_without_news_reads_no_internal_topic(
+    cluster: Cluster, readings: list[Any]
+) -> None:
+    cluster.write(commit("a", 4))
+    cluster.stable()
+    listener, jobs = run(cluster)
+    assert jobs == ["ingest", "validate", "publish", "cluster", "expectations"]
+    assert cluster.commits() == [("a", 4)]
+    assert answer_of(listener, FOLLOWS).passed
+    assert answer_of(listener, BEYOND).passed
+    assert len(readings) == 1
+    before = cluster.lake.versions()
+    assert outcome_without_work(str(cluster.lake.path), settings_of(cluster), AS_OF_MS) is not None
+    run(cluster)
+    assert (len(readings), cluster.lake.versions()) == (1, before)
+    cluster.write(commit("a", 5))
+    cluster.stable()
+    assert outcome_without_work(str(cluster.lake.path), settings_of(cluster), AS_OF_MS) is None
+    run(cluster)
+    assert cluster.commits() == [("a", 4), ("a", 5)]
+
+
+def test_growth_of_a_topic_alone_changes_the_lag_in_the_same_run(cluster: Cluster) -> None:
+    cluster.write(commit("a", 4))
+    cluster.stable()
+    run(cluster)
+    cluster.orders.append(5)
+    cluster.stable()
+    run(cluster)
+    assert cluster.offsets() == {"a": (4, 15, 11)}
+
+
+def test_what_a_run_remembers_does_not_count_for_changed_tables_or_without_its_file(
+    cluster: Cluster, readings: list[Any], tmp_path: Path
+) -> None:
+    cluster.write(commit("a", 4))
+    cluster.stable()
+    run(cluster)
+    shutil.rmtree(cluster.lake.path / "tables" / "cluster_groups")
+    run(cluster)
+    assert [row["group"] for row in cluster.lake.rows("cluster_groups")] == ["a"]
+    (kept,) = (tmp_path / "home" / "cluster_readings").iterdir()
+    for content in ("{", "[]", '{"basis": {"lake": 1}, "found": 2}'):
+        kept.write_text(content)
+        count = len(readings)
+        run(cluster)
+        assert len(readings) == count + 1
+
+
+def test_a_lake_without_internal_topics_has_neither_job_nor_tables_nor_checks(tmp_path: Path, cluster: Cluster) -> None:
+    shutil.rmtree(cluster.groups.path)
+    cluster.lake = Lake(tmp_path / "other")
+    listener, jobs = run(cluster)
+    assert "cluster" not in jobs
+    assert not [each for each in listener.answers if each.name in (FOLLOWS, BEYOND)]
+    assert not list((tmp_path / "other" / "tables").glob("cluster_*"))
+
+
+@pytest.mark.parametrize("chosen", [{"topics": ("orders",)}, {"partitions": (0,)}, {"logs": ("orders-0",)}])
+def test_a_run_for_chosen_logs_reads_no_internal_topic(cluster: Cluster, chosen: dict[str, Any]) -> None:
+    cluster.write(commit("a", 4))
+    cluster.stable()
+    assert "cluster" not in run(cluster, **chosen)[1]
+
+
+def test_the_policy_off_leaves_the_tables_to_the_command(cluster: Cluster, tmp_path: Path) -> None:
+    policies = tmp_path / "policies.yaml"
+    policies.write_text("lake: {cluster: off}\n")
+    assert "cluster" not in run(cluster, policies=str(policies))[1]
+    policies.write_text("lake: {cluster: follow}\n")
+    assert "cluster" in run(cluster, policies=str(policies))[1]
+
+
+def test_a_commit_beyond_the_end_of_its_log_stays_a_warning_of_the_check(cluster: Cluster) -> None:
+    cluster.write(commit("a", 11))
+    cluster.stable()
+    for _ in range(2):
+        answer = answer_of(run(cluster)[0], BEYOND)
+        assert not answer.passed
+        assert answer.severity is Severity.WARNING
+        assert "Group a has committed offset 11 of orders-0, whose log ends at 10." in answer.description
+    cluster.orders.append(1)
+    cluster.stable()
+    assert answer_of(run(cluster)[0], BEYOND).passed
+
+
+def test_rows_of_a_log_with_a_segment_that_cannot_be_read_stay_and_the_check_says_so(cluster: Cluster) -> None:
+    cluster.write(commit("a", 1))
+    cluster.stable()
+    run(cluster)
+    (segment,) = cluster.groups.segments()
+    segment.rename(segment.with_suffix(".kept"))
+    segment.symlink_to(segment)  # not even root can read it
+    cluster.orders.append(1)
+    cluster.source.high_watermarks(orders_0=cluster.orders.next_offset, __consumer_offsets_0=1)
+    answer = answer_of(run(cluster)[0], FOLLOWS)
+    assert not answer.passed
+    assert "__consumer_offsets-0 waits: 1 of its segments cannot be read" in answer.description
+    assert cluster.offsets()["a"][0] == 1
+    assert cluster.commits() == [("a", 1)]
+
+
+class Time:
+    """A clock."""
+
+    def __init__(self) -> None:
+        self.now_ms = NOW_MS
+
+
+def test_a_watch_writes_the_tables_once_a_minute_and_catches_up_without_further_growth(
+    cluster: Cluster, readings: list[Any]
+) -> None:
+    clock = Time()
+    complaints: list[str] = []
+    path = str(cluster.lake.path)
+    watch = Watch(path, settings_of(cluster), lambda: clock.now_ms, lambda _: None, complaints.append)
+    cluster.write(commit("a", 1))
+    cluster.stable()
+    assert watch.look() is not None
+    assert cluster.commits() == [("a", 1)]
+    cluster.write(commit("a", 2))
+    cluster.stable()
+    clock.now_ms += watching.CLUSTER_MS - 1
+    assert watch.look() is not None
+    assert watch.look() is None
+    assert (cluster.commits(), len(readings)) == ([("a", 1)], 1)
+    clock.now_ms += 60 * watching.CLUSTER_MS  # also if the job was slow
+    assert watch.look() is not None
+    assert (cluster.commits(), len(readings)) == ([("a", 1), ("a", 2)], 2)
+    assert watch.look() is None
+    assert not complaints
+
+
+def transactional(name: str, producer_id: int) -> tuple[bytes, bytes]:
+    """By TransactionLogKey 0 and TransactionLogValue 0, without partitions."""
+    key = struct.pack(">h", 0) + text(name)
+    return key, struct.pack(">hqhibiqq", 0, producer_id, 3, 60_000, 1, -1, NOW_MS, NOW_MS)
+
+
+def test_the_alarm_of_a_hanging_transaction_names_the_transactional_id(cluster: Cluster) -> None:
+    log = cluster.source.partition("__transaction_state-0", "DDDDDDDDDDDDDDDDDDDDDg")
+    log.roll()
+    rows = [transactional("other", 8), transactional("billing", 7)]
+    log.write(handmade.simple_batch(0, rows, base_timestamp=NOW_MS))
+    cluster.orders.append(5, producer_id=7, producer_epoch=2, base_sequence=0, attributes=0x10)
+    cluster.source.high_watermarks(orders_0=15, __consumer_offsets_0=0, __transaction_state_0=2)
+    run(cluster)
+    (oldest,) = next(
+        log for log in read_state(str(cluster.lake.path)).logs if log.row.topic == "orders"
+    ).open_transactions
+    described = oldest.described(NOW_MS + 17 * 60_000)
+    assert described == 'producer 7 epoch 2 (transactional id "billing") from offset 10 on, open for 17 min'
+    answer = answer_of(run(cluster)[0], "no_hanging_transaction")
+    assert 'producer 7 epoch 2 (transactional id "billing") from offset 10 on' in answer.description
+    state = read_state(str(cluster.lake.path))
+    (problem,) = problems_of(state, NOW_MS + 17 * 60_000, None)
+    assert (problem.kind, problem.what) == ("hanging-transaction", described)
