@@ -23,6 +23,13 @@ TABLES = (
 )
 OF_A_TOPIC = ("decoded/orders", "undecoded/orders", "latest/orders")
 """Tables of the topic that most tests have."""
+OF_THE_CLUSTER = (
+    "cluster_offset_commits",
+    "cluster_group_offsets",
+    "cluster_groups",
+    "cluster_topics",
+    "cluster_transactional_ids",
+)
 OF_THE_RUN = {"run_id"}
 
 
@@ -38,7 +45,7 @@ def tables(lake: Path) -> dict[str, list[str]]:
     """Every table's rows as text, without what names the run; sorted, so that equal means equal as sets of rows."""
     return {
         name: sorted(repr(sorted((k, v) for k, v in row.items() if k not in OF_THE_RUN)) for row in rows(lake, name))
-        for name in (*TABLES, *OF_A_TOPIC)
+        for name in (*TABLES, *OF_A_TOPIC, *OF_THE_CLUSTER)
     }
 
 

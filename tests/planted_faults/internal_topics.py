@@ -13,6 +13,10 @@ COMMANDS = "tests/unit/logcore/cli/test_internal_topics.py"
 BAD_MESSAGES = "tests/unit/logcore/cli/test_bad_messages.py"
 CLUSTER_RECORDS = "tests/jobs/test_cluster_records.py"
 CLUSTER_TABLES = "tests/conformance/test_cluster_tables.py"
+GAPS = "tests/jobs/test_cluster_gaps.py"
+IN_A_RUN = "tests/jobs/test_cluster_in_a_run.py"
+PLACEMENT = "tests/unit/spark_jobs/lake/view/test_placement.py"
+KILLED = "tests/crash/test_cluster.py"
 
 FAULTS = (
     Fault(
@@ -156,5 +160,77 @@ FAULTS = (
         "_TYPES_WITH_SECRETS = (4, 10, 11, 26)\n",
         "_TYPES_WITH_SECRETS = (4, 10, 26)\n",
         (CLUSTER_RECORDS, "-k", "no_secret"),
+    ),
+    Fault(
+        "commits in damaged bytes are forgotten",
+        "spark_jobs/cluster/new_commits.py",
+        "            next_gap = read.gap if read.gap is not None and read.gap < read_to else _NO_GAP\n",
+        "            next_gap = _NO_GAP\n",
+        (GAPS, "-k", "become_readable"),
+    ),
+    Fault(
+        "commits that are read again have rows twice",
+        "spark_jobs/cluster/new_commits.py",
+        '            rows = rows.filter(pc.invert(pc.is_in(rows["record_offset"], known["record_offset"]'
+        ".combine_chunks())))\n",
+        "            rows = rows.slice(0)\n",
+        (GAPS, "-k", "each_row_once"),
+    ),
+    Fault(
+        "tentative commits stay although the cluster has other ones there",
+        "spark_jobs/cluster/new_commits.py",
+        '            again = set(rows["record_offset"].to_pylist()) & tentative\n',
+        "            again = set[int]()\n",
+        (GAPS, "-k", "log_lost"),
+    ),
+    Fault(
+        "the frontier of commits is recorded without their rows",
+        "spark_jobs/cluster/job.py",
+        "        commits.append(config.lake, COMMITS, rows, config.run_id, new.guards, new.expected)\n",
+        "        commits.append(config.lake, COMMITS, rows.slice(0, 0), config.run_id, new.guards, new.expected)\n"
+        "        commits.append(config.lake, COMMITS, rows, config.run_id)\n",
+        (KILLED, "-k", "before_each_commit"),
+    ),
+    Fault(
+        "what a run remembers counts although a table has changed",
+        "spark_jobs/lake/cluster/last_reading.py",
+        '        is_known = kept["lake"] == lake and isinstance(found, dict) and (basis is None or kept == basis)\n',
+        '        is_known = kept["lake"] == lake and isinstance(found, dict)\n',
+        (IN_A_RUN, "-k", "remembers"),
+    ),
+    Fault(
+        "a run without news reads all internal topics again",
+        "spark_jobs/cluster/job.py",
+        "        last_reading.keep(config.lake, last_reading.written_basis(plan.basis, config), plan.found())\n",
+        "        last_reading.keep(config.lake, plan.basis, plan.found())\n",
+        (IN_A_RUN, "-k", "without_news"),
+    ),
+    Fault(
+        "rows of a log that cannot be read are removed",
+        "spark_jobs/cluster/job.py",
+        "        places = sources[table.name] - set(made.waits)\n",
+        "        places = sources[table.name]\n",
+        (IN_A_RUN, "-k", "cannot_be_read"),
+    ),
+    Fault(
+        "a watch that skipped the tables of the cluster never catches up",
+        "pipelines/command/watch.py",
+        "            self._cluster_waits = True\n",
+        "            self._cluster_waits = False\n",
+        (IN_A_RUN, "-k", "once_a_minute"),
+    ),
+    Fault(
+        "replicas that a reassignment adds count as missing",
+        "spark_jobs/lake/view/cluster/placement.py",
+        "    if len(set(isr)) < len(set(replicas) - set(adding)):\n",
+        "    if len(set(isr)) < len(set(replicas)):\n",
+        (PLACEMENT, "-k", "worst_problem"),
+    ),
+    Fault(
+        "the alarm of a hanging transaction looks at other producers",
+        "spark_jobs/lake/view/open_transactions.py",
+        '    where: list[tuple[str, str, object]] = [("producer_id", "in", sorted(producer_ids))]\n',
+        '    where: list[tuple[str, str, object]] = [("producer_id", "not in", sorted(producer_ids))]\n',
+        (IN_A_RUN, "-k", "hanging"),
     ),
 )
