@@ -53,8 +53,8 @@ _STANDING = Column(
     _STRING,
     "`committed`, or `tentative`: the source does not say that the cluster has committed it. In the metadata log, that "
     "is what the latest snapshot does not cover; in other logs, there is no high watermark. A later run that finds the "
-    "same record committed says so; if the source no longer has the record, the row stays tentative. `doubtful`: records "
-    "of the metadata log are lost or cannot be read, and one of them may have changed it",
+    "same record committed says so; if the source no longer has the record, the row stays tentative. `doubtful`: "
+    "records of the metadata log are lost or cannot be read, and one of them may have changed it",
 )
 _GROUP = Column("group", _STRING, "group")
 _TOPIC = Column("topic", _STRING, "topic name")
