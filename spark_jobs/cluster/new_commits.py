@@ -89,7 +89,7 @@ class NewCommits:
     def _take(self, lake: str, place: str, rows: pa.Table, tentative: set[int], is_read_again: bool) -> None:
         """Add those of the rows that the table lacks, or that take the place of tentative ones."""
         if is_read_again:
-            again = set(rows["record_offset"].to_pylist()) & tentative
+            again = tentative.intersection(rows["record_offset"].to_pylist())
             columns = TABLES[COMMITS].schema.names if again else ["record_offset"]
             known = read_rows(lake, COMMITS, columns, [(SOURCE, "==", place)])
             if again:

@@ -25,7 +25,7 @@ from logcore.reading.internal_topics.internal_logs import each_record
 from logcore.reading.notes import Notes
 from logcore.topics.internal_topics import InternalTopic, record_messages
 from spark_jobs.cluster.commit_rows import read_commits
-from spark_jobs.cluster.internal_sources import clusters_at
+from spark_jobs.cluster.internal_sources import clusters_of, logs_at
 from tests.bench.commands import in_memory, process, tool
 from tests.bench.commit_logs import CommitLog, CommitTotals, commit_log
 from tests.bench.results import Line, Unit, compared, seconds
@@ -98,7 +98,7 @@ def dump_lines(records: int, rounds: int) -> Iterator[Line]:
 
 
 def _rows(made: CommitLog) -> pa.Table:
-    (cluster,) = clusters_at([str(made.directory)], "bench")
+    (cluster,) = clusters_of(logs_at([str(made.directory)]), "bench")
     (log,) = cluster.of(InternalTopic.CONSUMER_OFFSETS)
     notes = Notes()
     rows = read_commits(cluster, log, 0, notes).rows
@@ -127,7 +127,7 @@ def _check_rows(made: CommitLog) -> None:
         text,
     )
     same("commits", found, made.totals, CommitTotals.__slots__)
-    (cluster,) = clusters_at([str(made.directory)], "bench")
+    (cluster,) = clusters_of(logs_at([str(made.directory)]), "bench")
     expected = islice(each_record(cluster.logs[0], Notes()), _COMPARED)
     names = ("record_offset", "group", "topic", "partition", "committed_offset", "leader_epoch", "metadata")
     columns = zip(*(rows[name].slice(0, _COMPARED).to_pylist() for name in names), strict=True)

@@ -179,7 +179,7 @@ FAULTS = (
     Fault(
         "tentative commits stay although the cluster has other ones there",
         "spark_jobs/cluster/new_commits.py",
-        '            again = set(rows["record_offset"].to_pylist()) & tentative\n',
+        '            again = tentative.intersection(rows["record_offset"].to_pylist())\n',
         "            again = set[int]()\n",
         (GAPS, "-k", "log_lost"),
     ),
