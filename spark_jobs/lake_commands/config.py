@@ -131,12 +131,12 @@ def _said_at(sources: list[str], as_of_ms: int) -> dict[str, Any]:
     from logcore.reading.notes import Notes
     from logcore.topics.internal_topics import InternalTopic
     from logcore.topics.topic_settings import settings_of_topics
-    from spark_jobs.cluster.internal_sources import clusters_at
+    from spark_jobs.cluster.internal_sources import clusters_of, logs_at
     from spark_jobs.lake.errors import JobError
     from spark_jobs.launch import source_place
 
     try:
-        clusters = clusters_at([source_place(path) for path in sources], None)
+        clusters = clusters_of(logs_at([source_place(path) for path in sources]), None)
     except LogError as error:
         raise JobError(str(error)) from error
     logs = [log for cluster in clusters for log in cluster.of(InternalTopic.CLUSTER_METADATA)]
