@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.notes import Notes
 from spark_jobs.cluster.commit_rows import COMMITS, read_commits
-from spark_jobs.cluster.internal_sources import COMMITTED, TENTATIVE, ClusterLogs, standing
-from spark_jobs.lake.cluster_columns import SOURCE
+from spark_jobs.cluster.internal_sources import ClusterLogs, standing
+from spark_jobs.lake.cluster_columns import COMMITTED, SOURCE, TENTATIVE
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Guard, TableVersions
 from spark_jobs.lake.delta.tables import read_rows

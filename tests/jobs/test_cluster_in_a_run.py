@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from pipelines.run.settings import RunSettings
 from pipelines.run.steps import Run
 from spark_jobs import launch
 from spark_jobs.cluster import job
+from spark_jobs.contracts import ClusterConfig
 from spark_jobs.lake.view.alarms import problems_of
 from spark_jobs.lake.view.lake_state import read_state
 from tests import handmade
@@ -217,3 +219,12 @@ def test_the_alarm_of_a_hanging_transaction_names_the_transactional_id(cluster: 
     state = read_state(str(cluster.lake.path))
     (problem,) = problems_of(state, NOW_MS + 17 * 60_000, None)
     assert (problem.kind, problem.what) == ("hanging-transaction", described)
+
+
+def test_a_reading_of_the_metadata_alone_does_not_replace_a_whole_one(cluster: Cluster) -> None:
+    cluster.write(commit("a", 4))
+    cluster.stable()
+    config = ClusterConfig(str(cluster.lake.path), "run", AS_OF_MS, (str(cluster.source.path),))
+    launch.run("cluster", replace(config, only_metadata=True))
+    launch.run("cluster", replace(config, only_after_intake=True))
+    assert cluster.commits() == [("a", 4)]
