@@ -152,7 +152,7 @@ class Agreement:
         """The ordinary case, which one header shows: the source only grew."""
         tail = self.tail
         segment = self._segment(tail.source_segment)
-        if segment is None or segment.size < tail.source_position:
+        if segment is None or segment.log_bytes < tail.source_position:
             return None
         if tail.last_batch_segment is not None and tail.last_batch_end is not None and tail.last_batch_size is not None:
             holder = self._segment(tail.last_batch_segment)
@@ -162,7 +162,7 @@ class Agreement:
             if header is None or not self._is_ours(header):
                 return None
         took_damage = (tail.source_segment, tail.source_position) != (tail.last_batch_segment, tail.last_batch_end)
-        if took_damage and segment.size != tail.source_position:
+        if took_damage and segment.log_bytes != tail.source_position:
             # Damage is archived only with a whole sealed segment. A broker that cut it off writes over it.
             raise Stopped("source-diverged", "a segment that ended in damage has another size now")
         following = self.reader.header_at(segment, tail.source_position)
