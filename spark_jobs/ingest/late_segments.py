@@ -107,7 +107,12 @@ def plan_fill(
     if not filled:
         return None
     retired = [s for s in feeding if any(s.segment_id == d["segment_id"] for f in filled for d in f.damage)]
-    parts = [_filler_part(lake, row, filler, in_place) for f in filled for filler in f.fillers]
+    remote = {path for copy in copies for path in _remote_files(copy.log)}
+    parts = [
+        _filler_part(lake, row, filler, in_place, is_remote=filler.segment.path in remote)
+        for f in filled
+        for filler in f.fillers
+    ]
     parts += [part for segment in retired for part in _rest_of(lake, segment, filled)]
     parts.sort(key=lambda part: part.task.first_offset)
     findings = tuple(_said(row, f, filler) for f in filled for filler in f.fillers)
@@ -231,7 +236,7 @@ def _begin_at(feeding: Iterable[Segment], start: int) -> dict[str, int]:
     return positions
 
 
-def _filler_part(lake: str, row: LogRow, filler: Filler, in_place: bool) -> SliceCopy:
+def _filler_part(lake: str, row: LogRow, filler: Filler, in_place: bool, *, is_remote: bool) -> SliceCopy:
     file = filler.segment
     return SliceCopy(
         CopyTask(
@@ -251,8 +256,14 @@ def _filler_part(lake: str, row: LogRow, filler: Filler, in_place: bool) -> Slic
             in_place=in_place,
             end=filler.end,
             etag=file.etag,
+            is_remote=is_remote,
         )
     )
+
+
+def _remote_files(source: SourceLog) -> list[str]:
+    start = source.local_start_offset
+    return [] if start is None else [file.path for file in source.segments if file.base_offset < start]
 
 
 def _rest_of(lake: str, segment: Segment, filled: Sequence[_Filled]) -> list[SliceCopy]:
