@@ -13,6 +13,7 @@ first, because no later run detects the same changes again.
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.log_selection import LogSelection
+from logcore.logs.model.offset_ledger import EVIDENCE_REMOTE
 from logcore.segments.filenames import DirectoryKind
 from logcore.storage.broker.moved_logs import is_moved_by_its_broker
 from logcore.storage.discovery import Discovery, HeaderReader, SourceLog, discover, source_path
@@ -282,7 +284,7 @@ def _with_remote_ranges(
         row, source = log.observed, taken[log.observed.topic_partition]
         is_whole = log.known is not None and log.cut is None and log.earlier is None and row.stopped is None
         if is_whole and source.local_start_offset is not None:
-            parts = remote_ranges.remote_parts(source, row, held.feeding(row.log))
+            parts = remote_ranges.remote_parts(source, row, held.feeding(row.log), held.cleaned(row.log))
             log = replace(log, remote=tuple(remote_task(config, row, part) for part in parts))
         whole.append(log)
     return whole
@@ -357,11 +359,10 @@ def _done(log: IngestLogPlan, results: Sequence[CopyResult]) -> _Done:
             swaps.append((swap, tuple(made)))
     of_remote = list(itertools.islice(left, len(log.remote)))
     from_remote = [result.segment for result in of_remote if result.segment is not None]
-    is_stuck |= len(from_remote) < len(of_remote)
     results = list(left)
     said += [finding for result in (*of_remote, *results) for finding in result.findings]
-    copied, failure = _until_failure(log.tasks, results)
-    row = _grown(log.observed, copied, failure)
+    copied, passed, failure = _until_failure(log.tasks, results)
+    row = _grown(log.observed, copied, passed, failure)
     if added and log.fill is not None:
         row = replace(row, gaps=late_segments.gaps_without(row, added))
     if from_remote:
@@ -376,9 +377,9 @@ def _done(log: IngestLogPlan, results: Sequence[CopyResult]) -> _Done:
     if is_short and row.stopped is None and not log.waits:
         said.append(beyond_log_end(row))
     rows = ([row] if log.is_news(row) else []) + ([log.earlier] if log.earlier is not None else [])
-    is_stuck |= len(copied) < len(log.tasks)
+    is_stuck |= len(copied) + len(passed) < len(log.tasks) or (bool(of_remote) and not added)
     placed = tuple(of_log(row, f) for f in said)
-    headers = tuple(result.last_header for result in results[: len(copied)])
+    headers = tuple(result.last_header for result in results[: len(copied) + len(passed)])
     return _Done(log, row, tuple(added), tuple(swaps), tuple(rows), placed, headers, is_stuck)
 
 
@@ -436,19 +437,35 @@ class _Failure:
     finding: Finding
 
 
-def _until_failure(tasks: Sequence[CopyTask], results: Sequence[CopyResult]) -> tuple[list[Segment], _Failure | None]:
-    """Segments before the first one that could not be copied, and that failure: the archive must have no gaps."""
+def _until_failure(
+    tasks: Sequence[CopyTask], results: Sequence[CopyResult]
+) -> tuple[list[Segment], list[CopyTask], _Failure | None]:
+    """Segments before the first one that could not be copied, and that failure: the archive must have no gaps.
+
+    Remote segments that failed are passed by, if a later segment was copied: their offsets stay remote, and later runs
+    copy them one by one.
+    """
     copied: list[Segment] = []
+    passed: list[CopyTask] = []
+    waiting: list[_Failure] = []
     for task, result in zip(tasks, results, strict=True):
         if result.failed:
-            return copied, _Failure(task, result.findings[-1])
-        if result.segment is not None:
+            waiting.append(_Failure(task, result.findings[-1]))
+            if not task.is_remote or task.next_base_offset is None:
+                break
+        elif result.segment is not None:
+            passed += [failure.task for failure in waiting]
+            waiting.clear()
             copied.append(result.segment)
-    return copied, None
+    return copied, passed, waiting[0] if waiting else None
 
 
-def _grown(observed: LogRow, copied: Sequence[Segment], failure: _Failure | None) -> LogRow:
+def _grown(observed: LogRow, copied: Sequence[Segment], passed: Sequence[CopyTask], failure: _Failure | None) -> LogRow:
     row = replace(observed, next_offset=copied[-1].next_offset) if copied else observed
+    if passed:
+        left = [(task.first_offset, task.next_base_offset, EVIDENCE_REMOTE) for task in passed]
+        gaps = list(dict.fromkeys([*row.gap_evidence, *left]))
+        row = replace(row, gaps=json.dumps(gaps))
     if failure is None:
         return row
     stopped, because = failure.finding.rule, failure.finding.message

@@ -104,6 +104,11 @@ class LakeSnapshot:
         """The segments that feed a log, by offset."""
         return [s for s in self.segments.get(log, ()) if s.feeds]
 
+    def cleaned(self, log: str) -> list[Segment]:
+        """The live segments of a log that compaction wrote."""
+        of_log = self.segments.get(log, ())
+        return [s for s in of_log if s.retired_ms is None and s.generation != archive.GENERATION_INGESTED]
+
     def begins_at(self, log: str) -> int | None:
         """The first archived offset of a log."""
         return min((s.base_offset for s in self.feeding(log)), default=None)
@@ -200,7 +205,8 @@ def observe(
     if known is not None:
         log_start_offset = known.log_start_offset
     elif held_from is not None:
-        log_start_offset = min(log_start_offset, held_from)  # an earlier run was killed before it wrote this row
+        # An earlier run was killed before it wrote this row. A segment may begin below the start of its log.
+        log_start_offset = min(log_start_offset, max(held_from, source.whole_log_start_offset))
     return LogRow(
         log=log,
         topic=topic,

@@ -7,6 +7,7 @@ cannot be read does not hinder the others. Its offsets stay `remote`.
     the segment lies between archived ones      it is copied whole
     a part of it is archived already            the rest is copied, from one batch to another
     a batch of it crosses archived offsets      it is left out
+    a compacted segment spans its offsets       it is left out
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ def with_remote(
         return tuple(logs), (*notes.findings, found("unreadable", message, file=error.file or shown(remote[0])))
 
 
-def remote_parts(source: SourceLog, row: LogRow, held: Iterable[Segment]) -> tuple[RemotePart, ...]:
+def remote_parts(
+    source: SourceLog, row: LogRow, held: Iterable[Segment], cleaned: Sequence[Segment] = ()
+) -> tuple[RemotePart, ...]:
     """Find bytes for the offsets of a log that are only in the remote tier, in offset order.
 
     No two of them have an offset twice, and none has one that is archived. Offsets from the end of the archive on are
@@ -79,10 +82,14 @@ def remote_parts(source: SourceLog, row: LogRow, held: Iterable[Segment]) -> tup
         source: The log, joined with its remote segments.
         row: The row of the log.
         held: The segments that feed the log.
+        cleaned: Its live segments that compaction wrote. Offsets that one of them spans are left out: the archive would
+            have them twice.
     """
     segments = sorted(held, key=lambda each: each.base_offset)
     parts: list[RemotePart] = []
     for start, end in _not_held(row, segments):
+        if any(each.base_offset < end and each.next_offset > start for each in cleaned):
+            continue
         taken = parts[-1].next_offset if parts else 0
         below = max((each.next_offset for each in segments if each.next_offset <= start), default=0)
         below = max(below, taken)

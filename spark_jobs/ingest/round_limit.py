@@ -68,7 +68,7 @@ def first_round(
     """Return the plans of the first round and what it leaves.
 
     Logs are taken in their order. Segments of a log that are swapped are taken together. Plans without copies are all
-    taken.
+    taken. Copies for offsets that were left in the remote tier come last: those that fail must not hinder growth.
 
     Args:
         plans: By log.
@@ -79,12 +79,14 @@ def first_round(
     taken: list[IngestLogPlan] = []
     left: list[CopyTask] = []
     unfinished: list[str] = []
+    begun: list[tuple[IngestLogPlan, list[CopyTask], bool, list[CopyTask]]] = []
     for plan in plans:
         swapped = [part.task for swap in plan.swaps for part in swap.parts]
         fits = not swapped or room.take(*swapped)
+        kept = list(itertools.takewhile(room.take, plan.tasks)) if fits else []
+        begun.append((plan, swapped, fits, kept))
+    for plan, swapped, fits, kept in begun:
         remote = list(itertools.takewhile(room.take, plan.remote)) if fits else []
-        fits_remote = fits and len(remote) == len(plan.remote)
-        kept = list(itertools.takewhile(room.take, plan.tasks)) if fits_remote else []
         rest = (*plan.remote[len(remote) :], *plan.tasks[len(kept) :])
         if not fits:
             left += swapped

@@ -14,7 +14,7 @@ import pytest
 from logcore.cli.main import main
 from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE
 from spark_jobs import launch
-from spark_jobs.contracts import IngestConfig, PublishConfig, ReplaceConfig
+from spark_jobs.contracts import CompactionConfig, IngestConfig, PublishConfig, ReplaceConfig
 from spark_jobs.ingest import job as ingest
 from spark_jobs.lake.segments import archive
 from tests import handmade, remote_objects
@@ -162,12 +162,11 @@ def test_an_object_that_vanishes_after_the_listing_is_a_finding_and_the_other_lo
     said = [finding for finding in report.findings if finding["file"] == str(gone)]
     assert [finding["rule"] for finding in said] == ["unreadable"]
     rows = {row["topic"]: row for row in lake.rows("logs")}
-    assert (rows["orders"]["next_offset"], rows["orders"]["stopped"]) == (10, "unreadable")
+    assert (rows["orders"]["next_offset"], rows["orders"]["stopped"]) == (50, None)
+    assert json.loads(rows["orders"]["gaps"]) == [[10, 20, "remote-tier"]]
     assert rows["payments"]["next_offset"] == 5
     turn(lake, source, storage, mode=mode)
-    assert lake.ledger("orders") == [(0, 10, "present"), (10, 30, "remote"), (30, 50, "present")] or (
-        lake.ledger("orders") == [(0, 10, "present"), (10, 20, "remote"), (20, 50, "present")]
-    )
+    assert lake.ledger("orders") == [(0, 10, "present"), (10, 20, "remote"), (20, 50, "present")]
     assert lake.published("payments") == other.rows
     gone.write_bytes(kept)
     turn(lake, source, storage, mode=mode)
@@ -448,3 +447,119 @@ def test_a_run_that_died_before_it_wrote_the_row_is_completed_by_one_whose_growt
     source.high_watermarks(orders_0=55)
     turn(lake, source, storage)
     once(lake, storage)
+
+
+def die(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("is_remote", [True, False], ids=["remote", "local"])
+def test_a_killed_first_run_publishes_no_offset_below_the_log_start(
+    source: LogDirectory, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_remote: bool
+) -> None:
+    storages = [tiered(source, tmp_path / "remote")] if is_remote else []
+    if not is_remote:
+        source.partition("orders-0").append(20)
+        source.high_watermarks(orders_0=20)
+    source.checkpoint("log-start", orders_0=15)
+    with monkeypatch.context() as patched:
+        patched.setattr(archive, "commit_logs", die)
+        with pytest.raises(KeyboardInterrupt):
+            lake.turn(source.path, remote=tuple(str(each.path) for each in storages))
+    turn(lake, source, *storages)
+    assert min(lake.published("orders")) == 15
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_one_remote_segment_that_cannot_be_read_at_first_hinders_no_other(
+    source: LogDirectory, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    (tmp_path / "key.pem").write_bytes(remote_objects.PRIVATE_KEY)
+    monkeypatch.setenv(KEYS_VARIABLE, f"{remote_objects.KEY_ID}={tmp_path / 'key.pem'}")
+    storage = tiered(source, tmp_path / "remote", layout="chunks", is_encrypted=True)
+    damaged = storage.logs()[1]
+    good = damaged.read_bytes()
+    damaged.write_bytes(good[:40] + bytes([good[40] ^ 1]) + good[41:])
+    turn(lake, source, storage, mode=mode)
+    assert set(lake.published("orders")) == {*range(10), *range(20, 50)}
+    assert lake.stopped() == {"orders-0": None}
+    assert [each for each in lake.ledger("orders") if each[2] == "remote"] == [(10, 20, "remote")]
+    damaged.write_bytes(good)
+    turn(lake, source, storage, mode=mode)
+    once(lake, storage)
+
+
+def test_remote_segments_that_cannot_be_read_do_not_use_up_the_rounds_of_growth(
+    source: LogDirectory, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "key.pem").write_bytes(remote_objects.PRIVATE_KEY)
+    monkeypatch.setenv(KEYS_VARIABLE, f"{remote_objects.KEY_ID}={tmp_path / 'key.pem'}")
+    storage = tiered(source, tmp_path / "remote", layout="chunks", is_encrypted=True)
+    turn(lake, source)
+    monkeypatch.delenv(KEYS_VARIABLE)
+    storage.partition.append(10)
+    source.high_watermarks(orders_0=60)
+    reports = [turn(lake, source, storage, max_bytes=1)["ingest"] for _ in range(2)]
+    assert [report.metrics.get("segments", 0) for report in reports] == [1, 0]
+    assert [report.left for report in reports] == [("orders-0",), ()]
+    assert set(lake.published("orders")) == set(range(30, 60))
+
+
+def test_a_cut_remote_segment_that_ends_in_damage_does_not_stop_its_log(
+    source: LogDirectory, lake: Lake, tmp_path: Path
+) -> None:
+    storage = tiered(source, tmp_path / "remote")
+    plain = [log.read_bytes() for log in storage.logs()]
+    first = tmp_path / f"{0:020d}.log"
+    first.write_bytes(plain[0][:-1] + bytes([plain[0][-1] ^ 1]) + next(batches(plain[1])))
+    storage.store(first)
+    for _ in range(6):
+        turn(lake, source, storage, max_bytes=1)
+        assert lake.stopped() == {"orders-0": None}
+    (row,) = lake.rows("logs")
+    assert row["next_offset"] == 50
+
+
+def test_offsets_that_a_compacted_segment_spans_are_not_archived_again(
+    source: LogDirectory, lake: Lake, tmp_path: Path
+) -> None:
+    orders = source.partition("orders-0")
+    orders.append(10)
+    source.high_watermarks(orders_0=10)
+    storage = RemoteStorage(tmp_path / "remote", orders)
+    turn(lake, source)
+    for _ in range(3):
+        orders.roll()
+        orders.append(10)
+    storage.take(source, 2)
+    source.high_watermarks(orders_0=40)
+    turn(lake, source)
+    policies = tmp_path / "policies.yaml"
+    policies.write_text("topics:\n  '*':\n    cleanup.policy: compact\n    min.cleanable.dirty.ratio: 0\n")
+    config = CompactionConfig(str(lake.path), "compaction", AS_OF_MS, policies=str(policies), apply=True)
+    launch.run("compaction", config)
+    turn(lake, source, storage, policies=str(policies))
+    live = [row for row in lake.rows("segments") if row["retired_ms"] is None]
+    spans = sorted((row["base_offset"], row["next_offset"]) for row in live)
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans)), spans
+
+
+def test_a_part_of_a_remote_file_that_fills_a_gap_is_registered_with_its_version(
+    source: LogDirectory, lake: Lake, tmp_path: Path
+) -> None:
+    orders = source.partition("orders-0")
+    for number in range(4):
+        if number:
+            orders.roll()
+        orders.append(40)
+    source.high_watermarks(orders_0=160)
+    damaged = orders.segments()[1]
+    good = damaged.read_bytes()
+    damaged.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+    turn(lake, source)
+    damaged.write_bytes(good)
+    storage = RemoteStorage(tmp_path / "remote", orders)
+    storage.take(source, 2)
+    turn(lake, source, storage, mode="reference")
+    registered = [row for row in lake.rows("segments") if row["path"].startswith(str(storage.path))]
+    assert [bool(row["etag"]) for row in registered] == [True]

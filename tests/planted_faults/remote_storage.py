@@ -166,6 +166,20 @@ FAULTS = (
         (LAKES, "-k", "that_log_waits"),
     ),
     Fault(
+        "offsets of the remote tier are archived by growth and once more",
+        "spark_jobs/ingest/remote_ranges.py",
+        "ranges = [(start, min(end, row.next_offset), OF_REMOTE[0])",
+        "ranges = [(start, end, OF_REMOTE[0])",
+        (LAKES, "-k", "archived_once"),
+    ),
+    Fault(
+        "a remote segment that cannot be read stops its log",
+        "spark_jobs/ingest/job.py",
+        "            if not task.is_remote or task.next_base_offset is None:\n",
+        "            if task.is_remote or task.next_base_offset is None:\n",
+        (LAKES, "-k", "read_at_first"),
+    ),
+    Fault(
         "verify calls remote storage that is not there damage",
         "spark_jobs/lake/store/referenced_bytes.py",
         "        if root is not None and not os.path.isdir(root):\n",
