@@ -166,6 +166,9 @@ def _copy(task: CopyTask, *, reads_around: bool) -> _Described:
     with storage.staged(storage.join(task.lake, archive.log_folder(task.log))) as copy:
         gone: tuple[tuple[int, int], ...] = ()
         sha256: str | None = None
+        is_in_directory = task.is_remote and task.etag is None
+        if is_in_directory:
+            _version_of(task)
         if is_chunked_segment(task.source):
             end = task.size if task.end is None else task.end
             sha256 = copy_chunked(task.file, task.start, end, copy.path)
@@ -186,6 +189,8 @@ def _copy(task: CopyTask, *, reads_around: bool) -> _Described:
                 is_synced=False,  # the file is synced when it is placed
             )
             gone, sha256 = copied.unreadable, copied.sha256
+        if is_in_directory:
+            _version_of(task)  # another file may have taken its name meanwhile
         segment, findings, header = _describe(task, copy.path, sha256=sha256)
         findings = [*(_unreadable(task, low, high, segment) for low, high in gone), *findings]
         if segment is None:

@@ -563,3 +563,17 @@ def test_a_part_of_a_remote_file_that_fills_a_gap_is_registered_with_its_version
     turn(lake, source, storage, mode="reference")
     registered = [row for row in lake.rows("segments") if row["path"].startswith(str(storage.path))]
     assert [bool(row["etag"]) for row in registered] == [True]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_file_that_is_replaced_between_plan_and_copy_is_not_archived(
+    source: LogDirectory, lake: Lake, tmp_path: Path, mode: str
+) -> None:
+    storage = tiered(source, tmp_path / "remote")
+    config = IngestConfig(str(lake.path), (str(source.path),), "run", AS_OF_MS, remote=(str(storage.path),), mode=mode)
+    planned = ingest.plan(config)
+    replaced = storage.replace(tmp_path / "others")
+    report = ingest.apply(planned, config, InProcessExecutor())
+    said = [(each["rule"], each["file"]) for each in report.findings if each["file"] == str(replaced)]
+    assert said == [("source-changed", str(replaced))]
+    assert str(replaced) not in {row["origin_file"] for row in lake.rows("segments")}
