@@ -4,8 +4,8 @@ A snapshot is a run of batches from offset 0, from its header to its footer. One
 reported, and an earlier one is used. A dedicated finding says that the log begins after the end of all snapshots, and
 another that several snapshots end at one offset.
 
-The offsets of a metadata log have no gaps. So records that are lost are noticed, and a state after them is in doubt
-until a snapshot that ends after them.
+The offsets of a metadata log have no gaps, and the name of a snapshot says how far the log reached. So records that are
+lost are noticed, and a state after them is in doubt until a snapshot that ends after them.
 
 Source: org.apache.kafka.snapshot RecordsSnapshotReader, org.apache.kafka.raft.internals KafkaRaftLog.
 """
@@ -126,7 +126,9 @@ class MetadataRecords:
             yield record
         for finding in seen.findings[forwarded:]:
             self.notes.say(finding)
-        if (end is None or self._next_offset < end) and any(map(self._hides_the_end, seen.findings)):
+        if (end is None or self._next_offset < end) and (
+            self._ends_too_early or any(map(self._hides_the_end, seen.findings))
+        ):
             self._lose(self._next_offset)
 
     def add_to(self, state: ClusterState, record: InternalRecord) -> None:
@@ -134,6 +136,14 @@ class MetadataRecords:
         unread = add_record(state, record, record.offset, self.notes, str(self.log.topic_partition))
         if unread is not None and unread.reason is not UnreadReason.UNKNOWN_TYPE:
             self._lose(record.offset)
+
+    @property
+    def _ends_too_early(self) -> bool:
+        """Whether there were records after the last one: a snapshot covers them, or their segment cannot be opened."""
+        if any(end > self._next_offset for end, _ in self.log.metadata_snapshots):
+            return True
+        last = max((segment.base_offset for segment in self.log.segments), default=-1)
+        return any(base > last for base in self.log.unreadable)
 
     def _hides_the_end(self, finding: Finding) -> bool:
         """Whether a finding is about bytes after the last record that may have been records."""

@@ -101,3 +101,32 @@ def test_a_record_of_a_newer_version_is_a_loss_and_one_of_a_newer_type_is_not(me
 def test_a_record_of_a_snapshot_that_cannot_be_read_is_a_loss(metadata: MetadataLog) -> None:
     metadata.snapshot(4, created("orders"), (None, b"\1\4\x63\0"), time_ms=2000)
     assert state(metadata).lost_from == 4
+
+
+def test_a_segment_at_the_end_that_cannot_be_opened_is_a_loss(metadata: MetadataLog) -> None:
+    (metadata.path / f"{4:020d}.log").symlink_to(metadata.path / "nothing")
+    assert state(metadata).lost_from == 4
+    assert state(metadata, Moment(offset=4)).lost_from is None
+    assert state(metadata, Moment(time_ms=1500)).lost_from is None
+    metadata.snapshot(4, created("orders"), time_ms=2000)
+    assert state(metadata).lost_from == 4
+
+
+def test_a_log_that_cannot_be_opened_at_all_is_lost_from_its_snapshot_on(metadata: MetadataLog) -> None:
+    metadata.snapshot(3, created("orders"))
+    metadata.segment.unlink()
+    metadata.segment.symlink_to(metadata.path / "nothing")
+    assert state(metadata).lost_from == 3
+
+
+def test_a_log_that_ends_before_its_newest_snapshot_is_a_loss_unless_that_snapshot_is_used(
+    metadata: MetadataLog,
+) -> None:
+    metadata.snapshot(6, created("orders"), time_ms=3000)
+    assert (state(metadata).lost_from, state(metadata).end_offset) == (None, 6)
+    assert state(metadata, Moment(time_ms=2500)).lost_from == 4
+    assert state(metadata, Moment(time_ms=1500)).lost_from is None
+    assert state(metadata, Moment(offset=4)).lost_from is None
+    (snapshot,) = metadata.path.glob("*.checkpoint")
+    snapshot.write_bytes(handmade.flip(snapshot.read_bytes(), 100))
+    assert state(metadata).lost_from == 4
