@@ -4,8 +4,9 @@
     2  `__cluster_metadata-0` in the log directory of the partition, at the clock of the command
     3  Kafka's defaults
 
-Only settings that were made for the topic are in the metadata. If records of it are lost, its settings are in doubt:
-a command that removes records then refuses, and the others go on without them and say so.
+Only settings that were made for the topic are in the metadata. If records of it are lost, or it does not name the
+topic at that time, the settings are in doubt: a command that removes records then refuses, and the others go on without
+them and say so.
 """
 
 from __future__ import annotations
@@ -16,19 +17,20 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from logcore.errors import LogError
-from logcore.logs.model.findings import Finding, found
+from logcore.logs.model.findings import Finding, Severity, found
 from logcore.logs.model.topic_config import TopicConfig, kafka_name, topic_config
 from logcore.reading.chosen_logs import find_logs
 from logcore.reading.internal_topics.cluster_metadata import Moment, read_cluster_state
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadOptions
-from logcore.segments.filenames import parse_partition_directory
+from logcore.segments.filenames import METADATA_TOPIC, parse_partition_directory
 from logcore.storage.broker.broker_state import StateReader
 from logcore.storage.source_errors import shown
 from logcore.topics.topic_settings import TopicSetting, TopicSettings, settings_of_topics
 
 METADATA = "__cluster_metadata-0"
 _ADVICE = "Type settings with --config, or leave the metadata out with --config-from none."
+_SHOWN_FINDINGS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +117,18 @@ class SettingsOfLogs:
         parsed = parse_partition_directory(os.path.basename(path))
         if parsed is None or not self.reads_metadata or set(self.used) <= set(self.typed):
             return {}, None
-        root = os.path.dirname(path)
+        root, topic = os.path.dirname(path), parsed[0].topic
+        if topic == METADATA_TOPIC:  # no record of the metadata names it
+            return {}, None
         if root not in self._said:
             self._said[root] = self._read(root)
-        known, topic = self._said[root], parsed[0].topic
+        known = self._said[root]
         if not isinstance(known, dict):
             return {}, known
+        metadata = shown(os.path.join(root, METADATA))
         settings = known.get(topic)
         if settings is None:
-            return {}, None
-        metadata = shown(os.path.join(root, METADATA))
+            return {}, _in_doubt(metadata, f"It does not name the topic {topic} at the time of the command.")
         topic_id, _ = StateReader().topic_id(path)
         if topic_id is not None and topic_id != settings.topic_id:
             return {}, _in_doubt(metadata, f"It is about a topic {topic} with another id than the directory has.")
@@ -144,12 +148,15 @@ class SettingsOfLogs:
         notes = Notes()
         logs = [log for log in find_logs(ReadOptions((path,)), notes) if log.directory.endswith(METADATA)]
         if not logs:
-            return _in_doubt(shown(path), "It cannot be read.")
+            return _in_doubt(shown(path), "It cannot be read.", notes)
         read = read_cluster_state(logs[0], notes, Moment(time_ms=self.as_of_ms))
         if read.doubt is not None:
-            return _in_doubt(shown(path), read.doubt)
+            return _in_doubt(shown(path), read.doubt, notes)
         return settings_of_topics(read.state, read.committed_end, None)
 
 
-def _in_doubt(path: str, why: str) -> Finding:
-    return found("settings-in-doubt", f"{path}: what it says of settings is in doubt. {why}", file=path)
+def _in_doubt(path: str, why: str, notes: Notes | None = None) -> Finding:
+    """Return the finding; its message has the first findings about the metadata that are not for information only."""
+    findings = [] if notes is None else [each for each in notes.findings if each.severity is not Severity.INFO]
+    reasons = " ".join([why, *(each.message for each in findings[:_SHOWN_FINDINGS])])
+    return found("settings-in-doubt", f"{path}: what it says of settings is in doubt. {reasons}", file=path)

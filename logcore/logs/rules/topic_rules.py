@@ -49,7 +49,7 @@ TOPIC_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             Severity.WARNING,
             Persistence.ONE_RUN,
             "Records of the cluster's metadata are lost, or cannot be read, so that the settings in it may be older "
-            "ones. Nothing is taken from it.",
+            "ones; or it does not name the topic at that time. Nothing is taken from it.",
             "Type the settings with `--config`, or copy `__cluster_metadata-0` again from another controller.",
         ),
         "no-internal-topic": Rule(

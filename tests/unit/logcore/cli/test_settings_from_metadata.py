@@ -11,7 +11,7 @@ import pytest
 
 from logcore.cli.main import main
 from tests import handmade
-from tests.metadata_log import MetadataLog, created, setting, topic_id_text
+from tests.metadata_log import MetadataLog, created, removed, setting, topic_id_text
 
 Captured = pytest.CaptureFixture[str]
 T = 1_700_000_000_000
@@ -194,3 +194,46 @@ def test_metadata_that_cannot_be_read_is_in_doubt(orders: Path, tmp_path: Path, 
     (orders.parent / "__cluster_metadata-0").write_text("a file")
     assert main(["retain", str(orders), "--out", str(tmp_path / "new"), "--as-of", str(T)]) == 3
     assert "in doubt" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["retain", "compact"])
+@pytest.mark.parametrize("why", ["only another topic", "named after the clock", "removed"])
+def test_a_topic_that_the_metadata_does_not_name_at_the_clock_is_in_doubt(
+    command: str, why: str, orders: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    log = MetadataLog(orders.parent)
+    log.say(created("other"), time_ms=T)
+    if why == "named after the clock":
+        log.say(created("orders"), setting("orders", "cleanup.policy", "compact"), time_ms=T + 1000)
+    if why == "removed":
+        log.say(created("orders"), setting("orders", "retention.ms", "-1"), removed("orders"), time_ms=T)
+    assert main([command, str(orders), "--out", str(tmp_path / "new"), "--as-of", str(T)]) == 3
+    assert "does not name the topic orders" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+def test_recovery_of_a_topic_that_the_metadata_does_not_name_goes_on_and_says_so(
+    orders: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    MetadataLog(orders.parent).say(created("other"))
+    assert main(["recover", str(orders), "--out", str(tmp_path / "new"), "--as-of", str(T)]) == 1
+    assert "does not name the topic orders" in capsys.readouterr().err
+    assert list((tmp_path / "new").glob("*.log"))
+
+
+def test_the_metadata_log_itself_needs_no_settings_from_the_metadata(
+    metadata: MetadataLog, tmp_path: Path, capsys: Captured
+) -> None:
+    main(["recover", str(metadata.path), "--out", str(tmp_path / "new"), "--as-of", str(T)])
+    assert "settings is in doubt" not in capsys.readouterr().err
+
+
+def test_settings_are_in_doubt_if_a_segment_of_the_metadata_cannot_be_opened(
+    orders: Path, metadata: MetadataLog, tmp_path: Path, capsys: Captured
+) -> None:
+    metadata.say(setting("orders", "retention.ms", "0"))
+    (metadata.path / f"{3:020d}.log").symlink_to(tmp_path / "nothing")
+    assert main(["retain", str(orders), "--out", str(tmp_path / "new"), "--as-of", str(T)]) == 3
+    error = capsys.readouterr().err
+    assert "from offset 3 on" in error
+    assert f"{3:020d}.log" in error
