@@ -5,8 +5,9 @@
     commit    commits of offsets are appended with their frontier; all other rows are replaced by internal log
 
 Rows of an internal log that no source has stay as they are, and so do those of a log of which a segment could not be
-opened. Each table is one commit, so a job that is killed is run again: it finds the same rows, and writes those that
-are missing. After an intake that found nothing new the sources are not read.
+opened. But if records of `__cluster_metadata` are lost, its rows without an end become doubtful. Each table is one
+commit, so a job that is killed is run again: it finds the same rows, and writes those that are missing. After an intake
+that found nothing new the sources are not read.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from spark_jobs.cluster.commit_rows import COMMITS
 from spark_jobs.cluster.coordinator_rows import remote_rows, transactional_rows
 from spark_jobs.cluster.group_rows import first_open, group_rows
 from spark_jobs.cluster.internal_sources import NOT_READ, ClusterLogs, Row, as_text, clusters_of, logs_at
-from spark_jobs.cluster.kept_history import with_history
+from spark_jobs.cluster.kept_history import reached_offset, with_doubt, with_history
 from spark_jobs.cluster.metadata_rows import TABLES_OVER_TIME, metadata_rows
 from spark_jobs.cluster.new_commits import NewCommits
 from spark_jobs.cluster.source_directories import source_directories
@@ -62,6 +63,7 @@ class ClusterPlan:
         findings: What is wrong and was not recorded yet, each once.
         logs: Internal logs that were read.
         waits: Internal logs whose rows stay as they are, and why.
+        doubtful: Those of them of which records are lost or cannot be read: their rows without an end are doubtful.
         beyond_log_end: Commits beyond the end of a log, in words.
         directories: The log directories at the sources.
         basis: What the reading depends on; None: it is not kept.
@@ -72,6 +74,7 @@ class ClusterPlan:
     findings: tuple[Finding, ...] = ()
     logs: tuple[str, ...] = ()
     waits: dict[str, str] = field(default_factory=dict)
+    doubtful: set[str] = field(default_factory=set)
     beyond_log_end: tuple[str, ...] = ()
     directories: tuple[SourceDirectory, ...] = ()
     basis: last_reading.Basis | None = None
@@ -154,8 +157,12 @@ def _read(config: ClusterConfig) -> ClusterPlan:
     made.logs = tuple(sorted({log for logs in sources.values() for log in logs} | set(made.waits)))
     for table in CLUSTER_TABLES:
         places = sources[table.name] - set(made.waits)
+        rows = [row for row in found[table.name] if row[SOURCE] in places]
+        in_doubt = made.doubtful & set(made.waits) if table.name in TABLES_OVER_TIME else set()
+        if in_doubt:
+            places |= in_doubt
+            rows += with_doubt(_known(config.lake, table.name, tuple(in_doubt)).to_pylist())
         if table.name != COMMITS and places:
-            rows = [row for row in found[table.name] if row[SOURCE] in places]
             _compare(config.lake, table, rows, tuple(sorted(places)), made)
     made.beyond_log_end = tuple(each.message for each in notes.findings if each.rule == _BEYOND_LOG_END)
     recorded = [each for each in notes.findings if each.severity is not Severity.INFO and each.rule != _NOT_RECORDED]
@@ -241,9 +248,14 @@ def _read_metadata(
 ) -> None:
     for log in cluster.of(InternalTopic.CLUSTER_METADATA):
         place = str(cluster.place(log)[SOURCE])
-        read = metadata_rows(cluster, log, notes)
+        seen = Notes()
+        read = metadata_rows(cluster, log, seen)
+        for finding in seen.findings:
+            notes.say(finding)
+        if read.lost_from is not None and not any(finding.rule == _NOT_RECORDED for finding in seen.findings):
+            made.doubtful.add(place)
         known = {name: _known(lake, name, (place,)).to_pylist() for name in TABLES_OVER_TIME}
-        reached = max((int(row["valid_from_offset"]) for rows in known.values() for row in rows), default=-1)
+        reached = reached_offset(row for rows in known.values() for row in rows)
         if reached >= read.end:
             made.waits[place] = f"the tables have offset {reached}, and the source ends at {read.end}"
             continue

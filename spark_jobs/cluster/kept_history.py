@@ -7,9 +7,10 @@ snapshot has the same state. Otherwise it stays tentative: its records are gone,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from spark_jobs.cluster.internal_sources import Row
+from spark_jobs.lake.cluster_columns import DOUBTFUL
 
 _PLACES = ("valid_from_offset", "valid_from_time", "valid_to_offset", "valid_to_time", "standing")
 
@@ -40,6 +41,17 @@ def with_history(known: Sequence[Row], read: Sequence[Row], identity: Sequence[s
         else:  # it ended between what was read before and the beginning of the source
             kept.append(row | {"valid_to_offset": begun, "valid_to_time": None})
     return [*kept, *read]
+
+
+def with_doubt(known: Iterable[Row]) -> list[Row]:
+    """Return rows of a table; those without an end are doubtful. Their values stay."""
+    return [row | {"standing": DOUBTFUL} if row["valid_to_offset"] is None else row for row in known]
+
+
+def reached_offset(known: Iterable[Row]) -> int:
+    """Return the offset of the last record that rows name as their begin or end; -1 without rows."""
+    columns = ("valid_from_offset", "valid_to_offset")
+    return max((_number(row, name) for row in known for name in columns if row[name] is not None), default=-1)
 
 
 def _number(row: Row, column: str) -> int:

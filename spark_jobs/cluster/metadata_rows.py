@@ -2,6 +2,9 @@
 
 The log is read from its beginning: from the first snapshot that reaches it, if it does not begin at offset 0. A record
 in a transaction counts from the record that ends the transaction.
+
+If the log ends before its newest whole snapshot, the state goes on with that snapshot. All rows end there and begin
+again, because nobody knows what was between.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from logcore.logs.model.findings import found
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.internal_topics.cluster_metadata import (
     MetadataRecords,
+    ReadSnapshot,
     note_snapshots_at_one_offset,
     note_what_does_not_count,
     snapshot_state,
@@ -53,6 +57,32 @@ class _Period:
     end_ms: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """Where records are lost.
+
+    Attributes:
+        from_offset: The first of them in the log; None: there is none.
+        begun_again: The offset of the snapshot at which all periods began again; None: they did not.
+        in_snapshot: As `from_offset`, of the state in that snapshot.
+    """
+
+    from_offset: int | None
+    begun_again: int | None = None
+    in_snapshot: int | None = None
+
+    @property
+    def at_end(self) -> int | None:
+        """The first lost record on which the state at the end depends."""
+        return self.from_offset if self.begun_again is None else self.in_snapshot
+
+    def before(self, period: _Period) -> int | None:
+        """The first lost record on which a period may depend."""
+        if self.begun_again is not None and period.start >= self.begun_again:
+            return self.in_snapshot
+        return self.from_offset
+
+
 class _Followed(dict[Any, StateRow]):
     """A part of the state that keeps what it was: a change of a thing ends one period and begins another."""
 
@@ -81,6 +111,13 @@ class _Followed(dict[Any, StateRow]):
     def pop(self, key: Any, *default: Any) -> Any:
         self._end(key)
         return super().pop(key, *default)
+
+    def begin_again(self, now: dict[Any, StateRow]) -> None:
+        """End all periods, and begin those of another state."""
+        for key in list(self):
+            del self[key]
+        for key, row in now.items():
+            self[key] = row
 
     def _end(self, key: Any) -> None:
         period = self._open.pop(key, None)
@@ -115,6 +152,13 @@ class _FollowedByOwner(dict[Any, dict[Any, StateRow]]):
             del rows[key]
         return super().pop(owner, *default)
 
+    def begin_again(self, now: dict[Any, dict[Any, StateRow]]) -> None:
+        """End all periods, and begin those of another state."""
+        for owner in list(self):
+            self.pop(owner)
+        for owner, rows in now.items():
+            self.setdefault(owner, rows)
+
 
 @dataclass(frozen=True, slots=True)
 class MetadataRows:
@@ -124,10 +168,13 @@ class MetadataRows:
         rows: By table.
         start: The offset at which the log begins; rows of states before it have `start - 1` or 0.
         end: The offset after its last record.
+        lost_from: The offset of the first record that is lost or cannot be read, if the state at the end depends on
+            it; None: there is none.
     """
 
     start: int
     end: int
+    lost_from: int | None
     rows: dict[str, list[Row]] = field(default_factory=dict)
 
 
@@ -161,6 +208,17 @@ def metadata_rows(cluster: ClusterLogs, log: SourceLog, notes: Notes) -> Metadat
         end = record.offset + 1
         records.add_to(state, record)
     note_what_does_not_count(state, log, notes)
+    lost = _Lost(records.lost_from)
+    newest = _newest_snapshot(log, end, notes)
+    if newest is not None:
+        end, snapshot = newest
+        lost = _Lost(records.lost_from, end - 1, snapshot.lost_from)
+        clock.offset, clock.time_ms = end - 1, snapshot.time_ms
+        topics.begin_again(snapshot.state.topics)
+        settings.begin_again(snapshot.state.settings)
+        partitions.begin_again(snapshot.state.partitions)
+        brokers.begin_again(snapshot.state.brokers)
+        features.begin_again(snapshot.state.features)
     names = {period.key: period.fields["topic"] for period in topics.periods}
     committed_end = log.high_watermark or 0
     made: dict[str, list[Row]] = {}
@@ -171,8 +229,19 @@ def metadata_rows(cluster: ClusterLogs, log: SourceLog, notes: Notes) -> Metadat
                 continue
             columns = _COLUMNS[table](period, names)
             if columns is not None:
-                made[table].append(cluster.place(log) | columns | _validity(period, committed_end, records.lost_from))
-    return MetadataRows(start, end, made)
+                made[table].append(cluster.place(log) | columns | _validity(period, committed_end, lost))
+    return MetadataRows(start, end, lost.at_end, made)
+
+
+def _newest_snapshot(log: SourceLog, end: int, notes: Notes) -> tuple[int, ReadSnapshot] | None:
+    """The newest whole snapshot that ends after an offset, and its end."""
+    for snapshot_end, path in reversed(log.metadata_snapshots):
+        if snapshot_end <= end:
+            break
+        snapshot = snapshot_state(path, snapshot_end, notes)
+        if snapshot is not None:
+            return snapshot_end, snapshot
+    return None
 
 
 def _beginning(log: SourceLog, first: int, notes: Notes) -> tuple[ClusterState, int, int | None, int | None]:
@@ -191,9 +260,10 @@ def _beginning(log: SourceLog, first: int, notes: Notes) -> tuple[ClusterState, 
     return ClusterState(), first, None, 0 if first > 0 else None
 
 
-def _validity(period: _Period, committed_end: int, lost_from: int | None) -> Row:
+def _validity(period: _Period, committed_end: int, lost: _Lost) -> Row:
     known = period.start if period.end is None else period.end
     standing = COMMITTED if known < committed_end else TENTATIVE
+    lost_from = lost.before(period)
     if lost_from is not None and (period.end is None or period.end >= lost_from):
         standing = DOUBTFUL
     return {

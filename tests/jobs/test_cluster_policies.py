@@ -16,7 +16,7 @@ from pipelines.run.look import outcome_without_work
 from pipelines.run.settings import RunSettings
 from pipelines.run.steps import Run
 from spark_jobs import launch
-from spark_jobs.contracts import ClusterConfig, CompactionConfig, JobConfig, JobReport, RetentionConfig
+from spark_jobs.contracts import ClusterConfig, CompactionConfig, Intake, JobConfig, JobReport, RetentionConfig
 from tests.broker_directory import LogDirectory
 from tests.metadata_log import MetadataLog, created, removed, setting, topic_id_text
 from tests.spark.archived import append_segment, spans
@@ -157,6 +157,89 @@ def test_after_a_damaged_record_nothing_is_removed_until_a_copy_is_whole(cluster
     assert cluster.retained()["in_doubt"] == []
 
 
+def standings(cluster: Cluster) -> dict[tuple[str, str], str]:
+    """By name and value of each setting that has no end."""
+    rows = cluster.lake.rows("cluster_topic_configs")
+    return {(row["name"], row["value"]): row["standing"] for row in rows if row["valid_to_offset"] is None}
+
+
+@pytest.mark.parametrize("damage", ["record", "segment"])
+def test_rows_that_wait_because_of_damage_are_doubtful_until_a_copy_is_whole(cluster: Cluster, damage: str) -> None:
+    cluster.metadata.say(
+        created("orders"), setting("orders", "cleanup.policy", "delete"), setting("orders", "retention.ms", "2000")
+    )
+    cluster.read_metadata()
+    assert due(cluster.retained()) == [0, 10]
+    unreadable = cluster.metadata.path / f"{3:020d}.log"
+    if damage == "record":
+        cluster.metadata.damage(2)
+    else:
+        unreadable.symlink_to(cluster.folder / "nothing")
+    cluster.read_metadata()
+    values = ("cleanup.policy", "delete"), ("retention.ms", "2000")
+    assert standings(cluster) == dict.fromkeys(values, "doubtful")
+    plan = cluster.retained()
+    assert (due(plan), len(plan["in_doubt"])) == ([], 1)
+    assert not cluster.read_metadata().plan["rows"].get("cluster_topic_configs")
+    unreadable.unlink(missing_ok=True)
+    cluster.metadata.say()
+    cluster.read_metadata()
+    assert standings(cluster) == dict.fromkeys(values, "tentative")
+    assert due(cluster.retained()) == [0, 10]
+
+
+def test_an_older_copy_does_not_bring_back_a_setting_that_was_removed(cluster: Cluster) -> None:
+    nothing = None, b"\1\x14\0\0"
+    cluster.metadata.say(
+        created("orders"), setting("orders", "cleanup.policy", "delete"), setting("orders", "retention.ms", "2000")
+    )
+    cluster.metadata.say(nothing)
+    older = cluster.metadata.segment.read_bytes()
+    cluster.metadata.say(nothing, setting("orders", "retention.ms", None))
+    cluster.read_metadata()
+    before = standings(cluster)
+    assert before == {("cleanup.policy", "delete"): "tentative"}
+    cluster.metadata.segment.write_bytes(older)
+    (why,) = cluster.read_metadata().plan["waits"].values()
+    assert why == "the tables have offset 5, and the source ends at 4"
+    assert standings(cluster) == before
+    assert due(cluster.retained()) == []
+
+
+def test_a_log_that_ends_before_its_newest_snapshot_goes_on_with_it(cluster: Cluster) -> None:
+    cluster.metadata.say(
+        created("orders"), setting("orders", "cleanup.policy", "delete"), setting("orders", "retention.ms", "2000")
+    )
+    said = created("orders"), setting("orders", "cleanup.policy", "delete"), setting("orders", "retention.ms", "-1")
+    cluster.metadata.snapshot(6, *said, time_ms=NEWEST)
+    cluster.read_metadata()
+    rows = cluster.lake.rows("cluster_topic_configs")
+    found = {(row["value"], row["valid_from_offset"], row["valid_to_offset"], row["standing"]) for row in rows}
+    assert found == {
+        ("delete", 1, 5, "doubtful"),
+        ("2000", 2, 5, "doubtful"),
+        ("delete", 5, None, "committed"),
+        ("-1", 5, None, "committed"),
+    }
+    plan = cluster.retained()
+    assert (due(plan), plan["in_doubt"]) == ([], [])
+    before = cluster.retained(as_of_ms=NEWEST - 1)
+    assert (due(before), len(before["in_doubt"])) == ([], 1)
+
+
+def test_a_log_that_ends_before_its_damaged_snapshot_is_doubtful(cluster: Cluster) -> None:
+    cluster.metadata.say(
+        created("orders"), setting("orders", "cleanup.policy", "delete"), setting("orders", "retention.ms", "2000")
+    )
+    cluster.metadata.snapshot(6, created("orders"), setting("orders", "retention.ms", "-1"))
+    (snapshot,) = cluster.metadata.path.glob("*.checkpoint")
+    snapshot.write_bytes(snapshot.read_bytes()[:-1])
+    cluster.read_metadata()
+    assert set(standings(cluster).values()) == {"doubtful"}
+    plan = cluster.retained()
+    assert (due(plan), len(plan["in_doubt"])) == ([], 1)
+
+
 def test_settings_of_a_topic_that_was_made_again_do_not_count_for_the_log_before(cluster: Cluster) -> None:
     cluster.metadata.say(created("orders"), removed("orders"), created("orders", 1))
     cluster.metadata.say(setting("orders", "cleanup.policy", "delete"), setting("orders", "retention.ms", "0"))
@@ -229,3 +312,22 @@ def test_each_run_reads_the_metadata_if_a_policy_needs_it(
     assert outcome_without_work(str(cluster.lake.path), settings, AS_OF_MS) is not None
     cluster.metadata.say(setting("orders", "retention.ms", "1"))
     assert outcome_without_work(str(cluster.lake.path), settings, AS_OF_MS) is None
+
+
+def test_a_run_over_several_sources_takes_the_metadata_that_reaches_furthest(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
+    cluster.metadata.say(created("orders"), setting("orders", "cleanup.policy", "delete"))
+    older = LogDirectory(tmp_path / "older")
+    shutil.copytree(cluster.metadata.path, older.path / "__cluster_metadata-0")
+    cluster.metadata.say(setting("orders", "retention.ms", "1"))
+    intakes = tuple(Intake((str(path),), topics=("orders",)) for path in (older.path, cluster.source.path))
+    monkeypatch.setattr(RunSettings, "intakes", lambda settings, lake: intakes)
+    jobs, listener = Jobs(), CollectingListener()
+    settings = RunSettings(policies=cluster.policies(FROM_CLUSTER))
+    run = Run("run", str(cluster.lake.path), AS_OF_MS, None, False, settings, jobs, listener)
+    run_steps(INTAKE, run, listener)
+    assert listener.error is None, listener.error
+    assert (jobs.begun[:3], jobs.begun.count("cluster")) == (["ingest", "cluster", "ingest"], 1)
+    assert set(standings(cluster)) == {("cleanup.policy", "delete"), ("retention.ms", "1")}

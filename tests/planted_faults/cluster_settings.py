@@ -69,8 +69,8 @@ FAULTS = (
     Fault(
         "a run does not read the metadata for policies",
         "pipelines/run/steps.py",
-        " if takes_from_cluster(policies) else []\n",
-        " if not takes_from_cluster(policies) else []\n",
+        " and takes_from_cluster(policies) else []\n",
+        " and not takes_from_cluster(policies) else []\n",
         (JOBS, "-k", "each_run_reads"),
     ),
     Fault(
@@ -93,5 +93,40 @@ FAULTS = (
         "Moment(time_ms=self.as_of_ms)",
         "Moment()",
         (COMMANDS, "-k", "after_the_clock"),
+    ),
+    Fault(
+        "retain and compact use the defaults for a topic that the metadata does not name",
+        "logcore/cli/maintenance/log_settings.py",
+        '            return {}, _in_doubt(metadata, f"It does not name',
+        '            return {}, None and _in_doubt(metadata, f"It does not name',
+        (COMMANDS, "-k", "does_not_name_at_the_clock"),
+    ),
+    Fault(
+        "a metadata log that ends before its newest snapshot is whole",
+        "logcore/reading/internal_topics/cluster_metadata.py",
+        "        if any(end > self._next_offset for end, _ in self.log.metadata_snapshots):\n",
+        "        if any(end < 0 for end, _ in self.log.metadata_snapshots):\n",
+        (LOST, "-k", "ends_before_its_newest_snapshot"),
+    ),
+    Fault(
+        "a segment of the metadata that cannot be opened is no loss",
+        "logcore/reading/internal_topics/cluster_metadata.py",
+        "        return any(base > last for base in self.log.unreadable)\n",
+        "        return any(base < last for base in self.log.unreadable)\n",
+        (LOST, "-k", "cannot_be_opened"),
+    ),
+    Fault(
+        "an older copy of the metadata brings back what was removed",
+        "spark_jobs/cluster/kept_history.py",
+        '    columns = ("valid_from_offset", "valid_to_offset")\n',
+        '    columns = ("valid_from_offset",)\n',
+        (JOBS, "-k", "bring_back"),
+    ),
+    Fault(
+        "rows that wait because of damage stay certain",
+        "spark_jobs/cluster/kept_history.py",
+        'row | {"standing": DOUBTFUL} if row',
+        "row if row",
+        (JOBS, "-k", "wait_because_of_damage"),
     ),
 )
