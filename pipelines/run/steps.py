@@ -141,11 +141,12 @@ Work = Callable[[Run], StepResult]
 def ingest(run: Run) -> StepResult:
     """Archive what is new at the end of each log. A large load is validated and published round by round.
 
-    If policies take settings from the cluster, what it says is read too, before the next round and the next steps.
+    If policies take settings from the cluster, what it says is read too, before the next round and the next steps. It
+    is read once from all sources, so that of several copies the one that reaches furthest counts.
     """
     done = StepResult()
     policies = run.settings.policy_file(run.lake)
-    for intake in run.intakes:
+    for number, intake in enumerate(run.intakes):
         config = IngestConfig(
             lake=run.lake,
             sources=intake.paths,
@@ -166,7 +167,7 @@ def ingest(run: Run) -> StepResult:
             max_tasks=run.settings.max_tasks_per_round or None,
         )
         done.reports.append(run.start(config))
-        of_cluster = _read_metadata(run, intake) if takes_from_cluster(policies) else []
+        of_cluster = _read_metadata(run) if number == 0 and takes_from_cluster(policies) else []
         while done.reports[-1].left and not run.is_one_round:
             if run.publishes:
                 _validate_new(run)
@@ -178,9 +179,10 @@ def ingest(run: Run) -> StepResult:
     return done
 
 
-def _read_metadata(run: Run, intake: Intake) -> list[JobReport]:
-    config = ClusterConfig(run.lake, run.run_id, run.as_of_ms, intake.paths, intake.cluster, only_metadata=True)
-    return [run.start(config)]
+def _read_metadata(run: Run) -> list[JobReport]:
+    paths = tuple(dict.fromkeys(path for intake in run.intakes for path in intake.paths))
+    name = next((intake.cluster for intake in reversed(run.intakes) if intake.cluster), None)
+    return [run.start(ClusterConfig(run.lake, run.run_id, run.as_of_ms, paths, name, only_metadata=True))]
 
 
 def validate(run: Run) -> StepResult:
