@@ -39,6 +39,7 @@ def test_a_good_file_is_shown_as_it_is_used(tmp_path: Path, capsys: pytest.Captu
         "lake  nightly = apply",
         "lake  verify = weekly  (default)",
         "lake  engine = auto  (default)",
+        "lake  cluster = follow  (default)",
         "lake  alerts.webhook = not set  (default)",
         "lake  alerts.max.lag = not set  (default)",
         "lake  remote = not set  (default)",
