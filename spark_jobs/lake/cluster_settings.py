@@ -44,22 +44,30 @@ def settings_at(lake: str, as_of_ms: int) -> Iterator[TopicSettings]:
     identity = read_identity(lake)
     cluster = UNKNOWN_CLUSTER if identity is None or identity.cluster is None else identity.cluster
     said: dict[str, dict[str, dict[str, Any]]] = {}
-    for row in _valid(lake, "cluster_topic_configs", ["topic", "name", "value"], cluster, as_of_ms):
+    for row in _valid(_rows(lake, "cluster_topic_configs", ["topic", "name", "value"], cluster), as_of_ms):
         said.setdefault(row["topic"], {})[row["name"]] = row
-    for topic in _valid(lake, "cluster_topics", ["topic", "topic_id"], cluster, as_of_ms):
+    topics = _rows(lake, "cluster_topics", ["topic", "topic_id"], cluster)
+    ids: dict[str, set[str]] = {}
+    for topic in topics:
+        ids.setdefault(topic["topic"], set()).add(topic["topic_id"])
+    for topic in _valid(topics, as_of_ms):
         rows = said.get(topic["topic"], {})
         settings = {
             name: TopicSetting(name, row["value"], row["valid_from_offset"], row["standing"] == COMMITTED)
             for name, row in sorted(rows.items())
         }
         is_doubtful = any(row["standing"] == DOUBTFUL for row in (topic, *rows.values()))
-        yield TopicSettings(topic["topic"], topic["topic_id"], settings, _DOUBT if is_doubtful else None)
+        doubt = _DOUBT if is_doubtful else None
+        yield TopicSettings(topic["topic"], topic["topic_id"], settings, doubt, len(ids[topic["topic"]]) > 1)
 
 
-def _valid(lake: str, table: str, columns: list[str], cluster: str, as_of_ms: int) -> Iterable[dict[str, Any]]:
+def _rows(lake: str, table: str, columns: list[str], cluster: str) -> list[dict[str, Any]]:
+    return read_rows(lake, table, [*columns, *_VALIDITY], [("cluster", "in", [cluster])]).to_pylist()
+
+
+def _valid(rows: Iterable[dict[str, Any]], as_of_ms: int) -> Iterable[dict[str, Any]]:
     """The rows that were valid at the time, by the offset from which on they were."""
     time = _EPOCH + timedelta(milliseconds=as_of_ms)
-    rows = read_rows(lake, table, [*columns, *_VALIDITY], [("cluster", "in", [cluster])]).to_pylist()
     return sorted((row for row in rows if _is_valid(row, time)), key=lambda row: int(row["valid_from_offset"]))
 
 

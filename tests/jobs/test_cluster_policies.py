@@ -17,6 +17,7 @@ from pipelines.run.settings import RunSettings
 from pipelines.run.steps import Run
 from spark_jobs import launch
 from spark_jobs.contracts import ClusterConfig, CompactionConfig, Intake, JobConfig, JobReport, RetentionConfig
+from spark_jobs.lake.cluster_settings import settings_at
 from tests.broker_directory import LogDirectory
 from tests.metadata_log import MetadataLog, created, removed, setting, topic_id_text
 from tests.spark.archived import append_segment, spans
@@ -247,6 +248,15 @@ def test_settings_of_a_topic_that_was_made_again_do_not_count_for_the_log_before
     plan = cluster.retained()
     assert due(plan) == []
     assert "made again" in plan["in_doubt"][0]["why"]
+
+
+def test_the_lake_knows_which_names_several_topics_had(cluster: Cluster) -> None:
+    cluster.metadata.say(created("orders"), created("other"), removed("orders"), created("orders", 1))
+    cluster.read_metadata()
+    assert {each.topic: each.has_several_ids for each in settings_at(str(cluster.lake.path), AS_OF_MS)} == {
+        "orders": True,
+        "other": False,
+    }
 
 
 def test_compaction_follows_the_settings_of_the_cluster(cluster: Cluster) -> None:

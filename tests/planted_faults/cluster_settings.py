@@ -47,9 +47,9 @@ FAULTS = (
     ),
     Fault(
         "settings of another topic of the name count",
-        "spark_jobs/lake/setup/topic_policies.py",
-        "    if None not in (topic_id, said.topic_id) and topic_id != said.topic_id:\n",
-        "    if topic_id is None:\n",
+        "logcore/topics/topic_settings.py",
+        "        if None not in (topic_id, self.topic_id) and topic_id != self.topic_id:\n",
+        "        if topic_id is None:\n",
         (JOBS, "-k", "made_again"),
     ),
     Fault(
@@ -128,5 +128,19 @@ FAULTS = (
         'row | {"standing": DOUBTFUL} if row',
         "row if row",
         (JOBS, "-k", "wait_because_of_damage"),
+    ),
+    Fault(
+        "a log without a topic id has the settings of the latest of several topics",
+        "logcore/topics/topic_settings.py",
+        "        if topic_id is None and self.has_several_ids:\n",
+        "        if topic_id == '' and self.has_several_ids:\n",
+        (COMMANDS, "-k", "several_topics"),
+    ),
+    Fault(
+        "a broken partition.metadata is as none",
+        "logcore/cli/maintenance/log_settings.py",
+        "        if is_unusable:\n",
+        "        if is_unusable and not topic:\n",
+        (COMMANDS, "-k", "cannot_be_used"),
     ),
 )

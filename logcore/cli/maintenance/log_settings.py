@@ -129,9 +129,13 @@ class SettingsOfLogs:
         settings = known.get(topic)
         if settings is None:
             return {}, _in_doubt(metadata, f"It does not name the topic {topic} at the time of the command.")
-        topic_id, _ = StateReader().topic_id(path)
-        if topic_id is not None and topic_id != settings.topic_id:
-            return {}, _in_doubt(metadata, f"It is about a topic {topic} with another id than the directory has.")
+        topic_id, is_unusable = StateReader().topic_id(path)
+        if is_unusable:
+            why = f"partition.metadata of {parsed[0]} cannot be used, so that the topic {topic} there may be another."
+            return {}, _in_doubt(metadata, why)
+        other = settings.other_topic(topic_id)
+        if other is not None:
+            return {}, _in_doubt(metadata, other)
         for name in self.used:
             setting = None if name in self.typed else settings.settings.get(name)
             try:

@@ -190,9 +190,7 @@ def _doubt(said: TopicSettings | None, topic_id: str | None) -> str | None:
         return "The metadata that was read does not name the topic at that time."
     if said.doubt is not None:
         return said.doubt
-    if None not in (topic_id, said.topic_id) and topic_id != said.topic_id:
-        return f"The topic was made again: the metadata is about topic id {said.topic_id}, the log has {topic_id}."
-    return None
+    return said.other_topic(topic_id)
 
 
 def _said_values(said: TopicSettings | None, stated: Mapping[str, int]) -> tuple[dict[str, object], str | None]:

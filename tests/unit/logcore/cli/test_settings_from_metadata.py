@@ -178,7 +178,7 @@ def test_the_metadata_of_another_topic_with_the_name_is_in_doubt(
 ) -> None:
     (orders / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id_text('orders', 9)}")
     assert main(["retain", str(orders), "--out", str(tmp_path / "new"), "--as-of", str(T)]) == 3
-    assert "another id" in capsys.readouterr().err
+    assert "The topic was made again" in capsys.readouterr().err
 
 
 def test_a_value_that_kafka_would_refuse_is_in_doubt(
@@ -237,3 +237,24 @@ def test_settings_are_in_doubt_if_a_segment_of_the_metadata_cannot_be_opened(
     error = capsys.readouterr().err
     assert "from offset 3 on" in error
     assert f"{3:020d}.log" in error
+
+
+def test_a_directory_whose_partition_metadata_cannot_be_used_is_in_doubt(
+    orders: Path, metadata: MetadataLog, tmp_path: Path, capsys: Captured
+) -> None:
+    (orders / "partition.metadata").write_text("version: 0\ntopic_id: !!broken")
+    assert main(["retain", str(orders), "--out", str(tmp_path / "new"), "--as-of", str(T)]) == 3
+    assert "partition.metadata of orders-0 cannot be used" in capsys.readouterr().err
+
+
+def test_without_a_topic_id_one_of_several_topics_of_the_name_is_in_doubt(
+    orders: Path, metadata: MetadataLog, tmp_path: Path, capsys: Captured
+) -> None:
+    (orders / "partition.metadata").unlink()
+    metadata.say(setting("orders", "retention.ms", str(HOUR)))
+    assert gone(orders, tmp_path / "one") == {0}
+    metadata.say(removed("orders"), created("orders", 1), setting("orders", "retention.ms", "0"))
+    assert main(["retain", str(orders), "--out", str(tmp_path / "several"), "--as-of", str(T)]) == 3
+    assert "several topics orders" in capsys.readouterr().err
+    (orders / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id_text('orders', 1)}")
+    assert gone(orders, tmp_path / "known") == {0, 10}

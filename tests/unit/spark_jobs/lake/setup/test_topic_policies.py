@@ -118,3 +118,12 @@ def test_the_policy_remembers_the_lines_of_the_file() -> None:
 def test_only_the_cluster_can_be_named() -> None:
     with pytest.raises(UsageError, match="from is 'broker'; known are cluster"):
         parse_policies("topics: {orders: {from: broker}}")
+
+
+def test_a_log_without_a_topic_id_takes_nothing_if_several_topics_had_the_name() -> None:
+    cluster = said(cleanup_policy="delete", retention_ms="1")
+    assert policy("from: cluster", cluster, None).deletes
+    several = replace(cluster, has_several_ids=True)
+    found = policy("from: cluster", several, None)
+    assert (found.deletes, "several topics" in str(found.doubt)) == (False, True)
+    assert policy("from: cluster", several, "A").deletes
