@@ -390,7 +390,8 @@ def _commit_segments(plan: IngestPlan, done: Sequence[_Done], config: IngestConf
     swapped: list[_Done] = []
     there, taken_back = archive.ids_in_table(config.lake, [segment for log in done for segment in log.added])
     for log in done:
-        log = replace(log, added=_once(log.added, there))
+        swapped_out = {segment.segment_id for swap, _ in log.swaps for segment in swap.retired}
+        log = replace(log, added=_once(log.added, there - swapped_out))  # a shorter segment keeps the id
         if log.swaps or any(s.segment_id in taken_back for s in log.added):
             swapped.append(log)
         else:
