@@ -166,11 +166,11 @@ FAULTS = (
         (LAKES, "-k", "that_log_waits"),
     ),
     Fault(
-        "offsets of the remote tier are archived by growth and once more",
-        "spark_jobs/ingest/remote_ranges.py",
-        "ranges = [(start, min(end, row.next_offset), OF_REMOTE[0])",
-        "ranges = [(start, end, OF_REMOTE[0])",
-        (LAKES, "-k", "archived_once"),
+        "a segment that becomes shorter and keeps its id is not archived",
+        "spark_jobs/ingest/job.py",
+        "_once(log.added, there - swapped_out)",
+        "_once(log.added, there)",
+        ("tests/jobs/test_late_fill_validation.py", "-k", "a_late_segment_decides"),
     ),
     Fault(
         "a remote segment that cannot be read stops its log",
