@@ -80,6 +80,7 @@ pages: setup ## docs/findings.md, tables.md, policies.md and modules.md, made fr
 	.venv/bin/python -m deploy.reference_pages
 
 browser-setup: ## Debian's Chromium, for tests/browser and the pictures; as root
+	apt-get update
 	apt-get install --yes --no-install-recommends chromium
 
 screenshots: setup jars ## docs/pictures/*.png: the demo's pages in Chromium; look at each
