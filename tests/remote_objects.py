@@ -153,6 +153,7 @@ INDEXES = {
     "leaderEpoch": ".leader_epoch_checkpoint",
     "transaction": ".txnindex",
 }
+"""Ends of names in LocalTieredStorage, by the names in a manifest of Aiven's plugin."""
 
 
 def as_aiven_stores(files: Path, target: Path, *, chunk_size: int = 700, **options: bool) -> None:

@@ -12,15 +12,6 @@ from pathlib import Path
 from tests import handmade, remote_objects
 from tests.broker_directory import TOPIC_ID, LogDirectory, Partition
 
-INDEXES = {
-    "offset": ".index",
-    "timestamp": ".timeindex",
-    "producerSnapshot": ".snapshot",
-    "leaderEpoch": ".leader_epoch_checkpoint",
-    "transaction": ".txnindex",
-}
-"""Ends of names in LocalTieredStorage, by the names in a manifest of Aiven's plugin."""
-
 
 @dataclass
 class RemoteStorage:
@@ -77,7 +68,7 @@ class RemoteStorage:
             folder = self.path / f"{topic}-{number}-{topic_id}"
             folder.mkdir(parents=True, exist_ok=True)
             for kind, each in beside.items():
-                (folder / f"{name}{INDEXES[kind]}").write_bytes(each)
+                (folder / f"{name}{remote_objects.INDEXES[kind]}").write_bytes(each)
             (folder / f"{name}.log").write_bytes(content)
             return folder / f"{name}.log"
         segment = remote_objects.stored_segment(

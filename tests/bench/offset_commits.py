@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -26,14 +27,13 @@ from logcore.reading.notes import Notes
 from logcore.topics.internal_topics import InternalTopic, record_messages
 from spark_jobs.cluster.commit_rows import read_commits
 from spark_jobs.cluster.internal_sources import clusters_of, logs_at
-from tests.bench.commands import in_memory, process, tool
+from tests.bench.commands import check_dumps, in_memory, process, tool
 from tests.bench.commit_logs import CommitLog, CommitTotals, commit_log
 from tests.bench.results import Line, Unit, compared, seconds
 from tests.bench.rounds import MOST_SPREAD, Contender, take_turns
 from tests.bench.totals import Differ, same
 
 ROWS, DUMP = "commits-rows", "commits-dump"
-_SAMPLE_EVERY = 997
 _COMPARED = 100_000
 _THEIRS = re.compile(rb"\| offset: (\d+) .*? headerKeys: \[\] key: (\{.*?\}\}) payload: (.*)")
 _OURS = re.compile(rb"\S+ offset (\d+)  \S+  key (\{.*\})  value (null|\{.*\})")
@@ -81,7 +81,7 @@ def dump_lines(records: int, rounds: int) -> Iterator[Line]:
         ours = process([program, "dump", "--decode", str(made.segment)], our_file)
         theirs = process(tool(made.segment, "--offsets-decoder"), their_file)
         ours(), theirs()
-        _check_dumps(made.totals.records, our_file, their_file)
+        check_dumps(made.totals.records, our_file, their_file, partial(_parsed, _OURS), partial(_parsed, _THEIRS))
         our_name, their_name = "loglake dump --decode > FILE", "kafka-dump-log --offsets-decoder > FILE"
         contenders = [Contender(our_name, ours), Contender(their_name, theirs)]
         outcome = take_turns(contenders, rounds=rounds, warm_ups=0, sets=2)
@@ -149,28 +149,6 @@ def _check_rows(made: CommitLog) -> None:
 
 def _wrapped(value: int) -> int:
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
-
-
-def _check_dumps(records: int, our_file: Path, their_file: Path) -> None:
-    """Both have a line for every record, and every so manyth is the same JSON in both.
-
-    :raises Differ: they do not.
-    """
-    count = 0
-    with our_file.open("rb") as ours, their_file.open("rb") as theirs:
-        their_records = (line for line in theirs if line.startswith(b"| offset: "))
-        while True:
-            our_lines, their_lines = list(islice(ours, _SAMPLE_EVERY)), list(islice(their_records, _SAMPLE_EVERY))
-            if len(our_lines) != len(their_lines):
-                raise Differ("the dumps differ in their number of records")
-            if not our_lines:
-                break
-            count += len(our_lines)
-            for at in {0, len(our_lines) - 1}:
-                if _parsed(_OURS, our_lines[at]) != _parsed(_THEIRS, their_lines[at]):
-                    raise Differ(f"the dumps differ near record {count}")
-    if count != records:
-        raise Differ(f"the dumps have {count} records, {records} were written")
 
 
 def _parsed(pattern: re.Pattern[bytes], line: bytes) -> tuple[object, ...]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, JobConfig, PublishConfig, ReplaceConfig, ValidateConfig
+from tests import remote_objects
 from tests.conformance.lakes import AS_OF_MS, EVERYTHING
 from tests.conformance.snapshots import SNAPSHOTS
-from tests.remote_objects import as_aiven_stores
 
 TIERED = [each for each in SNAPSHOTS if each.case.startswith("tiered-") and each.name == "logdir"]
 MODES = ("copy", "reference")
@@ -23,12 +27,21 @@ LAYOUTS: Mapping[str, Mapping[str, bool] | None] = {
 """How remote segments are stored: as LocalTieredStorage does, or as Aiven's plugin with these options."""
 
 
+@contextmanager
+def with_private_key(folder: Path) -> Iterator[None]:
+    """Encrypted segments can be read, by a key in this folder."""
+    (folder / "key.pem").write_bytes(remote_objects.PRIVATE_KEY)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv(KEYS_VARIABLE, f"{remote_objects.KEY_ID}={folder / 'key.pem'}")
+        yield
+
+
 def stored_as(layout: str, files: Path, target: Path) -> Path:
     """Store the segments of a tiered case in a layout; returns the directory."""
     options = LAYOUTS[layout]
     if options is None:
         return files
-    as_aiven_stores(files, target, **options)
+    remote_objects.as_aiven_stores(files, target, **options)
     return target
 
 

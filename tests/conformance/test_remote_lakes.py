@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE
-from tests import remote_objects
 from tests.conformance.conftest import Corpus
 from tests.conformance.lakes import TABLE_OF, CorpusLake
-from tests.conformance.remote_lakes import LAYOUTS, MODES, TIERED, run_all, stored_as
+from tests.conformance.remote_lakes import LAYOUTS, MODES, TIERED, run_all, stored_as, with_private_key
 from tests.conformance.snapshots import Snapshot
 from tests.conformance.test_tables import accounted, same_as_consumed
 from tests.in_process import without_spark
 
 
 @pytest.fixture(autouse=True)
-def in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    (tmp_path / "key.pem").write_bytes(remote_objects.PRIVATE_KEY)
-    monkeypatch.setenv(KEYS_VARIABLE, f"{remote_objects.KEY_ID}={tmp_path / 'key.pem'}")
-    with without_spark():
+def in_process(tmp_path: Path) -> Iterator[None]:
+    with with_private_key(tmp_path), without_spark():
         yield
 
 

@@ -16,9 +16,10 @@ from pipelines.run.look import outcome_without_work
 from pipelines.run.settings import RunSettings
 from pipelines.run.steps import Run
 from spark_jobs import launch
-from spark_jobs.contracts import ClusterConfig, CompactionConfig, Intake, JobConfig, JobReport, RetentionConfig
+from spark_jobs.contracts import ClusterConfig, CompactionConfig, Intake, JobReport, RetentionConfig
 from spark_jobs.lake.cluster_settings import settings_at
 from tests.broker_directory import LogDirectory
+from tests.jobs.test_decode_in_a_run import Jobs
 from tests.metadata_log import MetadataLog, created, removed, setting, topic_id_text
 from tests.spark.archived import append_segment, spans
 from tests.spark.cycle import AS_OF_MS, Lake
@@ -285,17 +286,6 @@ def test_the_command_shows_each_setting_and_where_it_is_from(
         assert "  retention.ms = -1  (default: never)" in shown
     assert main(["config", "check", path, "--lake", str(cluster.lake.path), "--as-of", "500ms"]) == 1
     assert "warning: orders: nothing is taken from the cluster" in capsys.readouterr().err
-
-
-class Jobs:
-    """Starts real jobs, and knows which."""
-
-    def __init__(self) -> None:
-        self.begun: list[str] = []
-
-    def run(self, config: JobConfig) -> JobReport:
-        self.begun.append(config.JOB)
-        return launch.run(config.JOB, config)
 
 
 def test_each_run_reads_the_metadata_if_a_policy_needs_it(

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest import job as ingest
-from tests import remote_objects
 from tests.broker_directory import LogDirectory
 from tests.conformance.conftest import Corpus
 from tests.conformance.lakes import AS_OF_MS, TABLE_OF, CorpusLake, by_log
-from tests.conformance.remote_lakes import LAYOUTS, MODES, TIERED, run_all, stored_as
+from tests.conformance.remote_lakes import LAYOUTS, MODES, TIERED, run_all, stored_as, with_private_key
 from tests.conformance.snapshots import Snapshot
 from tests.conformance.test_tables import same_as_consumed
 from tests.in_process import InProcessExecutor, without_spark
@@ -31,10 +29,8 @@ FAST = ("files-copy", "both-reference")
 
 
 @pytest.fixture(autouse=True)
-def in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    (tmp_path / "key.pem").write_bytes(remote_objects.PRIVATE_KEY)
-    monkeypatch.setenv(KEYS_VARIABLE, f"{remote_objects.KEY_ID}={tmp_path / 'key.pem'}")
-    with without_spark():
+def in_process(tmp_path: Path) -> Iterator[None]:
+    with with_private_key(tmp_path), without_spark():
         yield
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -35,7 +35,7 @@ from logcore.cli.reading.arguments import (
 from logcore.columns.decoding.line_forms import LineForm, LineFormat
 from logcore.columns.wanted import Wanted
 from logcore.errors import CorruptionReason, LogError
-from logcore.library.shown_segments import columns_of, shown_segments
+from logcore.library.shown_segments import ShownSegment, columns_of, shown_segments
 from logcore.logs.model.findings import Severity
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.chosen_logs import find_logs, one_of_each
@@ -244,11 +244,7 @@ def _dump_records(
             left = _dump_plainly(arguments, group, notes, plain, left)
             continue
         out.flush()
-        segments = (
-            shows
-            for choice in group
-            for shows in shown_segments(choice.log, choice.wanted, notes, seek=choice.seek, end=choice.end)
-        )
+        segments = _shown(group, notes)
         if left is None:
             write_lines(segments, notes, out.buffer.write, LineMaker(form))
         else:
@@ -275,12 +271,13 @@ def _dump_decoded(
         from logcore.cli.output.commit_lines import CommitLineMaker  # imports NumPy
 
         out.flush()
-        segments = (
-            shows
-            for choice in group
-            for shows in shown_segments(choice.log, choice.wanted, notes, seek=choice.seek, end=choice.end)
-        )
-        write_lines(segments, notes, out.buffer.write, CommitLineMaker(form))
+        write_lines(_shown(group, notes), notes, out.buffer.write, CommitLineMaker(form))
+
+
+def _shown(choices: Iterable[_Choice], notes: Notes) -> Iterator[ShownSegment]:
+    """The segments of some logs that have chosen records."""
+    for choice in choices:
+        yield from shown_segments(choice.log, choice.wanted, notes, seek=choice.seek, end=choice.end)
 
 
 def _dump_plainly(

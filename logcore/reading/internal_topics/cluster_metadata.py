@@ -29,6 +29,7 @@ from logcore.records.control import ControlType, control_type
 from logcore.segments.filenames import DirectoryKind
 from logcore.segments.scanning.scan import Stretch, scan
 from logcore.storage.discovery import read_file, shown
+from logcore.storage.source_reads import read_range
 from logcore.topics.cluster_states import TOPIC_RESOURCE, ClusterState
 
 TIERED = "remote.storage.enable"
@@ -161,18 +162,18 @@ class MetadataRecords:
 def _is_whole_batch(log: SourceLog, finding: Finding) -> bool:
     """Whether the bytes at the end of a log are as long as their batch says: the broker may have written all of it.
 
-    A batch that the end of the file cuts was being written, and nobody has read it.
+    A shorter batch was not written to its end. No reader has seen its records.
     """
-    paths = [segment.path for segment in log.segments if shown(segment.path) == finding.file]
+    segment = next((segment for segment in log.segments if shown(segment.path) == finding.file), None)
+    position = finding.position or 0
+    if segment is None or segment.size - position < LOG_OVERHEAD:
+        return False
     try:
-        content = read_file(paths[0]) if paths else b""
+        header = read_range(segment.path, position, position + LOG_OVERHEAD, segment)
     except LogError:
         return True
-    position = finding.position or 0
-    if len(content) - position < LOG_OVERHEAD:
-        return False
-    length = int.from_bytes(content[position + LENGTH_AT : position + LOG_OVERHEAD], "big", signed=True)
-    return length <= len(content) - position - LOG_OVERHEAD
+    length = int.from_bytes(header[LENGTH_AT:], "big", signed=True)
+    return length <= segment.size - position - LOG_OVERHEAD
 
 
 @dataclass(frozen=True, slots=True)
