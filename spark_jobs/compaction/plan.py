@@ -15,7 +15,7 @@ from logcore.logs.compaction.selection import (
     why_not_now,
 )
 from spark_jobs.contracts import CompactionConfig
-from spark_jobs.lake.cluster_settings import lake_policies
+from spark_jobs.lake.cluster.cluster_settings import lake_policies
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.tables import read_rows
 from spark_jobs.lake.segments import log_directory, removals

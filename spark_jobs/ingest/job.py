@@ -13,25 +13,24 @@ first, because no later run detects the same changes again.
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.log_selection import LogSelection
-from logcore.logs.model.offset_ledger import EVIDENCE_REMOTE
 from logcore.segments.filenames import DirectoryKind
 from logcore.storage.broker.moved_logs import is_moved_by_its_broker
 from logcore.storage.discovery import Discovery, HeaderReader, SourceLog, discover, source_path
 from logcore.storage.objects.addresses import AddressError, is_object
-from logcore.storage.objects.remembered_reads import MOST_HEADER_BYTES, RememberedRead, RememberedReads
-from spark_jobs.contracts import IngestConfig, JobReport, LogChange
+from logcore.storage.objects.remembered_reads import MOST_HEADER_BYTES, RememberedReads
+from spark_jobs.contracts import IngestConfig, JobReport
 from spark_jobs.ingest import late_segments, remote_ranges, source_changes
+from spark_jobs.ingest.copied_log import CopiedLog, copied_log
 from spark_jobs.ingest.expected_tasks import ExpectedTasks
-from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, beyond_log_end, of_log, remote_task
+from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, remote_task
 from spark_jobs.ingest.round_limit import NOTHING_LEFT, Left, first_round
 from spark_jobs.lake.errors import ConcurrentChange, UsageError
 from spark_jobs.lake.ledger import finding_rows
@@ -45,7 +44,6 @@ from spark_jobs.lake.store import local_copies
 from spark_jobs.tasks import segment_slices
 from spark_jobs.tasks.executor import ahead_of, run_tasks
 from spark_jobs.tasks.segment_copy import CopyResult, CopyTask, copy_segment, nothing_readable
-from spark_jobs.tasks.segment_slices import Swap
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
@@ -160,7 +158,7 @@ def apply(plan: IngestPlan, config: IngestConfig, executor: Executor | None) -> 
     claim(config.lake, plan.cluster)
     tasks = [task for log in plan.logs for task in log.copies]
     results = iter(_copied(plan, config, executor, tasks))
-    done = [_done(log, list(itertools.islice(results, len(log.copies)))) for log in plan.logs]
+    done = [copied_log(log, list(itertools.islice(results, len(log.copies)))) for log in plan.logs]
     _check_unpublished(config.lake, done)
     placed = [*plan.findings, *(finding for log in done for finding in log.placed)]
     new = finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)
@@ -174,7 +172,7 @@ def apply(plan: IngestPlan, config: IngestConfig, executor: Executor | None) -> 
         job=config.JOB,
         run_id=config.run_id,
         lake=config.lake,
-        changed=tuple(_change(log) for log in done if log.rows or log.added),
+        changed=tuple(log.change for log in done if log.rows or log.added),
         findings=tuple(new),
         plan=plan.as_dict(),
         used_executor=executor is not None,
@@ -190,7 +188,7 @@ def apply(plan: IngestPlan, config: IngestConfig, executor: Executor | None) -> 
     )
 
 
-def _left(plan: IngestPlan, done: Sequence[_Done]) -> tuple[str, ...]:
+def _left(plan: IngestPlan, done: Sequence[CopiedLog]) -> tuple[str, ...]:
     """Topic partitions of which a later round can take more: not those of which this round could not copy all."""
     stuck = {log.row.topic_partition for log in done if log.is_stuck}
     return tuple(name for name in plan.left.topic_partitions if name not in stuck)
@@ -207,7 +205,7 @@ def _copied(
     return ahead.run_ahead(copy_segment, tasks, sizes, ExpectedTasks(config, plan.logs).follow)
 
 
-def _keep_first_looks(remembered: RememberedReads, done: Sequence[_Done]) -> None:
+def _keep_first_looks(remembered: RememberedReads, done: Sequence[CopiedLog]) -> None:
     """Keep what the next plan looks at first: the header of each log's last batch, and the one after it."""
     for log in done:
         for read in next(filter(None, reversed(log.last_headers)), ()):
@@ -323,71 +321,11 @@ def _with_fills(
     return [replace(log, fill=fills.get(log.observed.log)) for log in plans]
 
 
-@dataclass(frozen=True, slots=True)
-class _Done:
-    """The result of one log's plan: rows to commit and findings to report."""
-
-    plan: IngestLogPlan
-    row: LogRow
-    added: tuple[Segment, ...] = ()
-    swaps: tuple[tuple[Swap, tuple[Segment, ...]], ...] = ()
-    """Swaps that can be committed, each with its segments among those added."""
-    rows: tuple[LogRow, ...] = ()
-    placed: tuple[PlacedFinding, ...] = field(default=())
-    last_headers: tuple[tuple[RememberedRead, ...], ...] = ()
-    """Of the copies of growth, in their order."""
-    is_stuck: bool = False
-    """Whether something of the plan could not be copied."""
-
-
-def _done(log: IngestLogPlan, results: Sequence[CopyResult]) -> _Done:
-    left = iter(results)
-    said: list[Finding] = []
-    added: list[Segment] = []
-    swaps: list[tuple[Swap, tuple[Segment, ...]]] = []
-    is_stuck = False
-    for swap in log.swaps:
-        made, failures = segment_slices.copied_parts(swap, list(itertools.islice(left, len(swap.parts))))
-        said += failures or swap.findings
-        is_stuck |= bool(failures)
-        if failures and swap is log.cut:
-            # Growth continues at the cut, so without the cut nothing fits.
-            placed = tuple(of_log(log.observed, f) for f in said)
-            return _Done(log, log.known or log.observed, placed=placed, is_stuck=True)
-        if not failures:
-            added += made
-            swaps.append((swap, tuple(made)))
-    of_remote = list(itertools.islice(left, len(log.remote)))
-    from_remote = [result.segment for result in of_remote if result.segment is not None]
-    results = list(left)
-    said += [finding for result in (*of_remote, *results) for finding in result.findings]
-    copied, passed, failure = _until_failure(log.tasks, results)
-    row = _grown(log.observed, copied, passed, failure)
-    if added and log.fill is not None:
-        row = replace(row, gaps=late_segments.gaps_without(row, added))
-    if from_remote:
-        row = remote_ranges.with_start_lowered(row, from_remote)
-        said += remote_ranges.read_findings(row, from_remote)
-        added += from_remote
-    added += copied
-    if log.needs_bytes and not added:
-        return _Done(log, row, placed=tuple(of_log(row, f) for f in said), is_stuck=True)
-    said += log.said
-    is_short = row.high_watermark is not None and row.high_watermark > row.next_offset
-    if is_short and row.stopped is None and not log.waits:
-        said.append(beyond_log_end(row))
-    rows = ([row] if log.is_news(row) else []) + ([log.earlier] if log.earlier is not None else [])
-    is_stuck |= len(copied) + len(passed) < len(log.tasks) or (bool(of_remote) and not added)
-    placed = tuple(of_log(row, f) for f in said)
-    headers = tuple(result.last_header for result in results[: len(copied) + len(passed)])
-    return _Done(log, row, tuple(added), tuple(swaps), tuple(rows), placed, headers, is_stuck)
-
-
-def _commit_segments(plan: IngestPlan, done: Sequence[_Done], config: IngestConfig) -> None:
+def _commit_segments(plan: IngestPlan, done: Sequence[CopiedLog], config: IngestConfig) -> None:
     """Make one commit for logs that only grew, and one for each log where segments are retired or restored."""
     versions = {log.observed.log: log.version for log in plan.logs}
     grown: list[Segment] = []
-    swapped: list[_Done] = []
+    swapped: list[CopiedLog] = []
     there, taken_back = archive.ids_in_table(config.lake, [segment for log in done for segment in log.added])
     for log in done:
         swapped_out = {segment.segment_id for swap, _ in log.swaps for segment in swap.retired}
@@ -418,7 +356,7 @@ def _once(added: Sequence[Segment], there: Collection[str]) -> tuple[Segment, ..
     return tuple({each.segment_id: each for each in added if each.segment_id not in there}.values())
 
 
-def _check_unpublished(lake: str, done: Sequence[_Done]) -> None:
+def _check_unpublished(lake: str, done: Sequence[CopiedLog]) -> None:
     """Check that no offset that is cut back was published since the plan.
 
     Raises:
@@ -428,66 +366,6 @@ def _check_unpublished(lake: str, done: Sequence[_Done]) -> None:
     for log, published in source_changes.published_to(lake, sorted(cuts)).items() if cuts else ():
         if published > cuts[log]:
             raise ConcurrentChange(f"{log} was published up to {published} while it was to be cut back to {cuts[log]}.")
-
-
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    """The first segment of a log that could not be copied, and why."""
-
-    task: CopyTask
-    finding: Finding
-
-
-def _until_failure(
-    tasks: Sequence[CopyTask], results: Sequence[CopyResult]
-) -> tuple[list[Segment], list[CopyTask], _Failure | None]:
-    """Segments before the first one that could not be copied, and that failure: the archive must have no gaps.
-
-    Remote segments that failed are passed by, if a later segment was copied: their offsets stay remote, and later runs
-    copy them one by one.
-    """
-    copied: list[Segment] = []
-    passed: list[CopyTask] = []
-    waiting: list[_Failure] = []
-    for task, result in zip(tasks, results, strict=True):
-        if result.failed:
-            waiting.append(_Failure(task, result.findings[-1]))
-            if not task.is_remote or task.next_base_offset is None:
-                break
-        elif result.segment is not None:
-            passed += [failure.task for failure in waiting]
-            waiting.clear()
-            copied.append(result.segment)
-    return copied, passed, waiting[0] if waiting else None
-
-
-def _grown(observed: LogRow, copied: Sequence[Segment], passed: Sequence[CopyTask], failure: _Failure | None) -> LogRow:
-    row = replace(observed, next_offset=copied[-1].next_offset) if copied else observed
-    if passed:
-        left = [(task.first_offset, task.next_base_offset, EVIDENCE_REMOTE) for task in passed]
-        gaps = list(dict.fromkeys([*row.gap_evidence, *left]))
-        row = replace(row, gaps=json.dumps(gaps))
-    if failure is None:
-        return row
-    stopped, because = failure.finding.rule, failure.finding.message
-    return replace(row, stopped=stopped, stopped_because=because, stopped_file=failure.task.seen)
-
-
-def _change(log: _Done) -> LogChange:
-    row, added = log.row, log.added
-    return LogChange(
-        row.log,
-        row.topic,
-        row.partition,
-        {
-            "segments": len(added),
-            "bytes": sum(segment.size for segment in added),
-            "start_offset": min((s.base_offset for s in added), default=row.next_offset),
-            "end_offset": row.next_offset,
-            "high_watermark": row.high_watermark,
-            "stopped": row.stopped,
-        },
-    )
 
 
 def _second_source(kept: LogRow | SourceLog, other: SourceLog, why: Sequence[PlacedFinding] = ()) -> PlacedFinding:

@@ -36,7 +36,7 @@ from logcore.segments.filenames import (
 )
 from logcore.segments.scanning.scan import End
 from spark_jobs.contracts import JobReport, LogChange, RebuildIndexesConfig
-from spark_jobs.lake.cluster_settings import lake_policies
+from spark_jobs.lake.cluster.cluster_settings import lake_policies
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.tables import read_rows

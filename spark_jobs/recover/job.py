@@ -25,7 +25,7 @@ from logcore.logs.model.partition_directory import RootLines
 from logcore.segments.filenames import LOG_SUFFIX, TopicPartition
 from logcore.storage.partition_output import write_root_files
 from spark_jobs.contracts import JobReport, LogChange, RecoverConfig
-from spark_jobs.lake.cluster_settings import lake_policies
+from spark_jobs.lake.cluster.cluster_settings import lake_policies
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.tables import LOG_ACTIONS, read_rows
 from spark_jobs.lake.errors import UsageError

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from logcore.logs.retention.retention import Decision, Deletion, RetentionFacts, RetentionRule, decide
 from spark_jobs.contracts import JobReport, RetentionConfig
-from spark_jobs.lake.cluster_settings import lake_policies
+from spark_jobs.lake.cluster.cluster_settings import lake_policies
 from spark_jobs.lake.segments import archive, removals
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.log_segments import GovernedLog, LogSegment, governed_logs, log_segments

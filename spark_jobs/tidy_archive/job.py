@@ -20,7 +20,7 @@ import pyarrow as pa
 from logcore.logs.model.findings import found
 from logcore.segments.filenames import segment_file_name
 from spark_jobs.contracts import JobReport, LogChange, TidyArchiveConfig
-from spark_jobs.lake.cluster_settings import lake_policies
+from spark_jobs.lake.cluster.cluster_settings import lake_policies
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import TableVersions
 from spark_jobs.lake.delta.tables import VALIDATIONS, read_rows

@@ -27,7 +27,7 @@ from logcore.logs.ledger.ledger_history import changed_findings, published_bound
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.offset_ledger import offsets_by_state
 from spark_jobs.contracts import JobReport, LogChange, ValidateConfig
-from spark_jobs.lake.cluster_settings import lake_policies
+from spark_jobs.lake.cluster.cluster_settings import lake_policies
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import TableVersions
 from spark_jobs.lake.delta.live_files import ByLog, LiveFile, newest_files

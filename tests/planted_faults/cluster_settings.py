@@ -26,14 +26,14 @@ FAULTS = (
     ),
     Fault(
         "settings that were said after the clock of the run count",
-        "spark_jobs/lake/cluster_settings.py",
+        "spark_jobs/lake/cluster/cluster_settings.py",
         "    if begun is not None and begun > time:\n",
         "    if begun is not None and begun > time + timedelta(days=1):\n",
         (JOBS, "-k", "after_the_clock"),
     ),
     Fault(
         "settings that ended count",
-        "spark_jobs/lake/cluster_settings.py",
+        "spark_jobs/lake/cluster/cluster_settings.py",
         '    return row["valid_to_offset"] is None or (ended is not None and ended > time)\n',
         "    return ended is None or ended > _EPOCH\n",
         (JOBS, "-k", "removed_does_not_count"),

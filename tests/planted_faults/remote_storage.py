@@ -174,7 +174,7 @@ FAULTS = (
     ),
     Fault(
         "a remote segment that cannot be read stops its log",
-        "spark_jobs/ingest/job.py",
+        "spark_jobs/ingest/copied_log.py",
         "            if not task.is_remote or task.next_base_offset is None:\n",
         "            if task.is_remote or task.next_base_offset is None:\n",
         (LAKES, "-k", "read_at_first"),

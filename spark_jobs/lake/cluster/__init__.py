@@ -1,5 +1,7 @@
-"""What the job `cluster` leaves for its next run and for pages, beside its tables.
+"""What a lake has of a cluster beside its tables.
 
-last_reading       what it found when it last read the sources
-source_directory   a log directory at a source
+cluster_settings    policies with what the cluster said about each topic
+resulting_settings  the settings of a topic that a run would use, and where each is from
+last_reading        what the job `cluster` found when it last read the sources
+source_directory    a log directory at a source
 """
