@@ -8,6 +8,7 @@ CHUNKS = "tests/unit/logcore/remote/test_chunks.py"
 INVENTORY = "tests/unit/logcore/remote/test_inventory.py"
 JOINED = "tests/unit/logcore/reading/test_joined_logs.py"
 LAKES = "tests/jobs/test_remote_storage.py"
+RANGES = "tests/jobs/test_remote_ranges.py"
 LINEAGE = "tests/unit/logcore/remote/test_lineage.py"
 
 FAULTS = (
@@ -177,7 +178,7 @@ FAULTS = (
         "spark_jobs/ingest/copied_log.py",
         "            if not task.is_remote or task.next_base_offset is None:\n",
         "            if task.is_remote or task.next_base_offset is None:\n",
-        (LAKES, "-k", "read_at_first"),
+        (RANGES, "-k", "read_at_first"),
     ),
     Fault(
         "verify calls remote storage that is not there damage",
