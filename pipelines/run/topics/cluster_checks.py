@@ -40,7 +40,7 @@ def no_commit_beyond_log_end(state: LakeState, report: JobReport) -> CheckAnswer
     found = report.plan["beyond_log_end"]
     return NO_COMMIT_BEYOND_LOG_END.answer(
         state.lake,
-        [Failure(message, severity=Severity.WARNING) for message in found],
+        [Failure(message.removesuffix("."), severity=Severity.WARNING) for message in found],
         "every committed offset is within its log",
         {"commits beyond the end of a log": len(found)},
     )

@@ -18,9 +18,9 @@ def placement_text(placement: Placement) -> str:
     if not placement.partitions and not placement.brokers:
         return "placement: the lake has no partitions of __cluster_metadata\n"
     kinds = list(dict.fromkeys(each.problem for each in placement.problems))
-    counts = "".join(f", {placement.count(kind):,} {kind}" for kind in kinds)
+    counts = "".join(f", {kind} {placement.count(kind):,}" for kind in kinds)
     parts = [
-        f"placement: {placement.partitions:,} partitions on {len(placement.brokers):,} brokers{counts}",
+        f"placement: partitions {placement.partitions:,}, brokers {len(placement.brokers):,}{counts}",
         aligned_table(
             ("broker", "rack", "state", "replicas", "leaders", "preferred", "out of sync"),
             [

@@ -91,7 +91,7 @@ def test_directories_of_the_metadata_are_joined_with_those_at_the_sources_by_bro
 def test_the_report_lists_brokers_directories_and_problems_and_says_how_many_are_left_out() -> None:
     partitions = [partition(number, -1, [1001], []) for number in range(LISTED + 2)]
     text = placement_text(placement_of(partitions, [broker(1001)], [SourceDirectory("/kafka", 1001, "d", 3, 12_345)]))
-    assert text.splitlines()[0] == "placement: 52 partitions on 1 brokers, 52 no leader"
+    assert text.splitlines()[0] == "placement: partitions 52, brokers 1, no leader 52"
     assert "1001  -     active        52        0         52           52" in text
     assert "12,345  /kafka" in text
     assert text.count("no leader  -") == LISTED
