@@ -57,7 +57,7 @@ class TopicSettings:
         if topic_id is None and self.has_several_ids:
             return f"The id of the log's topic is not known, and the metadata has several topics {self.topic}."
         if None not in (topic_id, self.topic_id) and topic_id != self.topic_id:
-            return f"The topic was made again: the metadata is about topic id {self.topic_id}, the log has {topic_id}."
+            return f"The topic was recreated: the metadata is about topic id {self.topic_id}, the log has {topic_id}."
         return None
 
 

@@ -185,7 +185,7 @@ def apply(plan: ClusterPlan, config: ClusterConfig, executor: Executor | None) -
     """Write what differs.
 
     Raises:
-        ConcurrentChange: Another process committed to a table meanwhile; the plan has to be made again.
+        ConcurrentChange: Another process committed to a table meanwhile. Plan and run again.
     """
     new = plan.commits
     rows = new.table()

@@ -46,7 +46,7 @@ def apply(plan: DecodePlan, config: DecodeConfig, executor: Executor | None) -> 
     """Decode and commit each topic; a topic or log that fails does not keep the others from their rows.
 
     Raises:
-        ConcurrentChange: Another process committed to a table meanwhile; the plan has to be made again.
+        ConcurrentChange: Another process committed to a table meanwhile. Plan and run again.
     """
     tasks = [task for topic in plan.due for task in topic.tasks]
     if executor is None:

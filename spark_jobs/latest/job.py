@@ -35,7 +35,7 @@ def apply(plan: LatestPlan, config: LatestConfig, executor: Executor | None) -> 
     """Bring each topic up to its frontiers; a topic that fails does not keep the others from their rows.
 
     Raises:
-        ConcurrentChange: Another process committed to a table meanwhile; the plan has to be made again.
+        ConcurrentChange: Another process committed to a table meanwhile. Plan and run again.
     """
     tasks = [task for topic in plan.topics if topic.is_due for task in topic.tasks]
     results = iter(run_surviving(executor, latest_rows, tasks, [task.size for task in tasks], _died))

@@ -248,7 +248,7 @@ def test_settings_of_a_topic_that_was_made_again_do_not_count_for_the_log_before
     cluster.read_metadata()
     plan = cluster.retained()
     assert due(plan) == []
-    assert "made again" in plan["in_doubt"][0]["why"]
+    assert "recreated" in plan["in_doubt"][0]["why"]
 
 
 def test_the_lake_knows_which_names_several_topics_had(cluster: Cluster) -> None:

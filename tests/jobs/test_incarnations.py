@@ -1,4 +1,4 @@
-"""A log's second life: a source that parted below the frontier, or a topic made again, followed by policy."""
+"""A log's second life: a source that parted below the frontier, or a recreated topic, followed by policy."""
 
 from __future__ import annotations
 

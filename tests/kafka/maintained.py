@@ -23,8 +23,6 @@ ROOT_FILES = tuple(
     f"{name}-checkpoint"
     for name in ("recovery-point-offset", "log-start-offset", "replication-offset", "cleaner-offset")
 )
-NOW_MS = time.time_ns() // 1_000_000
-"""The broker's own clock decides which producers it has forgotten."""
 DAY_MS = 86_400_000
 EVERYTHING = ("--config", "min.cleanable.dirty.ratio=0", "--config", "cleanup.policy=compact")
 
@@ -54,11 +52,14 @@ class Before:
     read: dict[str, list[Line]]
     interval: str
     """The topic's `index.interval.bytes`."""
+    as_of_ms: int
+    """The clock after the broker stopped: the metadata names the topic by then. The broker's own clock decides which
+    producers it has forgotten."""
 
     def shared(self, target: Path) -> tuple[object, ...]:
         """The options of every command."""
         interval = ("--config", f"index.interval.bytes={self.interval}")
-        return ("--checkpoints-out", target.parent, "--as-of", NOW_MS, *interval)
+        return ("--checkpoints-out", target.parent, "--as-of", self.as_of_ms, *interval)
 
     @property
     def bases(self) -> list[int]:
@@ -74,6 +75,7 @@ def partitions(produced: Produced) -> list[Before]:
     """Every partition that clients wrote to."""
     said = [line for line in map(json.loads, produced.said) if "settings" in line]
     intervals = {line["topic"]: line["settings"]["index.interval.bytes"] for line in said}
+    now_ms = time.time_ns() // 1_000_000
     found = []
     for (topic, number), (begins, ends) in sorted(produced.bounds["read_uncommitted"].items()):
         name = f"{topic}-{number}"
@@ -86,6 +88,7 @@ def partitions(produced: Produced) -> list[Before]:
                 produced.bounds["read_committed"][topic, number][1],
                 {level: produced.consumed[level].get((topic, number), []) for level in LEVELS},
                 intervals[topic],
+                now_ms,
             )
         )
     return found
@@ -115,7 +118,7 @@ def compacted_twice(before: Before, target: Path) -> Expected:
     """Two rounds, the second when tombstones may go."""
     between = target.parent / "between" / target.name
     loglake("compact", before.directory, "--out", between, *before.shared(between), *EVERYTHING)
-    later = ("--first-dirty-offset", before.begins, "--as-of", NOW_MS + 2 * DAY_MS)
+    later = ("--first-dirty-offset", before.begins, "--as-of", before.as_of_ms + 2 * DAY_MS)
     loglake("compact", between, "--out", target, *before.shared(target), *EVERYTHING, *later)
     shutil.rmtree(between.parent)
     return _after_cleaning(before, drops_tombstones=True)

@@ -178,7 +178,7 @@ def test_the_metadata_of_another_topic_with_the_name_is_in_doubt(
 ) -> None:
     (orders / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id_text('orders', 9)}")
     assert main(["retain", str(orders), "--out", str(tmp_path / "new"), "--as-of", str(T)]) == 3
-    assert "The topic was made again" in capsys.readouterr().err
+    assert "The topic was recreated" in capsys.readouterr().err
 
 
 def test_a_value_that_kafka_would_refuse_is_in_doubt(

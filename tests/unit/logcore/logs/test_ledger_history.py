@@ -1,4 +1,4 @@
-"""Ledgers made again over earlier ones; every range is written out."""
+"""Ledgers rebuilt over earlier ones; every range is written out."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_without_from_nothing_is_taken() -> None:
     [
         (None, "A", "does not name the topic"),
         (said("Records are lost.", cleanup_policy="delete", retention_ms="1"), "A", "Records are lost."),
-        (said(cleanup_policy="delete", retention_ms="1"), "B", "made again"),
+        (said(cleanup_policy="delete", retention_ms="1"), "B", "recreated"),
         (said(cleanup_policy="delete", retention_ms="soon"), "A", "retention.ms, offset 1"),
         (said(cleanup_policy="purge", retention_ms="1"), "A", "cleanup.policy, offset 0"),
     ],
