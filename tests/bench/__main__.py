@@ -98,7 +98,9 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
         small_transactions.lines, 20_000 if quick else 1_000_000, 1 if quick else 3
     )
     for kept in (latest.EVEN, latest.RECENT):
-        found[kept] = partial(latest.lines, kept, arguments.rows or (200_000 if quick else 20_000_000))
+        found[kept] = partial(
+            latest.lines, kept, arguments.rows or (200_000 if quick else 20_000_000), arguments.publish_rounds
+        )
     found[latest_by_spark.SPARK] = partial(
         latest_by_spark.lines, arguments.rows or (200_000 if quick else 4_000_000), arguments.publish_rounds
     )
