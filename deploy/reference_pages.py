@@ -60,8 +60,8 @@ def findings_page() -> str:
         "long a lake counts its findings. A finding about a segment is also closed when other bytes replace the "
         "segment, and when the source removes the segment's offsets again. "
         "[concepts.md](concepts.md#when-a-finding-is-closed) says how to close a finding.\n",
-        "In the commands SRC stands for the log directory, LAKE for the lake, COPY for another copy of the logs, TABLE "
-        "for the name of a table. A command ends with the highest exit code of its findings ([cli.md](cli.md)).\n",
+        "In the commands SRC is the log directory, LAKE the lake, COPY another copy of the logs, and TABLE "
+        "the name of a table. A command ends with the highest exit code of its findings ([cli.md](cli.md)).\n",
         "The usual severity of a rule is fixed in the code, in `logcore/logs/rules`. An operator cannot change it. "
         "Commands that only show, such as `dump`, print some findings as information.\n",
     ]

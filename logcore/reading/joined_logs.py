@@ -190,7 +190,7 @@ def _taken(
         of_part = {part: indexes[part] for _, part in _BESIDE if part in indexes}
         snapshot = indexes.get(SegmentPart.PRODUCER_SNAPSHOT)
     if segment.size is not None and size < segment.size:
-        message = f"it has {size} bytes of {segment.size} that the metadata names"
+        message = f"it has {size} of the {segment.size} bytes that the metadata states"
         raise LogError(message, file=shown(log.path), advice="Compare it with another copy of the remote storage.")
     beside = tuple((suffix, of_part[part]) for suffix, part in _BESIDE if part in of_part)
     file = SegmentFile(segment.start_offset, log.path, size, log.modified_ms, log.inode, beside, log.etag)

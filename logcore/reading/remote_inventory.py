@@ -226,7 +226,7 @@ def _report(segment: FoundSegment, notes: Notes, root: str) -> None:
         notes.say(found("remote-segment-unreadable", message, file=file))
     elif segment.other_size is not None:
         there, said = segment.other_size
-        message = f"{name}: it has {there} bytes of {said} that the metadata names, so it is not used."
+        message = f"{name}: it has {there} of the {said} bytes that the metadata states, so it is not used."
         notes.say(found("remote-segment-unreadable", message, file=file, start_offset=segment.start_offset))
     elif segment.is_orphaned and segment.objects is not None:
         why = {

@@ -179,10 +179,10 @@ EVERY_OFFSET_ACCOUNTED_FOR = CheckDefinition(
 NOTHING_REMOTE = CheckDefinition(
     "nothing_remote",
     VALIDATED,
-    "No log of the lake has offsets that were in the remote tier (tiered storage) at ingestion. They are not "
-    "read, so their records are not published; everything that is local is.",
-    "take the log in from a copy that still has these offsets, or raise local.retention.ms on the cluster before the "
-    "first run; if a lake needs only local offsets, ignore this warning.",
+    "No log of the lake has offsets that are in the remote tier (tiered storage) and were not read from there. Their "
+    "records are not published; all others are.",
+    "name the remote storage once: loglake run SOURCE --lake LAKE --remote DIR; loglake remote SOURCE --remote DIR "
+    "lists its segments; if a lake needs only local offsets, ignore this warning.",
 )
 ROWS_EQUAL_LEDGER = CheckDefinition(
     "rows_equal_ledger",
@@ -246,9 +246,9 @@ KEY_TYPE_STEADY = CheckDefinition(
 LATEST_FOLLOWS_RECORDS = CheckDefinition(
     "latest_follows_records",
     RECORDS,
-    "Of each topic whose policy has latest, the table latest/TOPIC was made of the rows that records has now below the "
-    "same offsets, and no topic waits. It answers only for lakes with such a policy.",
-    "do what the line says. To make the table of a topic again: loglake latest LAKE --replace TOPIC.",
+    "Of each topic whose policy has latest, the table latest/TOPIC was computed from the rows that records has now "
+    "below the same offsets, and no topic waits. It answers only for lakes with such a policy.",
+    "do what the line says. To compute the table of a topic again: loglake latest LAKE --replace TOPIC.",
 )
 CLUSTER_FOLLOWS_SOURCES = CheckDefinition(
     "cluster_follows_sources",

@@ -153,7 +153,7 @@ def nothing_remote(state: LakeState) -> CheckAnswer:
     return NOTHING_REMOTE.answer(
         state.lake,
         failures,
-        f"every offset of {counted(len(looked_at), 'log')} was local",
+        f"every offset of {counted(len(looked_at), 'log')} was read",
         {
             "offsets in the remote tier": sum(each.end_offset - each.start_offset for _, each in remote),
             "logs with a remote part": len({log.log for log, _ in remote}),

@@ -144,7 +144,7 @@ def _plan_topic(
     replaces, waits, note = topic in config.replace, None, None
     if not replaces and recorded[POLICY] not in (None, LATEST_POLICIES[policy.latest]):
         waits = (
-            "its policy `latest` differs from the one that its rows were made with. To make them again: "
+            "its policy `latest` differs from the one that its rows were computed with. To compute them again: "
             f"loglake latest {config.lake} --replace {topic}"
         )
     elif not replaces:
@@ -184,7 +184,7 @@ def _tasks(
     """
     if any(file.log_id is None or file.partition is None or file.rows < 0 for file in held):
         raise JobError(
-            "another engine merged files of several logs. To make the table again: "
+            "another engine merged files of several logs. To compute the table again: "
             f"loglake latest {config.lake} --replace {plan.topic}"
         )
     made = []

@@ -60,7 +60,7 @@ def remote_finding(name: object, known: Range, *, is_searched: bool = False) -> 
         return found("remote-tier-unproven", message, start_offset=start, end_offset=end)
     where = f"{name}: offsets {start} to {end - 1} are in the remote tier"
     if is_searched:
-        message = f"{where}, and no unbroken row of its segments has them; what is read begins at offset {end}."
+        message = f"{where}, and not all segments up to there can be used; what is read begins at offset {end}."
     else:
-        message = f"{where}, which is not read; the local part begins at offset {end}."
+        message = f"{where}, and no remote storage is named (--remote); the local part begins at offset {end}."
     return found("remote-tier", message, start_offset=start, end_offset=end)

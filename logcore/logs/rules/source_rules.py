@@ -140,9 +140,9 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "remote-tier": Rule(
             _WARNING,
             Persistence.WHILE_REMOTE,
-            "Some offsets are only in the remote tier, and the remote tier is not read.",
-            "Read the log from a copy that still has these offsets, or raise `local.retention.ms` on the cluster "
-            "before the first run. If the lake needs only the local part, do nothing.",
+            "Some offsets are only in the remote tier, and no remote storage was named that gives them.",
+            "Name the remote storage with `--remote`. `loglake remote SRC --remote DIR` lists its segments. If the "
+            "lake needs only the local part, do nothing.",
         ),
         "remote-tier-unproven": Rule(
             _WARNING,

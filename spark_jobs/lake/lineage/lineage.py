@@ -370,7 +370,7 @@ _SAID: Mapping[OffsetState, str] = {
     OffsetState.COMPACTED: "compacted: cleaning removed it before it was ingested ({evidence})",
     OffsetState.EMPTY: "compacted: cleaning left a batch without records there",
     OffsetState.TRIMMED: "it was below the log start when the log was first ingested",
-    OffsetState.REMOTE: "it lies in the remote tier of its cluster, which is not read ({evidence})",
+    OffsetState.REMOTE: "it lies in the remote tier of its cluster, and was not read from there ({evidence})",
     OffsetState.UNKNOWN: "its transaction's outcome is lost ({evidence}): it is unknown whether it was committed",
     OffsetState.MISSING: "missing: no byte of it was found and nothing explains it ({evidence})",
     OffsetState.CORRUPT: "corrupt: its bytes cannot be trusted ({evidence})",

@@ -12,7 +12,7 @@ MEANINGS: Mapping[str, str] = {
     "compacted": "gone by cleaning",
     "empty": "batches that cleaning left without records",
     "trimmed": "below the log start when first taken in",
-    "remote": "in the remote tier, which is not read",
+    "remote": "in the remote tier, and not read from there",
     "unknown": "a transaction's outcome is lost",
     "missing": "gone, and nothing explains it",
     "corrupt": "bytes that cannot be trusted",

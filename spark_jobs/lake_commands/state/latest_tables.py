@@ -37,7 +37,7 @@ class LatestCommand:
         parser.add_argument("lake", metavar="LAKE", help="a lake: a directory, or s3://bucket/prefix")
         parser.add_argument("--topic", action="append", default=[], metavar="GLOB", help="only topics that match")
         parser.add_argument(
-            "--replace", action="append", default=[], metavar="TOPIC", help="make all rows of this topic again"
+            "--replace", action="append", default=[], metavar="TOPIC", help="compute all rows of this topic again"
         )
         parser.add_argument("--policies", metavar="FILE", help="a policies file (default: the registered one)")
         parser.add_argument(
@@ -70,7 +70,10 @@ def _latest(options: argparse.Namespace) -> int:
     else:
         described = launch.run("latest", config).plan["topics"]
     if not described:
-        sys.stdout.write("no policy has `latest` for a topic of this lake: set it to delete or soft-delete\n")
+        sys.stdout.write(
+            "no policy has `latest` for a topic of this lake: set it to delete or soft-delete in a policies file, and "
+            "name the file with --policies\n"
+        )
     return max((_line(topic, dry_run=options.dry_run) for topic in described), default=ExitCode.CLEAN)
 
 

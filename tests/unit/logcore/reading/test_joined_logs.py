@@ -101,7 +101,7 @@ def test_a_gap_between_remote_segments_stays_remote(log: TieredLog) -> None:
     said = run("ledger", log, *CHOSEN)
     assert said.ranges == [("remote", 0, 7), ("present", 7, 25)]
     assert said.code == 1
-    assert "no unbroken row" in said.errors
+    assert "not all segments up to there can be used" in said.errors
 
 
 def test_a_segment_that_would_be_cut_inside_of_a_batch_is_not_used(log: TieredLog) -> None:
@@ -251,7 +251,7 @@ class TestMetadata:
             short.log.write_bytes(changed)
             said = run("remote", log)
             assert [each.get("status") for each in said.lines[:2]] == ["counts", "other-size"]
-            assert f"it has {len(changed)} bytes of {len(content)} that the metadata names" in said.errors
+            assert f"it has {len(changed)} of the {len(content)} bytes that the metadata states" in said.errors
             assert said.code == 3
             ledger = run("ledger", log, *CHOSEN)
             assert (ledger.ranges[0], ledger.code) == (("remote", 0, 12), 3)
