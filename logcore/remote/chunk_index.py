@@ -27,7 +27,6 @@ Source: io.aiven.kafka.tieredstorage.manifest.index FixedSizeChunkIndex, Variabl
 from __future__ import annotations
 
 import struct
-from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -130,14 +129,6 @@ class ChunkIndex:
         """Numbers of the chunks with bytes start..end of the segment. Bytes after its end are ignored."""
         start, end = max(start, 0), min(end, self.segment_size)
         return range(start // self.chunk_size, -(-end // self.chunk_size)) if start < end else range(0)
-
-    def chunk_at(self, stored_position: int) -> int:
-        """Number of the chunk with a position of the stored object; the number of chunks after its end."""
-        if self.stored_ends:
-            return bisect_right(self.stored_ends, stored_position)
-        if stored_position >= self.stored_size:
-            return self.count
-        return min(stored_position // self.stored_chunk_size, self.count - 1) if self.stored_chunk_size else 0
 
     def refuse_other_size(self, nbytes: int) -> None:
         """Compare the index with the size of the stored object.

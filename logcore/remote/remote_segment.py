@@ -78,8 +78,3 @@ class RemoteSegment:
     def place(self) -> TopicIdPartition:
         """The partition by the ID of its topic."""
         return TopicIdPartition(self.topic_id, self.topic_partition.partition)
-
-
-def is_uuid(text: str) -> bool:
-    """Whether a text is a UUID as Kafka writes it."""
-    return _UUID.fullmatch(text) is not None

@@ -46,7 +46,6 @@ REMOTE_INDEX_DIRECTORY = "remote-log-index-cache"
 
 MAX_OFFSET = 2**63 - 1
 MAX_PARTITION = 2**31 - 1
-MAX_TOPIC_LENGTH = 249
 
 _SEGMENT = re.compile(r"([0-9]{20})\.log", re.ASCII)
 _SNAPSHOT = re.compile(r"([0-9]{20})\.snapshot", re.ASCII)

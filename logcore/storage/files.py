@@ -36,16 +36,16 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 @dataclass(frozen=True, slots=True)
 class CopiedRange:
-    """The result of `copy_range`: size in bytes, SHA-256 (None if not requested) and the state of the source.
+    """The result of `copy_range`.
 
-    `unreadable`: positions in the source that the disk failed to read, as ascending ranges.
+    Attributes:
+        size: Bytes.
+        sha256: None if it was not requested.
+        unreadable: Positions in the source that the disk failed to read, as ascending ranges.
     """
 
     size: int
     sha256: str | None
-    source_size: int
-    source_modified_ms: int
-    source_inode: int
     unreadable: tuple[tuple[int, int], ...] = ()
 
 
@@ -212,8 +212,7 @@ def copy_range(
             os.unlink(destination)
             raise
     sha256 = None if digest is None else digest.hexdigest()
-    modified_ms = before.st_mtime_ns // 1_000_000
-    return CopiedRange(end - start, sha256, before.st_size, modified_ms, before.st_ino, joined(gone))
+    return CopiedRange(end - start, sha256, joined(gone))
 
 
 def refuse_change(

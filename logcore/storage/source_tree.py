@@ -62,9 +62,6 @@ class SourceTree(Protocol):
             ValueError: No file can have this path.
         """
 
-    def is_link(self, path: str) -> bool:
-        """Whether a path is a link."""
-
     def entries(self, path: str) -> Sequence[DirectoryEntry]:
         """List a directory by name.
 
@@ -108,10 +105,6 @@ class LocalTree:
     def is_directory(self, path: str) -> bool:
         """Whether a path is a directory, or a link to one."""
         return stat.S_ISDIR(os.stat(path).st_mode)
-
-    def is_link(self, path: str) -> bool:
-        """Whether a path is a link."""
-        return os.path.islink(path)
 
     def entries(self, path: str) -> Sequence[os.DirEntry[str]]:
         """List a directory by name."""

@@ -20,9 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-COMPACT_VERSION = 4
-FIRST_WITH_EPOCH = 3
-_WITH_EXPIRE_TIME = 1
+_COMPACT_VERSION, _FIRST_WITH_EPOCH, _WITH_EXPIRE_TIME = 4, 3, 1
 _KEY_TYPE, _TEXT_AT = 1, 4
 _LEAST_KEY, _LEAST_VALUE = 10, 20
 """Bytes without texts."""
@@ -61,8 +59,6 @@ class CommitColumns:
         leader_epoch: Leader epochs; -1 without one.
         metadata: Texts of the committers.
         commit_time_ms: Times of the commits in epoch milliseconds.
-        version: Versions of the values.
-        topic_id_at: Position of the topic id in the bytes of all values; -1 without one.
     """
 
     is_read: Flags
@@ -74,26 +70,18 @@ class CommitColumns:
     leader_epoch: Numbers
     metadata: pa.Array[Any]
     commit_time_ms: Numbers
-    version: Numbers
-    topic_id_at: Numbers
 
 
-def commit_columns(
-    keys: pa.Array[Any], values: pa.Array[Any], *, oldest_version: int = 0, with_deletions: bool = True
-) -> CommitColumns:
+def commit_columns(keys: pa.Array[Any], values: pa.Array[Any]) -> CommitColumns:
     """Read the commits among records.
 
     Args:
         keys: Keys of the records, of Arrow's type binary.
         values: As many values.
-        oldest_version: Values of earlier versions are not read.
-        with_deletions: Whether records without a value are read.
     """
     key, value = _Rows.of(keys), _Rows.of(values)
     is_deleted = ~value.is_there
     fits = key.is_there & (key.sizes >= _LEAST_KEY) & (is_deleted | (value.sizes >= _LEAST_VALUE))
-    if not with_deletions:
-        fits &= ~is_deleted
     of_key = key.part(0, _KEY_HEAD)
     group_size = of_key["group"].astype(np.int64)
     fits &= (of_key["type"] == _KEY_TYPE) & (group_size >= 0) & (group_size <= key.sizes - _LEAST_KEY)
@@ -102,14 +90,14 @@ def commit_columns(
 
     head = value.part(0, _HEAD)
     version = head["version"].astype(np.int64)
-    is_compact, is_old = version == COMPACT_VERSION, version < FIRST_WITH_EPOCH
+    is_compact, is_old = version == _COMPACT_VERSION, version < _FIRST_WITH_EPOCH
     size = np.where(is_compact, head["compact_length"].astype(np.int64) - 1, head["length"])
     size = np.where(is_old, head["old_length"], size)
     text_at = np.where(is_compact, 15, np.where(is_old, 12, 16))
     rest_at = text_at + size + _TIME_BYTES
     rest = value.sizes - rest_at
     has_topic_id = is_compact & (rest == _TOPIC_ID_BYTES)
-    is_whole = (size >= 0) & (version >= oldest_version) & (version <= COMPACT_VERSION)
+    is_whole = (size >= 0) & (version >= 0) & (version <= _COMPACT_VERSION)
     is_whole &= np.where(is_compact, (rest == 1) | has_topic_id, rest == np.where(version == _WITH_EXPIRE_TIME, 8, 0))
     is_whole &= ~is_compact | (size < _LONGEST_COMPACT)
     fits &= is_deleted | is_whole
@@ -146,8 +134,6 @@ def commit_columns(
         np.where(is_old[read], -1, head["epoch"][read]).astype(np.int64),
         texts[2].column,
         value.part(rest_at - _TIME_BYTES, ">i8").astype(np.int64),
-        version[read],
-        np.where(has_topic_id[read], value.starts + rest_at + 3, -1),
     )
 
 

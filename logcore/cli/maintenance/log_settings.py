@@ -23,12 +23,11 @@ from logcore.reading.chosen_logs import find_logs
 from logcore.reading.internal_topics.cluster_metadata import Moment, read_cluster_state
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadOptions
-from logcore.segments.filenames import METADATA_TOPIC, parse_partition_directory
+from logcore.segments.filenames import METADATA_DIRECTORY, METADATA_TOPIC, parse_partition_directory
 from logcore.storage.broker.broker_state import StateReader
 from logcore.storage.source_errors import shown
 from logcore.topics.topic_settings import TopicSetting, TopicSettings, settings_of_topics
 
-METADATA = "__cluster_metadata-0"
 _ADVICE = "Type settings with --config, or leave the metadata out with --config-from none."
 _SHOWN_FINDINGS = 3
 
@@ -63,7 +62,7 @@ class LogSettings:
             if name in self.typed:
                 plain["from"] = "--config"
             elif name in self.said:
-                plain |= {"from": METADATA, "offset": self.said[name].offset}
+                plain |= {"from": METADATA_DIRECTORY, "offset": self.said[name].offset}
                 plain["committed"] = self.said[name].is_committed
             else:
                 plain["from"] = "default"
@@ -76,7 +75,7 @@ class LogSettings:
         lines = []
         for name, setting in self.said.items():
             standing = "committed" if setting.is_committed else "tentative"
-            lines.append(f"{name} is {setting.value}: {METADATA}, offset {setting.offset}, {standing}\n")
+            lines.append(f"{name} is {setting.value}: {METADATA_DIRECTORY}, offset {setting.offset}, {standing}\n")
         return "".join(lines)
 
 
@@ -125,7 +124,7 @@ class SettingsOfLogs:
         known = self._said[root]
         if not isinstance(known, dict):
             return {}, known
-        metadata = shown(os.path.join(root, METADATA))
+        metadata = shown(os.path.join(root, METADATA_DIRECTORY))
         settings = known.get(topic)
         if settings is None:
             return {}, _in_doubt(metadata, f"It does not name the topic {topic} at the time of the command.")
@@ -146,11 +145,11 @@ class SettingsOfLogs:
         return settings.settings, None
 
     def _read(self, root: str) -> dict[str, TopicSettings] | Finding | None:
-        path = os.path.join(root, METADATA)
+        path = os.path.join(root, METADATA_DIRECTORY)
         if not os.path.lexists(path):
             return None
         notes = Notes()
-        logs = [log for log in find_logs(ReadOptions((path,)), notes) if log.directory.endswith(METADATA)]
+        logs = [log for log in find_logs(ReadOptions((path,)), notes) if log.directory.endswith(METADATA_DIRECTORY)]
         if not logs:
             return _in_doubt(shown(path), "It cannot be read.", notes)
         read = read_cluster_state(logs[0], notes, Moment(time_ms=self.as_of_ms))

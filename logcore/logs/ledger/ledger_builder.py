@@ -1,7 +1,7 @@
 """The ranges of the offset ledger from a log's batches and transactions, in one walk.
 
-Only one range is in memory at a time, so a log may have any number of batches. `ledger_ranges` yields the ranges one by
-one, `build_ledger` returns all of them. `logcore.logs.model.offset_ledger` explains the states.
+Only one range is in memory at a time, so a log may have any number of batches. `logcore.logs.model.offset_ledger`
+explains the states.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RecordsFrom = Callable[[BatchFact, int], int]
 """The number of records of a batch at or above an offset."""
 
 
-def build_ledger(
+def ledger_ranges(
     batches: Iterable[BatchFact],
     view: TransactionView,
     *,
@@ -40,12 +40,11 @@ def build_ledger(
     log_start_offset: int,
     high_watermark: int,
     log_end_offset: int,
-    cleaner_checkpoint: int | None,
-    compacted_by_policy: bool = False,
-    gap_evidence: Sequence[tuple[int, int, str]] = (),
+    rules: GapRules,
     records_from: RecordsFrom,
-) -> tuple[LedgerRange, ...]:
-    """Build ranges that cover [start_offset, log_end_offset) in order, without gap or overlap.
+    cuts: Sequence[int] = (),
+) -> Iterator[LedgerRange]:
+    """Yield ranges that cover [start_offset, log_end_offset) in order, without gap or overlap.
 
     Neighbours of one state and evidence are one range. COMMIT markers are `present`: a log of committed transactions is
     one range. Ranges are cut at the log start and at the publish end: the view's last stable offset, at most the high
@@ -59,45 +58,16 @@ def build_ledger(
         log_start_offset: The log start.
         high_watermark: The log's high watermark.
         log_end_offset: Where the ranges end.
-        cleaner_checkpoint: A gap between batches, before the first and after the last is `compacted` if it ends at or
-            below this offset; else it is `missing`.
-        compacted_by_policy: Every gap is `compacted`.
-        gap_evidence: (start, end, why). A gap that overlaps one of them is `missing` in any case.
+        rules: What explains a gap between batches, before the first and after the last.
         records_from: (batch, cut) to the number of the batch's records at or above `cut`. Called only if a cut is
             inside a batch with gaps.
+        cuts: Offsets at which ranges are cut too.
 
     Raises:
-        InvalidRecordError: Offsets do not increase.
+        InvalidRecordError: Offsets do not increase. Raised while iterating, as the next one.
         ValueError: A batch lies beyond log_end_offset, or `view` lacks the transaction of a batch below the last stable
             offset.
     """
-    return tuple(
-        ledger_ranges(
-            batches,
-            view,
-            start_offset=start_offset,
-            log_start_offset=log_start_offset,
-            high_watermark=high_watermark,
-            log_end_offset=log_end_offset,
-            rules=GapRules(cleaner_checkpoint, compacted_by_policy, gap_evidence),
-            records_from=records_from,
-        )
-    )
-
-
-def ledger_ranges(
-    batches: Iterable[BatchFact],
-    view: TransactionView,
-    *,
-    start_offset: int,
-    log_start_offset: int,
-    high_watermark: int,
-    log_end_offset: int,
-    rules: GapRules,
-    records_from: RecordsFrom,
-    cuts: Sequence[int] = (),
-) -> Iterator[LedgerRange]:
-    """As `build_ledger`, one range after the other, also cut at `cuts`. Raises the same, while iterating."""
     builder = _Builder(
         start_offset=start_offset,
         log_start_offset=log_start_offset,

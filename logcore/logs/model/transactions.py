@@ -147,11 +147,11 @@ def derive_transactions(
         batches: In offset order.
         high_watermark: The log's high watermark.
         log_start_offset: The log start.
-        cleaner_checkpoint: As the next two for `ledger_builder.build_ledger`. They distinguish losses from gaps that
-            cleaning left. Cleaning never removes the marker of data that still exists. After a loss, markers decide
-            only what follows. Without these arguments every gap counts as a loss.
+        cleaner_checkpoint: As the next two in `gaps.GapRules`. They distinguish losses from gaps that cleaning left.
+            Cleaning never removes the marker of data that still exists. After a loss, markers decide only what follows.
+            Without these arguments every gap counts as a loss.
         compacted_by_policy: See there.
-        gap_evidence: See there.
+        gap_evidence: `evidence` there.
         ongoing: Transactions in progress where the batches begin.
         start_offset: Where the first batch should begin, if a gap before it counts.
 

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from logcore.errors import CorruptRecordError, LogError
+from logcore.errors import LogError
 from logcore.garbage_collection import collector_paused
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.sources import SourceLog
@@ -25,7 +25,7 @@ from logcore.messages.reader import ReadMessage, UnreadMessage, UnreadReason, re
 from logcore.reading.internal_topics.internal_logs import InternalRecord, internal_records
 from logcore.reading.notes import Notes
 from logcore.records.batch import LENGTH_AT, LOG_OVERHEAD
-from logcore.records.control import ControlType, control_type
+from logcore.records.control import ControlType
 from logcore.segments.filenames import DirectoryKind
 from logcore.segments.scanning.scan import Stretch, scan
 from logcore.storage.discovery import read_file, shown
@@ -280,7 +280,7 @@ def snapshot_state(path: str, end: int, notes: Notes) -> ReadSnapshot | None:
     for item in walk:
         is_damaged |= isinstance(item, Stretch)
         for record in records:
-            last = _control(record) if record.is_control else ControlType.UNKNOWN
+            last = record.control_type if record.is_control else ControlType.UNKNOWN
             if last is ControlType.SNAPSHOT_HEADER:
                 time_ms = _header_time(record)
             unread = add_record(state, record, end - 1, notes, shown(path))
@@ -311,7 +311,7 @@ def add_record(
     """
     value = record.value or b""
     if record.is_control:
-        if _control(record) is ControlType.KRAFT_VERSION:
+        if record.control_type is ControlType.KRAFT_VERSION:
             state.add_kraft_version(offset, record.timestamp, value)
         return None
     unread = state.add(offset, record.timestamp, value)
@@ -320,13 +320,6 @@ def add_record(
         end = record.offset + 1
         notes.say(found("message-not-read", message, start_offset=record.offset, end_offset=end))
     return unread
-
-
-def _control(record: InternalRecord) -> ControlType:
-    try:
-        return control_type(record.key)
-    except CorruptRecordError:
-        return ControlType.UNKNOWN
 
 
 def _header_time(record: InternalRecord) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from logcore.errors import CorruptRecordError
 from logcore.logs.model.findings import found
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.internal_topics.cluster_metadata import Moment
@@ -13,7 +12,7 @@ from logcore.reading.internal_topics.internal_logs import internal_records
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadRules
 from logcore.reading.visible_offsets import visible_high_watermark
-from logcore.records.control import ControlType, control_type
+from logcore.records.control import ControlType
 from logcore.topics.group_states import GroupState, GroupStates
 
 
@@ -46,9 +45,8 @@ def read_groups(
             if moment.is_before(record.offset, record.timestamp):
                 break
             if record.is_control:
-                kind = _control(record.key)
-                if kind in (ControlType.COMMIT, ControlType.ABORT):
-                    states.end_transaction(record.producer_id, kind is ControlType.COMMIT)
+                if record.control_type in (ControlType.COMMIT, ControlType.ABORT):
+                    states.end_transaction(record.producer_id, record.control_type is ControlType.COMMIT)
                 continue
             producer_id = record.producer_id if record.is_transactional else None
             for unread in states.add(record.offset, record.key, record.value, producer_id):
@@ -60,10 +58,3 @@ def read_groups(
             notes.say(found("message-not-interpreted", message))
         for group in states.groups(names):
             yield FoundGroup(log, group)
-
-
-def _control(key: bytes | None) -> ControlType:
-    try:
-        return control_type(key)
-    except CorruptRecordError:
-        return ControlType.UNKNOWN

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from logcore.errors import LogError
+from logcore.errors import CorruptRecordError, LogError
 from logcore.logs.model.findings import found
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.notes import Notes
 from logcore.reading.segment_reading import cannot_read, is_read_in_bulk, open_segment, steps
 from logcore.records.batch import BatchHeader
+from logcore.records.control import ControlType, control_type
 from logcore.records.record import Record
 from logcore.segments.scanning.scan import ScannedBatch
 from logcore.topics.internal_topics import InternalTopic, internal_topic
@@ -36,6 +37,14 @@ class InternalRecord(NamedTuple):
     is_control: bool
     is_transactional: bool
     producer_id: int
+
+    @property
+    def control_type(self) -> ControlType:
+        """What a control record says; UNKNOWN if its key cannot be read."""
+        try:
+            return control_type(self.key)
+        except CorruptRecordError:
+            return ControlType.UNKNOWN
 
     @classmethod
     def of(cls, header: BatchHeader, record: Record) -> InternalRecord:

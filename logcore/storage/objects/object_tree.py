@@ -97,10 +97,6 @@ class ObjectTree:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return False
 
-    def is_link(self, path: str) -> bool:
-        """Objects are never links."""
-        return False
-
     def entries(self, path: str) -> Sequence[ObjectEntry]:
         """List a directory by name. Raises FileNotFoundError if there is none."""
         if path not in self._folders:

@@ -9,8 +9,9 @@ from itertools import pairwise
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
-from logcore.logs.ledger.ledger_builder import build_ledger
+from logcore.logs.ledger.ledger_builder import ledger_ranges
 from logcore.logs.model.batch_facts import BatchFact, fold
+from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.offset_ledger import LedgerRange, check_tiling, restart_offset
 from logcore.logs.model.transactions import TransactionView, derive_transactions
 
@@ -163,17 +164,17 @@ def derive(
         cleaner_checkpoint=history.checkpoint,
     )
     cuts = (history.log_start, history.high_watermark)
-    ranges = build_ledger(
+    ranges = ledger_ranges(
         fold(batches, cuts) if folded else batches,
         view,
         start_offset=start,
         log_start_offset=history.log_start,
         high_watermark=history.high_watermark,
         log_end_offset=history.end,
-        cleaner_checkpoint=history.checkpoint,
+        rules=GapRules(history.checkpoint),
         records_from=lambda fact, cut: sum(offset >= cut for offset in by_base[fact.base_offset].offsets),
     )
-    return view, ranges
+    return view, tuple(ranges)
 
 
 @st.composite

@@ -3,7 +3,8 @@
 import pytest
 
 from logcore.errors import InvalidRecordError
-from logcore.logs.ledger.ledger_builder import build_ledger
+from logcore.logs.ledger.ledger_builder import ledger_ranges
+from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.offset_ledger import (
     LedgerRange,
     OffsetState,
@@ -43,14 +44,17 @@ def records_from(fact: BatchFact, cut: int) -> int:
 def ledger(*batches: BatchFact, end: int, transactions=(), stable: int | None = None, **given) -> list[tuple]:
     high_watermark = given.pop("high_watermark", end)
     view = TransactionView(tuple(transactions), high_watermark if stable is None else stable)
-    arguments = {"start_offset": 0, "log_start_offset": 0, "cleaner_checkpoint": None} | given
-    ranges = build_ledger(
+    rules = GapRules(
+        given.pop("cleaner_checkpoint", None), given.pop("compacted_by_policy", False), given.pop("gap_evidence", ())
+    )
+    ranges = ledger_ranges(
         batches,
         view,
         high_watermark=high_watermark,
         log_end_offset=end,
+        rules=rules,
         records_from=records_from,
-        **arguments,
+        **({"start_offset": 0, "log_start_offset": 0} | given),
     )
     found = []
     for r in ranges:

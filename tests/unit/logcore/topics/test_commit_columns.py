@@ -20,22 +20,23 @@ MUTANTS = int(os.environ.get("LOGLAKE_TEST_MESSAGES", "10000"))
 Pair = tuple[bytes | None, bytes | None]
 
 
-def found(*pairs: Pair, oldest: int = 3) -> list[OffsetCommit | None]:
-    """The commits that were read, by record; None: left to the readers of single records."""
+def found(*pairs: Pair) -> list[OffsetCommit | None]:
+    """The commits that were read, by record; None: a deletion, or left to the readers of single records."""
     keys, values = (pa.array([pair[at] for pair in pairs], pa.binary()) for at in (0, 1))
     # Rows before and after are not part of the columns that are given.
     padded = [pa.concat_arrays([pa.array([b"\xff\xff"], pa.binary()), each]).slice(1) for each in (keys, values)]
-    return commits(*padded, oldest=oldest)
+    return commits(*padded)
 
 
-def commits(keys: Any, values: Any, oldest: int = 3) -> list[OffsetCommit | None]:
-    columns = commit_columns(keys, values, oldest_version=oldest, with_deletions=False)
+def commits(keys: Any, values: Any) -> list[OffsetCommit | None]:
+    columns = commit_columns(keys, values)
     rows = zip(
         columns.group.to_pylist(), columns.topic.to_pylist(), columns.partition.tolist(), columns.offset.tolist(),
         columns.leader_epoch.tolist(), columns.metadata.to_pylist(), columns.commit_time_ms.tolist(),
         strict=True,
     )  # fmt: skip
-    read = (OffsetCommit(*row) for row in rows)
+    pairs = zip(rows, columns.is_deleted.tolist(), strict=True)
+    read = (None if is_deleted else OffsetCommit(*row) for row, is_deleted in pairs)
     return [next(read) if is_read else None for is_read in columns.is_read.tolist()]
 
 
@@ -54,16 +55,6 @@ def test_commits_of_both_versions_have_the_values_that_were_packed() -> None:
         None,
         OffsetCommit("g", "t", -1, 5, 0, "x" * 125, -1),
     ]
-
-
-def test_the_topic_id_is_found_in_the_bytes_of_the_values() -> None:
-    keys = pa.array([key("g", "t", 0)] * 3, pa.binary())
-    values = pa.array([value(3, 1, 1, "", 1), value(4, 1, 1, "ab", 1, TOPIC_ID), value(4, 1, 1, "", 1)], pa.binary())
-    columns = commit_columns(keys, values)
-    assert columns.version.tolist() == [3, 4, 4]
-    first, at, last = columns.topic_id_at.tolist()
-    assert (first, last) == (-1, -1)
-    assert bytes(values.buffers()[2])[at : at + 16] == bytes(range(16))
 
 
 @pytest.mark.parametrize(
@@ -105,9 +96,8 @@ def old_value(version: int, offset: int, metadata: str, time_ms: int) -> bytes:
 def test_commits_of_old_versions_have_no_leader_epoch(version: int) -> None:
     of_key, of_value = key("g", "t", 1), old_value(version, 7, "note", 1_700_000_000_000)
     expected = OffsetCommit("g", "t", 1, 7, -1, "note", 1_700_000_000_000)
-    assert found((of_key, of_value), (of_key, of_value + b"x"), oldest=0) == [expected, None]
+    assert found((of_key, of_value), (of_key, of_value + b"x")) == [expected, None]
     assert generic(of_key, of_value) == expected
-    assert found((of_key, of_value)) == [None]
 
 
 def test_a_record_without_a_value_deletes_an_offset() -> None:
@@ -118,7 +108,6 @@ def test_a_record_without_a_value_deletes_an_offset() -> None:
     assert columns.is_deleted.tolist() == [True, False]
     assert columns.partition.tolist() == [1, 2]
     assert columns.group.to_pylist() == ["g", "g"]
-    assert commit_columns(keys, values, with_deletions=False).is_read.tolist() == [False, True, False, False]
 
 
 def test_no_records_and_records_without_any_bytes_give_no_commits() -> None:
@@ -153,7 +142,7 @@ def test_what_is_read_equals_the_generic_reader_on_whole_and_damaged_bytes(is_da
             parts[at] = bytes(body)
         pairs.append((parts[0], parts[1]))
     read = 0
-    for pair, commit in zip(pairs, found(*pairs, oldest=0), strict=True):
+    for pair, commit in zip(pairs, found(*pairs), strict=True):
         expected = generic(*pair)
         if commit is not None:
             assert commit == expected
