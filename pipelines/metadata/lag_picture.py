@@ -13,7 +13,7 @@ MOST_GROUPS = 8
 COLOURS = ("#1864ab", "#c92a2a", "#2b8a3e", "#e8590c", "#5f3dc4", "#0b7285", "#a61e4d", "#5c940d")
 
 # Pixels.
-WIDTH, _LEFT, _RIGHT, _TOP, _PLOT, _LINE = 1000, 90, 16, 16, 240, 18
+WIDTH, _LEFT, _RIGHT, _TOP, _PLOT, _LINE = 1000, 90, 16, 28, 240, 18
 
 
 def drawn_groups(history: Sequence[FoundLag]) -> list[str]:
@@ -64,6 +64,7 @@ def _axes(history: Sequence[FoundLag], most: int) -> Iterator[str]:
         y = _y(lag, most)
         yield f'<path d="M{_LEFT} {y:.1f}H{WIDTH - _RIGHT}" stroke="#e9ecef"/>'
         yield _text(_LEFT - 8, y + 4, f"{lag:,}", "#495057", "end")
+    yield _text(_LEFT, _TOP - 12, "lag in offsets, after each run that changed it", "#212529")
     for found, anchor in ((history[0], "start"), (history[-1], "end"))[: len(history)]:
         time = datetime.fromtimestamp(found.time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         yield _text(_x(found, history), _TOP + _PLOT + 18, time, "#495057", anchor)

@@ -21,13 +21,16 @@ def placement_picture(placement: Placement) -> str:
     brokers = placement.brokers[:MOST_BARS]
     found = [each for each in placement.directories if each.bytes is not None]
     directories = found[:MOST_BARS]
-    body: list[str] = []
-    y = 34
+    body = [_text(_LEFT, 46, "Replicas of each broker, by the metadata", "#212529", bold=True)]
+    y = 58
     most = max((each.replicas for each in brokers), default=0)
     for broker in brokers:
         body += _broker(broker, y, most)
         y += _ROW
     y = _more(body, len(placement.brokers) - len(brokers), "brokers", y)
+    if directories:
+        body.append(_text(_LEFT, y + 14, "Bytes in each log directory, at the sources", "#212529", bold=True))
+        y += 26
     largest = max((each.bytes or 0 for each in directories), default=0)
     for directory in directories:
         body += _directory(directory, y, largest)
@@ -93,5 +96,6 @@ def _more(body: list[str], count: int, what: str, y: int) -> int:
     return y + 20
 
 
-def _text(x: float, y: float, text: str, colour: str) -> str:
-    return f'<text x="{x:.0f}" y="{y:.0f}" fill="{colour}">{html.escape(text)}</text>'
+def _text(x: float, y: float, text: str, colour: str, *, bold: bool = False) -> str:
+    weight = ' font-weight="bold"' if bold else ""
+    return f'<text x="{x:.0f}" y="{y:.0f}" fill="{colour}"{weight}>{html.escape(text)}</text>'

@@ -58,13 +58,14 @@ def test_the_plot_has_a_line_for_each_of_the_groups_with_the_greatest_lag() -> N
     root = ElementTree.fromstring(lag_picture(history))
     lines = [each.get("points") for each in root.iter(LINE)]
     assert len(lines) == MOST_GROUPS
-    assert lines[0] == "90.0,16.0 984.0,256.0"
+    assert lines[0] == "90.0,28.0 984.0,268.0"
     texts = [each.text or "" for each in root.iter(TEXT)]
     assert "group <10>: lag 0" in texts
+    assert "lag in offsets, after each run that changed it" in texts
     assert "… and 3 more groups" in texts
     assert {"2023-11-14 22:13:20 UTC", "2023-11-14 22:14:20 UTC"} <= set(texts)
 
 
 def test_a_plot_of_one_run_is_a_point() -> None:
     root = ElementTree.fromstring(lag_picture([FoundLag(0, {"a": 5})]))
-    assert [each.get("points") for each in root.iter(LINE)] == ["90.0,16.0"]
+    assert [each.get("points") for each in root.iter(LINE)] == ["90.0,28.0"]

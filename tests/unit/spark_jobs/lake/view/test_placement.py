@@ -111,6 +111,8 @@ def test_the_picture_is_valid_escapes_names_and_has_a_bound() -> None:
     texts = [each.text or "" for each in root.iter("{http://www.w3.org/2000/svg}text")]
     assert "<script>" not in svg
     assert any("rack <script>" in each for each in texts)
+    assert "Replicas of each broker, by the metadata" in texts
+    assert "Bytes in each log directory, at the sources" in texts
     assert "… and 50 more brokers" in texts
     assert "… and 50 more log directories" in texts
     assert len(svg) < 50_000
