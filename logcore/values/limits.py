@@ -5,7 +5,7 @@ from __future__ import annotations
 from logcore.values.undecodable import Reason, Undecodable
 
 DEEPEST_VALUE = 100
-"""Levels of nesting. Also the most that JSON's parser of the standard library is asked to descend."""
+"""Levels of nesting. The parser of JSON in the standard library does not descend further either."""
 
 LARGEST_VALUE = 32 << 20
 """Bytes of one key or value. Its Python objects may take some thirty times as much memory."""

@@ -27,7 +27,7 @@ class ClusterLogs:
     """The logs of a cluster.
 
     Attributes:
-        cluster: Its id, or the name that stands for it.
+        cluster: Its id, or the name that is used in its place.
         logs: One of each topic partition: of several replicas the one that is known to reach furthest.
     """
 
@@ -64,7 +64,7 @@ def clusters_of(logs: Iterable[SourceLog], name: str | None) -> list[ClusterLogs
 
     Args:
         logs: All replicas at the sources.
-        name: Stands for the id of a cluster whose source states none.
+        name: Is used in place of the id if the source of a cluster states none.
     """
     found: dict[str, list[SourceLog]] = {}
     for log in logs:

@@ -1,4 +1,4 @@
-"""How a topic's keys and values are decoded, as its policy says, and the digest that tells one way from another."""
+"""How a topic's keys and values are decoded, as its policy says, and a digest of the way."""
 
 from __future__ import annotations
 

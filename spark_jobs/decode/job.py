@@ -181,7 +181,7 @@ class _Made:
 
 
 def _retried(tasks: Sequence[DecodeTask]) -> str | None:
-    """What to tell of tasks whose workers died; None: there are none."""
+    """What to report about tasks whose workers died; None: there are none."""
     if not tasks:
         return None
     named = [
@@ -203,7 +203,7 @@ def _first_stops(tasks: Sequence[DecodeTask], results: Sequence[DecodeResult]) -
 
 
 def _commit_topic(config: DecodeConfig, plan: TopicPlan, made: _Made) -> dict[str, object]:
-    """Commit the logs of a topic that have no problem; return what to tell of it."""
+    """Commit the logs of a topic that have no problem; return what to report about it."""
     assert plan.formats is not None
     waits = "; ".join([*made.problems, *made.stopped]) or None
     if plan.replaces and waits is not None:  # a replacement is whole or not at all

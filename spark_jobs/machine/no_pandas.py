@@ -23,7 +23,7 @@ class NoPandas:
 
 @contextmanager
 def without_pandas() -> Iterator[None]:
-    """Let Arrow load without pandas inside the block. Whoever makes a data frame later gets one: Arrow tries again."""
+    """Let Arrow load without pandas inside the block. A data frame can be made later: Arrow tries again."""
     sys.meta_path.insert(0, NoPandas)
     try:
         yield

@@ -1,4 +1,4 @@
-"""How far the tasks of a job are, for whoever shows it to a person."""
+"""How far the tasks of a job are, for the programs that show it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shape of JSON values: which types stand where, as Arrow types, and the values of parsed JSON that fit into it."""
+"""The shape of JSON values: the type at each place, as Arrow types, and the values of parsed JSON that fit into it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DIGITS_OF_INT64 = 19
 
 
 class JsonShape(Protocol):
-    """What stands at one place of a document."""
+    """What is at one place of a document."""
 
     @property
     def arrow_type(self) -> pa.DataType:

@@ -303,7 +303,7 @@ def signed(value: int, bits: int) -> int:
 
 
 def _comments(file: _Fields) -> Mapping[tuple[int, ...], str]:
-    """What is written before or behind a part of the file, by the path of the part."""
+    """What is written before or after a part of the file, by the path of the part."""
     found = {}
     for info in file.parts(9):
         for location in _Fields.of(info).parts(1):

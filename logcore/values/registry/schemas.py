@@ -62,7 +62,7 @@ class Schemas:
     """Subjects of a schema, also those that were deleted."""
     versions: Mapping[tuple[str, int], SchemaVersion]
     ambiguous: frozenset[tuple[str, SchemaId]] = frozenset()
-    """Ids that stood for two different schemas in the course of time."""
+    """Ids that two different schemas have had."""
 
     def writer_schema(self, schema: SchemaId, subject: str) -> WriterSchema:
         """Return the schema that wrote values of a subject.
@@ -82,7 +82,7 @@ class Schemas:
         if qualified(subject) not in self.subjects.get(name, frozenset()):
             raise Undecodable(Reason.OTHER_SUBJECT, "", f"schema {schema} is not registered for {subject}")
         if name in self.ambiguous:
-            raise Undecodable(Reason.BAD_SCHEMA, "", f"schema {schema} stood for two different schemas")
+            raise Undecodable(Reason.BAD_SCHEMA, "", f"two different schemas have had the id {schema}")
         if found.encrypted:
             raise Undecodable(Reason.ENCRYPTED, "", f"schema {schema} has encrypted fields")
         return WriterSchema(found.format, found.text, self._references(found, context))

@@ -2,7 +2,7 @@
 
 Source: `SchemaId.java`, `MessageIndexes.java` and `DualSchemaIdDeserializer.java` of Confluent's schema registry.
 Byte 0 and an id of four bytes, or byte 1 and a GUID of 16 bytes. Protobuf adds a list of message indexes: a count and
-that many numbers, each as a zigzag varint; the count 0 stands for the list [0]. A record header may hold such a prefix.
+that many numbers, each as a zigzag varint; the count 0 means the list [0]. A record header may hold such a prefix.
 """
 
 from __future__ import annotations
