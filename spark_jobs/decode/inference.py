@@ -23,7 +23,7 @@ from spark_jobs.row_files.published_rows import Span, published_rows
 MOST_FILES = 10
 ROWS_OF_A_FILE = 1000
 MOST_IDS = 10
-"""More different numbers behind byte 0 are hardly schema ids."""
+"""More different numbers after byte 0 are hardly schema ids."""
 _COLUMNS = ("log_id", "partition", "offset", "key", "value")
 _WIDTHS = {1: "boolean", 2: "short", 4: "integer or float", 8: "long or double"}
 _PREFIX = 5
@@ -99,7 +99,7 @@ def proposal(part: str, sample: Sequence[bytes | None]) -> Proposal:
             return Proposal(part, "json", of_json, tuple(seen))
         name = "uuid" if _decoded("uuid", None, bodies, []) == len(bodies) else "string"
         return Proposal(part, name, None, tuple(seen))
-    _of_bytes(bodies, seen)
+    _of_bytes(part, bodies, seen)
     return Proposal(part, None, None, tuple(seen))
 
 
@@ -153,7 +153,7 @@ def _decoded(name: str, schema: str | None, bodies: Sequence[bytes], seen: list[
     return good
 
 
-def _of_bytes(bodies: Sequence[bytes], seen: list[str]) -> None:
+def _of_bytes(part: str, bodies: Sequence[bytes], seen: list[str]) -> None:
     """Note what bytes that are no text may be."""
     sizes = Counter(len(body) for body in bodies)
     size, count = max(sizes.items(), key=lambda each: (each[1], each[0]))
@@ -165,5 +165,6 @@ def _of_bytes(bodies: Sequence[bytes], seen: list[str]) -> None:
     if len(prefixed) == len(bodies) and len(ids) <= MOST_IDS:
         listed = ", ".join(f"{number} ({times:,} times)" for number, times in sorted(ids.items()))
         seen.append(f"all begin with byte 0 and a number, as schema ids of a registry do: {listed}")
+        seen.append(f"if they are schema ids, set decode.{part}, decode.schemas and no schema file")
         return
     seen.append(f"{len(sizes):,} different sizes, and no format that can be seen: nothing is proposed")

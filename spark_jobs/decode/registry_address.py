@@ -24,7 +24,7 @@ _AUTHORIZATION = "Authorization"
 
 
 class RegistryUnavailable(JobError):
-    """A schema registry does not answer, or not as one. Nothing is known of the schema; the topic has to wait."""
+    """A schema registry does not answer, or gives another answer than one does. The topic has to wait."""
 
 
 class RegistryAddress:
@@ -57,7 +57,7 @@ class RegistryAddress:
         """Return all schemas of subjects, and what they refer to. A subject that is unknown has none.
 
         Raises:
-            RegistryUnavailable: The registry did not answer, or not as one.
+            RegistryUnavailable: The registry did not answer, or gave another answer than one does.
         """
         by_name: dict[tuple[str, SchemaId], RegisteredSchema] = {}
         owners: dict[tuple[str, SchemaId], set[str]] = {}

@@ -79,11 +79,14 @@ def _decode(options: argparse.Namespace) -> int:
     else:
         described = launch.run("decode", config).plan["topics"]
     if not described:
-        sys.stdout.write("no policy decodes a topic of this lake: set decode.value or decode.key of the topic\n")
+        sys.stdout.write(
+            "no policy decodes a topic of this lake: set decode.value or decode.key of a topic in a policies file, and "
+            "name it with --policies; --infer TOPIC proposes settings\n"
+        )
         return ExitCode.CLEAN
     code = ExitCode.CLEAN
     for topic in described:
-        code = max(code, _told(lake, topic, dry_run=options.dry_run))
+        code = max(code, _line(lake, topic, dry_run=options.dry_run))
     return code
 
 
@@ -111,7 +114,7 @@ def _infer(lake: str, topic: str) -> int:
     return ExitCode.CLEAN
 
 
-def _told(lake: str, topic: Mapping[str, Any], *, dry_run: bool) -> ExitCode:
+def _line(lake: str, topic: Mapping[str, Any], *, dry_run: bool) -> ExitCode:
     """Write the line of a topic; return the exit code that it calls for."""
     name = topic["topic"]
     if topic["waits"] is not None and "decoded" not in topic:

@@ -37,7 +37,11 @@ class ClusterCommand:
         )
         parser.add_argument("lake", metavar="LAKE", help="a lake: a directory, or s3://bucket/prefix")
         parser.add_argument(
-            "--source", action="append", default=[], metavar="PATH", help="read this instead; repeatable"
+            "--source",
+            action="append",
+            default=[],
+            metavar="PATH",
+            help="a log directory to read in place of the registered sources; repeatable",
         )
         parser.add_argument(
             "--placement",
@@ -77,7 +81,7 @@ def _cluster(options: argparse.Namespace) -> int:
     for message in described["findings"]:
         sys.stderr.write(f"warning: {message}\n")
     if not described["logs"]:
-        sys.stdout.write("no source has an internal topic\n")
+        sys.stdout.write("no source has an internal topic: name the log directories of brokers with --source PATH\n")
     is_fine = described["logs"] and not described["waits"] and not described["findings"]
     if options.placement:
         from spark_jobs.lake.cluster.source_directory import SourceDirectory
