@@ -98,10 +98,18 @@ def copied_log(log: IngestLogPlan, results: Sequence[CopyResult]) -> CopiedLog:
     if is_short and row.stopped is None and not log.waits:
         said.append(beyond_log_end(row))
     rows = ([row] if log.is_news(row) else []) + ([log.earlier] if log.earlier is not None else [])
-    is_stuck |= len(copied) + len(passed) < len(log.tasks) or (bool(of_remote) and not added)
+    is_stuck |= _is_final(log, failure) or (bool(of_remote) and not added)
     placed = tuple(of_log(row, f) for f in said)
     headers = tuple(result.last_header for result in results[: len(copied) + len(passed)])
     return CopiedLog(log, row, tuple(added), tuple(swaps), tuple(rows), placed, headers, is_stuck)
+
+
+def _is_final(log: IngestLogPlan, failure: _Failure | None) -> bool:
+    """Whether a later round of the same run would fail as well. After a remote segment it takes the local part."""
+    if failure is None:
+        return False
+    is_known = log.known is not None and log.known.stopped_file == failure.task.seen
+    return is_known or not failure.task.is_remote
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,7 @@ def plan(config: IngestConfig) -> IngestPlan:
     logs, of_remote = remote_ranges.with_remote(
         discovery.logs, config.remote or policies.lake.remote, _selection(config)
     )
+    local = {log.directory: log for log in discovery.logs}
     placed = [PlacedFinding(finding) for finding in (*discovery.findings, *of_remote)]
     left_alone: list[PlacedFinding] = []
     sources = [log for log in logs if log.kind is DirectoryKind.LIVE and _is_chosen(config, log)]
@@ -132,6 +133,11 @@ def plan(config: IngestConfig) -> IngestPlan:
                 continue
         else:
             log_plan, found_here = source_changes.plan_log(config, source, known, held, policy)
+            if known is not None and remote_ranges.is_held_up(source, known):
+                # Its local part grows on, as if remote storage was not given.
+                alone = source_changes.plan_log(config, local[source.directory], known, held, policy)
+                if alone[0].tasks and alone[0].observed.stopped is None:
+                    log_plan, found_here = alone
         taken[name] = source
         plans.append(log_plan)
         placed.extend(found_here)

@@ -195,8 +195,8 @@ def observe(
             stopped_file=None,
         )
     gaps = list(known.gap_evidence) if known else []
-    if known is None and begins_at is None:
-        gaps += source.below_start
+    if tail is None and begins_at is None:
+        gaps += [gap for gap in source.below_start if gap not in gaps]
     gaps += [gap for gap in growth.gaps if gap not in gaps]
     # Before the first copy the log begins at its first segment, even if that segment is not readable yet.
     first = min([*(file.base_offset for file in source.segments), *source.unreadable], default=source.log_start_offset)

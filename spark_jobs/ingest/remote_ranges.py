@@ -70,6 +70,19 @@ def with_remote(
         return tuple(logs), (*notes.findings, found("unreadable", message, file=error.file or shown(remote[0])))
 
 
+def is_held_up(source: SourceLog, known: LogRow) -> bool:
+    """Whether a log stopped at a remote segment that could not be copied.
+
+    Args:
+        source: The log, joined with its remote segments.
+        known: Its current row.
+    """
+    if source.local_start_offset is None or known.stopped_file is None:
+        return False
+    remote = (file.path for file in source.segments if file.base_offset < source.local_start_offset)
+    return any(known.stopped_file.startswith(f"{path} ") for path in remote)
+
+
 def remote_parts(
     source: SourceLog, row: LogRow, held: Iterable[Segment], cleaned: Sequence[Segment] = ()
 ) -> tuple[RemotePart, ...]:

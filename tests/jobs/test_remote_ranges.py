@@ -145,6 +145,40 @@ def test_remote_segments_that_cannot_be_read_do_not_use_up_the_rounds_of_growth(
     assert set(lake.published("orders")) == set(range(30, 60))
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_remote_segments_that_fail_do_not_hold_up_the_local_part(
+    source: LogDirectory, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """The first round of the first run has remote segments alone, and none of them can be read."""
+    storage = tiered(source, tmp_path / "remote", layout="chunks", is_encrypted=True)
+    reports = [turn(lake, source, storage, mode=mode, max_bytes=1)["ingest"] for _ in range(3)]
+    assert [report.left for report in reports] == [("orders-0",), ("orders-0",), ("orders-0",)]
+    turn(lake, source, storage, mode=mode)
+    assert lake.stopped() == {"orders-0": None}
+    assert set(lake.published("orders")) == set(range(30, 50))
+    assert lake.ledger("orders") == [(0, 30, "remote"), (30, 50, "present")]
+    versions = lake.versions()
+    turn(lake, source, storage, mode=mode)
+    assert lake.versions() == versions
+    (tmp_path / "key.pem").write_bytes(remote_objects.PRIVATE_KEY)
+    monkeypatch.setenv(KEYS_VARIABLE, f"{remote_objects.KEY_ID}={tmp_path / 'key.pem'}")
+    turn(lake, source, storage, mode=mode)
+    once(lake, storage)
+
+
+@pytest.mark.parametrize("is_given", [True, False], ids=["given", "not-given"])
+def test_offsets_of_remote_segments_that_failed_in_the_first_run_are_remote_and_not_lost(
+    source: LogDirectory, lake: Lake, tmp_path: Path, is_given: bool
+) -> None:
+    storage = tiered(source, tmp_path / "remote", layout="chunks", is_encrypted=True)
+    turn(lake, source, storage, max_bytes=1)
+    assert lake.stopped() == {"orders-0": "unreadable"}
+    turn(lake, source, *([storage] if is_given else []))
+    assert lake.stopped() == {"orders-0": None}
+    assert set(lake.published("orders")) == set(range(30, 50))
+    assert lake.ledger("orders") == [(0, 30, "remote"), (30, 50, "present")]
+
+
 def test_a_cut_remote_segment_that_ends_in_damage_does_not_stop_its_log(
     source: LogDirectory, lake: Lake, tmp_path: Path
 ) -> None:
