@@ -1,6 +1,7 @@
 """Executes ``loglake watch``: rounds of the same steps as ``loglake run``, in a process that stays.
 
     look     a digest of the source's listing; a round follows if it changed, or if the last round failed
+    again    once a minute at most: offsets that only remote storage has, and files that could not be copied
     round    the steps of an intake, with the lease of the lake for the round only; `cluster` once a minute at most
     merge    after many rounds that published, small table files are merged
 
@@ -24,6 +25,7 @@ from types import FrameType
 from logcore.errors import LogError
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
+from logcore.logs.model.offset_ledger import OffsetState
 from pipelines.command.progress_lines import ProgressLines
 from pipelines.command.running import EngineLauncher
 from pipelines.run.chains import INTAKE, INTAKE_JOB, MAINTENANCE_JOB
@@ -40,6 +42,7 @@ from spark_jobs.lake.errors import JobError, LeaseHeld, UsageError
 from spark_jobs.lake.view.alarms import problems_of
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.open_findings import path_findings
+from spark_jobs.lake.view.registered_lakes import names_remote_storage
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 from spark_jobs.prestart import start_workers
 
@@ -55,8 +58,12 @@ MOST_WAIT_S = 60.0
 """The longest wait between two tries after failures."""
 CLUSTER_MS = 60_000
 """Least time between two rounds that write the tables of the cluster: internal topics are read from their beginning."""
-CLUSTER_SHARE = 20
-"""After such a step the next one waits this many times as long as the step took."""
+SHARE = 20
+"""After such a step or round the next one waits this many times as long as it took."""
+
+
+REMOTE_MS = 60_000
+"""Least time between two rounds that a source did not ask for. They list remote storage, and try unreadable files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +144,8 @@ class Watch:
     _cluster_due_ms: int = 0
     _cluster_waits: bool = False
     """Whether the source has changed since the last round that wrote the tables of the cluster."""
+    _again_ms: int | None = None
+    """When a round follows also if no source changes; None: nothing waits for that."""
     _recorded_error: str | None = None
     """Class of the error in the last row of this watch in `runs`; None: that run succeeded."""
 
@@ -157,13 +166,14 @@ class Watch:
         return min(doubled, max(MOST_WAIT_S, self.interval_s))
 
     def look(self) -> Round | None:
-        """Run a round if the listing of the sources changed, or the last round failed or was full.
+        """Run a round if the listing of the sources changed, the last round failed or was full, or one is due.
 
         Returns:
             What it did; None: there was nothing to do.
         """
         listing = listing_digest([*self.settings.sources, *self.settings.fill_from])
         is_due = self._cluster_waits and self.now_ms() >= self._cluster_due_ms
+        is_due |= self._again_ms is not None and self.now_ms() >= self._again_ms
         if listing == self._seen and not self._failures and not self._is_full and not is_due:
             return None
         made = self.round()
@@ -202,6 +212,7 @@ class Watch:
                 records = sum(int(report.metrics.get("records") or 0) for report in published)
                 self._tidy(records)
             state = read_state(self.lake)
+            self._plan_another_try(run, state, time.monotonic() - begun)
             self._say_problems(state)
             errors = [f for f in path_findings(listener.reports) if f.severity is Severity.ERROR]
         except LeaseHeld as error:
@@ -221,7 +232,16 @@ class Watch:
             return
         self._cluster_waits = False
         if listener.cluster_ms is not None:  # otherwise there are no internal topics
-            self._cluster_due_ms = self._clock_ms + max(CLUSTER_MS, CLUSTER_SHARE * listener.cluster_ms)
+            self._cluster_due_ms = self._clock_ms + max(CLUSTER_MS, SHARE * listener.cluster_ms)
+
+    def _plan_another_try(self, run: Run, state: LakeState, took_s: float) -> None:
+        """Decide when a round follows also if no source changes: remote storage or a file may be readable later."""
+        waits = any(log.row.stopped_file is not None for log in state.logs)
+        if not waits and any(OffsetState.REMOTE in log.offsets_by_state for log in state.logs):
+            policies = self.settings.policy_file(self.lake)
+            waits = any(intake.remote for intake in run.intakes) or names_remote_storage(policies)
+        delay_ms = max(REMOTE_MS, SHARE * round(took_s * 1000))
+        self._again_ms = self._clock_ms + delay_ms if waits else None
 
     def _begin(self, job: str, listener: RunListener) -> Run:
         """A run of this watch with an identity of its own."""

@@ -13,6 +13,27 @@ LINEAGE = "tests/unit/logcore/remote/test_lineage.py"
 
 FAULTS = (
     Fault(
+        "remote segments that cannot be read hold up the local part of their log",
+        "spark_jobs/ingest/remote_ranges.py",
+        "    if source.local_start_offset is None or known.stopped_file is None:\n",
+        "    if True:\n",
+        (RANGES, "-k", "do_not_hold_up"),
+    ),
+    Fault(
+        "offsets of remote segments that failed in a first run are lost",
+        "spark_jobs/ingest/log_growth.py",
+        "    if tail is None and begins_at is None:\n",
+        "    if known is None and begins_at is None:\n",
+        (RANGES, "-k", "remote_and_not_lost"),
+    ),
+    Fault(
+        "a watch never looks again for what remote storage alone has",
+        "pipelines/command/watch.py",
+        "        self._again_ms = self._clock_ms + delay_ms if waits else None\n",
+        "        self._again_ms = None\n",
+        ("tests/jobs/test_watch_remote_storage.py",),
+    ),
+    Fault(
         "a chunk may give fewer bytes of the segment than the manifest says",
         "logcore/remote/chunks.py",
         "    if len(content) != chunk.size:\n",

@@ -271,6 +271,15 @@ def takes_from_cluster(policies: str | None) -> bool:
     return read_policies(policies).are_from_cluster
 
 
+def names_remote_storage(policies: str | None) -> bool:
+    """Whether a ``policies.yaml`` names the remote storage of tiered topics.
+
+    Raises:
+        UsageError: The file cannot be used.
+    """
+    return bool(read_policies(policies).lake.remote)
+
+
 def _registered(lake: str, found: Registration) -> RegisteredLake:
     name = found.name or lake_names.free_name(lake, ())
     return RegisteredLake(lake, name, found.intakes, found.policies, found.apply_nightly, found.owners)
