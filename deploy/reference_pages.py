@@ -178,9 +178,10 @@ With `from: cluster` the topics of a pattern have the settings that `__cluster_m
   rarely.
 
 What the cluster said about a topic may be in doubt: records of the metadata are lost or cannot be read, the metadata
-was not read, it does not name the topic, or it is about another topic of this name. Then nothing is taken from the
-cluster. Nothing is compacted, and `delete` must be in the file, as must its limits. The plan of maintenance names such
-logs (`in_doubt`), and so does `loglake config check`.
+was not read, it does not name the topic, or it is about another topic of this name. It may be about another one if the
+topic id of a log is not known, because its source had no `partition.metadata`. Then nothing is taken from the cluster.
+Nothing is compacted, and `delete` must be in the file, as must its limits. The plan of maintenance names such logs
+(`in_doubt`), and so does `loglake config check`.
 
 `loglake config check policies.yaml --lake LAKE` prints the resulting settings of each topic, and where each is from.
 With `--source PATH` it reads the metadata there.

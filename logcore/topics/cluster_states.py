@@ -51,7 +51,6 @@ class ClusterState:
 
     Attributes:
         topics: By topic id.
-        ids: By name of a topic the ids that it ever had, as far as records say it.
         partitions: By topic id, then by partition. A topic without any is left out.
         settings: By resource type and resource name, then by name of the setting.
         brokers: By id.
@@ -63,7 +62,6 @@ class ClusterState:
 
     def __init__(self) -> None:
         self.topics: dict[str, StateRow] = {}
-        self.ids: dict[str, set[str]] = {}
         self.partitions: dict[str, dict[int, StateRow]] = {}
         self.settings: dict[tuple[int, str], dict[str, StateRow]] = {}
         self.brokers: dict[int, StateRow] = {}
@@ -132,7 +130,6 @@ _Row = Callable[[dict[str, Any]], StateRow]
 
 def _topic(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
     state.topics[fields["topicId"]] = row({"topic": fields["name"], "topic_id": fields["topicId"]})
-    state.ids.setdefault(fields["name"], set()).add(fields["topicId"])
 
 
 def _remove_topic(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:

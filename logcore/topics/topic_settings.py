@@ -39,24 +39,25 @@ class TopicSettings:
         topic_id: As text; None if it is not known.
         settings: By name.
         doubt: Why they may be others, as a sentence; None if they are certain.
-        has_several_ids: Whether topics with other ids had the name too.
     """
 
     topic: str
     topic_id: str | None
     settings: Mapping[str, TopicSetting]
     doubt: str | None = None
-    has_several_ids: bool = False
 
     def other_topic(self, topic_id: str | None) -> str | None:
         """Return why a log may be of another topic of the name, as a sentence; None: it is of this one.
 
+        Brokers write the id beside each log of a topic that the metadata names. Without it the log may be of an earlier
+        topic, or of another cluster.
+
         Args:
             topic_id: Of the log; None: not known.
         """
-        if topic_id is None and self.has_several_ids:
-            return f"The id of the log's topic is not known, and the metadata has several topics {self.topic}."
-        if None not in (topic_id, self.topic_id) and topic_id != self.topic_id:
+        if topic_id is None:
+            return f"The id of the log's topic is not known, so that the topic {self.topic} there may be another."
+        if topic_id != self.topic_id:
             return f"The topic was recreated: the metadata is about topic id {self.topic_id}, the log has {topic_id}."
         return None
 
@@ -77,5 +78,5 @@ def settings_of_topics(state: ClusterState, committed_end: int, doubt: str | Non
             setting: TopicSetting(setting, str(row.fields["value"]), row.offset, row.offset < committed_end)
             for setting, row in sorted(rows.items())
         }
-        found[name] = TopicSettings(name, topic_id, settings, doubt, len(state.ids[name]) > 1)
+        found[name] = TopicSettings(name, topic_id, settings, doubt)
     return found

@@ -95,7 +95,7 @@ def _print_topics(options: argparse.Namespace, policies: Any, lake: str | None) 
     else:
         said = {each.topic: each for each in settings_at(str(lake), as_of_ms)}
     policies = replace(policies, cluster=said)
-    topics: dict[str, str | None] = dict.fromkeys(said) if lake is None else {}
+    topics = {topic: each.topic_id for topic, each in said.items()} if lake is None else {}
     for row in sorted(read_logs(lake).values(), key=lambda row: row.incarnation) if lake is not None else ():
         topics[row.topic] = row.topic_id
     code = ExitCode.CLEAN

@@ -162,7 +162,7 @@ def _check_out(config: RecoverConfig) -> None:
 
 def _task(log: RecoverLogPlan, policies: Policies, config: RecoverConfig) -> RecoverTask:
     row = log.row
-    policy = policies.for_topic(row.topic) or TopicPolicy("*", ())
+    policy = policies.for_log(row.topic, row.topic_id) or TopicPolicy("*", ())
     out = os.path.join(config.out, row.topic_partition) if config.apply and config.out is not None else None
     return RecoverTask(
         lake=config.lake,

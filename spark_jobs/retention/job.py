@@ -256,7 +256,7 @@ def _explain(config: RetentionConfig) -> tuple[dict[str, tuple[str, str]], list[
     explained: dict[str, tuple[str, str]] = {}
     stays: list[RecordedAction] = []
     for log, retired_ms in sorted({(r.segment.log, r.segment.retired_ms or 0) for r in pending}):
-        policy = policies.for_topic(rows[log].topic, rows[log].topic_id)
+        policy = policies.for_log(rows[log].topic, rows[log].topic_id)
         if policy is None:
             continue
         gone = {r.segment.segment_id for r in pending if (r.segment.log, r.segment.retired_ms) == (log, retired_ms)}

@@ -175,7 +175,7 @@ def _plans(
         gone = taken_back.get(row.log, ())
         changed = _changed_from(row, (*waiting, *gone), before)
         resume = rebuild_offset(before, changed, transactions.earliest_in_progress)
-        policy = policies.for_topic(row.topic, row.topic_id)
+        policy = policies.for_log(row.topic, row.topic_id)
         facts = LogFacts.of(
             row,
             resume,

@@ -251,13 +251,15 @@ def test_settings_of_a_topic_that_was_made_again_do_not_count_for_the_log_before
     assert "recreated" in plan["in_doubt"][0]["why"]
 
 
-def test_the_lake_knows_which_names_several_topics_had(cluster: Cluster) -> None:
-    cluster.metadata.say(created("orders"), created("other"), removed("orders"), created("orders", 1))
+def test_a_topic_has_no_settings_of_an_earlier_one_if_the_clock_of_a_controller_was_late(cluster: Cluster) -> None:
+    cluster.metadata.say(created("orders", 1), setting("orders", "cleanup.policy", "delete"))
+    cluster.metadata.say(setting("orders", "retention.ms", "0"))
+    cluster.metadata.say(removed("orders", 1), time_ms=NEWEST + 2000)
+    cluster.metadata.say(created("orders"), setting("orders", "min.compaction.lag.ms", "9"), time_ms=NEWEST - 1000)
     cluster.read_metadata()
-    assert {each.topic: each.has_several_ids for each in settings_at(str(cluster.lake.path), AS_OF_MS)} == {
-        "orders": True,
-        "other": False,
-    }
+    *_, latest = settings_at(str(cluster.lake.path), NEWEST + 500)
+    assert (latest.topic_id, list(latest.settings)) == (topic_id_text("orders"), ["min.compaction.lag.ms"])
+    assert due(cluster.retained()) == []
 
 
 def test_compaction_follows_the_settings_of_the_cluster(cluster: Cluster) -> None:

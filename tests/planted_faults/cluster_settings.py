@@ -48,7 +48,7 @@ FAULTS = (
     Fault(
         "settings of another topic of the name count",
         "logcore/topics/topic_settings.py",
-        "        if None not in (topic_id, self.topic_id) and topic_id != self.topic_id:\n",
+        "        if topic_id != self.topic_id:\n",
         "        if topic_id is None:\n",
         (JOBS, "-k", "made_again"),
     ),
@@ -130,11 +130,25 @@ FAULTS = (
         (JOBS, "-k", "wait_because_of_damage"),
     ),
     Fault(
-        "a log without a topic id has the settings of the latest of several topics",
+        "a log without a topic id has the settings of the topic of its name",
         "logcore/topics/topic_settings.py",
-        "        if topic_id is None and self.has_several_ids:\n",
-        "        if topic_id == '' and self.has_several_ids:\n",
-        (COMMANDS, "-k", "several_topics"),
+        "        if topic_id is None:\n",
+        "        if topic_id == '':\n",
+        (COMMANDS, "-k", "without_a_topic_id"),
+    ),
+    Fault(
+        "a record of an earlier time after the state at a time is not noticed",
+        "logcore/cli/maintenance/log_settings.py",
+        "        if record.timestamp <= as_of_ms and not record.is_control:\n",
+        "        if record.timestamp < 0:\n",
+        (COMMANDS, "-k", "clock_that_was_ahead"),
+    ),
+    Fault(
+        "a topic has settings of an earlier one of its name",
+        "spark_jobs/lake/cluster/cluster_settings.py",
+        "    return ended is not None and ended <= topic",
+        "    return ended is not None and ended < 0 and ended <= topic",
+        (JOBS, "-k", "clock_of_a_controller"),
     ),
     Fault(
         "a broken partition.metadata is as none",

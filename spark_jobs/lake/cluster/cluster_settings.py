@@ -46,19 +46,21 @@ def settings_at(lake: str, as_of_ms: int) -> Iterator[TopicSettings]:
     said: dict[str, dict[str, dict[str, Any]]] = {}
     for row in _valid(_rows(lake, "cluster_topic_configs", ["topic", "name", "value"], cluster), as_of_ms):
         said.setdefault(row["topic"], {})[row["name"]] = row
-    topics = _rows(lake, "cluster_topics", ["topic", "topic_id"], cluster)
-    ids: dict[str, set[str]] = {}
-    for topic in topics:
-        ids.setdefault(topic["topic"], set()).add(topic["topic_id"])
-    for topic in _valid(topics, as_of_ms):
-        rows = said.get(topic["topic"], {})
+    for topic in _valid(_rows(lake, "cluster_topics", ["topic", "topic_id"], cluster), as_of_ms):
+        rows = {name: row for name, row in said.get(topic["topic"], {}).items() if not _is_of_earlier(row, topic)}
         settings = {
             name: TopicSetting(name, row["value"], row["valid_from_offset"], row["standing"] == COMMITTED)
             for name, row in sorted(rows.items())
         }
         is_doubtful = any(row["standing"] == DOUBTFUL for row in (topic, *rows.values()))
         doubt = _DOUBT if is_doubtful else None
-        yield TopicSettings(topic["topic"], topic["topic_id"], settings, doubt, len(ids[topic["topic"]]) > 1)
+        yield TopicSettings(topic["topic"], topic["topic_id"], settings, doubt)
+
+
+def _is_of_earlier(setting: dict[str, Any], topic: dict[str, Any]) -> bool:
+    """Whether a setting ended before the topic began. Clocks of controllers differ, so both may be valid at a time."""
+    ended = setting["valid_to_offset"]
+    return ended is not None and ended <= topic["valid_from_offset"]
 
 
 def _rows(lake: str, table: str, columns: list[str], cluster: str) -> list[dict[str, Any]]:

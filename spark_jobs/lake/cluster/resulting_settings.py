@@ -67,7 +67,7 @@ def resulting(
     Returns:
         The policy, None without one. Kafka's settings of a topic, and those of Loglake that the file states.
     """
-    policy = policies.for_topic(topic, topic_id)
+    policy = policies.for_log(topic, topic_id)
     return policy, () if policy is None else tuple(_settings(policies, policy, topic))
 
 

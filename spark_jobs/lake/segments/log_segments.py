@@ -86,7 +86,7 @@ def governed_logs(lake: str, policies: Policies, logs: Sequence[str] | None) -> 
     frontiers = frontier.read_frontiers(lake, list(rows))
     governed = []
     for log, row in sorted(rows.items()):
-        policy = policies.for_topic(row.topic, row.topic_id)
+        policy = policies.for_log(row.topic, row.topic_id)
         if policy is None or log not in live:
             continue
         unvalidated = [s.base_offset for s in live[log] if s.segment_id not in validated]

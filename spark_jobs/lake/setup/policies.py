@@ -87,12 +87,24 @@ class Policies:
         """Whether a policy takes settings from the cluster."""
         return any(policy.settings_from is not None for policy in self.topics)
 
-    def for_topic(self, topic: str, topic_id: str | None = None) -> TopicPolicy | None:
+    def for_topic(self, topic: str) -> TopicPolicy | None:
+        """Return the first policy that matches, with what the cluster said about the topic that has the name.
+
+        What removes or compacts records of a log takes :meth:`for_log`.
+
+        Returns:
+            The policy; None: the topic is never touched.
+        """
+        said = self.cluster.get(topic)
+        return self.for_log(topic, None if said is None else said.topic_id)
+
+    def for_log(self, topic: str, topic_id: str | None) -> TopicPolicy | None:
         """Return the first policy that matches, with what the cluster said; None: the topic is never touched.
 
         Args:
             topic: The name.
-            topic_id: Of the log: what the cluster said about another topic of this name does not count for it.
+            topic_id: Of the log: what the cluster said about another topic of this name does not count for it. None:
+                not known.
         """
         policy = next((policy for policy in self.topics if policy.matches(topic)), None)
         return None if policy is None else policy.with_cluster(self.cluster.get(topic), topic_id)

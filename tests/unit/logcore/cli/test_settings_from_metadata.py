@@ -247,14 +247,31 @@ def test_a_directory_whose_partition_metadata_cannot_be_used_is_in_doubt(
     assert "partition.metadata of orders-0 cannot be used" in capsys.readouterr().err
 
 
-def test_without_a_topic_id_one_of_several_topics_of_the_name_is_in_doubt(
-    orders: Path, metadata: MetadataLog, tmp_path: Path, capsys: Captured
+@pytest.mark.parametrize("is_older", [True, False], ids=["older-topic-before-the-snapshot", "only-topic"])
+def test_a_log_without_a_topic_id_may_be_of_another_topic_and_is_in_doubt(
+    is_older: bool, orders: Path, metadata: MetadataLog, tmp_path: Path, capsys: Captured
 ) -> None:
+    """Records of a topic that was deleted before the latest snapshot are in no file."""
     (orders / "partition.metadata").unlink()
     metadata.say(setting("orders", "retention.ms", str(HOUR)))
-    assert gone(orders, tmp_path / "one") == {0}
-    metadata.say(removed("orders"), created("orders", 1), setting("orders", "retention.ms", "0"))
-    assert main(["retain", str(orders), "--out", str(tmp_path / "several"), "--as-of", str(T)]) == 3
-    assert "several topics orders" in capsys.readouterr().err
-    (orders / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id_text('orders', 1)}")
-    assert gone(orders, tmp_path / "known") == {0, 10}
+    if is_older:
+        metadata.segment.unlink()
+        metadata.snapshot(9, created("orders", 1), setting("orders", "retention.ms", "0"))
+        rest = handmade.simple_batch(9, [created("another")], leader_epoch=1, base_timestamp=1000)
+        (metadata.path / f"{9:020d}.log").write_bytes(rest)
+    assert main(["retain", str(orders), "--out", str(tmp_path / "new"), "--as-of", str(T)]) == 3
+    assert "id of the log's topic is not known" in capsys.readouterr().err
+    (orders / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id_text('orders', int(is_older))}")
+    assert gone(orders, tmp_path / "known") == ({0, 10} if is_older else {0})
+
+
+@pytest.mark.parametrize("command", ["retain", "compact"])
+def test_a_setting_that_follows_a_record_of_a_clock_that_was_ahead_is_not_left_out(
+    command: str, orders: Path, metadata: MetadataLog, tmp_path: Path, capsys: Captured
+) -> None:
+    """Each controller has a clock. The state at a time ends at the first later record."""
+    metadata.say(setting("orders", "retention.ms", "0"), setting("orders", "cleanup.policy", "compact,delete"))
+    metadata.say(setting("other", "retention.ms", "5"), time_ms=T + 60_000)
+    metadata.say(setting("orders", "retention.ms", "-1"), time_ms=T - 1000)
+    assert main([command, str(orders), "--out", str(tmp_path / "new"), "--as-of", str(T)]) == 3
+    assert "offset 5" in capsys.readouterr().err

@@ -22,7 +22,7 @@ def said(doubt: str | None = None, topic_id: str | None = "A", **settings: str) 
 def policy(lines: str, cluster: TopicSettings | None, topic_id: str | None = "A") -> TopicPolicy:
     policies = parse_policies(f"topics: {{orders: {{{lines}}}}}")
     policies = replace(policies, cluster={} if cluster is None else {"orders": cluster})
-    found = policies.for_topic("orders", topic_id)
+    found = policies.for_log("orders", topic_id)
     assert found is not None
     return found
 
@@ -103,9 +103,9 @@ def test_in_doubt_a_stated_delete_has_only_the_stated_limits_and_nothing_is_comp
     assert not found.compacts
 
 
-def test_a_topic_id_that_is_not_known_is_no_doubt() -> None:
-    assert policy("from: cluster", EVERYTHING, None).doubt is None
-    assert policy("from: cluster", said(topic_id=None, cleanup_policy="delete")).deletes
+def test_a_topic_id_that_is_not_known_is_in_doubt() -> None:
+    found = policy("from: cluster", EVERYTHING, None)
+    assert (found.deletes, found.compacts, "is not known" in str(found.doubt)) == (False, False, True)
 
 
 def test_the_policy_remembers_the_lines_of_the_file() -> None:
@@ -118,12 +118,3 @@ def test_the_policy_remembers_the_lines_of_the_file() -> None:
 def test_only_the_cluster_can_be_named() -> None:
     with pytest.raises(UsageError, match="from is 'broker'; known are cluster"):
         parse_policies("topics: {orders: {from: broker}}")
-
-
-def test_a_log_without_a_topic_id_takes_nothing_if_several_topics_had_the_name() -> None:
-    cluster = said(cleanup_policy="delete", retention_ms="1")
-    assert policy("from: cluster", cluster, None).deletes
-    several = replace(cluster, has_several_ids=True)
-    found = policy("from: cluster", several, None)
-    assert (found.deletes, "several topics" in str(found.doubt)) == (False, True)
-    assert policy("from: cluster", several, "A").deletes
