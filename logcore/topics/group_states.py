@@ -294,12 +294,14 @@ def _assignor(group: _Group) -> str | None:
 
 
 def _member(group: _Group, member_id: str, topic_names: Mapping[str, str]) -> GroupMember:
-    fields = group.members[member_id]
-    assigned: dict[str, tuple[int, ...]] = {}
-    for entry in group.current.get(member_id, {}).get("assignedPartitions", ()):
+    """A member with the partitions that it has. Until it gives one up, no other member gets that."""
+    fields, current = group.members[member_id], group.current.get(member_id, {})
+    held: dict[str, list[int]] = {}
+    for entry in (*current.get("assignedPartitions", ()), *current.get("partitionsPendingRevocation", ())):
         topic_id: UUID = entry["topicId"]
         text = uuid_text(topic_id)
-        assigned[topic_names.get(text, text)] = tuple(sorted(entry["partitions"]))
+        held.setdefault(topic_names.get(text, text), []).extend(entry["partitions"])
+    assigned = {topic: tuple(sorted(partitions)) for topic, partitions in held.items()}
     return GroupMember(member_id, fields.get("instanceId"), fields["clientId"], fields["clientHost"], assigned)
 
 

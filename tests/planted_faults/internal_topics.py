@@ -20,6 +20,13 @@ KILLED = "tests/crash/test_cluster.py"
 
 FAULTS = (
     Fault(
+        "a member does not have the partitions that it is to give up",
+        "logcore/topics/group_states.py",
+        'current.get("partitionsPendingRevocation", ())',
+        'current.get("nothing", ())',
+        ("tests/unit/logcore/topics/test_group_states.py", "-k", "gives_them_up"),
+    ),
+    Fault(
         "an array is read before its elements are known to fit",
         "logcore/messages/reader.py",
         "        if count * layout.least_bytes > self._end - self.position:\n",

@@ -4,6 +4,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.ExecutionException;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ConfigEntry;
@@ -23,6 +24,7 @@ import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.UnsupportedVersionException;
 
 /** What the Admin API says of a cluster, as values for JSON. */
 final class Answers {
@@ -66,7 +68,9 @@ final class Answers {
     private static boolean isReached(Map<String, Object> answers, Map<String, Integer> members) {
         List<Map<String, Object>> groups = new ArrayList<>();
         groups.addAll((Collection<Map<String, Object>>) answers.get("groups"));
-        groups.addAll((Collection<Map<String, Object>>) answers.get("share_groups"));
+        if (answers.get("share_groups") != null) {
+            groups.addAll((Collection<Map<String, Object>>) answers.get("share_groups"));
+        }
         for (Map<String, Object> group : groups) {
             int wanted = members.getOrDefault((String) group.get("group"), 0);
             int found = ((Collection<?>) group.get("members")).size();
@@ -236,6 +240,7 @@ final class Answers {
         return found;
     }
 
+    /** Null after the feature was taken back: the broker does not describe share groups then. */
     private List<Object> shareGroups() throws Exception {
         List<String> names = new ArrayList<>();
         for (GroupListing group : admin.listGroups().all().get()) {
@@ -247,7 +252,15 @@ final class Answers {
         if (names.isEmpty()) {
             return found;
         }
-        Map<String, ShareGroupDescription> described = admin.describeShareGroups(names).all().get();
+        Map<String, ShareGroupDescription> described;
+        try {
+            described = admin.describeShareGroups(names).all().get();
+        } catch (ExecutionException e) {
+            if (e.getCause() instanceof UnsupportedVersionException) {
+                return null;
+            }
+            throw e;
+        }
         for (String name : names) {
             ShareGroupDescription group = described.get(name);
             List<String> members = group.members().stream().map(member -> member.consumerId()).sorted()

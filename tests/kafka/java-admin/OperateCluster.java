@@ -27,6 +27,7 @@ import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.acl.AccessControlEntry;
 import org.apache.kafka.common.acl.AclBinding;
@@ -151,6 +152,8 @@ public final class OperateCluster {
                 all.get(kind).run();
             } catch (ExecutionException e) {
                 say("refused: " + e.getCause().getClass().getSimpleName() + ": " + e.getCause().getMessage());
+            } catch (KafkaException e) {  // a producer after a feature was taken back
+                say("refused: " + e.getClass().getSimpleName() + ": " + e.getMessage());
             }
         }
         Map<String, Object> found = new Answers(admin).settled(groups.members());

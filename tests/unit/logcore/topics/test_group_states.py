@@ -35,9 +35,13 @@ def member(assignor: str | None = None) -> bytes:
     return b"\0\0" + b"\0\0" + compact("client") + compact("/host") + b"\1\0" + struct.pack(">i", 1) + named + b"\0"
 
 
-def current(epoch: int, state: int = 0) -> bytes:
-    assigned = b"\2" + TOPIC_ID + b"\3" + struct.pack(">ii", 1, 0) + b"\0"
-    return b"\0\0" + struct.pack(">iib", epoch, epoch - 1, state) + assigned + b"\1\0"
+def current(epoch: int, state: int = 0, pending: bytes = b"\1") -> bytes:
+    return b"\0\0" + struct.pack(">iib", epoch, epoch - 1, state) + partitions(1, 0) + pending + b"\0"
+
+
+def partitions(*numbers: int) -> bytes:
+    """Partitions of one topic."""
+    return b"\2" + TOPIC_ID + bytes([len(numbers) + 1]) + struct.pack(f">{len(numbers)}i", *numbers) + b"\0"
 
 
 def epoch(value: int) -> bytes:
@@ -118,6 +122,12 @@ def test_a_member_of_a_consumer_group_has_its_current_assignment_with_names_of_t
     assert (group.kind, group.state, group.epoch, group.assignor) == ("Consumer", "Stable", 4, "range")
     assert group.members[0].assignment == {"orders": (0, 1)}
     assert only(found).members[0].assignment == {TOPIC_TEXT: (0, 1)}
+
+
+def test_a_member_has_partitions_until_it_gives_them_up() -> None:
+    """As a broker describes it: ConsumerGroupMember.asConsumerGroupDescribeMember."""
+    found = states(*NEW_GROUP, (key(8, "g", "m"), current(4, state=1, pending=partitions(7, 4))))
+    assert only(found, {TOPIC_TEXT: "orders"}).members[0].assignment == {"orders": (0, 1, 4, 7)}
 
 
 def test_a_consumer_group_is_reconciling_until_each_member_has_reached_the_target() -> None:
