@@ -86,14 +86,14 @@ FAULTS = (
     ),
     Fault(
         "the JSON kernel accepts any bytes as text",
-        "logcore/columns/kernels/parsing/json_rows.py",
+        "logcore/columns/kernels/parsing/json_tokens.py",
         "            if is_wide and not is_utf8(source, begun, position):",
         "            if False and not is_utf8(source, begun, position):",
         (JSON_BLOCKS, "-k", "beside_others"),
     ),
     Fault(
         "numbers with many digits are rounded twice",
-        "logcore/columns/kernels/parsing/json_rows.py",
+        "logcore/columns/kernels/parsing/json_tokens.py",
         "_EXACT = 1 << 53",
         "_EXACT = 1 << 62",
         (JSON_BLOCKS, "-k", "beside_others"),
