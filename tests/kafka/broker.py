@@ -26,7 +26,6 @@ _SCRIPT = ("-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35", "
 
 # One replica of everything, small indexes, no deletion or cleaning by the broker itself, no waiting for others.
 _SETTINGS = {
-    "process.roles": "broker,controller",
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
@@ -62,6 +61,7 @@ class Broker:
     :param log_level: of what goes to `log_file`.
     :param more_jars: that it loads classes from, such as a plugin.
     :param version: of Kafka; the name of its lock. :param classes: our Java for it, with `Broker`.
+    :param joins: the broker with the controller of a cluster that this one joins, without a controller of its own.
     :raises distribution.Unavailable: Kafka cannot be run here.
     :raises RuntimeError: it did not start; the text ends with what it logged last.
     """
@@ -75,6 +75,7 @@ class Broker:
         more_jars: Sequence[Path] = (),
         version: str = distribution.VERSION,
         classes: Path | None = None,
+        joins: Broker | None = None,
         **settings: str,
     ) -> None:
         self._folder = folder
@@ -83,6 +84,8 @@ class Broker:
         self._timed = timed
         self._log_level = log_level
         self._settings = settings
+        self._joins = joins
+        self._controller = ""
         self._more_jars = more_jars
         self.log_dir = folder / "data"
         """The log directory: partition directories and checkpoints."""
@@ -135,11 +138,18 @@ class Broker:
     def _start(self) -> None:
         port, controller_port = _free_ports(2)
         self.servers = f"127.0.0.1:{port}"
+        listeners = [f"PLAINTEXT://{self.servers}"]
+        if self._joins is None:
+            self._controller = f"127.0.0.1:{controller_port}"
+            listeners.append(f"CONTROLLER://{self._controller}")
+        else:
+            self._controller = self._joins._controller
         settings = {
             **_SETTINGS,
-            "listeners": f"PLAINTEXT://{self.servers},CONTROLLER://127.0.0.1:{controller_port}",
-            "advertised.listeners": f"PLAINTEXT://{self.servers},CONTROLLER://127.0.0.1:{controller_port}",
-            "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
+            "process.roles": "broker,controller" if self._joins is None else "broker",
+            "listeners": ",".join(listeners),
+            "advertised.listeners": ",".join(listeners),
+            "controller.quorum.bootstrap.servers": self._controller,
             "log.dirs": str(self.log_dir),
             **self._settings,
         }
@@ -173,7 +183,9 @@ class Broker:
         return distribution.command(*arguments, version=self._version, classes=self._classes, **options)
 
     def _cluster_id(self) -> str:
-        """Of an earlier start, else a new one."""
+        """Of an earlier start or of the cluster that it joins, else a new one."""
+        if self._joins is not None:
+            return self._joins._cluster_id()
         try:
             lines = (self.log_dir / "meta.properties").read_text().splitlines()
         except FileNotFoundError:
