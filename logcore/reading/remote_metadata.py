@@ -16,9 +16,9 @@ from logcore.reading.read_options import ReadRules
 from logcore.reading.segment_reading import cannot_read, open_segment, steps
 from logcore.reading.visible_offsets import visible_window
 from logcore.records.record import Record
-from logcore.remote.metadata_records import METADATA_TOPIC, metadata_event
+from logcore.remote.metadata_records import metadata_event
 from logcore.remote.segment_states import SegmentStates
-from logcore.segments.filenames import DirectoryKind, TopicPartition
+from logcore.segments.filenames import REMOTE_METADATA_TOPIC, DirectoryKind, TopicPartition
 from logcore.segments.scanning.scan import ScannedBatch
 from logcore.storage.discovery import shown
 
@@ -58,7 +58,7 @@ def _one_replica_of_each(logs: Iterable[SourceLog]) -> tuple[SourceLog, ...]:
     """
     chosen: dict[TopicPartition, SourceLog] = {}
     for log in logs:
-        if log.topic_partition.topic == METADATA_TOPIC and log.kind is DirectoryKind.LIVE:
+        if log.topic_partition.topic == REMOTE_METADATA_TOPIC and log.kind is DirectoryKind.LIVE:
             known = chosen.get(log.topic_partition)
             if known is None or _reach(log) > _reach(known):
                 chosen[log.topic_partition] = log
@@ -74,6 +74,7 @@ def _reach(log: SourceLog) -> tuple[int, int]:
 def _records(log: SourceLog, notes: Notes) -> Iterator[tuple[SegmentFile, Record]]:
     """The committed records of a log."""
     window = visible_window(log, ReadRules())
+    reached = log.log_start_offset
     for segment in log.segments:
         records: list[Record] = []
         try:
@@ -82,6 +83,12 @@ def _records(log: SourceLog, notes: Notes) -> Iterator[tuple[SegmentFile, Record
             cannot_read(segment, error, notes)
             continue
         for item in steps(log, segment, source, walk, notes):
-            if isinstance(item, ScannedBatch) and not item.header.is_control:
-                yield from ((segment, record) for record in records if window.start <= record.offset < window.end)
+            if isinstance(item, ScannedBatch):
+                reached = item.header.next_offset
+                if not item.header.is_control:
+                    yield from ((segment, record) for record in records if window.start <= record.offset < window.end)
             records.clear()
+    end = log.high_watermark
+    if end is not None and reached < end:
+        message = f"{log.topic_partition}: offsets {reached} to {end - 1} are committed, and cannot be read."
+        notes.say(found("remote-metadata", message, file=shown(log.directory), start_offset=reached, end_offset=end))

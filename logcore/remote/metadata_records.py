@@ -24,7 +24,6 @@ from logcore.remote.remote_segment import RemoteSegment, RemoteSegmentState, Top
 from logcore.segments.filenames import TopicPartition
 from logcore.segments.side_files.leader_epochs import EpochEntry
 
-METADATA_TOPIC = "__remote_log_metadata"
 PARTITION_DELETE_FINISHED = 2
 _SEGMENT, _UPDATE, _PARTITION_DELETE = 0, 1, 2
 _TYPES = (_SEGMENT, _UPDATE, _PARTITION_DELETE)

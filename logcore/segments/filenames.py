@@ -42,6 +42,7 @@ BOOTSTRAP_FILE = "bootstrap.checkpoint"
 QUORUM_STATE_FILE = "quorum-state"
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_DIRECTORY = "__cluster_metadata-0"
+REMOTE_METADATA_TOPIC = "__remote_log_metadata"
 REMOTE_INDEX_DIRECTORY = "remote-log-index-cache"
 
 MAX_OFFSET = 2**63 - 1
@@ -127,6 +128,11 @@ def is_coordinator_topic(name: str) -> bool:
     sequence 0 (Kafka AppendOrigin.COORDINATOR, ProducerAppendInfo.maybeValidateDataBatch).
     """
     return name in _COORDINATOR_TOPICS
+
+
+def can_be_tiered(topic: str) -> bool:
+    """Whether a broker may copy segments of a topic to remote storage (Kafka UnifiedLog.isRemoteLogEnabled)."""
+    return topic not in _COORDINATOR_TOPICS and topic not in (METADATA_TOPIC, REMOTE_METADATA_TOPIC)
 
 
 def parse_topic_partition(text: str) -> TopicPartition | None:

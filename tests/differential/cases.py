@@ -72,6 +72,9 @@ def trials(
     if "retain" in operations:
         retained = _retention(random.Random(f"retain {case_seed}"), common, log)
         yield retained, by_kafka(kafka, retained, scratch)
+    if "tier" in operations:
+        tiered = _tiered_retention(random.Random(f"tier {case_seed}"), common, log)
+        yield tiered, by_kafka(kafka, tiered, scratch)
     if "write" in operations and log.base_offsets:
         written = _writing(random.Random(f"write {case_seed}"), common, log)
         if written.files:
@@ -241,4 +244,37 @@ def _retention(draw: random.Random, common: Trial, log: _Log) -> Trial:
         as_of_ms=common.as_of_ms + draw.choice([0, draw.randrange(2 * span)]),
         high_watermark=high_watermark,
         delete_records_before=before,
+    )
+
+
+def _tiered_retention(draw: random.Random, common: Trial, log: _Log) -> Trial:
+    """Retention with remote storage that has the log up to an offset, mostly the end of a segment. Some local segments
+    may have gone before, so that the log begins in remote storage."""
+    span = max(1, log.end_ms - BEGIN_MS)
+    config = {**common.config, "cleanup.policy": draw.choice(["delete", "delete", "delete", ""])}
+    config["remote.storage.enable"] = "true"
+    config["remote.log.copy.disable"] = draw.choice(["false", "false", "false", "true"])
+    for name, most in (("ms", span), ("bytes", log.size)):
+        config[f"retention.{name}"] = str(int((0.5 + draw.random()) * most)) if draw.randrange(2) else "-1"
+        config[f"local.retention.{name}"] = draw.choice(["-2", str(int(draw.random() * most / 2))])
+    bases = log.base_offsets
+    first = draw.choice([0, 0, *bases[:-1]])
+    ends = [base - 1 for base in bases[1:]]
+    copied = draw.choice([-1, *ends, log.end_offset - 1, draw.randrange(log.end_offset + 1)])
+    high_watermark = log.end_offset
+    if draw.randrange(5) == 0:
+        high_watermark = draw.randint(log.spec.log_start_offset, log.end_offset)
+    before = None
+    if draw.randrange(3) == 0:
+        before = draw.randint(log.spec.log_start_offset, high_watermark)
+    return replace(
+        common,
+        name=f"{common.name}-tier",
+        operation="tier",
+        config=config,
+        as_of_ms=common.as_of_ms + draw.choice([0, draw.randrange(2 * span)]),
+        high_watermark=high_watermark,
+        delete_records_before=before,
+        files={name: file for name, file in log.files.items() if not name[0].isdigit() or int(name[:20]) >= first},
+        highest_remote_offset=copied,
     )

@@ -29,7 +29,7 @@ def by_ours(trial: Trial, new_cleaner: Callable[[], Cleaner] = PlainCleaner) -> 
             return _recovered(trial)
         if trial.operation == "write":
             return _written(trial)
-        return _retained(trial) if trial.operation == "retain" else _cleaned(trial, new_cleaner())
+        return _retained(trial) if trial.operation in ("retain", "tier") else _cleaned(trial, new_cleaner())
     except (LogError, ValueError) as refused:
         return Left(trial.files, refusal=f"{type(refused).__name__}: {refused}")
 
@@ -78,12 +78,14 @@ def _written(trial: Trial) -> Left:
 
 
 def _retained(trial: Trial) -> Left:
+    copied = () if trial.highest_remote_offset is None else ((0, trial.highest_remote_offset + 1),)
     plan = plan_retention(
         trial.directory(),
         trial.topic_config,
         line=trial.line,
         as_of_ms=trial.as_of_ms,
         delete_records_before=trial.delete_records_before,
+        copied=copied,
     )
     files = directories.proposed(trial.files, plan.files)
     return Left(files, plan.new_log_start_offset, plan.log_end_offset)

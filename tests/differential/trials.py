@@ -23,11 +23,12 @@ from tests.differential import directories
 from tests.differential.directories import Files
 from tests.kafka.storage_oracle import StorageOracle, Thrown
 
-OPERATIONS = ("clean", "clean2", "recover", "retain", "write")
-"""clean2: a second round over what the first left. write: `files` are appends in the order of their names, each with
-its clock as time of change; there is no log before."""
+OPERATIONS = ("clean", "clean2", "recover", "retain", "tier", "write")
+"""clean2: a second round over what the first left. tier: retention of a topic in tiered storage. write: `files` are
+appends in the order of their names, each with its clock as time of change; there is no log before."""
 
 _LINES = {"3.9.2": BrokerLine.V3_9, "4.1.2": BrokerLine.V4_0, "4.4.0": BrokerLine.V4_4}
+_COMMANDS = {"clean2": "clean", "tier": "retain"}
 _OURS_ALONE = ("min.cleanable.dirty.ratio", "log.cleaner.dedupe.buffer.size")
 """Settings that Kafka's classes take elsewhere: the manager's, and the size of a map."""
 
@@ -51,6 +52,8 @@ class Trial:
     """What was done to the files, in words."""
     codecs: tuple[str, ...]
     files: Files
+    highest_remote_offset: int | None = None
+    """Remote storage has the log up to it; None: the broker has no tiered storage."""
 
     @property
     def line(self) -> BrokerLine:
@@ -106,6 +109,7 @@ def by_kafka(kafka: StorageOracle, trial: Trial, scratch: Path) -> Left:
         "delete_records_before": trial.delete_records_before,
         "map_bytes": trial.config.get("log.cleaner.dedupe.buffer.size"),
         "producer_id_expiration_ms": trial.config.get("producer.id.expiration.ms"),
+        "highest_remote_offset": trial.highest_remote_offset,
     }
     if trial.operation == "write":
         request["appends"] = [
@@ -113,7 +117,7 @@ def by_kafka(kafka: StorageOracle, trial: Trial, scratch: Path) -> Left:
             for file in trial.files.values()
         ]
     try:
-        state = kafka.ask(trial.operation.removesuffix("2"), **request)
+        state = kafka.ask(_COMMANDS.get(trial.operation, trial.operation), **request)
     except Thrown as thrown:
         return Left(directories.read(directory), refusal=str(thrown))
     return Left(

@@ -16,8 +16,8 @@ parentheses; times in milliseconds, `config` by Kafka's names, each value as tex
     bench      `what`: clean, recover, offset_map; (rounds, map_bytes, load_factor, key_bytes)
 
 All but the last also: directory, now, config, (log_start_offset, recovery_point, high_watermark, else the log's end,
-producer_id_expiration_ms). An answer is the log's state before it was closed and what the request is about, or
-`Thrown`.
+producer_id_expiration_ms, highest_remote_offset: the broker has tiered storage). An answer is the log's state before
+it was closed and what the request is about, or `Thrown`.
 
 What had to be found out about these classes: 4.x refuses `segment.bytes` below 1 MiB, and takes it as
 `internal.segment.bytes`. From 4.3 on the record classes are in another package, except `TimestampType`. 4.4 cuts the

@@ -7,6 +7,7 @@ from tests.planted_faults.fault import Fault
 CLEANING = ("tests/unit/logcore/logs/compaction",)
 RECOVERY = ("tests/unit/logcore/logs/test_recovery.py", "tests/conformance/test_recovered.py")
 JOBS = ("tests/unit/spark_jobs/compaction",)
+TIERED = "tests/unit/logcore/cli/test_retain_tiered.py"
 TOPIC_MERGES = "tests/jobs/test_topic_merges.py"
 WRITER = ("tests/unit/logcore/logs/test_writer.py", "tests/kafka/test_writer.py")
 
@@ -322,7 +323,7 @@ FAULTS = (
     Fault(
         "a log that lost all segments has none",
         "logcore/logs/retention/retention_plan.py",
-        "new_segment = log_end if decision.deletions and not decision.stays else None",
+        "new_segment = log_end if decision.rolls or (decision.deletions and not decision.stays) else None",
         "new_segment = None",
         ("tests/unit/logcore/logs/test_retention_plan.py",),
     ),
@@ -402,5 +403,40 @@ FAULTS = (
         "page_checksum_verification=True",
         "page_checksum_verification=False",
         (TOPIC_MERGES, "-k", "damaged_file"),
+    ),
+    Fault(
+        "a local segment goes although remote storage does not have it",
+        "logcore/logs/retention/retention.py",
+        "    if end is not None and end <= copied_to:\n",
+        "    if end is not None:\n",
+        (TIERED, "-k", "gap or unfinished"),
+    ),
+    Fault(
+        "a remote segment whose deletion began proves that its offsets are copied",
+        "logcore/cli/maintenance/remote_copies.py",
+        "segment.state is RemoteSegmentState.COPY_FINISHED",
+        "segment.state is not RemoteSegmentState.COPY_STARTED",
+        (TIERED, "-k", "unfinished"),
+    ),
+    Fault(
+        "the copy of a leader that lost its records proves that the log has a copy",
+        "logcore/cli/maintenance/remote_copies.py",
+        "spans.append((part.start_offset, part.end_offset))",
+        "spans.append((segment.start_offset, segment.end_offset + 1))",
+        (TIERED, "-k", "lost_them"),
+    ),
+    Fault(
+        "local retention moves the log start of a tiered topic",
+        "logcore/logs/retention/retention_plan.py",
+        "and first_base is not None and not config.copies_to_remote:\n",
+        "and first_base is not None:\n",
+        (TIERED, "-k", "log_start_stays"),
+    ),
+    Fault(
+        "damaged metadata of remote segments still proves that they are copied",
+        "logcore/cli/maintenance/remote_copies.py",
+        "    if topic_id is None or any(each.severity is not Severity.INFO for each in of_metadata.findings):\n",
+        "    if topic_id is None:\n",
+        (TIERED, "-k", "doubtful"),
     ),
 )

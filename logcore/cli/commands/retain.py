@@ -10,14 +10,24 @@ from collections.abc import Sequence
 from logcore.cli.maintenance import maintenance
 from logcore.cli.maintenance.log_settings import LogSettings
 from logcore.cli.maintenance.maintenance import DirectoryPlan, NewDirectory
+from logcore.cli.maintenance.remote_copies import copied_offsets, refuse_unstated_tier
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.partition_directory import PartitionDirectory
 from logcore.logs.retention.retention_plan import HIGH_WATERMARK, DeleteRecordsRefused, RetentionPlan, plan_retention
+from logcore.segments.filenames import can_be_tiered
 from logcore.storage.source_errors import shown
 
-_USED = ("cleanup.policy", "retention.ms", "retention.bytes")
+_USED = (
+    "cleanup.policy",
+    "retention.ms",
+    "retention.bytes",
+    "remote.storage.enable",
+    "remote.log.copy.disable",
+    "local.retention.ms",
+    "local.retention.bytes",
+)
 
 
 def add_parser(
@@ -30,6 +40,8 @@ def add_parser(
         help="the segments left after retention",
         description="Make a copy of a partition directory without the segments that one round of retention deletes: "
         "by the log start offset, by retention.bytes, by retention.ms, in this order, each from the oldest on. "
+        "With remote.storage.enable local.retention.* decide, and a segment goes by age or size only if "
+        "__remote_log_metadata beside SRC says that remote storage has all of it. "
         "Settings without --config are those of __cluster_metadata-0 beside SRC, else Kafka's defaults. Nothing at or "
         "above the high watermark is deleted, and nothing that damage hides.",
     )
@@ -51,6 +63,9 @@ def run(arguments: argparse.Namespace) -> int:
         directory: PartitionDirectory, settings: LogSettings, read: Sequence[Finding], notes: CommandNotes
     ) -> DirectoryPlan:
         maintenance.say_source_findings(read, arguments, notes)
+        if "remote.storage.enable" not in settings.typed and "remote.storage.enable" not in settings.said:
+            refuse_unstated_tier(arguments.source, directory)
+        copies = settings.config.copies_to_remote and can_be_tiered(directory.topic_partition.topic)
         from logcore.columns.engines import segment_reading  # this import is often slower than the reading
 
         try:
@@ -60,6 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
                 line=arguments.compat,
                 as_of_ms=maintenance.as_of_ms(arguments),
                 delete_records_before=arguments.delete_records_before,
+                copied=copied_offsets(arguments.source, directory, notes) if copies else (),
                 read=segment_reading(),
             )
         except DeleteRecordsRefused as error:

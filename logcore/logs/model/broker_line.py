@@ -31,6 +31,14 @@ class BrokerLine(StrEnum):
         """Whether a batch is searched by its base offset, as FileRecords.searchForOffsetFromPosition does."""
         return self is not BrokerLine.V3_9
 
+    @property
+    def retains_without_policy(self) -> bool:
+        """Whether `local.retention.*` of a tiered topic counts although its `cleanup.policy` is empty.
+
+        4.3 does so already, but the line 4.0 has brokers that do not.
+        """
+        return self is BrokerLine.V4_4
+
     def refuses_aborted_version(self, version: int) -> bool:
         """Whether a broker that reads an entry of a transaction index of this version, an int16, does not start.
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 UNLIMITED = -1
+AS_RETENTION = -2
+"""As `local.retention.*`: the value of `retention.*` counts."""
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
 
@@ -39,6 +41,10 @@ class TopicConfig:
     flush_ms: int = _INT64_MAX
     message_timestamp_type: str = "CreateTime"
     producer_id_expiration_ms: int = 86_400_000
+    remote_storage_enable: bool = False
+    remote_log_copy_disable: bool = False
+    local_retention_ms: int = AS_RETENTION
+    local_retention_bytes: int = AS_RETENTION
     log_cleaner_dedupe_buffer_size: int | None = None
     """Bytes of Kafka's offset map, with 24 for each key, filled up to nine tenths: a round ends when it is full. None:
     no limit."""
@@ -53,6 +59,28 @@ class TopicConfig:
         """Whether `cleanup.policy` has `delete`."""
         return "delete" in self.cleanup_policy
 
+    @property
+    def is_tiered(self) -> bool:
+        """Whether a part of the log may be in remote storage only. A broker tiers no topic that is compacted."""
+        return self.remote_storage_enable and not self.compacts
+
+    @property
+    def copies_to_remote(self) -> bool:
+        """Whether `local.retention.*` decides about local segments, as far as remote storage has them."""
+        return self.is_tiered and not self.remote_log_copy_disable
+
+    @property
+    def local_limit_ms(self) -> int:
+        """The age after which a local segment is deleted."""
+        is_own = self.copies_to_remote and self.local_retention_ms != AS_RETENTION
+        return self.local_retention_ms if is_own else self.retention_ms
+
+    @property
+    def local_limit_bytes(self) -> int:
+        """The size of the local log above which its oldest segments are deleted."""
+        is_own = self.copies_to_remote and self.local_retention_bytes != AS_RETENTION
+        return self.local_retention_bytes if is_own else self.retention_bytes
+
 
 def kafka_name(attribute: str) -> str:
     """Kafka's name of an attribute of `TopicConfig`."""
@@ -62,6 +90,8 @@ def kafka_name(attribute: str) -> str:
 _LEAST = {
     "retention_ms": -1,
     "retention_bytes": -1,
+    "local_retention_ms": AS_RETENTION,
+    "local_retention_bytes": AS_RETENTION,
     "segment_bytes": 14,
     "segment_ms": 1,
     "segment_index_bytes": 4,
@@ -71,6 +101,7 @@ _LEAST = {
 _INT32 = {"segment_bytes", "segment_index_bytes", "index_interval_bytes", "max_message_bytes"}
 _POLICIES = ("compact", "delete")
 _TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
+_BOOLEANS = {"remote_storage_enable", "remote_log_copy_disable"}
 
 
 def topic_config(values: Mapping[str, str]) -> TopicConfig:
@@ -101,6 +132,10 @@ def _value(attribute: str, name: str, text: str) -> Any:
         if text not in _TIMESTAMP_TYPES:
             raise ValueError(f"{name} is CreateTime or LogAppendTime, not {text!r}")
         return text
+    if attribute in _BOOLEANS:
+        if text.lower() not in ("true", "false"):
+            raise ValueError(f"{name} is true or false, not {text!r}")
+        return text.lower() == "true"
     if attribute == "min_cleanable_dirty_ratio":
         return _ratio(name, text)
     least = _LEAST.get(attribute, 0)

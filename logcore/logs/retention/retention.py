@@ -5,6 +5,9 @@
     retention.bytes   retention.bytes   the log without it still has at least the limit               < 0
     retention.ms      retention.ms      as_of - its largest timestamp is more than the limit          < 0
 
+With tiered storage the limits are `local.retention.*`, and a segment that is due stays until remote storage has all of
+its offsets. If the last segment is due, a broker rolls a new one, so that the segment can be copied.
+
 The rules run in this order, each on the segments that the one before left. Each begins with the oldest segment and ends
 at the first that stays: a segment with a timestamp in the future keeps all after it. The largest timestamp is the
 greatest max timestamp of a batch (markers included). If no batch has one, the file's mtime is used, as in Kafka.
@@ -17,8 +20,9 @@ All segments may be deleted. A broker first rolls a new, empty segment then. Her
 If a segment's bytes are damaged, its largest timestamp may be unknown. If the last segment is damaged, the log end may
 be unknown. Then the segment stays. So damage never causes more deletions.
 
-Source: Kafka UnifiedLog.deleteOldSegments, LogSegment.largestTimestamp. Belongs here: the decision. Not here: tiered
-storage, reading of policies and of segments, and the files (`retention_plan`).
+Source: Kafka UnifiedLog.deleteOldSegments, isSegmentEligibleForDeletion, deletableSegments;
+LogSegment.largestTimestamp. Belongs here: the decision. Not here: what remote storage has, reading of policies and of
+segments, and the files (`retention_plan`).
 """
 
 from __future__ import annotations
@@ -40,6 +44,8 @@ class RetentionRule(StrEnum):
     LOG_START_OFFSET = "log-start-offset"
     RETENTION_BYTES = "retention.bytes"
     RETENTION_MS = "retention.ms"
+    LOCAL_RETENTION_BYTES = "local.retention.bytes"
+    LOCAL_RETENTION_MS = "local.retention.ms"
 
 
 class RetainedSegment(Protocol):
@@ -57,6 +63,9 @@ class RetainedSegment(Protocol):
     def largest_timestamp(self) -> int | None:
         """Milliseconds; None if unknown."""
 
+
+_LIMITS = RetentionRule.RETENTION_BYTES, RetentionRule.RETENTION_MS
+_LOCAL_LIMITS = RetentionRule.LOCAL_RETENTION_BYTES, RetentionRule.LOCAL_RETENTION_MS
 
 SegmentT = TypeVar("SegmentT", bound=RetainedSegment)
 
@@ -106,10 +115,14 @@ class Stay(Generic[SegmentT]):
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[SegmentT]):
-    """Every segment, once: first those to delete, then those that stay, oldest first."""
+    """Every segment, once: first those to delete, then those that stay, oldest first.
+
+    `rolls`: With tiered storage the last segment is due and stays, and a new one follows it.
+    """
 
     deletions: tuple[Deletion[SegmentT], ...]
     stays: tuple[Stay[SegmentT], ...]
+    rolls: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,18 +144,21 @@ def decide(
     log_start_offset: int,
     log_end_offset: int | None,
     cleanup_policy: Collection[str] = (CLEANUP_DELETE,),
+    copied_to: int | None = None,
 ) -> Decision[SegmentT]:
     """Decide on all segments of a log for one round of retention.
 
     Args:
         segments: Oldest first.
-        retention_ms: Below 0 for no limit.
-        retention_bytes: Below 0 for no limit.
+        retention_ms: Below 0 for no limit. With tiered storage that of the local segments.
+        retention_bytes: Below 0 for no limit. With tiered storage that of the local segments.
         as_of_ms: The clock.
         high_watermark: Nothing that ends above it is deleted. For an archive at most what is published.
         log_start_offset: The log start.
         log_end_offset: None if unknown; then the last segment stays.
         cleanup_policy: The values of `cleanup.policy`.
+        copied_to: With tiered storage the offset up to which remote storage has the segments. None without it, and if
+            nothing is copied any more.
 
     Raises:
         ValueError: The base offsets do not increase, or cleanup.policy has an unknown value.
@@ -151,13 +167,18 @@ def decide(
     check_order(segments)
     deletions: list[Deletion[SegmentT]] = []
     reasons: list[str] = []
+    rolls = False
 
-    def sweep(rule: RetentionRule, check: _Check[SegmentT]) -> None:
+    def sweep(rule: RetentionRule, check: _Check[SegmentT], copied_to: int | None = None) -> None:
+        nonlocal rolls
         for number in range(len(deletions), len(segments)):
             segment = segments[number]
             following = segments[number + 1] if number + 1 < len(segments) else None
             guarded = _guard(segment, following, log_end_offset, high_watermark)
             verdict = _Verdict(False, guarded) if guarded else check(segment, following)
+            if verdict.goes and copied_to is not None:
+                rolls = rolls or following is None
+                verdict = _copied(verdict, log_end_offset if following is None else following.base_offset, copied_to)
             if not verdict.goes:
                 if verdict.why not in reasons:
                     reasons.append(verdict.why)
@@ -169,14 +190,15 @@ def decide(
     if CLEANUP_DELETE not in cleanup_policy:
         reasons.append("cleanup.policy has no delete: neither size nor age matters")
     else:
+        of_size, of_age = _LIMITS if copied_to is None else _LOCAL_LIMITS
         if retention_bytes >= 0:
-            sweep(RetentionRule.RETENTION_BYTES, _beyond(segments[len(deletions) :], retention_bytes))
+            sweep(of_size, _beyond(segments[len(deletions) :], retention_bytes, of_size), copied_to)
         if retention_ms >= 0:
-            sweep(RetentionRule.RETENTION_MS, _older(as_of_ms, retention_ms))
+            sweep(of_age, _older(as_of_ms, retention_ms, of_age), copied_to)
     left = segments[len(deletions) :]
     reason = f"the segment of base offset {left[0].base_offset} stays, and so do all after it" if left else ""
     stays = (Stay(segment, (reason,) if number else tuple(reasons)) for number, segment in enumerate(left))
-    return Decision(tuple(deletions), tuple(stays))
+    return Decision(tuple(deletions), tuple(stays), rolls and bool(left))
 
 
 def check_cleanup_policy(names: Collection[str]) -> None:
@@ -215,6 +237,13 @@ def _guard(
     return None
 
 
+def _copied(verdict: _Verdict, end: int | None, copied_to: int) -> _Verdict:
+    """The verdict about a segment that is due, with tiered storage."""
+    if end is not None and end <= copied_to:
+        return verdict
+    return _Verdict(False, f"{verdict.why}, but its offsets from {copied_to} on are not known to be in remote storage")
+
+
 def _below(log_start_offset: int) -> _Check[RetainedSegment]:
     def check(segment: RetainedSegment, following: RetainedSegment | None) -> _Verdict:
         if following is None:
@@ -226,20 +255,20 @@ def _below(log_start_offset: int) -> _Check[RetainedSegment]:
     return check
 
 
-def _beyond(segments: Sequence[RetainedSegment], limit: int) -> _Check[RetainedSegment]:
+def _beyond(segments: Sequence[RetainedSegment], limit: int, rule: RetentionRule) -> _Check[RetainedSegment]:
     left = sum(segment.size for segment in segments)
 
     def check(segment: RetainedSegment, _: RetainedSegment | None) -> _Verdict:
         nonlocal left
         if left - segment.size < limit:
-            return _Verdict(False, f"without it {left - segment.size} bytes would be left, retention.bytes is {limit}")
+            return _Verdict(False, f"without it {left - segment.size} bytes would be left, {rule} is {limit}")
         left -= segment.size
-        return _Verdict(True, f"{left} bytes are left without it, retention.bytes is {limit}")
+        return _Verdict(True, f"{left} bytes are left without it, {rule} is {limit}")
 
     return check
 
 
-def _older(as_of_ms: int, limit: int) -> _Check[RetainedSegment]:
+def _older(as_of_ms: int, limit: int, rule: RetentionRule) -> _Check[RetainedSegment]:
     def check(segment: RetainedSegment, _: RetainedSegment | None) -> _Verdict:
         largest = segment.largest_timestamp
         if largest is None:
@@ -247,6 +276,6 @@ def _older(as_of_ms: int, limit: int) -> _Check[RetainedSegment]:
         age = as_of_ms - largest
         if age < 0:
             return _Verdict(False, f"its latest record is {-age} ms in the future of the clock")
-        return _Verdict(age > limit, f"its latest record is {age} ms old, retention.ms is {limit}")
+        return _Verdict(age > limit, f"its latest record is {age} ms old, {rule} is {limit}")
 
     return check

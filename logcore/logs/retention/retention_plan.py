@@ -6,6 +6,7 @@
     files             the indexes and the producer snapshot of a deleted segment are deleted too
     leader epochs     the history is cut at the new log start offset, if that moved
     root files        a line in log-start-offset-checkpoint only while the log start is above the first segment's base
+    tiered storage    a segment that remote storage has goes, and the log start stays; with a line for it in any case
 
 The files that a broker's start removes first (`*.deleted`, unfinished cleanings, stray snapshots) are left out too.
 Nothing else is changed: what stays is kept as it is, with its mtime.
@@ -14,14 +15,15 @@ The new segment gets an empty log, an empty offset index and an empty time index
 log end. A 4.3 broker without readers may have left out the two indexes. It would recover the segment at its next start
 because of that, so they are written for every line.
 
-Source: Kafka UnifiedLog.deleteOldSegments, deleteSegments, maybeIncrementLogStartOffset, updateLogStartOffset;
-Partition.deleteRecordsOnLeader.
+Source: Kafka UnifiedLog.deleteOldSegments, deleteSegments, maybeIncrementLogStartOffset,
+maybeIncrementLocalLogStartOffset, updateLogStartOffset, isRemoteLogEnabled; LogLoader.load;
+LogManager.checkpointLogStartOffsetsInDir; Partition.deleteRecordsOnLeader.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from logcore.errors import CorruptIndexError, LogError
@@ -34,11 +36,11 @@ from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.retention.retained_segments import (
     DirectorySegment,
     ReadSegment,
-    TimestampSource,
     directory_segments,
     read_segment,
 )
-from logcore.logs.retention.retention import Decision, decide
+from logcore.logs.retention.retention import CLEANUP_DELETE, Decision, decide
+from logcore.logs.retention.segment_findings import segment_findings
 from logcore.logs.retention.started_directory import start_of, started_files
 from logcore.segments.filenames import (
     LEADER_EPOCH_FILE,
@@ -47,11 +49,15 @@ from logcore.segments.filenames import (
     OFFSET_INDEX_SUFFIX,
     PRODUCER_SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
+    can_be_tiered,
     segment_file_name,
 )
 from logcore.segments.side_files import checkpoints, leader_epochs, producer_state
 from logcore.segments.side_files.leader_epochs import Epochs
 from logcore.segments.startup import StartFiles
+
+OffsetSpan = tuple[int, int]
+"""Start and end (exclusive)."""
 
 HIGH_WATERMARK = -1
 """As the offset before which records are deleted: everything committed."""
@@ -77,7 +83,7 @@ class RetentionPlan:
         log_end_offset: Before the round; None if damage at the end hides it.
         high_watermark: The one that was used.
         assumed_high_watermark: No file has a high watermark, so the log end is used.
-        new_segment: Base offset of the empty segment that replaces all.
+        new_segment: Base offset of the new, empty segment; None without one.
         dropped: Files that a broker's start would have removed, and why.
         leader_epochs: After the round; None if there is no readable history.
         findings: The findings.
@@ -153,6 +159,7 @@ def plan_retention(
     line: BrokerLine,
     as_of_ms: int,
     delete_records_before: int | None = None,
+    copied: Sequence[OffsetSpan] = (),
     read: ReadSegment = read_segment,
 ) -> RetentionPlan:
     """Plan one round of retention for a directory.
@@ -163,6 +170,7 @@ def plan_retention(
         line: The broker line.
         as_of_ms: The clock.
         delete_records_before: First do what deleteRecords up to this offset does; -1 means the high watermark.
+        copied: Offsets of the log that remote storage has, ascending; they may overlap. Only for tiered storage.
         read: Scans a segment.
 
     Raises:
@@ -171,11 +179,15 @@ def plan_retention(
         LogError: A broker would drop all segments, because the log start offset is after the log end. Or the output of
             an interrupted cleaning is damaged.
     """
+    if not can_be_tiered(directory.topic_partition.topic):
+        config = replace(config, remote_storage_enable=False)
     start = start_of(directory)
     segments = directory_segments(directory, start, read)
     findings: list[Finding] = []
     log_end = _log_end(directory, segments)
-    log_start = max(directory.log_start_offset or 0, segments[0].base_offset if segments else 0)
+    log_start, first_local = directory.log_start_offset or 0, segments[0].base_offset if segments else 0
+    if not config.is_tiered:
+        log_start = max(log_start, first_local)
     high_watermark = _high_watermark(directory, segments, log_start, log_end)
     start = start.without_old_snapshots(log_start)
     if log_end is not None and segments and log_start > log_end:
@@ -186,19 +198,23 @@ def plan_retention(
             advice="Try `loglake recover`.",
         )
     new_start = _records_deleted_to(delete_records_before, config, log_start, high_watermark)
+    policy = config.cleanup_policy
+    if not policy and config.copies_to_remote and line.retains_without_policy:
+        policy = (CLEANUP_DELETE,)
     decision = decide(
         segments,
-        retention_ms=config.retention_ms,
-        retention_bytes=config.retention_bytes,
+        retention_ms=config.local_limit_ms,
+        retention_bytes=config.local_limit_bytes,
         as_of_ms=as_of_ms,
         high_watermark=high_watermark,
         log_start_offset=new_start,
         log_end_offset=log_end,
-        cleanup_policy=config.cleanup_policy,
+        cleanup_policy=policy,
+        copied_to=_copied_to(copied, max(new_start, first_local)) if config.copies_to_remote else None,
     )
-    new_segment = log_end if decision.deletions and not decision.stays else None
+    new_segment = log_end if decision.rolls or (decision.deletions and not decision.stays) else None
     first_base = decision.stays[0].segment.base_offset if decision.stays else new_segment
-    if decision.deletions and first_base is not None:
+    if decision.deletions and first_base is not None and not config.copies_to_remote:
         new_start = max(new_start, first_base)
     files = _kept_files(directory, start, {each.segment.base_offset for each in decision.deletions})
     if new_segment is not None:
@@ -209,14 +225,14 @@ def plan_retention(
         if cut != epochs:
             files[LEADER_EPOCH_FILE] = Write(checkpoints.format_leader_epochs(cut), as_of_ms)
         epochs = cut
-    findings += _findings(directory, decision, config, as_of_ms)
+    findings += segment_findings(directory, decision, config, as_of_ms)
     return RetentionPlan(
         directory=directory,
         line=line,
         as_of_ms=as_of_ms,
         decision=decision,
         files=files,
-        root=_root_lines(directory, first_base, new_segment, log_start, new_start),
+        root=_root_lines(directory, config, first_base, new_segment, log_start, new_start),
         log_start_offset=log_start,
         new_log_start_offset=new_start,
         log_end_offset=log_end,
@@ -248,6 +264,16 @@ def _high_watermark(
     if end is None:
         end = segments[-1].reading.next_offset if directory.high_watermark is None else MAX_OFFSET
     return readable_end.high_watermark(directory.high_watermark, log_start_offset=log_start, log_end_offset=end)
+
+
+def _copied_to(copied: Sequence[OffsetSpan], first: int) -> int:
+    """The offset up to which remote storage has everything from an offset on."""
+    end = first
+    for start, after in copied:
+        if start > end:
+            break
+        end = max(end, after)
+    return end
 
 
 def _records_deleted_to(before: int | None, config: TopicConfig, log_start: int, high_watermark: int) -> int:
@@ -314,7 +340,12 @@ def _leader_epochs(directory: PartitionDirectory, findings: list[Finding]) -> Ep
 
 
 def _root_lines(
-    directory: PartitionDirectory, first_base: int | None, new_segment: int | None, log_start: int, new_start: int
+    directory: PartitionDirectory,
+    config: TopicConfig,
+    first_base: int | None,
+    new_segment: int | None,
+    log_start: int,
+    new_start: int,
 ) -> RootLines:
     recovery_point, high_watermark = directory.recovery_point, directory.high_watermark
     if new_start > log_start:  # neither may be below the log start offset
@@ -322,63 +353,12 @@ def _root_lines(
         high_watermark = None if high_watermark is None else max(high_watermark, new_start)
     if new_segment is not None:
         recovery_point = new_segment  # a roll flushes
+    has_line = config.is_tiered or (first_base is not None and new_start > first_base)
     return RootLines(
         recovery_point=recovery_point,
-        log_start_offset=new_start if first_base is not None and new_start > first_base else None,
+        log_start_offset=new_start if has_line else None,
         high_watermark=high_watermark,
         first_dirty_offset=directory.first_dirty_offset,
-    )
-
-
-def _findings(
-    directory: PartitionDirectory, decision: Decision[DirectorySegment], config: TopicConfig, as_of_ms: int
-) -> list[Finding]:
-    findings: list[Finding] = []
-    segments = [each.segment for each in decision.deletions] + [each.segment for each in decision.stays]
-    for segment in segments:
-        damage = segment.reading.damage if segment.was_read else None
-        if damage is not None:
-            findings.append(
-                found(
-                    "corrupt-bytes",
-                    f"{segment.log.name}: {damage.message}; it stays, because some of its facts are unknown",
-                    file=segment.log.name,
-                    position=damage.position,
-                    nbytes=damage.size,
-                    start_offset=damage.offset,
-                )
-            )
-        if segment.timestamp_source is not None and not _is_recovered(directory, segment):
-            findings.extend(_index_finding(segment, config, as_of_ms))
-    return findings
-
-
-def _is_recovered(directory: PartitionDirectory, segment: DirectorySegment) -> bool:
-    """Whether a broker's start rebuilds the segment's indexes."""
-    end = segment.next_base_offset
-    return not directory.is_clean and (end is None or end > (directory.recovery_point or 0))
-
-
-def _index_finding(segment: DirectorySegment, config: TopicConfig, as_of_ms: int) -> Iterator[Finding]:
-    """What a broker would do with a time index that differs from the batches."""
-    if segment.timestamp_source is TimestampSource.TIME_INDEX and not segment.reading.is_damaged:
-        yield found(
-            "time-index-differs",
-            f"{segment.log.name}: its time index ends later than any of its batches, so the segment may have been cut; "
-            "the later time counts, as for a broker",
-            file=segment_file_name(segment.base_offset, TIME_INDEX_SUFFIX),
-        )
-    seen = segment.seen_by_broker()
-    if seen is None:
-        return
-    timestamp, state = seen
-    age = as_of_ms - timestamp
-    verdict = "delete" if age > config.retention_ms else "keep"
-    yield found(
-        "time-index-differs",
-        f"{segment.log.name}: {state}; for a broker that starts on these files its latest record is {age} ms old, "
-        f"and would {verdict} it by retention.ms {config.retention_ms} alone",
-        file=segment_file_name(segment.base_offset, TIME_INDEX_SUFFIX),
     )
 
 

@@ -155,13 +155,14 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "no-remote-metadata": Rule(
             _WARNING,
             _ONE_RUN,
-            "Remote storage is read without `__remote_log_metadata`, which says which remote segments count.",
+            "`__remote_log_metadata`, which says which remote segments count, is not at the source. `retain` then "
+            "deletes no local segment of a tiered topic by age or size; other commands go by what is in the storage.",
             "Name the log directories of all brokers that have partitions of that topic.",
         ),
         "remote-metadata": Rule(
             _WARNING,
             _ONE_RUN,
-            "A record of `__remote_log_metadata` cannot be decoded, or cannot follow the records before it.",
+            "A record of `__remote_log_metadata` cannot be read or decoded, or cannot follow the records before it.",
             "It is left out. `loglake verify SRC --topic __remote_log_metadata` checks the bytes of the topic.",
         ),
         "remote-segment-missing": Rule(
@@ -186,6 +187,21 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "names them.",
             "Loglake deletes nothing there. Before you delete them, look whether a broker copies segments now, and "
             "whether the source has all partitions of `__remote_log_metadata`.",
+        ),
+        "remote-range-left-out": Rule(
+            _WARNING,
+            Persistence.WHILE_REMOTE,
+            "Remote storage has offsets that the lake has not, and they are not taken: a compacted segment of the lake "
+            "spans them, or no whole batches lie between archived offsets.",
+            "Nothing, if the compacted segment or the archived offsets are enough. Otherwise read the log into a new "
+            "lake, with its remote storage from the first run on.",
+        ),
+        "remote-overlap": Rule(
+            _INFO,
+            _ONE_RUN,
+            "Some offsets of a log are in more than one remote segment: a copy was tried again, or leaders with other "
+            "segments copied them.",
+            "Nothing. Each offset is read once.",
         ),
         "other-remote-objects": Rule(
             _INFO,

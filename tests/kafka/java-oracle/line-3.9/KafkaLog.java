@@ -53,13 +53,17 @@ final class KafkaLog {
             Option.empty(),
             true,
             new ConcurrentHashMap<>(),
-            false,
+            command.has("highest_remote_offset"),
             LogOffsetsListener.NO_OP_OFFSETS_LISTENER);
         topicPartition = log.topicPartition();
     }
 
     long startOffset() {
         return log.logStartOffset();
+    }
+
+    void setHighestRemoteOffset(long offset) {
+        log.updateHighestOffsetInRemoteStorage(offset);
     }
 
     long endOffset() {

@@ -5,6 +5,7 @@ import java.security.DigestException;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.kafka.common.record.MemoryRecords;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.server.util.Scheduler;
@@ -12,6 +13,7 @@ import org.apache.kafka.storage.internals.log.Cleaner;
 import org.apache.kafka.storage.internals.log.CleanerStats;
 import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
+import org.apache.kafka.storage.internals.log.LogOffsetsListener;
 import org.apache.kafka.storage.internals.log.LogSegment;
 import org.apache.kafka.storage.internals.log.LogStartOffsetIncrementReason;
 import org.apache.kafka.storage.internals.log.LogToClean;
@@ -45,11 +47,18 @@ final class KafkaLog {
             EXPIRATION_CHECK_MS,
             new LogDirFailureChannel(1),
             isClean,
-            Optional.empty());
+            Optional.empty(),
+            new ConcurrentHashMap<>(),
+            command.has("highest_remote_offset"),
+            LogOffsetsListener.NO_OP_OFFSETS_LISTENER);
     }
 
     long startOffset() {
         return log.logStartOffset();
+    }
+
+    void setHighestRemoteOffset(long offset) {
+        log.updateHighestOffsetInRemoteStorage(offset);
     }
 
     long endOffset() {

@@ -16,6 +16,9 @@ final class OpenLog implements AutoCloseable {
         clock = new TestClock(command.now());
         log = new KafkaLog(command, configuration(command), tasks, clock, isClean);
         log.setHighWatermark(command.number("high_watermark", log.endOffset()));
+        if (command.has("highest_remote_offset")) {
+            log.setHighestRemoteOffset(command.number("highest_remote_offset", -1));
+        }
     }
 
     /** From 4.0 on small segments are refused under the public name, and taken under an internal one. */

@@ -125,7 +125,15 @@ def test_who_types_every_setting_that_the_command_uses_needs_no_metadata(
     metadata.damage(0)
     typed = [
         part
-        for each in ("cleanup.policy=delete", f"retention.ms={HOUR}", "retention.bytes=-1")
+        for each in (
+            "cleanup.policy=delete",
+            f"retention.ms={HOUR}",
+            "retention.bytes=-1",
+            "remote.storage.enable=false",
+            "remote.log.copy.disable=false",
+            "local.retention.ms=-2",
+            "local.retention.bytes=-2",
+        )
         for part in ("--config", each)
     ]
     assert gone(orders, tmp_path / "new", *typed) == {0}
