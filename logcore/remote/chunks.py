@@ -73,8 +73,9 @@ class PrivateKeys:
         """Decrypt the AES key of a segment.
 
         Raises:
-            LogError: There is no key of this ID.
-            CorruptChunkError: The key does not decrypt it.
+            LogError: There is no key of this ID, or it does not decrypt the key of the segment. Nothing shows whether
+                the key is of another pair or the manifest was changed.
+            CorruptChunkError: What it decrypts is no AES key.
         """
         key = self._keys.get(encryption.key_id)
         if key is None:
@@ -84,8 +85,11 @@ class PrivateKeys:
             )
         secret = _unpadded(_rsa(key, encryption.wrapped_key), key.key_size // 8)
         if secret is None:
-            message = f"the RSA key {encryption.key_id!r} does not decrypt the key of the segment"
-            raise CorruptChunkError(message, advice="Check that the file has the private key of this ID.")
+            raise LogError(
+                f"the RSA key {encryption.key_id!r} does not decrypt the key of the segment",
+                advice="Check that the file has the private key of this ID. If others decrypt, compare the manifest "
+                "with another copy.",
+            )
         if len(secret) not in _AES_KEY_BYTES:
             raise CorruptChunkError(f"the key of the segment has {len(secret)} bytes, which is no AES key")
         return ChunkCipher(secret, encryption.aad)

@@ -19,13 +19,14 @@ from logcore.logs.checks.validation import SegmentVerdict
 from logcore.logs.model.log_selection import LogSelection
 from logcore.segments.filenames import PRODUCER_SNAPSHOT_SUFFIX, is_coordinator_topic
 from logcore.segments.scanning.scan import Stretch
+from logcore.storage.source_errors import shown
 from spark_jobs.lake.delta.tables import read_rows
 from spark_jobs.lake.errors import StorageError
 from spark_jobs.lake.segments.archive import GENERATION_INGESTED, Segment, stem_of
 from spark_jobs.lake.segments.log_directory import SIDE_SUFFIXES, side_file
 from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.store import storage
-from spark_jobs.lake.store.referenced_bytes import NotReachable, is_damage, stored_size
+from spark_jobs.lake.store.referenced_bytes import NotReachable, is_damage, stored_objects, stored_size
 from spark_jobs.lake_verification.state import StateTables, of_log, way_out
 from spark_jobs.lake_verification.verified_thing import (
     DataUnreadable,
@@ -64,8 +65,9 @@ def archive_things(state: StateTables, selection: LogSelection) -> Iterator[Thin
 def _identity(state: StateTables, segment: Segment) -> str:
     there: list[int | str] = []
     try:
-        stored = storage.stat(segment.local_path(state.lake))
-        there = [stored.size, stored.modified_ms]
+        for path in stored_objects(segment.local_path(state.lake)):
+            stored = storage.stat(path)
+            there += [stored.size, stored.modified_ms]
     except (FileNotFoundError, NotADirectoryError):
         pass
     except StorageError as error:
@@ -99,8 +101,11 @@ def verify_segment(state: StateTables, segment: Segment, is_shared: bool = False
         size = stored_size(path) if segment.lies_at_source else storage.stat(path).size
     except NotReachable as error:
         return _not_checked(place, str(error))
-    except (FileNotFoundError, NotADirectoryError):
-        whose = "It was registered at its source and is gone there." if segment.lies_at_source else "It is gone."
+    except (FileNotFoundError, NotADirectoryError) as error:
+        whose = "It is gone."
+        if segment.lies_at_source:
+            what = "It" if error.args == (path,) else f"Its manifest {shown(str(error))}"
+            whose = f"{what} was registered at its source and is gone there."
         result.findings.append(place.finding("archive-file-missing", f"{whose} {_RESTORE}"))
         return result
     end = segment.start + segment.size

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from logcore.cli.main import main
 from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE
@@ -306,6 +308,74 @@ def test_verify_names_remote_segments_that_are_gone_or_replaced(
         ("archive-file-changed", str(replaced)),
         ("archive-file-missing", str(gone)),
     ]
+
+
+def in_chunks(
+    source: LogDirectory, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[RemoteStorage, list[Path]]:
+    """A lake that refers to encrypted segments in chunks, and the manifests of the segments."""
+    (tmp_path / "key.pem").write_bytes(remote_objects.PRIVATE_KEY)
+    monkeypatch.setenv(KEYS_VARIABLE, f"{remote_objects.KEY_ID}={tmp_path / 'key.pem'}")
+    storage = tiered(source, tmp_path / "remote", layout="chunks", is_encrypted=True)
+    turn(lake, source, storage, mode="reference")
+    return storage, sorted(storage.path.rglob("*.rsm-manifest"))
+
+
+def test_verify_calls_a_lost_or_broken_manifest_damage_and_names_it(
+    source: LogDirectory,
+    lake: Lake,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    storage, manifests = in_chunks(source, lake, tmp_path, monkeypatch)
+    assert verified(lake, capsys)[0] == 0
+    good = manifests[1].read_bytes()
+    manifests[0].unlink()
+    manifests[1].write_bytes(b"")
+    code, findings, _ = verified(lake, capsys)
+    assert code == 2
+    said = {each["rule"]: each for each in findings}
+    assert [each["rule"] for each in findings] == ["archive-file-missing", "archive-file-changed"]
+    assert said["archive-file-missing"]["file"] == str(storage.logs()[0])
+    assert f"Its manifest {manifests[0]} was registered" in said["archive-file-missing"]["message"]
+    assert said["archive-file-changed"]["file"] == str(storage.logs()[1])
+    manifests[1].write_bytes(good.replace(b'"originalChunkSize": 150', b'"originalChunkSize": 151'))
+    assert [each["rule"] for each in verified(lake, capsys)[1]] == ["archive-file-missing", "archive-file-changed"]
+
+
+def test_a_manifest_that_is_lost_after_a_verification_is_found_by_the_next(
+    source: LogDirectory,
+    lake: Lake,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, manifests = in_chunks(source, lake, tmp_path, monkeypatch)
+    command = ["verify", str(lake.path), "--resume", str(tmp_path / "progress")]
+    assert main(command) == 0
+    assert (tmp_path / "progress").stat().st_size
+    manifests[0].unlink()
+    capsys.readouterr()
+    assert main(command) == 2
+
+
+def test_verify_with_the_private_key_of_another_pair_calls_nothing_damaged(
+    source: LogDirectory,
+    lake: Lake,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    in_chunks(source, lake, tmp_path, monkeypatch)
+    other = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    pem = other.private_bytes(encoding, form, serialization.NoEncryption())
+    (tmp_path / "other.pem").write_bytes(pem)
+    monkeypatch.setenv(KEYS_VARIABLE, f"{remote_objects.KEY_ID}={tmp_path / 'other.pem'}")
+    code, findings, _ = verified(lake, capsys)
+    assert (code, [each["rule"] for each in findings]) == (1, ["archive-not-checked"] * 3)
+    assert "does not decrypt the key of the segment" in findings[0]["message"]
 
 
 def test_without_the_key_encrypted_segments_are_a_finding_and_verify_does_not_call_them_damaged(

@@ -1,16 +1,18 @@
 """Bytes that a lake refers to at their source: whether they can be read now, and why not.
 
 A lake may refer to segments in remote storage that this machine does not reach, or whose key it does not have. That is
-no damage: such a segment is reported as not checked. An object that is gone, or is another one, is damage.
+no damage: such a segment is reported as not checked. An object that is gone, or is another one, is damage. That holds
+for the manifest of a segment in chunks too: without it nobody can read the segment.
 """
 
 from __future__ import annotations
 
 import os
 
-from logcore.errors import CorruptChunkError, LogError
+from logcore.errors import CorruptChunkError, CorruptIndexError, LogError
+from logcore.remote import aiven_layout
 from logcore.remote.stored_names import part_of
-from logcore.remote.stored_part import RemoteLayout
+from logcore.remote.stored_part import RemoteLayout, SegmentPart
 from logcore.storage.remote_tier.chunked_segment import is_chunked_segment
 from logcore.storage.source_errors import SourceChanged, shown
 from spark_jobs.lake.errors import StorageError
@@ -28,24 +30,31 @@ def stored_size(path: str) -> int | None:
     """Return the size of a file at a source with the bytes of a segment; None: its bytes are not stored as they are.
 
     Raises:
-        FileNotFoundError: It is gone.
+        FileNotFoundError: It is gone, or its manifest is; the argument is the path of what is gone.
         NotReachable: Its store cannot be read.
     """
-    try:
-        size = storage.stat(path).size
-    except StorageError as error:
-        raise NotReachable(str(error)) from error
-    except (FileNotFoundError, NotADirectoryError) as error:
-        root = _root_of(path)
-        if root is not None and not os.path.isdir(root):
-            raise NotReachable(f"the remote storage {shown(root)} is not there.") from error
-        raise FileNotFoundError(path) from error
-    return None if is_chunked_segment(path) else size
+    sizes = []
+    for each in stored_objects(path):
+        try:
+            sizes.append(storage.stat(each).size)
+        except StorageError as error:
+            raise NotReachable(str(error)) from error
+        except (FileNotFoundError, NotADirectoryError) as error:
+            root = _root_of(path)
+            if root is not None and not os.path.isdir(root):
+                raise NotReachable(f"the remote storage {shown(root)} is not there.") from error
+            raise FileNotFoundError(each) from error
+    return None if is_chunked_segment(path) else sizes[0]
+
+
+def stored_objects(path: str) -> tuple[str, ...]:
+    """Return the paths without which the bytes of a segment cannot be read: its own, and its manifest if it has one."""
+    return (path, aiven_layout.beside(path, SegmentPart.MANIFEST)) if is_chunked_segment(path) else (path,)
 
 
 def is_damage(error: LogError) -> bool:
     """Return whether an error of a read at a source means other bytes, and not that they cannot be read now."""
-    return isinstance(error, SourceChanged) or isinstance(error.__cause__, CorruptChunkError)
+    return isinstance(error, SourceChanged) or isinstance(error.__cause__, CorruptChunkError | CorruptIndexError)
 
 
 def _root_of(path: str) -> str | None:
