@@ -101,6 +101,7 @@ def remote_inventory(
         notes.say(found("remote-segment-unreadable", message, file=shown(path)))
     for segment in segments:
         _report(segment, notes, root)
+    _report_overlaps(segments, notes, root)
     for listing in listings:
         _report_others(listing, notes)
     return RemoteInventory(listings, segments, states is not None, _tiered_ends(states, segments, facts))
@@ -129,6 +130,28 @@ def _tiered_ends(
         if last is not None:
             ends[place] = last + 1
     return ends
+
+
+def _report_overlaps(segments: Iterable[FoundSegment], notes: Notes, root: str) -> None:
+    """Report offsets that several segments that count have, once for each log."""
+    ends: dict[TopicIdPartition, int] = {}
+    overlaps: dict[TopicIdPartition, list[tuple[int, int]]] = {}
+    names = {}
+    counted = (segment.part for segment in segments if segment.part is not None)
+    for part in sorted(counted, key=lambda each: (each.start_offset, each.end_offset)):
+        place = part.segment.place
+        names[place] = part.segment.topic_partition
+        end = ends.get(place, 0)
+        if part.start_offset < end:
+            overlaps.setdefault(place, []).append((part.start_offset, min(end, part.end_offset)))
+        ends[place] = max(end, part.end_offset)
+    for place, spans in overlaps.items():
+        start, end = spans[0][0], max(last for _, last in spans)
+        message = (
+            f"{names[place]}: offsets between {start} and {end - 1} are in more than one remote segment. Each "
+            f"offset is read once. Segments that begin inside of others: {len(spans)}."
+        )
+        notes.say(found("remote-overlap", message, file=root, start_offset=start, end_offset=end))
 
 
 def _report_others(listing: RemoteListing, notes: Notes) -> None:

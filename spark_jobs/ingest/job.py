@@ -30,7 +30,7 @@ from spark_jobs.contracts import IngestConfig, JobReport
 from spark_jobs.ingest import late_segments, remote_ranges, source_changes
 from spark_jobs.ingest.copied_log import CopiedLog, copied_log
 from spark_jobs.ingest.expected_tasks import ExpectedTasks
-from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, remote_task
+from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, of_log, remote_task
 from spark_jobs.ingest.round_limit import NOTHING_LEFT, Left, first_round
 from spark_jobs.lake.errors import ConcurrentChange, UsageError
 from spark_jobs.lake.ledger import finding_rows
@@ -141,7 +141,9 @@ def plan(config: IngestConfig) -> IngestPlan:
         taken[name] = source
         plans.append(log_plan)
         placed.extend(found_here)
-    whole = _with_fills(config, _with_remote_ranges(config, plans, taken, held), taken, held)
+    plans, left_out = _with_remote_ranges(config, plans, taken, held)
+    placed.extend(left_out)
+    whole = _with_fills(config, plans, taken, held)
     plans, left = first_round(whole, config.max_bytes, config.max_tasks)
     not_begun = {log.observed.log for log in whole} - {log.observed.log for log in plans}
     placed = [finding for finding in placed if finding.log not in not_begun]
@@ -281,17 +283,22 @@ def _selection(config: IngestConfig) -> LogSelection:
 
 def _with_remote_ranges(
     config: IngestConfig, plans: Sequence[IngestLogPlan], taken: Mapping[str, SourceLog], held: LakeSnapshot
-) -> list[IngestLogPlan]:
-    """Add to the plans what remote storage has of offsets that were left in the remote tier."""
-    whole = []
+) -> tuple[list[IngestLogPlan], list[PlacedFinding]]:
+    """Add to the plans what remote storage has of offsets that were left in the remote tier.
+
+    Returns:
+        The plans, and findings about offsets that stay there.
+    """
+    whole, placed = [], []
     for log in plans:
         row, source = log.observed, taken[log.observed.topic_partition]
         is_whole = log.known is not None and log.cut is None and log.earlier is None and row.stopped is None
         if is_whole and source.local_start_offset is not None:
-            parts = remote_ranges.remote_parts(source, row, held.feeding(row.log), held.cleaned(row.log))
+            parts, said = remote_ranges.remote_parts(source, row, held.feeding(row.log), held.cleaned(row.log))
+            placed += [of_log(row, finding) for finding in said]
             log = replace(log, remote=tuple(remote_task(config, row, part) for part in parts))
         whole.append(log)
-    return whole
+    return whole, placed
 
 
 def _with_fills(

@@ -6,8 +6,8 @@ cannot be read does not hinder the others. Its offsets stay `remote`.
 
     the segment lies between archived ones      it is copied whole
     a part of it is archived already            the rest is copied, from one batch to another
-    a batch of it crosses archived offsets      it is left out
-    a compacted segment spans its offsets       it is left out
+    a batch of it crosses archived offsets      it is left out, with a finding
+    a compacted segment spans its offsets       it is left out, with a finding
 """
 
 from __future__ import annotations
@@ -85,10 +85,10 @@ def is_held_up(source: SourceLog, known: LogRow) -> bool:
 
 def remote_parts(
     source: SourceLog, row: LogRow, held: Iterable[Segment], cleaned: Sequence[Segment] = ()
-) -> tuple[RemotePart, ...]:
+) -> tuple[tuple[RemotePart, ...], tuple[Finding, ...]]:
     """Find bytes for the offsets of a log that are only in the remote tier, in offset order.
 
-    No two of them have an offset twice, and none has one that is archived. Offsets from the end of the archive on are
+    No two parts have an offset twice, and none has one that is archived. Offsets from the end of the archive on are
     left to growth, which takes them too.
 
     Args:
@@ -97,25 +97,34 @@ def remote_parts(
         held: The segments that feed the log.
         cleaned: Its live segments that compaction wrote. Offsets that one of them spans are left out: the archive would
             have them twice.
+
+    Returns:
+        The parts, and a finding for each range that stays `remote` although remote storage has it.
     """
     segments = sorted(held, key=lambda each: each.base_offset)
     parts: list[RemotePart] = []
+    findings: list[Finding] = []
     for start, end in _not_held(row, segments):
-        if any(each.base_offset < end and each.next_offset > start for each in cleaned):
+        spanning = next((each for each in cleaned if each.base_offset < end and each.next_offset > start), None)
+        if spanning is not None:
+            why = f"the compacted segment {spanning.base_offset} to {spanning.next_offset - 1} of the lake spans them"
+            findings.append(_left_out(row, start, end, why))
             continue
         taken = parts[-1].next_offset if parts else 0
-        below = max((each.next_offset for each in segments if each.next_offset <= start), default=0)
-        below = max(below, taken)
+        below = max([taken, *(each.next_offset for each in segments if each.next_offset <= start)])
         above = min((each.base_offset for each in segments if each.base_offset >= end), default=row.next_offset)
         for file in source.segments:
             following = source.next_base_offset(file)
             if following is None or following <= max(start, below) or file.base_offset >= end:
                 continue
             part = _part(file, following, below, min(above, row.next_offset))
-            if part is not None:
+            if isinstance(part, RemotePart):
                 parts.append(part)
                 below = part.next_offset
-    return tuple(parts)
+            elif part is not None:
+                low, high = max(start, file.base_offset), min(end, following)
+                findings.append(_left_out(row, low, high, part, file))
+    return tuple(parts), tuple(findings)
 
 
 def with_start_lowered(row: LogRow, held: Iterable[Segment]) -> LogRow:
@@ -162,24 +171,35 @@ def _not_held(row: LogRow, held: Sequence[Segment]) -> list[tuple[int, int]]:
     return [(start, end) for start, end, _ in without_held(ranges, held) if start < end]
 
 
-def _part(file: SegmentFile, following: int, below: int, above: int) -> RemotePart | None:
-    """The part of a segment between archived offsets; None if no batches give exactly that."""
+def _left_out(row: LogRow, start: int, end: int, why: str, file: SegmentFile | None = None) -> Finding:
+    return found(
+        "remote-range-left-out",
+        f"{row.topic_partition}: offsets {start} to {end - 1} are in remote storage, and stay there alone: {why}.",
+        file=None if file is None else shown(file.path),
+        start_offset=start,
+        end_offset=end,
+    )
+
+
+def _part(file: SegmentFile, following: int, below: int, above: int) -> RemotePart | str | None:
+    """The part of a segment between archived offsets; why it cannot be taken; None if no batch is there."""
     if file.base_offset >= below and following <= above:
         return RemotePart(file, 0, file.log_bytes, file.base_offset, following)
     start, end, base = None, file.log_bytes, below
     try:
         for position, header in HeaderReader().headers(file):
             if header is None:
-                return None
+                return f"nothing can be read from position {position} of its segment on"
             if header.base_offset >= above:
                 end = position
                 break
             if header.next_offset <= below:
                 continue
             if header.base_offset < below or header.next_offset > above:
-                return None
+                last = header.next_offset - 1
+                return f"the batch of offsets {header.base_offset} to {last} has archived offsets too"
             if start is None:
                 start, base = position, max(below, file.base_offset)
-    except LogError:
-        return None  # a later run looks again
+    except LogError as error:
+        return f"its segment cannot be read: {error.message}"  # a later run looks again
     return None if start is None else RemotePart(file, start, end, base, min(following, above))

@@ -212,7 +212,12 @@ def test_offsets_that_a_compacted_segment_spans_are_not_archived_again(
     policies.write_text("topics:\n  '*':\n    cleanup.policy: compact\n    min.cleanable.dirty.ratio: 0\n")
     config = CompactionConfig(str(lake.path), "compaction", AS_OF_MS, policies=str(policies), apply=True)
     launch.run("compaction", config)
-    turn(lake, source, storage, policies=str(policies))
+    reports = turn(lake, source, storage, policies=str(policies))
+    said = [each for each in reports["ingest"].findings if each["rule"] == "remote-range-left-out"]
+    assert [(each["start_offset"], each["end_offset"]) for each in said] == [(10, 20)]
+    assert "the compacted segment 0 to" in said[0]["message"]
+    again = turn(lake, source, storage, policies=str(policies))["ingest"].findings
+    assert "remote-range-left-out" not in {each["rule"] for each in again}, "it is recorded once"
     live = [row for row in lake.rows("segments") if row["retired_ms"] is None]
     spans = sorted((row["base_offset"], row["next_offset"]) for row in live)
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans)), spans

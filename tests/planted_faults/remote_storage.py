@@ -208,4 +208,32 @@ FAULTS = (
         "        if root is not None and os.path.isdir(root):\n",
         (LAKES, "-k", "could_not_check"),
     ),
+    Fault(
+        "remote offsets under a compacted segment are left out without a word",
+        "spark_jobs/ingest/remote_ranges.py",
+        "            findings.append(_left_out(row, start, end, why))\n",
+        "",
+        ("tests/unit/spark_jobs/ingest/test_remote_parts.py", "-k", "compacted"),
+    ),
+    Fault(
+        "verify calls a segment without its manifest not checked",
+        "spark_jobs/lake/store/referenced_bytes.py",
+        "(path, aiven_layout.beside(path, SegmentPart.MANIFEST)) if is_chunked_segment(path) else (path,)",
+        "(path,)",
+        (LAKES, "-k", "broken_manifest"),
+    ),
+    Fault(
+        "verify calls a segment with an empty manifest not checked",
+        "spark_jobs/lake/store/referenced_bytes.py",
+        "CorruptChunkError | CorruptIndexError)",
+        "CorruptChunkError)",
+        (LAKES, "-k", "broken_manifest"),
+    ),
+    Fault(
+        "a wrong private key is damage of the segment",
+        "logcore/remote/chunks.py",
+        "        if secret is None:\n            raise LogError(\n",
+        "        if secret is None:\n            raise CorruptChunkError(\n",
+        (LAKES, "-k", "another_pair"),
+    ),
 )

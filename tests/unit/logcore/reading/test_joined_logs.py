@@ -53,6 +53,11 @@ def test_remote_segments_of_two_leaders_that_overlap_are_read_once(log: TieredLo
     log.copy(30, 35)
     log.write(35)
     assert dumped(log) == log.expected(0)
+    said = [line for line in run("remote", log).errors.splitlines() if "more than one" in line]
+    assert said == [
+        "info: orders-0: offsets between 3 and 17 are in more than one remote segment. Each offset is read once. "
+        "Segments that begin inside of others: 2."
+    ]
 
 
 def test_after_an_unclean_election_the_records_of_the_new_leader_are_read(log: TieredLog) -> None:
