@@ -40,7 +40,6 @@ from logcore.segments.filenames import (
     DirectoryKind,
 )
 from logcore.storage.discovery import HeaderReader, shown
-from logcore.storage.opened_source import open_stored
 from logcore.storage.remote_tier.chunked_segment import read_manifest
 from logcore.storage.source_bytes import SourceBytes
 
@@ -156,7 +155,7 @@ def _manifests(segments: Sequence[FoundSegment]) -> dict[str, SegmentManifest | 
 
 def _manifest(path: str) -> SegmentManifest | LogError:
     try:
-        return read_manifest(path, open_stored)
+        return read_manifest(path)
     except LogError as error:
         return error
 

@@ -27,7 +27,6 @@ from logcore.segments.side_files import offset_index
 from logcore.segments.side_files.checkpoints import parse_leader_epochs
 from logcore.segments.side_files.leader_epochs import truncate_from_start
 from logcore.storage.discovery import HeaderReader, read_file, shown
-from logcore.storage.opened_source import open_stored
 from logcore.storage.remote_tier.chunked_segment import read_manifest
 from logcore.storage.remote_tier.remote_listing import RemoteListing, list_remote
 
@@ -207,7 +206,7 @@ def _described(objects: StoredObjects) -> DescribedOffsets | None:
     """What objects say of the offsets of their segment."""
     log = objects.parts[SegmentPart.LOG]
     if objects.layout is RemoteLayout.AIVEN:
-        return read_manifest(log.path, open_stored).described
+        return read_manifest(log.path).described
     epochs = parse_leader_epochs(read_file(objects.parts[SegmentPart.LEADER_EPOCHS].path, _MOST_EPOCH_BYTES))
     index = read_file(objects.parts[SegmentPart.OFFSET_INDEX].path, _MOST_INDEX_BYTES)
     try:

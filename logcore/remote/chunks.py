@@ -32,16 +32,27 @@ if TYPE_CHECKING:
 
 IV_BYTES = 12
 _AES_KEY_BYTES = (16, 24, 32)
+_BLOCK_HEADER_BYTES, _CHECKSUM_BYTES = 3, 4
+_FEWEST_BLOCKS, _LEAST_BLOCK = 16, 1024
+"""A frame with more blocks, or smaller ones on average, is read piece by piece. The plugin's have 128 KiB."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class ChunkCipher:
-    """Decrypts the chunks of one segment. It has no representation as text."""
+    """Decrypts the chunks of one segment; several threads may use it. It has no representation as text.
 
-    _key: bytes
-    _aad: bytes
+    Args:
+        key: The AES key.
+        aad: Bytes that authenticate every chunk.
+    """
 
-    def decrypt(self, content: bytes, what: str) -> bytes:
+    __slots__ = ("_aad", "_aes")
+
+    def __init__(self, key: bytes, aad: bytes) -> None:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        self._aes, self._aad = AESGCM(key), aad
+
+    def decrypt(self, content: bytes | memoryview, what: str) -> bytes:
         """Decrypt a chunk or an index.
 
         Args:
@@ -52,12 +63,13 @@ class ChunkCipher:
             CorruptChunkError: The bytes were changed, or encrypted with another key.
         """
         from cryptography.exceptions import InvalidTag
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         if len(content) < ENCRYPTION_BYTES:
             raise CorruptChunkError(f"{what} has {len(content)} bytes, less than an encrypted one")
         try:
-            return bytes(AESGCM(self._key).decrypt(content[:IV_BYTES], content[IV_BYTES:], self._aad))
+            with memoryview(content) as view:
+                plain: bytes = self._aes.decrypt(view[:IV_BYTES], view[IV_BYTES:], self._aad)
+            return plain
         except InvalidTag as error:
             message = f"{what} does not decrypt: it was changed, or another key encrypted it"
             raise CorruptChunkError(message, advice="Compare it with another copy of the object.") from error
@@ -153,17 +165,25 @@ def _xor(left: bytes, right: bytes) -> bytes:
     return bytes(a ^ b for a, b in zip(left, right, strict=True))
 
 
-def chunk_contents(content: bytes, chunk: SegmentChunk, manifest: SegmentManifest, cipher: ChunkCipher | None) -> bytes:
-    """Bytes of the segment in a stored chunk.
+def fill_from_chunk(
+    target: memoryview,
+    content: bytes | memoryview,
+    chunk: SegmentChunk,
+    manifest: SegmentManifest,
+    cipher: ChunkCipher | None,
+) -> None:
+    """Write bytes of the segment into memory, from a stored chunk.
 
     Args:
+        target: Gets the bytes; as long as the manifest says of the chunk.
         content: The stored chunk.
         chunk: Its place and sizes.
         manifest: The segment's manifest.
         cipher: For encrypted segments.
 
     Raises:
-        CorruptChunkError: The chunk cannot be decrypted or decompressed, or gives another number of bytes.
+        CorruptChunkError: The chunk cannot be decrypted or decompressed, or gives another number of bytes. None of its
+            bytes is in the target then.
     """
     what = f"chunk {chunk.number}"
     if len(content) != chunk.stored_size:
@@ -175,7 +195,9 @@ def chunk_contents(content: bytes, chunk: SegmentChunk, manifest: SegmentManifes
                 raise ValueError("an encrypted segment needs its cipher")
             content = cipher.decrypt(content, what)
         if manifest.is_compressed:
-            content = _decompressed(content, chunk.size)
+            if _decompressed_into(target, content):
+                return
+            content = decompress(Codec.ZSTD, content, chunk.size)
     except CorruptRecordError as error:
         message = f"{what} cannot be decompressed: {error.message}"
         raise CorruptChunkError(message, position=chunk.stored_position) from error
@@ -184,25 +206,45 @@ def chunk_contents(content: bytes, chunk: SegmentChunk, manifest: SegmentManifes
     if len(content) != chunk.size:
         message = f"{what} gives {len(content)} bytes of the segment, the manifest says {chunk.size}"
         raise CorruptChunkError(message, position=chunk.stored_position)
-    return content
+    target[:] = content
 
 
-def _decompressed(content: bytes, size: int) -> bytes:
-    """Decompress a chunk that should give so many bytes; a chunk that gives more is refused.
+def _decompressed_into(target: memoryview, content: bytes | memoryview) -> bool:
+    """Decompress a chunk in one step into memory; False, with zeros there, if that is not possible.
 
-    A frame that declares this very size is decompressed at once, which is faster than piece by piece.
+    It is possible if the chunk is one frame that declares the size of the target. Then the library needs no memory of
+    its own for the output, and writes no byte beyond the target.
     """
     import zstandard
 
     try:
         frame = zstandard.get_frame_parameters(content)
-        is_usual = frame.content_size == size and frame.window_size <= ZSTD_MAX_WINDOW
-        if is_usual and 0 < size <= len(content) * ZSTD_RATIO:
-            whole: bytes = zstandard.ZstdDecompressor().decompress(content, allow_extra_data=False)
-            return whole
+        is_usual = frame.content_size == len(target) and frame.window_size <= ZSTD_MAX_WINDOW
+        if not is_usual or not 0 < len(target) <= len(content) * ZSTD_RATIO:
+            return False
+        if not _is_one_frame(content, frame.has_checksum, most_blocks=_FEWEST_BLOCKS + len(target) // _LEAST_BLOCK):
+            return False
+        with zstandard.ZstdDecompressor().stream_reader(content) as reader:
+            if reader.readinto(target) == len(target):
+                return True
     except zstandard.ZstdError:
-        pass  # the error is raised below, or there are more frames
-    return decompress(Codec.ZSTD, content, size)
+        pass  # the caller meets the error again, or there are more frames
+    target[:] = bytes(len(target))
+    return False
+
+
+def _is_one_frame(content: bytes | memoryview, has_checksum: bool, most_blocks: int) -> bool:
+    """Whether a zstd frame of at most so many blocks fills the bytes (RFC 8878, section 3.1.1.2)."""
+    import zstandard
+
+    at = zstandard.frame_header_size(content)
+    for _ in range(most_blocks):
+        header = int.from_bytes(content[at : at + _BLOCK_HEADER_BYTES], "little")
+        is_repeated = header >> 1 & 3 == 1
+        at += _BLOCK_HEADER_BYTES + (1 if is_repeated else header >> 3)
+        if header & 1 or at >= len(content):
+            return at + (_CHECKSUM_BYTES if has_checksum else 0) == len(content)
+    return False
 
 
 def index_contents(content: bytes, what: str, cipher: ChunkCipher | None) -> bytes:

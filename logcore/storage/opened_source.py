@@ -107,7 +107,7 @@ def open_source(
     return LocalFile(path, None if seen is None else seen.etag)
 
 
-def open_stored(path: str, version: ObjectVersion | None = None) -> OpenedSource:
+def open_stored(path: str, version: ObjectVersion | None = None) -> ObjectFile | LocalFile:
     """Open a file or an object with its bytes as they are stored.
 
     Args:
@@ -185,6 +185,10 @@ class LocalFile:
             SourceUnreadable: The system does not give them.
         """
         return pread_range(self._stream, self.path, size, position)
+
+    def view(self, size: int, position: int) -> memoryview:
+        """Read at most `size` bytes. Raises as `read`."""
+        return memoryview(self.read(size, position))
 
     def fill(self, target: memoryview, position: int, gone: Callable[[int, int], bool]) -> None:
         """Read into the whole target; see `OpenedSource.fill`."""

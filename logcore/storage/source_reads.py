@@ -16,9 +16,9 @@ from logcore.remote.stored_part import SegmentPart
 from logcore.storage import files
 from logcore.storage.objects.addresses import is_object
 from logcore.storage.objects.listing import objects_in
-from logcore.storage.objects.object_reads import object_exists, whole_object
+from logcore.storage.objects.object_reads import object_exists
 from logcore.storage.opened_source import OpenedSource, open_source, open_stored
-from logcore.storage.remote_tier.chunked_segment import read_index
+from logcore.storage.remote_tier.chunked_segment import read_index, read_stored
 from logcore.storage.source_errors import SourceChanged, SourceUnreadable, shown
 
 
@@ -30,12 +30,7 @@ def read_file(path: str, limit: int | None = None) -> bytes:
     """
     if aiven_layout.named_index(path) is not None:
         return _read_index(path, limit)
-    if not is_object(path):
-        return files.read_file(path, limit)
-    try:
-        return whole_object(path, limit)
-    except FileNotFoundError as error:
-        raise SourceUnreadable("it is not there.", file=shown(path)) from error
+    return read_stored(path, limit)
 
 
 def _read_index(path: str, limit: int | None) -> bytes:

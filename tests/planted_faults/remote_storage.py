@@ -43,9 +43,16 @@ FAULTS = (
     Fault(
         "a chunk of a remote segment expands without its limit",
         "logcore/remote/chunks.py",
-        "decompress(Codec.ZSTD, content, size)",
+        "decompress(Codec.ZSTD, content, chunk.size)",
         "decompress(Codec.ZSTD, content, 1 << 30)",
         (CHUNKS, "-k", "expands"),
+    ),
+    Fault(
+        "bytes after the frame of a chunk are ignored",
+        "logcore/remote/chunks.py",
+        "(_CHECKSUM_BYTES if has_checksum else 0) == len(content)",
+        "(_CHECKSUM_BYTES if has_checksum else 0) <= len(content)",
+        (CHUNKS, "-k", "after_the_frame"),
     ),
     Fault(
         "a manifest is not compared with the size of its object",

@@ -65,6 +65,10 @@ class ObjectFile:
             return bytes(read_range(self.path, position, end, self.version))
         return self._remembered.read(self.path, position, end, self.version)
 
+    def view(self, size: int, position: int) -> memoryview:
+        """Read at most `size` bytes with one request, without another copy of them. Raises as `read`."""
+        return memoryview(read_range(self.path, position, min(position + size, self.size), self.version))
+
     def fill(self, target: memoryview, position: int, gone: Callable[[int, int], bool]) -> None:
         """Read into the whole target. Raises as `read`."""
         read_into(self.path, target, position, self.version)

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Protocol
 
 from logcore.errors import LogError
 from logcore.remote import aiven_layout
 from logcore.remote.chunk_index import SegmentChunk
-from logcore.remote.chunks import ChunkCipher, chunk_contents, index_contents
+from logcore.remote.chunks import ChunkCipher, fill_from_chunk, index_contents
 from logcore.remote.segment_manifest import MOST_MANIFEST_BYTES, SegmentManifest, parse_manifest
 from logcore.remote.stored_part import SegmentPart
-from logcore.storage.objects.object_reads import PART_BYTES, ObjectVersion
+from logcore.storage.files import read_file
+from logcore.storage.objects.addresses import is_object
+from logcore.storage.objects.object_reads import PART_BYTES, ObjectVersion, whole_object
 from logcore.storage.remote_tier.remote_keys import private_keys
 from logcore.storage.source_errors import SourceChanged, SourceUnreadable, shown
 
@@ -44,6 +47,9 @@ class StoredBytes(Protocol):
 
     def read(self, size: int, position: int) -> bytes:
         """Read at most `size` bytes."""
+
+    def view(self, size: int, position: int) -> memoryview:
+        """Read at most `size` bytes, without another copy of what the store returned."""
 
     def refuse_change(self, *, sealed: bool, least_size: int | None = None, advice: str | None = None) -> None:
         """Raise SourceChanged if it changed since it was opened."""
@@ -78,12 +84,12 @@ class ChunkedSegment:
 
     def __init__(self, path: str, opener: Opener, etag: str | None = None, modified_ms: int = 0) -> None:
         self.path = path
-        self.manifest = read_manifest(path, opener)
+        self.manifest = read_manifest(path)
         stored_size = self.manifest.chunks.stored_size
         known = None if etag is None else ObjectVersion(stored_size, modified_ms, etag)
         self._stored = opener(path, known)
         self._cipher: ChunkCipher | None = None
-        self._last: tuple[int, bytes] | None = None
+        self._last: tuple[int, memoryview] | None = None
         try:
             self.manifest.refuse_other_sizes(self._stored.size)
         except LogError as error:
@@ -127,14 +133,27 @@ class ChunkedSegment:
             SourceUnreadable: The chunks cannot be read, decrypted or decompressed.
             SourceChanged: Another object took its name.
         """
-        return b"".join(self._pieces(position, min(position + size, self.size)))
+        end = min(position + size, self.size)
+        parts = self._parts(position, end)
+        return b"".join(
+            self._kept(part)[max(position - part.chunk.position, 0) : end - part.chunk.position] for part in parts
+        )
 
     def fill(self, target: memoryview, position: int, gone: Callable[[int, int], bool]) -> None:
-        """Read into the whole target. Raises as `read`."""
-        done = 0
-        for piece in self._pieces(position, min(position + len(target), self.size)):
-            target[done : done + len(piece)] = piece
-            done += len(piece)
+        """Read into the whole target. Raises as `read`.
+
+        A chunk that lies in the target becomes its bytes there, and is not kept.
+        """
+        end = min(position + len(target), self.size)
+        for part in self._parts(position, end):
+            begin, after = part.chunk.position, part.chunk.position + part.chunk.size
+            low, high = max(begin, position), min(after, end)
+            with target[low - position : high - position] as place:
+                if part.is_stored and (low, high) == (begin, after):
+                    self._decode(place, part)
+                else:
+                    place[:] = self._kept(part)[low - begin : high - begin]
+        done = max(end - position, 0)
         if done < len(target):
             message = f"it ends at byte {position + done}, {len(target) - done} bytes early"
             raise SourceChanged(message, file=shown(self.path), position=position + done)
@@ -153,62 +172,82 @@ class ChunkedSegment:
         self._stored.close()
         self._last = None
 
-    def _pieces(self, start: int, end: int) -> Iterator[bytes]:
-        """Bytes start..end of the segment, chunk by chunk."""
-        for chunk, content in self._contents(self.manifest.chunks.chunks_of(start, end)):
-            yield content[max(start - chunk.position, 0) : end - chunk.position]
-
-    def _contents(self, numbers: range) -> Iterator[tuple[SegmentChunk, bytes]]:
-        """The chunks and their contents. Chunks that follow each other are fetched together."""
-        chunks = self.manifest.chunks
+    def _parts(self, start: int, end: int) -> Iterator[_Part]:
+        """The chunks with bytes start..end, in order. Chunks that follow each other are fetched together."""
+        chunks, numbers = self.manifest.chunks, self.manifest.chunks.chunks_of(start, end)
         at = numbers.start
         while at < numbers.stop:
             first = chunks.chunk(at)
             last = self._last  # another thread may replace it
             if last is not None and last[0] == at:
-                yield first, last[1]
+                yield _Part(first, last[1], is_stored=False)
                 at += 1
                 continue
             until = at + 1
             while until < numbers.stop and chunks.chunk(until).stored_end - first.stored_position <= PART_BYTES:
                 until += 1
             size = chunks.chunk(until - 1).stored_end - first.stored_position
-            stored = memoryview(self._stored.read(size, first.stored_position))
+            stored = self._stored.view(size, first.stored_position)
             for number in range(at, until):
                 chunk = chunks.chunk(number)
                 low = chunk.stored_position - first.stored_position
-                content = self._content(bytes(stored[low : low + chunk.stored_size]), chunk)
-                self._last = (number, content)
-                yield chunk, content
+                yield _Part(chunk, stored[low : low + chunk.stored_size], is_stored=True)
             at = until
 
-    def _content(self, stored: bytes, chunk: SegmentChunk) -> bytes:
+    def _kept(self, part: _Part) -> memoryview:
+        """The bytes of the segment in a chunk, which is kept."""
+        if not part.is_stored:
+            return part.content
+        content = memoryview(bytearray(part.chunk.size))
+        self._decode(content, part)
+        self._last = (part.chunk.number, content)
+        return content
+
+    def _decode(self, target: memoryview, part: _Part) -> None:
         try:
             if self._cipher is None:
                 self._cipher = cipher_of(self.manifest)
-            return chunk_contents(stored, chunk, self.manifest, self._cipher)
+            fill_from_chunk(target, part.content, part.chunk, self.manifest, self._cipher)
         except LogError as error:
             raise SourceUnreadable(
                 error.message, file=shown(self.path), position=error.position, advice=error.advice or _COMPARE
             ) from error
 
 
-def read_manifest(path: str, opener: Opener) -> SegmentManifest:
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A chunk, and its content: as it is stored, or bytes of the segment."""
+
+    chunk: SegmentChunk
+    content: memoryview
+    is_stored: bool
+
+
+def read_stored(path: str, limit: int | None = None) -> bytes:
+    """Read a whole small file or object as it is stored; an object with one request.
+
+    Raises:
+        SourceUnreadable: It cannot be read, or has more than `limit` bytes.
+    """
+    if not is_object(path):
+        return read_file(path, limit)
+    try:
+        return whole_object(path, limit)
+    except FileNotFoundError as error:
+        raise SourceUnreadable("it is not there.", file=shown(path)) from error
+
+
+def read_manifest(path: str) -> SegmentManifest:
     """Read the manifest of a segment.
 
     Args:
         path: Of any object of the segment.
-        opener: Opens objects.
 
     Raises:
         SourceUnreadable: It does not exist, cannot be read, or is not a manifest that can be used.
     """
     name = aiven_layout.beside(path, SegmentPart.MANIFEST)
-    with closing(opener(name, None)) as file:
-        if file.size > MOST_MANIFEST_BYTES:
-            message = f"it has {file.size} bytes; at most {MOST_MANIFEST_BYTES} are allowed"
-            raise SourceUnreadable(message, file=shown(name))
-        content = file.read(file.size, 0)
+    content = read_stored(name, MOST_MANIFEST_BYTES)
     try:
         return parse_manifest(content)
     except LogError as error:
@@ -226,7 +265,7 @@ def read_index(path: str, part: SegmentPart, opener: Opener) -> bytes | None:
     Raises:
         SourceUnreadable: It cannot be read or decrypted, or does not lie in its object.
     """
-    manifest = read_manifest(path, opener)
+    manifest = read_manifest(path)
     place = manifest.indexes.get(part)
     if place is None:
         return None

@@ -51,16 +51,16 @@ def segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SegmentFile:
 def chunks_for(offset: int, segment: SegmentFile, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Numbers of the chunks that are decrypted to read an offset."""
     read: list[int] = []
-    real = chunked_segment.chunk_contents
+    real = chunked_segment.fill_from_chunk
 
-    def counted(stored: bytes, chunk: Any, *rest: Any) -> bytes:
+    def counted(target: memoryview, stored: memoryview, chunk: Any, *rest: Any) -> None:
         read.append(chunk.number)
-        return real(stored, chunk, *rest)
+        real(target, stored, chunk, *rest)
 
     log = SourceLog(TopicPartition("orders", 0), "", DirectoryKind.LIVE, None, None, (segment,), None, 0)
     notes = Notes()
     with monkeypatch.context() as patched:
-        patched.setattr(chunked_segment, "chunk_contents", counted)
+        patched.setattr(chunked_segment, "fill_from_chunk", counted)
         wanted = Wanted(("offset", "value"), ((offset, offset + 1),))
         rows = [
             row

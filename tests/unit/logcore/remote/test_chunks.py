@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import struct
 import tracemalloc
@@ -12,8 +13,8 @@ import pytest
 import zstandard
 
 from logcore.errors import CorruptChunkError, CorruptIndexError, LogError, UnsupportedFormatError
-from logcore.remote.chunk_index import ChunkIndex, stored_sizes
-from logcore.remote.chunks import ChunkCipher, PrivateKeys, chunk_contents, index_contents, read_private_key
+from logcore.remote.chunk_index import ChunkIndex, SegmentChunk, stored_sizes
+from logcore.remote.chunks import ChunkCipher, PrivateKeys, fill_from_chunk, index_contents, read_private_key
 from logcore.remote.segment_manifest import SegmentManifest, parse_manifest
 from logcore.remote.stored_part import SegmentPart
 from tests import remote_objects
@@ -29,8 +30,23 @@ def _read(stored: remote_objects.StoredSegment) -> bytes:
     found = b""
     for number in range(manifest.chunks.count):
         chunk = manifest.chunks.chunk(number)
-        found += chunk_contents(stored.log[chunk.stored_position : chunk.stored_end], chunk, manifest, cipher)
+        found += _chunk(stored.log[chunk.stored_position : chunk.stored_end], chunk, manifest, cipher)
     return found
+
+
+def _chunk(content: bytes, chunk: SegmentChunk, manifest: SegmentManifest, cipher: ChunkCipher | None) -> bytes:
+    """The bytes of a chunk. No byte around them is written, and none of a chunk that is refused."""
+    memory, end = bytearray(b"#" * (chunk.size + 64)), 32 + chunk.size
+    memory[32:end] = bytes(chunk.size)
+    try:
+        with memoryview(memory)[32:end] as target:
+            fill_from_chunk(target, content, chunk, manifest, cipher)
+    except CorruptChunkError:
+        assert not any(memory[32:end])
+        raise
+    finally:
+        assert memory[:32] == memory[end:] == b"#" * 32
+    return bytes(memory[32:end])
 
 
 def _cipher(manifest: SegmentManifest) -> ChunkCipher | None:
@@ -76,7 +92,7 @@ def test_indexes_are_cut_out_of_their_object(is_encrypted: bool) -> None:
 def test_bytes_of_bouncycastle_and_of_the_jdk_decrypt() -> None:
     stored = remote_objects.stored_segment(remote_objects.PLAIN, {}, chunk_size=100, is_encrypted=True)
     manifest = parse_manifest(stored.manifest)
-    assert chunk_contents(remote_objects.ENCRYPTED, manifest.chunks.chunk(0), manifest, _cipher(manifest)) == (
+    assert _chunk(remote_objects.ENCRYPTED, manifest.chunks.chunk(0), manifest, _cipher(manifest)) == (
         remote_objects.PLAIN
     )
 
@@ -243,7 +259,7 @@ def test_segments_of_iceberg_are_refused_by_name() -> None:
 
 
 def _one_chunk(manifest: SegmentManifest, content: bytes, cipher: ChunkCipher | None = None) -> bytes:
-    return chunk_contents(content, manifest.chunks.chunk(0), manifest, cipher)
+    return _chunk(content, manifest.chunks.chunk(0), manifest, cipher)
 
 
 def test_a_chunk_that_expands_without_end_is_stopped() -> None:
@@ -271,6 +287,59 @@ def test_a_chunk_of_another_size_is_refused() -> None:
     manifest = parse_manifest(_changed(stored, chunkIndex__originalFileSize=1000))
     with pytest.raises(CorruptChunkError, match="gives 999 bytes of the segment, the manifest says 1000"):
         _one_chunk(manifest, stored.log)
+
+
+def _of_one_chunk(*frames: bytes) -> tuple[SegmentManifest, bytes]:
+    """The manifest of a segment of `LOG` in one chunk, which is stored as these bytes; and the bytes."""
+    content = b"".join(frames)
+    stored = remote_objects.stored_segment(LOG, {}, chunk_size=len(LOG), compressed=True)
+    sizes = {"transformedChunkSize": len(content), "finalTransformedChunkSize": len(content)}
+    changed = {f"chunkIndex__{name}": size for name, size in sizes.items()}
+    return parse_manifest(_changed(stored, chunkIndex__type="fixed", **changed)), content
+
+
+_FRAME = zstandard.ZstdCompressor(write_checksum=True).compress(LOG)
+_FLUSHED = zstandard.ZstdCompressor().compressobj(size=len(LOG))
+_OF_SMALL_BLOCKS = (
+    b"".join(
+        _FLUSHED.compress(LOG[at : at + 20]) + _FLUSHED.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+        for at in range(0, len(LOG), 20)
+    )
+    + _FLUSHED.flush()
+)
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [_FRAME],
+        [_OF_SMALL_BLOCKS],
+        [zstandard.compress(LOG[:1000]), zstandard.compress(LOG[1000:])],
+        [zstandard.ZstdCompressor(write_content_size=False).compress(LOG)],
+        [zstandard.ZstdCompressor(level=19).compress(LOG)],
+    ],
+    ids=["checksum", "small-blocks", "two-frames", "no-size", "level-19"],
+)
+def test_other_frames_than_the_plugins_give_the_same_bytes(frames: list[bytes]) -> None:
+    assert _one_chunk(*_of_one_chunk(*frames)) == LOG
+
+
+@pytest.mark.parametrize("end", [b"(", b"\0", b"(\xb5/", b"\x28\xb5\x2f\xfd", bytes(100), zstandard.compress(b"more")])
+def test_bytes_after_the_frame_of_a_chunk_are_refused(end: bytes) -> None:
+    for frame in (_FRAME, zstandard.compress(LOG)):
+        with pytest.raises(CorruptChunkError, match="chunk 0 cannot be decompressed"):
+            _one_chunk(*_of_one_chunk(frame, end))
+
+
+def test_no_byte_of_a_damaged_frame_is_given() -> None:
+    for at in range(len(_FRAME)):
+        changed = bytearray(_FRAME)
+        changed[at] ^= 0x10
+        with contextlib.suppress(CorruptChunkError):
+            assert _one_chunk(*_of_one_chunk(bytes(changed))) == LOG  # a bit without a meaning
+    for end in range(len(_FRAME)):
+        with pytest.raises(CorruptChunkError):
+            _one_chunk(*_of_one_chunk(_FRAME[:end]))
 
 
 @pytest.mark.parametrize("at", [0, 11, 12, 500, 1027])
