@@ -43,6 +43,7 @@ from tests.bench import (
     publishing,
     recovering,
     remote_reading,
+    remote_runs,
     scaling,
     small_transactions,
     spark_decoding,
@@ -124,6 +125,7 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
     found[objects.UNCHANGED] = partial(objects.unchanged_lines, 300 if quick else 10_000)
     found[remote_reading.READ] = partial(remote_reading.read_lines, mib, arguments.rounds)
     found[remote_reading.OFFSET] = partial(remote_reading.offset_lines, arguments.publish_mib)
+    found[remote_runs.REFERENCE] = partial(remote_runs.reference_lines, 200 if quick else 10_000)
     found[compaction.HUGE] = partial(compaction.lines, arguments.publish_mib, arguments.publish_rounds)
     found[whole_runs.NOOP] = partial(whole_runs.noop_lines, 200 if quick else 10_000, 1 if quick else 5)
     found[whole_runs.SMALL] = partial(whole_runs.small_lines, 1 if quick else 3)

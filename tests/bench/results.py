@@ -22,6 +22,7 @@ class Unit(StrEnum):
     TIMES_AS_LONG = "× as long"
     REQUESTS = "requests"
     CHUNKS = "chunks"
+    PERCENT = "%"
 
     @property
     def more_is_better(self) -> bool:

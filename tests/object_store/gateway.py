@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -75,6 +76,12 @@ class Gateway:
             if kind is not None and below in fields[fields.index(kind) + 2].replace("%2F", "/"):
                 counts[kind.removeprefix("s3_")] += 1
         return counts
+
+    def sent(self) -> int:
+        """Count the bytes of all answers so far, with their headers: what the process wrote, but for its log."""
+        written = re.search(r"^wchar: (\d+)$", Path(f"/proc/{self.pid}/io").read_text(), re.MULTILINE)
+        assert written is not None
+        return int(written[1]) - self.log.stat().st_size
 
 
 def upload(folder: Path, url: str) -> None:
