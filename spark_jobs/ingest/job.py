@@ -144,7 +144,7 @@ def plan(config: IngestConfig) -> IngestPlan:
     plans, left_out = _with_remote_ranges(config, plans, taken, held)
     placed.extend(left_out)
     whole = _with_fills(config, plans, taken, held)
-    plans, left = first_round(whole, config.max_bytes, config.max_tasks)
+    plans, left = first_round(whole, _round_bytes(config, whole), config.max_tasks)
     not_begun = {log.observed.log for log in whole} - {log.observed.log for log in plans}
     placed = [finding for finding in placed if finding.log not in not_begun]
     versions = archive.planned_versions(config.lake, [p.observed.log for p in plans if p.moves_segments])
@@ -225,6 +225,17 @@ def _keep_first_looks(remembered: RememberedReads, done: Sequence[CopiedLog]) ->
                     HeaderReader(remembered).header_at(task.file, end)
                     if task.size - end <= MOST_HEADER_BYTES:  # a longer end has keys and values
                         nothing_readable(replace(task, start=end, first_offset=log.row.next_offset), remembered)
+
+
+def _round_bytes(config: IngestConfig, plans: Sequence[IngestLogPlan]) -> int | None:
+    """Bytes that a round reads. What it registers on an object store must fit into its local copies.
+
+    Otherwise validation and publishing would download it again.
+    """
+    at_source = config.mode == "reference" and any(is_object(task.source) for log in plans for task in log.copies)
+    if config.max_bytes is None or not at_source or not local_copies.keeps_registered():
+        return config.max_bytes
+    return min(config.max_bytes, local_copies.ROUND_BYTES)
 
 
 def _discover(paths: Sequence[str], remembered: RememberedReads | None) -> Discovery:

@@ -33,7 +33,7 @@ from logcore.storage.source_bytes import SourceBytes
 from logcore.storage.source_errors import SourceUnreadable, shown
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.store import local_copies, storage
 from spark_jobs.tasks.executor import synced_late
 
 PROBE_BYTES = 1 << 20
@@ -291,6 +291,8 @@ def _describe(
             next_offset = task.next_base_offset
         digest = sha256 if sha256 is not None and end == len(content) else _sha256(content, end, fetched)
         header = () if last is None else _last_header(task, content, fetched, last)
+        if task.in_place and task.etag and start == 0 and (storage.is_remote(path) or is_chunked_segment(path)):
+            local_copies.keep_registered(path, task.etag, content[:end])
     identity = archive.segment_id(task.log, task.first_offset, digest)
     in_place = task.in_place
     return (

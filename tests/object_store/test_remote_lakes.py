@@ -10,6 +10,7 @@ import pytest
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest import job as ingest
+from spark_jobs.lake.store import local_copies
 from tests.broker_directory import LogDirectory
 from tests.conformance.conftest import Corpus
 from tests.conformance.lakes import AS_OF_MS, TABLE_OF, CorpusLake, by_log
@@ -17,7 +18,7 @@ from tests.conformance.remote_lakes import LAYOUTS, MODES, TIERED, run_all, stor
 from tests.conformance.snapshots import Snapshot
 from tests.conformance.test_tables import same_as_consumed
 from tests.in_process import InProcessExecutor, without_spark
-from tests.object_store.gateway import upload
+from tests.object_store.gateway import Gateway, upload
 from tests.object_store.test_run import rows
 from tests.remote_storage import RemoteStorage, tiered
 from tests.spark.cycle import Lake
@@ -128,6 +129,37 @@ def test_an_object_that_is_replaced_before_its_records_are_published_is_not_publ
     lake.turn(source.path, remote=(remote,), mode="reference")
     assert lake.stopped()["orders-0"] == "source-changed"
     assert not set(lake.published("orders")) & set(range(10, 20))
+
+
+def test_a_run_by_reference_reads_each_remote_object_as_often_as_a_copy(
+    tier: Tier, gateway: Gateway, tmp_path: Path
+) -> None:
+    source, _, remote, storage = tier
+    names = [f"{remote.removeprefix('s3://')}/{path.relative_to(storage.path).as_posix()}" for path in storage.logs()]
+    counts = []
+    for mode in MODES:
+        lake = Lake(tmp_path / mode)
+        before = {name: gateway.requests(name)["GetObject"] for name in names}
+        with local_copies.keeping(str(lake.path)):
+            lake.turn(source.path, remote=(remote,), mode=mode)
+        assert len(lake.published("orders")) == 50
+        counts.append({name: gateway.requests(name)["GetObject"] - before[name] for name in names})
+    copied, registered = counts
+    assert registered == copied
+    if storage.layout == "chunks":  # the manifests name the last offsets of others
+        assert registered == dict.fromkeys(names, 1)
+
+
+def test_bytes_that_were_kept_are_not_used_for_another_version(tier: Tier, tmp_path: Path) -> None:
+    source, lake, remote, storage = tier
+    config = IngestConfig(str(lake.path), (str(source.path),), "run", AS_OF_MS, remote=(remote,), mode="reference")
+    with local_copies.keeping(str(lake.path)):
+        launch.run("ingest", config)
+        storage.replace(tmp_path / "others")
+        upload(storage.path, remote)
+        second = Lake(tmp_path / "second")
+        second.turn(source.path, remote=(remote,), mode="reference")
+    assert second.published("orders")[15] == (b"k1", b"w15")
 
 
 @pytest.mark.parametrize("mode", MODES)

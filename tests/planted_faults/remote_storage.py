@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.planted_faults.fault import Fault
 
+COPIES = "tests/unit/spark_jobs/lake/store/test_local_copies.py"
 CHUNKS = "tests/unit/logcore/remote/test_chunks.py"
 INVENTORY = "tests/unit/logcore/remote/test_inventory.py"
 JOINED = "tests/unit/logcore/reading/test_joined_logs.py"
@@ -242,5 +243,26 @@ FAULTS = (
         "        if secret is None:\n            raise LogError(\n",
         "        if secret is None:\n            raise CorruptChunkError(\n",
         (LAKES, "-k", "another_pair"),
+    ),
+    Fault(
+        "kept bytes of an object are used for another version of it",
+        "spark_jobs/lake/store/local_copies.py",
+        '    copy = os.path.join(folder, _name(f"{etag} {path}"))\n',
+        "    copy = os.path.join(folder, max(set(_names(folder)) - {_ROOM}))\n",
+        (COPIES, "-k", "this_version"),
+    ),
+    Fault(
+        "kept bytes of an object are used beyond their end",
+        "spark_jobs/lake/store/local_copies.py",
+        "        if os.path.getsize(copy) >= end:\n",
+        "        if os.path.getsize(copy):\n",
+        (COPIES, "-k", "as_far_as"),
+    ),
+    Fault(
+        "a run by reference reads the bytes of an object again for validation",
+        "spark_jobs/lake/store/bytes_at_source.py",
+        "        if kept is not None:\n",
+        "        if kept == path:\n",
+        ("tests/object_store/test_remote_lakes.py", "-k", "each_remote_object"),
     ),
 )

@@ -1,8 +1,14 @@
-"""Local copies of segments that were just uploaded to a lake on an object store, for the jobs that follow.
+"""Local copies of segments that a run has just uploaded or registered, for its jobs that follow.
 
-A run validates and publishes the segments that it has just archived. Without copies each of their bytes would be
-downloaded twice. A copy is the file that was uploaded, and the store has checked its digest. It is used under the
-object's own name, which contains a digest of the bytes, so it cannot be a copy of other bytes.
+A run validates and publishes the segments that it has just taken in. Without copies it would download the bytes of each
+twice more. There are two kinds:
+
+    of an object of the lake    the file that was uploaded, and the store has checked its digest. The object's name
+                                contains a digest of the bytes
+    of an object at the source  its bytes as they were registered: of one version of the object, decrypted and
+                                decompressed
+
+A copy is used only for exactly this object, or this version of it. So it cannot be a copy of other bytes.
 
 The driver of a run makes the folder and removes it. Only this process and its worker processes use it, because its
 name has the driver's process id. So `verify` reads the store, a folder that a killed run left is not used, and nothing
@@ -17,21 +23,23 @@ import os
 import shutil
 import stat
 import tempfile
+import uuid
 from collections.abc import Iterator
 
 MOST_BYTES = 8 << 30
 """Most bytes that are kept."""
+ROUND_BYTES = 7 << 30
+"""Bytes of segments that fit for certain."""
 _FREE_BYTES = 1 << 30
 """Bytes of the disk that stay free."""
 _ARCHIVE = "/archive/"
+_ROOM, _BLOCK = "room", 4096
+"""A file with a byte for each block that copies have taken. Several processes append to it."""
 
 
 @contextlib.contextmanager
 def keeping(lake: str) -> Iterator[None]:
-    """Keep copies of a lake's segments until the block ends; nothing for a local lake."""
-    if "://" not in lake:
-        yield
-        return
+    """Keep copies of a lake's segments until the block ends."""
     folder = _folder(lake, os.getpid())
     with contextlib.suppress(OSError):  # without a folder there are no copies
         os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
@@ -48,7 +56,7 @@ def keeping(lake: str) -> Iterator[None]:
 def clear(lake: str) -> None:
     """Remove the copies of an earlier round of the same run."""
     folder = _folder(lake, os.getpid())
-    for name in _names(folder) if "://" in lake else ():
+    for name in _names(folder):
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(folder, name))
 
@@ -56,13 +64,10 @@ def clear(lake: str) -> None:
 def keep(path: str, url: str) -> None:
     """Move an uploaded file into the folder, if there is one and enough room. Otherwise the file stays."""
     folder = _folder_of(url)
-    if folder is None:
-        return
-    with contextlib.suppress(OSError):
-        size = os.path.getsize(path)
-        kept = sum(os.path.getsize(os.path.join(folder, name)) for name in _names(folder))
-        if kept + size <= MOST_BYTES and shutil.disk_usage(folder).free >= _FREE_BYTES:
-            os.rename(path, os.path.join(folder, _name(url)))
+    if folder is not None:
+        with contextlib.suppress(OSError):
+            if _takes_room(folder, os.path.getsize(path)):
+                os.rename(path, os.path.join(folder, _name(url)))
 
 
 def kept(url: str) -> str | None:
@@ -74,8 +79,69 @@ def kept(url: str) -> str | None:
     return path if os.path.lexists(path) else None
 
 
+def keep_registered(path: str, etag: str, content: memoryview) -> None:
+    """Write a copy of bytes that were registered at their source, if there is a folder and enough room.
+
+    Args:
+        path: The object.
+        etag: Names its content.
+        content: Its first bytes.
+    """
+    folder = _folder_of_driver()
+    if folder is None:
+        return
+    aside = os.path.join(folder, uuid.uuid4().hex)
+    with contextlib.suppress(OSError):
+        if _takes_room(folder, len(content)):
+            try:
+                with open(aside, "xb") as file:
+                    file.write(content)
+                os.rename(aside, os.path.join(folder, _name(f"{etag} {path}")))
+            except OSError:
+                os.unlink(aside)
+
+
+def keeps_registered() -> bool:
+    """Whether copies of bytes at their source are kept here now."""
+    return _folder_of_driver() is not None
+
+
+def kept_registered(path: str, etag: str, end: int) -> str | None:
+    """Return the local copy of the first bytes of an object at its source, at least up to `end`; None without one."""
+    folder = _folder_of_driver()
+    if folder is None:
+        return None
+    copy = os.path.join(folder, _name(f"{etag} {path}"))
+    with contextlib.suppress(OSError):
+        if os.path.getsize(copy) >= end:
+            return copy
+    return None
+
+
+def _folder_of_driver() -> str | None:
+    """A folder of this process, or of the driver that started it as a worker, of any lake."""
+    parent = _parent()
+    ends = tuple(f"-{process}" for process in (os.getpid(), os.getppid()))
+    found = (os.path.join(parent, name) for name in _names(parent) if name.endswith(ends))
+    return next(filter(_is_ours, found), None)
+
+
+def _takes_room(folder: str, nbytes: int) -> bool:
+    """Whether there is room for a copy; it is taken then."""
+    blocks = -(-nbytes // _BLOCK)
+    with open(os.path.join(folder, _ROOM), "ab") as file:
+        if file.tell() + blocks > MOST_BYTES // _BLOCK or shutil.disk_usage(folder).free < _FREE_BYTES + nbytes:
+            return False
+        file.write(bytes(blocks))
+    return True
+
+
+def _parent() -> str:
+    return os.path.join(tempfile.gettempdir(), f"loglake-copies-{os.geteuid()}")
+
+
 def _folder(lake: str, driver: int) -> str:
-    return os.path.join(tempfile.gettempdir(), f"loglake-copies-{os.geteuid()}", f"{_name(lake)}-{driver}")
+    return os.path.join(_parent(), f"{_name(lake)}-{driver}")
 
 
 def _folder_of(url: str) -> str | None:

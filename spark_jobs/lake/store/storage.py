@@ -28,9 +28,9 @@ from pyarrow import fs
 from logcore.records.varint import Buffer
 from logcore.storage.discovery import SourceUnreadable, map_file
 from logcore.storage.objects.object_reads import ObjectVersion
-from logcore.storage.source_bytes import SourceBytes
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.store import disk_sync, local_copies, object_store
+from spark_jobs.lake.store.bytes_at_source import mapped_at_source
 
 CLOCK_FILE = "lease-clock"
 """Rewritten to read an object store's clock."""
@@ -232,15 +232,8 @@ def mapped(
         StorageError: The object store failed.
     """
     if at_source and (etag is not None or not is_remote(path)):
-        version = None if etag is None or end is None else ObjectVersion(end, 0, etag, is_part=True)
-        source = SourceBytes(path, sealed=False, seen=version)
-        source.fetch(start, source.size if end is None else end)
-        gone = source.unreadable(start, source.size if end is None else end)
-        if gone:
-            nbytes = sum(high - low for low, high in gone)
-            message = f"the disk failed to read {nbytes} bytes of it, from this position on"
-            raise SourceUnreadable(message, file=path, position=gone[0][0])
-        yield source.content
+        with mapped_at_source(path, start, end, etag) as content:
+            yield content
         return
     if not is_remote(path):
         with map_file(path) as content:

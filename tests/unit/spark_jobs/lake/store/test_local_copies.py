@@ -49,24 +49,54 @@ def test_without_a_run_and_for_other_files_nothing_is_kept(scratch: Path) -> Non
     assert os.path.exists(staged)
 
 
-def test_nothing_is_kept_of_a_local_lake(scratch: Path) -> None:
-    before = sorted(scratch.rglob("*"))
-    with local_copies.keeping(str(scratch / "lake")):
-        assert sorted(scratch.rglob("*")) == before
+OBJECT = "s3://source/tier/orders/0/00000000000000000000-id.log"
+
+
+def registered(url: str, etag: str, end: int) -> bytes | None:
+    kept = local_copies.kept_registered(url, etag, end)
+    return None if kept is None else Path(kept).read_bytes()
+
+
+@pytest.mark.parametrize("lake", [LAKE, "/lakes/orders"])
+def test_registered_bytes_are_kept_for_this_version_and_as_far_as_they_go(lake: str, scratch: Path) -> None:
+    local_copies.keep_registered(OBJECT, '"1"', memoryview(b"before a run"))
+    assert registered(OBJECT, '"1"', 1) is None
+    with local_copies.keeping(lake):
+        local_copies.keep_registered(OBJECT, '"1"', memoryview(b"its bytes"))
+        assert registered(OBJECT, '"1"', 9) == b"its bytes"
+        assert registered(OBJECT, '"1"', 10) is None
+        assert registered(OBJECT, '"2"', 9) is None
+        assert registered(f"{OBJECT}2", '"1"', 9) is None
+    assert registered(OBJECT, '"1"', 9) is None
+    assert [path for path in scratch.rglob("*") if path.is_file()] == []
+
+
+def test_a_worker_uses_registered_bytes_and_another_process_does_not(scratch: Path) -> None:
+    look = (
+        "from spark_jobs.lake.store import local_copies;"
+        f"""print(local_copies.kept_registered({OBJECT!r}, '"1"', 9) is not None)"""
+    )
+    with local_copies.keeping(LAKE):
+        local_copies.keep_registered(OBJECT, '"1"', memoryview(b"its bytes"))
+        assert seen_by_worker_and_other(look, scratch) == ["True\n", "False\n"]
 
 
 def test_a_process_that_is_no_worker_of_the_run_uses_no_copy(scratch: Path) -> None:
     look = f"from spark_jobs.lake.store import local_copies; print(local_copies.kept({URL!r}) is not None)"
     with local_copies.keeping(LAKE):
         local_copies.keep(written(scratch), URL)
-        worker = [sys.executable, "-c", look]
-        other = ["sh", "-c", '"$@" & wait', "sh", *worker]  # its parent is the shell
-        environment = os.environ | {"TMPDIR": str(scratch)}
-        seen = [
-            subprocess.run(each, capture_output=True, text=True, check=True, env=environment).stdout
-            for each in (worker, other)
-        ]
-    assert seen == ["True\n", "False\n"]
+        assert seen_by_worker_and_other(look, scratch) == ["True\n", "False\n"]
+
+
+def seen_by_worker_and_other(code: str, scratch: Path) -> list[str]:
+    """What a child of this process prints, and a process whose parent is a shell."""
+    worker = [sys.executable, "-c", code]
+    other = ["sh", "-c", '"$@" & wait', "sh", *worker]
+    environment = os.environ | {"TMPDIR": str(scratch)}
+    return [
+        subprocess.run(each, capture_output=True, text=True, check=True, env=environment).stdout
+        for each in (worker, other)
+    ]
 
 
 def test_a_round_and_a_killed_run_leave_nothing_to_the_next(scratch: Path) -> None:
@@ -93,9 +123,16 @@ def test_a_folder_in_which_others_can_write_is_not_used(scratch: Path) -> None:
 
 
 def test_room_is_bounded(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_copies, "MOST_BYTES", 12)
+    monkeypatch.setattr(local_copies, "MOST_BYTES", 3 * 4096)
     with local_copies.keeping(LAKE):
         local_copies.keep(written(scratch), URL)
+        local_copies.keep_registered(OBJECT, '"1"', memoryview(bytes(4097)))
+        local_copies.keep_registered(OBJECT, '"2"', memoryview(b"1"))
         local_copies.keep(written(scratch), f"{URL}2")
         assert local_copies.kept(URL) is not None
+        assert registered(OBJECT, '"1"', 4097) == bytes(4097)
+        assert registered(OBJECT, '"2"', 1) is None
         assert local_copies.kept(f"{URL}2") is None
+        local_copies.clear(LAKE)
+        local_copies.keep_registered(OBJECT, '"2"', memoryview(b"1"))
+        assert registered(OBJECT, '"2"', 1) == b"1"
