@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from logcore.logs.growth.growth import Growth, LogTail, Take
 from logcore.logs.model.findings import Finding, found
-from logcore.storage.discovery import SourceLog
+from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.storage.objects.remembered_reads import RememberedReads
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest.late_segments import Range, without_held
@@ -247,30 +247,32 @@ def _high_watermark(config: IngestConfig, source: SourceLog, known: LogRow | Non
 def _task(config: IngestConfig, source: SourceLog, observed: LogRow, take: Take) -> CopyTask:
     file = next(file for file in source.segments if file.base_offset == take.segment_base)
     is_remote = source.local_start_offset is not None and file.base_offset < source.local_start_offset
-    return CopyTask(
-        lake=config.lake,
-        log=observed.log,
-        topic=observed.topic,
-        log_id=observed.log_id,
-        partition=observed.partition,
-        source=file.path,
-        file_base_offset=file.base_offset,
+    return replace(
+        _copy_of(config, observed, file),
         start=take.start_position,
         first_offset=take.first_offset_expected,
         sealed=take.sealed,
         next_base_offset=source.next_base_offset(file) if take.sealed else None,
-        modified_ms=file.modified_ms,
-        size=file.size,
-        in_place=config.mode == "reference",
         end=file.log_bytes if is_remote else None,
-        etag=file.etag,
         is_remote=is_remote,
     )
 
 
 def remote_task(config: IngestConfig, observed: LogRow, part: RemotePart) -> CopyTask:
     """The copy of a part of a remote segment, for offsets that were left in the remote tier."""
-    file = part.file
+    return replace(
+        _copy_of(config, observed, part.file),
+        start=part.start,
+        first_offset=part.base_offset,
+        sealed=True,
+        next_base_offset=part.next_offset,
+        end=part.end,
+        is_remote=True,
+    )
+
+
+def _copy_of(config: IngestConfig, observed: LogRow, file: SegmentFile) -> CopyTask:
+    """The copy of a whole segment whose last offset is not known."""
     return CopyTask(
         lake=config.lake,
         log=observed.log,
@@ -279,16 +281,14 @@ def remote_task(config: IngestConfig, observed: LogRow, part: RemotePart) -> Cop
         partition=observed.partition,
         source=file.path,
         file_base_offset=file.base_offset,
-        start=part.start,
-        first_offset=part.base_offset,
-        sealed=True,
-        next_base_offset=part.next_offset,
+        start=0,
+        first_offset=file.base_offset,
+        sealed=False,
+        next_base_offset=None,
         modified_ms=file.modified_ms,
         size=file.size,
         in_place=config.mode == "reference",
-        end=part.end,
         etag=file.etag,
-        is_remote=True,
     )
 
 
