@@ -27,8 +27,6 @@ from logcore.values.column import DecodedBlock
 from logcore.values.limits import LARGEST_VALUE
 
 _POWERS = np.array([float(10**power) for power in range(23)])
-_FIRST_ROOM = 2
-"""Items for which a list has room at first, for each row."""
 
 
 def decode_block(kernel: str, program: Program, arrow_type: pa.DataType, bodies: pa.Array[Any]) -> DecodedBlock:
@@ -52,7 +50,7 @@ def decode_block(kernel: str, program: Program, arrow_type: pa.DataType, bodies:
     doubts, saved = np.empty(max(1, rows), np.int64), np.empty(len(program.scopes), np.int64)
     stack = np.empty(LEVEL * (len(program.nodes) + 1), np.int64)
     extras = np.empty(EXTRA * MOST_EXTRAS, np.int64)
-    rooms = [rows, *(_FIRST_ROOM * rows + 1 for _ in program.scopes[1:])]
+    rooms = program.rooms(rows)
     while True:
         buffers = program.buffers(rooms)
         frame = ValuesFrame(
@@ -75,7 +73,9 @@ def decode_block(kernel: str, program: Program, arrow_type: pa.DataType, bodies:
         if frame.status != FULL:
             break
         rooms[frame.full_scope] *= 4
-    columns = _Columns(source, buffers, [rows, *buffers.scopes[SCOPE_SIZE + SCOPE_COUNT :: SCOPE_SIZE].tolist()])
+    counts = [rows, *buffers.scopes[SCOPE_SIZE + SCOPE_COUNT :: SCOPE_SIZE].tolist()]
+    program.expect(rows, counts)
+    columns = _Columns(source, buffers, counts)
     return DecodedBlock(columns.array(program.root, arrow_type), doubts[: frame.doubt_count].copy())
 
 

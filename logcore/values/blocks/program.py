@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,8 @@ from logcore.columns.kernels.parsing.parsing_frames import (
 )
 
 Integers = npt.NDArray[np.int64]
+_FIRST_ITEMS = 2
+"""Items of a list that are expected in each row before a block was seen, and at least."""
 
 
 @dataclass(slots=True)
@@ -69,6 +71,19 @@ class Program:
     """Of each scope its first node and the one after its last."""
     first_fields: dict[int, int]
     """Of each struct the number of its first field."""
+
+    items: list[int] = field(default_factory=list)
+    """Of each scope so many values are expected for each row, as the block before had them."""
+
+    def rooms(self, rows: int) -> list[int]:
+        """Return for how many values each scope has room at first. A block that needs more is decoded again."""
+        items = self.items or [_FIRST_ITEMS] * len(self.scopes)
+        return [rows, *(each * rows + 1 for each in items[1:])]
+
+    def expect(self, rows: int, counts: Sequence[int]) -> None:
+        """Learn how many values the scopes had in a block: a quarter more are expected in the next one."""
+        if rows:
+            self.items[:] = [max(_FIRST_ITEMS, 1 + 5 * count // (4 * rows)) for count in counts]
 
     def buffers(self, rooms: list[int]) -> Buffers:
         """Return buffers with room for so many values in each scope."""

@@ -214,6 +214,13 @@ def test_a_value_is_the_same_in_both_ways_beside_others(body: str) -> None:
     )
 
 
+def test_blocks_with_longer_lists_than_the_one_before_are_whole() -> None:
+    made = decoder_of("protobuf", schema_text(SCHEMAS["shop.Order"]))
+    for items in (1, 3, 40, 0, 1000, 2):
+        one = b"\x3a\x03\x12\x01x" * items + b"\xd2\x01\x03\x1a\x01y" * (items > 0)
+        assert check_same(made, [one] * AT_ONCE) == AT_ONCE
+
+
 def test_a_row_does_not_depend_on_its_neighbours() -> None:
     draw = chance("protobuf neighbours")
     bodies = [damaged(body, draw) for body in random_bodies("shop.Order", "neighbours", 300)]
