@@ -150,8 +150,15 @@ FAULTS = (
     Fault(
         "the Protobuf kernel reads a message in two parts, whose oneof it does not compare",
         "logcore/columns/kernels/parsing/protobuf_rows.py",
-        "                if seen & bit:\n                    return nb.int64(DOUBT)\n                _opened(",
-        "                _opened(",
+        "        if is_again:\n            return nb.int64(DOUBT)\n",
+        "",
+        (PROTOBUF_BLOCKS, "-k", "beside_others"),
+    ),
+    Fault(
+        "the Protobuf kernel leaves absent fields as the memory was before",
+        "logcore/columns/kernels/parsing/protobuf_rows.py",
+        "            if seen != (nb.int64(1) << count) - 1:",
+        "            if False and seen != (nb.int64(1) << count) - 1:",
         (PROTOBUF_BLOCKS, "-k", "beside_others"),
     ),
     Fault(

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from logcore.columns.kernels.call_frames import address_of
 from logcore.columns.kernels.parsing.parsing_frames import (
+    AFTER,
     BOUND_HIGH,
     BOUND_LOW,
     CLOSED,
@@ -56,6 +57,8 @@ class Node:
     is_closed: bool = False
     """As CLOSED or KEYED of the program."""
     item_scope: int = -1
+    after: int = 0
+    """As AFTER of the program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,7 @@ class Buffers:
             made.valid.append(np.empty(room, np.uint8))
             entry = made.nodes[node.number * NODE : (node.number + 1) * NODE]
             entry[KIND], entry[NULLABLE], entry[REQUIRED] = node.kind, node.nullable, node.required
+            entry[AFTER] = node.after
             for place, buffers in ((VALUES, made.values), (SIZES, made.sizes), (VALID, made.valid)):
                 buffer: npt.NDArray[Any] = buffers[-1]
                 entry[place] = address_of(buffer)

@@ -64,7 +64,7 @@ class ProgramBuilder(ABC, Generic[Shape]):
         """
         if len(self.nodes) >= MOST_NODES:
             raise UnknownToKernel
-        node = Node(len(self.nodes), kind, nullable, scope)
+        node = Node(len(self.nodes), kind, nullable, scope, after=len(self.nodes) + 1)
         self.nodes.append(node)
         return node
 
@@ -83,6 +83,7 @@ class ProgramBuilder(ABC, Generic[Shape]):
             child = self.node(part, scope)
             node.children.append(child)
             self.fields[self.entry(node, at) + FIELD_NODE] = child.number
+        node.after = len(self.nodes)
         return node
 
     def entry(self, node: Node, at: int) -> int:

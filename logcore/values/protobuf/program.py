@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from logcore.columns.kernels.parsing.parsing_frames import (
-    FIELD_NUMBER,
     FIELD_OTHERS,
+    FIELD_TAG,
     MOST_FIELDS,
     NodeKind,
     NumberForm,
@@ -99,7 +99,7 @@ class _ProtobufBuilder(ProgramBuilder[_Part]):
         node.is_closed = True
         node.required = 2 if isinstance(value.kind, MessageKind) else 0
         for at, each in enumerate((key, value)):
-            self.fields[self.entry(node, at) + FIELD_NUMBER] = each.field.number
+            self.fields[self.entry(node, at) + FIELD_TAG] = _tag(each)
         return node
 
     def _message(self, kind: MessageKind, scope: int) -> Node:
@@ -110,9 +110,15 @@ class _ProtobufBuilder(ProgramBuilder[_Part]):
         node.required = sum(1 << at for at, each in enumerate(shapes) if each.field.is_required)
         for at, each in enumerate(shapes):
             entry = self.entry(node, at)
-            self.fields[entry + FIELD_NUMBER] = each.field.number
+            self.fields[entry + FIELD_TAG] = _tag(each)
             self.fields[entry + FIELD_OTHERS] = _others(each.field, shapes)
         return node
+
+
+def _tag(shape: FieldShape) -> int:
+    """The tag of a field whose values are not packed."""
+    kind = shape.kind
+    return shape.field.number << 3 | (LENGTH if isinstance(kind, ContentKind) else kind.wire_type)
 
 
 def _others(own: FieldType, shapes: list[FieldShape]) -> int:

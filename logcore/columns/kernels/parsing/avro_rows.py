@@ -36,7 +36,7 @@ from logcore.columns.kernels.parsing.parsing_frames import (
     VALUES,
     NodeKind,
 )
-from logcore.columns.kernels.parsing.scopes import DOUBT, NO_ROOM, WHOLE, is_new_key, next_item, rows_by
+from logcore.columns.kernels.parsing.scopes import DOUBT, NO_ROOM, WHOLE, clear, is_new_key, next_item, rows_by
 from logcore.columns.kernels.parsing.texts import byte_at
 from logcore.columns.kernels.parsing.varints import LONGEST, from_zigzag, varint
 
@@ -127,6 +127,7 @@ def _row(source, position, end, index, frame):
     scopes, scopes_bytes = numbers(frame.scopes), pointer(frame.scopes)
     stack, levels = numbers(frame.stack), pointer(frame.stack)
     node, depth, is_value = nb.int64(0), nb.int64(0), True
+    clear(nodes, scopes, nb.int64(0), index)
     while True:
         if not is_value:
             if depth == 0:

@@ -53,7 +53,7 @@ from logcore.columns.kernels.parsing.parsing_frames import (
     VALUES,
     NodeKind,
 )
-from logcore.columns.kernels.parsing.scopes import DOUBT, NO_ROOM, WHOLE, is_new_key, next_item, rows_by
+from logcore.columns.kernels.parsing.scopes import DOUBT, NO_ROOM, WHOLE, clear, is_new_key, next_item, rows_by
 from logcore.columns.kernels.parsing.texts import byte_at, is_digit
 
 _STRUCT, _LIST, _INTEGER, _NUMBER = (int(NodeKind[name]) for name in ("STRUCT", "LIST", "INTEGER", "NUMBER"))
@@ -108,6 +108,7 @@ def _row(source, position, end, index, frame):
     extras, extras_bytes = numbers(frame.extras), pointer(frame.extras)
     node, depth, state = nb.int64(0), nb.int64(0), nb.int64(_VALUE)
     opened, extra_count = nb.int64(0), nb.int64(0)
+    clear(nodes, scopes, nb.int64(0), index)
     while True:
         position = after_blanks(source, position, end)
         if state == _AFTER:

@@ -49,12 +49,13 @@ class NumberForm(IntEnum):
     FIXED64 = 8
 
 
-NODE = 12
+NODE = 13
 """Numbers of a node in the program."""
-KIND, NULLABLE, VALUES, SIZES, VALID, FIRST, COUNT, REQUIRED, SCOPE, CLOSED, BOUND_HIGH, BOUND_LOW = range(NODE)
+KIND, NULLABLE, VALUES, SIZES, VALID, FIRST, COUNT, REQUIRED, SCOPE, CLOSED, BOUND_HIGH, BOUND_LOW, AFTER = range(NODE)
 """Their places. FIRST: of a struct its first field, of a list its item. COUNT: of a struct its fields. REQUIRED: a bit
 for each field that must be there. SCOPE: of a list the scope of its items. CLOSED: a struct may have no other keys.
-BOUND_HIGH and BOUND_LOW: of a decimal 10 to the power of its digits, in two words."""
+BOUND_HIGH and BOUND_LOW: of a decimal 10 to the power of its digits, in two words. AFTER: the node after this one and
+all that is below it in its scope."""
 LIMIT = REQUIRED
 """Of a node of Avro: the size of a fixed, the number of symbols, the null of a UNION or -1. Of a number of Protobuf:
 its form."""
@@ -65,8 +66,8 @@ NULL_FIRST, NULL_SECOND = 1, 2
 """NULLABLE of a node of Avro: which type of the union is null. 0: there is no union."""
 FIELD = 3
 FIELD_NAME, FIELD_SIZE, FIELD_NODE = range(FIELD)
-FIELD_NUMBER, FIELD_OTHERS = FIELD_NAME, FIELD_SIZE
-"""Of a field of Protobuf: its number, and a bit for each other member of its oneof."""
+FIELD_TAG, FIELD_OTHERS = FIELD_NAME, FIELD_SIZE
+"""Of a field of Protobuf: the tag before a value that is not packed, and a bit for each other member of its oneof."""
 SCOPE_SIZE = 4
 SCOPE_COUNT, SCOPE_ROOM, SCOPE_FIRST, SCOPE_END = range(SCOPE_SIZE)
 """A scope is the rows, or the items of one list; its nodes have one value for each. SCOPE_COUNT is their number,
@@ -74,7 +75,7 @@ SCOPE_ROOM the room for them; SCOPE_FIRST and SCOPE_END are the nodes of the sco
 LEVEL = 5
 LEVEL_NODE, LEVEL_INDEX, LEVEL_SEEN, LEVEL_NEXT, LEVEL_OPENED = range(LEVEL)
 LEVEL_END = LEVEL_NEXT
-"""Of a message of Protobuf: where its bytes end."""
+"""Of a message of Protobuf: where its bytes end. A level is a message around the one that is read."""
 """An open struct or list: its node, the index of its value, the fields that were seen, and the one that may be next.
 LEVEL_OPENED: how many structs and lists of the row were opened before it."""
 EXTRA = 3

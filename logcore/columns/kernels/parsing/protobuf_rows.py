@@ -12,15 +12,16 @@ from typing import Any
 
 import numba as nb
 
-from logcore.columns.kernels.machine.functions import called
+from logcore.columns.kernels.machine.functions import called, inlined
 from logcore.columns.kernels.machine.intrinsics import load32, load64, numbers, pointer, store8, store64, to_bytes
 from logcore.columns.kernels.machine.values import is_utf8
 from logcore.columns.kernels.parsing.parsing_frames import (
+    AFTER,
     COUNT,
     FIELD,
     FIELD_NODE,
-    FIELD_NUMBER,
     FIELD_OTHERS,
+    FIELD_TAG,
     FIRST,
     KEYED,
     KIND,
@@ -41,12 +42,13 @@ from logcore.columns.kernels.parsing.parsing_frames import (
     NodeKind,
     NumberForm,
 )
-from logcore.columns.kernels.parsing.scopes import DOUBT, NO_ROOM, WHOLE, is_new_key, next_item, rows_by
+from logcore.columns.kernels.parsing.scopes import DOUBT, NO_ROOM, WHOLE, added_item, is_new_key, rows_by
+from logcore.columns.kernels.parsing.texts import byte_at
 from logcore.columns.kernels.parsing.varints import from_zigzag, varint
 
 _STRUCT, _LIST, _MOMENT = (int(NodeKind[name]) for name in ("STRUCT", "LIST", "MOMENT"))
 _TEXT, _BYTES = (int(NodeKind[name]) for name in ("TEXT", "BYTES"))
-_VARINT32, _UNSIGNED32, _ZIGZAG32 = (int(NumberForm[name]) for name in ("VARINT32", "UNSIGNED32", "ZIGZAG32"))
+_VARINT64, _VARINT32, _UNSIGNED32 = (int(NumberForm[name]) for name in ("VARINT64", "VARINT32", "UNSIGNED32"))
 _ZIGZAG64, _TRUTH, _FIXED32 = (int(NumberForm[name]) for name in ("ZIGZAG64", "TRUTH", "FIXED32"))
 _SIGNED_FIXED32, _FIXED64 = (int(NumberForm[name]) for name in ("SIGNED_FIXED32", "FIXED64"))
 _WIRE_VARINT, _WIRE_64, _WIRE_LENGTH, _WIRE_32 = 0, 1, 2, 5
@@ -59,6 +61,16 @@ def _varint(source, position, end):
     """The varint at a position, without bits beyond the 64th, and the position after it; -1 where there is none."""
     value, after = varint(source, position, end)
     return nb.int64(value), after
+
+
+@inlined
+def _tag_or_length(source, position, end):
+    """As `_short_varint`; most have one byte."""
+    if position < end:
+        value = byte_at(source, position)
+        if value < 0x80:
+            return value, position + 1
+    return _short_varint(source, position, end)
 
 
 @called
@@ -83,29 +95,24 @@ def _number(source, position, end, form):
         if end - position < 8:
             return nb.int64(0), nb.int64(-1)
         return nb.int64(load64(source, position)), position + 8
-    if form in (_FIXED32, _SIGNED_FIXED32):
+    if form >= _FIXED32:
         if end - position < 4:
             return nb.int64(0), nb.int64(-1)
         value = nb.int64(load32(source, position))
         return _low_32(value) if form == _SIGNED_FIXED32 else value, position + 4
     value, after = _varint(source, position, end)
+    if form == _VARINT64:
+        return value, after
     if form == _VARINT32:
         value = _low_32(value)
     elif form == _UNSIGNED32:
         value &= 0xFFFFFFFF
     elif form == _TRUTH:
         value = nb.int64(1) if value != 0 else nb.int64(0)
-    elif form in (_ZIGZAG64, _ZIGZAG32):
+    else:
         bits = nb.uint64(value) if form == _ZIGZAG64 else nb.uint64(value) & nb.uint64(0xFFFFFFFF)
         value = from_zigzag(bits)
     return value, after
-
-
-@called
-def _wire_of(form):
-    if form == _FIXED64:
-        return nb.int64(_WIRE_64)
-    return nb.int64(_WIRE_32) if form in (_FIXED32, _SIGNED_FIXED32) else nb.int64(_WIRE_VARINT)
 
 
 @called
@@ -144,20 +151,18 @@ def _moment(source, position, end):
 
 
 @called
-def _opened(nodes, fields, stack, levels, depth, node, index, end):
-    """Begin a message: its absent fields without presence have their defaults."""
-    entry = node * NODE
-    store8(to_bytes(nodes[entry + VALID]), index, 1)
-    top = depth * LEVEL
-    store64(levels, top + LEVEL_NODE, node)
-    store64(levels, top + LEVEL_INDEX, index)
-    store64(levels, top + LEVEL_SEEN, 0)
-    store64(levels, top + LEVEL_END, end)
-    store64(levels, top + LEVEL_OPENED, 0)
-    for at in range(nodes[entry + FIRST], nodes[entry + FIRST] + nodes[entry + COUNT]):
-        child = fields[at * FIELD + FIELD_NODE] * NODE
-        if not nodes[child + NULLABLE]:
-            store8(to_bytes(nodes[child + VALID]), index, 1)
+def _fill_absent(nodes, fields, first, count, seen, index):
+    """Write what absent fields of a message are: null, or their default where they have no presence."""
+    for at in range(count):
+        if seen >> at & 1:
+            continue
+        node = fields[(first + at) * FIELD + FIELD_NODE]
+        for each in range(node, nodes[node * NODE + AFTER]):
+            store8(to_bytes(nodes[each * NODE + VALID]), index, 0)
+            store64(to_bytes(nodes[each * NODE + SIZES]), index, 0)
+            store64(to_bytes(nodes[each * NODE + VALUES]), index, 0)
+        if not nodes[node * NODE + NULLABLE]:
+            store8(to_bytes(nodes[node * NODE + VALID]), index, 1)
 
 
 @called
@@ -167,9 +172,34 @@ def _field_of(fields, first, count, number, following):
         at = following + turn
         if at >= count:
             at -= count
-        if fields[(first + at) * FIELD + FIELD_NUMBER] == number:
+        if fields[(first + at) * FIELD + FIELD_TAG] >> 3 == number:
             return at
     return nb.int64(-1)
+
+
+@called
+def _add_packed(source, position, end, listed, index, frame):
+    """Decode numbers that are packed; return the position after them, -1 for a doubt, -2 where there is no room."""
+    nodes, scopes, scopes_bytes = numbers(frame.nodes), numbers(frame.scopes), pointer(frame.scopes)
+    entry = nodes[listed * NODE + FIRST] * NODE
+    kind, form = nodes[entry + KIND], nodes[entry + LIMIT]
+    if kind in (_STRUCT, _TEXT, _BYTES, _MOMENT):
+        return nb.int64(-1)
+    size, position = _short_varint(source, position, end)
+    if position < 0 or size > end - position:
+        return nb.int64(-1)
+    packed = position + size
+    while position < packed:
+        place = added_item(nodes, scopes, scopes_bytes, listed, index)
+        if place < 0:
+            frame.full_scope = nodes[listed * NODE + SCOPE]
+            return nb.int64(-2)
+        value, position = _number(source, position, packed, form)
+        if position < 0:
+            return nb.int64(-1)
+        store64(to_bytes(nodes[entry + VALUES]), place, value)
+        store8(to_bytes(nodes[entry + VALID]), place, 1)
+    return position
 
 
 @called
@@ -178,101 +208,107 @@ def _row(source, position, end, index, frame):
     nodes, fields = numbers(frame.nodes), numbers(frame.fields)
     scopes, scopes_bytes = numbers(frame.scopes), pointer(frame.scopes)
     stack, levels = numbers(frame.stack), pointer(frame.stack)
-    _opened(nodes, fields, stack, levels, nb.int64(0), nb.int64(0), index, end)
-    depth = nb.int64(1)
+    store8(to_bytes(nodes[VALID]), index, 1)
+    depth, message, stop, seen, following = nb.int64(0), nb.int64(0), end, nb.int64(0), nb.int64(0)
+    first, count = nodes[FIRST], nodes[COUNT]
     while True:
-        top = (depth - 1) * LEVEL
-        node, index, stop = stack[top + LEVEL_NODE], stack[top + LEVEL_INDEX], stack[top + LEVEL_END]
-        seen = stack[top + LEVEL_SEEN]
         if position == stop:
-            needed = nodes[node * NODE + REQUIRED]
+            needed = nodes[message * NODE + REQUIRED]
             if (seen & needed) != needed:
                 return nb.int64(DOUBT)
-            depth -= 1
+            if seen != (nb.int64(1) << count) - 1:
+                _fill_absent(nodes, fields, first, count, seen, index)
             if depth == 0:
                 return nb.int64(WHOLE)
-            if nodes[node * NODE + KEYED]:
-                top -= LEVEL
-                field = nodes[stack[top + LEVEL_NODE] * NODE + FIRST] + stack[top + LEVEL_OPENED]
-                listed, at = fields[field * FIELD + FIELD_NODE], stack[top + LEVEL_INDEX]
-                if not is_new_key(source, nodes, fields, listed, at, index):
+            is_entry, item = nodes[message * NODE + KEYED], index
+            depth -= 1
+            top = depth * LEVEL
+            message, index, stop = stack[top + LEVEL_NODE], stack[top + LEVEL_INDEX], stack[top + LEVEL_END]
+            seen, following = stack[top + LEVEL_SEEN], stack[top + LEVEL_OPENED]
+            first, count = nodes[message * NODE + FIRST], nodes[message * NODE + COUNT]
+            if is_entry:
+                listed = fields[(first + following) * FIELD + FIELD_NODE]
+                if not is_new_key(source, nodes, fields, listed, index, item):
                     return nb.int64(DOUBT)
             continue
-        tag, position = _short_varint(source, position, stop)
+        tag, position = _tag_or_length(source, position, stop)
         if position < 0 or tag < 8:
             return nb.int64(DOUBT)
-        wire, first = tag & 7, nodes[node * NODE + FIRST]
-        at = _field_of(fields, first, nodes[node * NODE + COUNT], tag >> 3, stack[top + LEVEL_OPENED])
-        if at < 0:
-            position = _skipped(source, position, stop, wire)
-            if position < 0:
-                return nb.int64(DOUBT)
-            continue
+        at = following
+        if at >= count or fields[(first + at) * FIELD + FIELD_TAG] != tag:
+            at = _field_of(fields, first, count, tag >> 3, following)
+            if at < 0:
+                position = _skipped(source, position, stop, tag & 7)
+                if position < 0:
+                    return nb.int64(DOUBT)
+                continue
         bit, field = nb.int64(1) << at, (first + at) * FIELD
         if seen & fields[field + FIELD_OTHERS]:
             return nb.int64(DOUBT)
-        store64(levels, top + LEVEL_SEEN, seen | bit)
-        store64(levels, top + LEVEL_OPENED, at)
-        node = fields[field + FIELD_NODE]
+        is_again = seen & bit
+        seen |= bit
+        following = at + 1
+        node, place = fields[field + FIELD_NODE], index
         entry = node * NODE
-        if nodes[entry + KIND] == _LIST:
-            listed, item = node, nodes[entry + FIRST]
-            entry = item * NODE
-            kind, form = nodes[entry + KIND], nodes[entry + LIMIT]
-            if wire == _WIRE_LENGTH and kind != _STRUCT and kind != _TEXT and kind != _BYTES and kind != _MOMENT:
-                size, position = _short_varint(source, position, stop)
-                if position < 0 or size > stop - position:
-                    return nb.int64(DOUBT)
-                packed = position + size
-                while position < packed:
-                    place = next_item(nodes, scopes, scopes_bytes, listed, index)
-                    if place < 0:
-                        frame.full_scope = nodes[listed * NODE + SCOPE]
-                        return nb.int64(NO_ROOM)
-                    value, position = _number(source, position, packed, form)
-                    if position < 0:
-                        return nb.int64(DOUBT)
-                    store64(to_bytes(nodes[entry + VALUES]), place, value)
-                    store8(to_bytes(nodes[entry + VALID]), place, 1)
+        kind = nodes[entry + KIND]
+        if kind == _LIST:
+            following = at
+            if not is_again:
+                store8(to_bytes(nodes[entry + VALID]), index, 1)
+                store64(to_bytes(nodes[entry + SIZES]), index, 0)
+            if tag != fields[field + FIELD_TAG]:
+                position = nb.int64(-1) if tag & 7 != _WIRE_LENGTH else position
+                if position >= 0:
+                    position = _add_packed(source, position, stop, node, index, frame)
+                if position < 0:
+                    return nb.int64(NO_ROOM if position == -2 else DOUBT)
                 continue
-            index = next_item(nodes, scopes, scopes_bytes, listed, index)
-            if index < 0:
-                frame.full_scope = nodes[listed * NODE + SCOPE]
+            place = added_item(nodes, scopes, scopes_bytes, node, index)
+            if place < 0:
+                frame.full_scope = nodes[entry + SCOPE]
                 return nb.int64(NO_ROOM)
-            node, seen = item, nb.int64(0)
-        kind, form = nodes[entry + KIND], nodes[entry + LIMIT]
-        values, valid = to_bytes(nodes[entry + VALUES]), to_bytes(nodes[entry + VALID])
-        if kind in (_STRUCT, _MOMENT, _TEXT, _BYTES):
-            if wire != _WIRE_LENGTH:
-                return nb.int64(DOUBT)
-            size, position = _short_varint(source, position, stop)
-            if position < 0 or size > stop - position:
-                return nb.int64(DOUBT)
-            if kind == _STRUCT:
-                if seen & bit:
-                    return nb.int64(DOUBT)
-                _opened(nodes, fields, stack, levels, depth, node, index, position + size)
-                depth += 1
-                continue
-            if kind == _MOMENT:
-                found, is_certain = _moment(source, position, position + size)
-                if not is_certain or seen & bit:
-                    return nb.int64(DOUBT)
-                store64(values, index, found)
-            else:
-                if kind == _TEXT and not is_utf8(source, position, position + size):
-                    return nb.int64(DOUBT)
-                store64(values, index, position)
-                store64(to_bytes(nodes[entry + SIZES]), index, size)
-            position += size
-        else:
-            if wire != _wire_of(form):
-                return nb.int64(DOUBT)
-            value, position = _number(source, position, stop, form)
+            is_again = nb.int64(0)
+            node = nodes[entry + FIRST]
+            entry = node * NODE
+            kind = nodes[entry + KIND]
+        elif tag != fields[field + FIELD_TAG]:
+            return nb.int64(DOUBT)
+        if tag & 7 != _WIRE_LENGTH:
+            value, position = _number(source, position, stop, nodes[entry + LIMIT])
             if position < 0:
                 return nb.int64(DOUBT)
-            store64(values, index, value)
-        store8(valid, index, 1)
+            store64(to_bytes(nodes[entry + VALUES]), place, value)
+            store8(to_bytes(nodes[entry + VALID]), place, 1)
+            continue
+        size, position = _tag_or_length(source, position, stop)
+        if position < 0 or size > stop - position:
+            return nb.int64(DOUBT)
+        store8(to_bytes(nodes[entry + VALID]), place, 1)
+        if kind in (_TEXT, _BYTES):
+            if kind == _TEXT and not is_utf8(source, position, position + size):
+                return nb.int64(DOUBT)
+            store64(to_bytes(nodes[entry + VALUES]), place, position)
+            store64(to_bytes(nodes[entry + SIZES]), place, size)
+            position += size
+            continue
+        if is_again:
+            return nb.int64(DOUBT)
+        if kind == _STRUCT:
+            top = depth * LEVEL
+            store64(levels, top + LEVEL_NODE, message)
+            store64(levels, top + LEVEL_INDEX, index)
+            store64(levels, top + LEVEL_END, stop)
+            store64(levels, top + LEVEL_SEEN, seen)
+            store64(levels, top + LEVEL_OPENED, following)
+            depth += 1
+            message, index, stop, seen, following = node, place, position + size, nb.int64(0), nb.int64(0)
+            first, count = nodes[message * NODE + FIRST], nodes[message * NODE + COUNT]
+            continue
+        found, is_certain = _moment(source, position, position + size)
+        if not is_certain:
+            return nb.int64(DOUBT)
+        store64(to_bytes(nodes[entry + VALUES]), place, found)
+        position += size
 
 
 def kernels(has_crc32c: bool) -> dict[str, Any]:

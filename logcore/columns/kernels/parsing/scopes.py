@@ -41,17 +41,25 @@ def clear(nodes, scopes, scope, index):
 
 
 @called
-def next_item(nodes, scopes, scopes_bytes, node, index):
-    """Begin an item of a list; return its index, -1 where the scope is full."""
+def added_item(nodes, scopes, scopes_bytes, node, index):
+    """Add an item to a list; return its index, -1 where the scope is full. Its values are not made null."""
     scope = nodes[node * NODE + SCOPE]
     at = scope * SCOPE_SIZE
     item = scopes[at + SCOPE_COUNT]
     if item >= scopes[at + SCOPE_ROOM]:
         return nb.int64(-1)
     store64(scopes_bytes, at + SCOPE_COUNT, item + 1)
-    clear(nodes, scopes, scope, item)
     sizes = to_bytes(nodes[node * NODE + SIZES])
     store64(sizes, index, numbers(nb.uint64(nodes[node * NODE + SIZES]))[index] + 1)
+    return item
+
+
+@called
+def next_item(nodes, scopes, scopes_bytes, node, index):
+    """Begin an item of a list, with values that are null; return its index, -1 where the scope is full."""
+    item = added_item(nodes, scopes, scopes_bytes, node, index)
+    if item >= 0:
+        clear(nodes, scopes, nodes[node * NODE + SCOPE], item)
     return item
 
 
@@ -85,7 +93,8 @@ def rows_by(row_of: Any) -> Any:
     """Make the kernel that decodes rows, until a scope is full.
 
     Args:
-        row_of: Decodes a row: (source, start, end, index of the row, frame) to WHOLE, DOUBT or NO_ROOM.
+        row_of: Decodes a row: (source, start, end, index of the row, frame) to WHOLE, DOUBT or NO_ROOM. It writes all
+            values of a row that is whole, also those that are null.
     """
 
     def decode_rows(frame):
@@ -96,8 +105,8 @@ def rows_by(row_of: Any) -> Any:
         for row in range(frame.rows):
             for scope in range(frame.scope_count):
                 store64(saved_bytes, scope, scopes[scope * SCOPE_SIZE + SCOPE_COUNT])
-            clear(nodes, scopes, nb.int64(0), row)
             if ends[row] < 0:
+                clear(nodes, scopes, nb.int64(0), row)
                 continue
             found = nb.int64(DOUBT)
             if ends[row] - starts[row] <= frame.longest:
