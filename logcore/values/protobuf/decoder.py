@@ -174,9 +174,9 @@ def _map(entry: MessageKind, body: bytes, found: Sequence[WireField]) -> list[tu
     values: dict[object, object] = {}
     key, value = entry.fields[_MAP_KEY], entry.fields[_MAP_VALUE]
     for number, each in enumerate(found):
-        if isinstance(value.kind, NumberKind) and _has_unknown_symbol(value.kind, body, each):
-            continue
         try:
+            if isinstance(value.kind, NumberKind) and _has_unknown_symbol(value.kind, body, each):
+                continue
             parts = _message(entry, body, [(each.start, each.end)])
         except Undecodable as failure:
             raise failure.inside(f"[{number}]") from None
@@ -192,7 +192,8 @@ def _map(entry: MessageKind, body: bytes, found: Sequence[WireField]) -> list[tu
 
 
 def _has_unknown_symbol(kind: NumberKind, body: bytes, entry: WireField) -> bool:
-    values = (each for each in fields_in(body, entry.start, entry.end) if each.number == _MAP_VALUE)
+    # All fields are read: an entry that is left out must be whole too.
+    values = [each for each in fields_in(body, entry.start, entry.end) if each.number == _MAP_VALUE]
     return any(each.wire_type == kind.wire_type and kind.read(each.value) is None for each in values)
 
 

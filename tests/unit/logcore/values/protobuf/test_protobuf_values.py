@@ -301,6 +301,16 @@ def test_an_entry_whose_value_is_no_symbol_of_a_closed_enum_is_left_out() -> Non
     assert in_order(row["by_name"]) == in_order(theirs["by_name"])
 
 
+def test_an_entry_that_is_left_out_must_be_whole_too() -> None:
+    torn = b"\x08\x01" + b"\x42\x06\x0a\x01b\x10\x05" + b"\x0b"  # a group begins after the symbol
+    with pytest.raises(Undecodable) as failure:
+        decoder_of("protobuf", schema_text(PROTO2)).decode(torn)
+    assert failure.value.reason is Reason.TRUNCATED
+    assert failure.value.place.startswith("by_name[0]")
+    with pytest.raises(DecodeError):
+        library_class(PROTO2, "Old").FromString(torn)
+
+
 def test_the_last_member_of_a_oneof_counts_alone() -> None:
     schema = 'syntax = "proto3"; message M { oneof w { int32 a = 1; string b = 2; } }'
     body = b"\x08\x05" + b"\x12\x01x"
