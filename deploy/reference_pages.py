@@ -39,7 +39,8 @@ from spark_jobs.lake.setup.policy_values import (
     WholeNumber,
     unit_names,
 )
-from spark_jobs.lake.table_specs import FIRST_OF_SEGMENT, TABLES, TableSpec
+from spark_jobs.lake.table_spec import TableSpec
+from spark_jobs.lake.table_specs import FIRST_OF_SEGMENT, TABLES
 from spark_jobs.lake.view.ledger_states import ALARMING, EVIDENCE, MEANINGS
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"

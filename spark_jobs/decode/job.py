@@ -31,7 +31,7 @@ from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable,
 from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.errors import ConcurrentChange, JobError
 from spark_jobs.lake.store.written_file import WrittenFile
-from spark_jobs.lake.table_specs import TableSpec
+from spark_jobs.lake.table_spec import TableSpec
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor

@@ -18,7 +18,7 @@ from logcore.values.undecodable import Reason, Undecodable
 from logcore.values.wire.prefix import KEY_HEADER, VALUE_HEADER, SchemaId
 from logcore.values.wire.split_column import header_column
 from spark_jobs.decode.decoding import TopicDecoding
-from spark_jobs.lake.table_specs import TableSpec
+from spark_jobs.lake.table_spec import TableSpec
 
 _HEADERS = {"key": KEY_HEADER, "value": VALUE_HEADER}
 

@@ -8,95 +8,16 @@ summary of ``loglake run`` and the order in which its files are merged are all d
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Mapping
 
 import pyarrow as pa
 
-from logcore.columns.schema import RECORDS_COLUMNS, Column, schema_of
+from logcore.columns.schema import RECORDS_COLUMNS, Column
 from spark_jobs.lake.cluster_columns import CLUSTER_TABLES, SOURCE
+from spark_jobs.lake.table_spec import TableSpec, table_of_columns
 
 FIRST_OF_SEGMENT = "segment"
 """In a row order: not a column, but the first offset of the row's segment."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableSpec:
-    """Columns and layout of one table."""
-
-    name: str
-    schema: pa.Schema
-    statistics: tuple[str, ...]
-    """Columns with minimum and maximum in the Delta log; plans filter by these."""
-    partition_by: tuple[str, ...] = ()
-    row_order: tuple[str, ...] = ()
-    """Columns by which rows are sorted in a merged file; empty: files are joined one after the other."""
-    one_row: str = ""
-    """What the table holds, as one sentence."""
-    meanings: tuple[tuple[str, str], ...] = ()
-    """Name and meaning of each column."""
-    in_summary: bool = False
-    """Whether the summary of a run includes it."""
-    of_validation: bool = False
-    """Whether validation derives its rows from the archive alone."""
-    run_columns: tuple[str, ...] = ()
-    """Columns that say which run wrote a row, not what the row is: row digests and comparisons leave them out."""
-    separated_by: str | None = None
-    """A text column of which all rows of a file have the same value, or all null. So the statistics exclude files whose
-    rows a plan does not need. Files of earlier versions and of other engines may mix values until ``optimize`` runs."""
-
-    @property
-    def file_schema(self) -> pa.Schema:
-        """Return the columns inside a Parquet file: all except those of the table partition."""
-        return _file_schema(self)
-
-    @property
-    def content_schema(self) -> pa.Schema:
-        """Return the columns inside a Parquet file that do not depend on the run that wrote it."""
-        return _content_schema(self)
-
-    def meaning(self, column: str) -> str:
-        """Return the meaning of a column; empty for one that a user added."""
-        return dict(self.meanings).get(column, "")
-
-
-@lru_cache(maxsize=32)
-def _file_schema(spec: TableSpec) -> pa.Schema:
-    return pa.schema([f for f in spec.schema if f.name not in spec.partition_by])
-
-
-@lru_cache(maxsize=32)
-def _content_schema(spec: TableSpec) -> pa.Schema:
-    return pa.schema([f for f in spec.file_schema if f.name not in spec.run_columns])
-
-
-def _table(
-    name: str,
-    one_row: str,
-    columns: Sequence[Column],
-    *,
-    statistics: tuple[str, ...],
-    row_order: tuple[str, ...],
-    partition_by: tuple[str, ...] = (),
-    in_summary: bool = False,
-    of_validation: bool = False,
-    run_columns: tuple[str, ...] = (),
-    separated_by: str | None = None,
-) -> TableSpec:
-    return TableSpec(
-        name,
-        schema_of(columns),
-        statistics,
-        partition_by,
-        row_order,
-        one_row,
-        tuple((column.name, column.meaning) for column in columns),
-        in_summary,
-        of_validation,
-        run_columns,
-        separated_by,
-    )
 
 
 _STRING, _INT32, _INT64, _BOOL = pa.string(), pa.int32(), pa.int64(), pa.bool_()
@@ -139,7 +60,7 @@ _MEASURED = (
 """What a run measures: another run on the same input has other values."""
 
 _SPECS = (
-    _table(
+    table_of_columns(
         "records",
         "A record, as a `read_committed` consumer sees it, with the columns of Spark's Kafka source and where it came "
         "from.",
@@ -152,7 +73,7 @@ _SPECS = (
         in_summary=True,
         run_columns=(PUBLISHED_AT.name,),
     ),
-    _table(
+    table_of_columns(
         "records_uncommitted",
         "A record up to the high watermark, whatever the state of its transaction; only in lakes that were run with "
         "`--isolation.level read_uncommitted`.",
@@ -169,7 +90,7 @@ _SPECS = (
         partition_by=("topic",),
         in_summary=True,
     ),
-    _table(
+    table_of_columns(
         "offset_ledger",
         "A range of offsets of a log in one state; the ranges of a log cover it from 0 to its end without gap or "
         "overlap.",
@@ -214,7 +135,7 @@ _SPECS = (
         in_summary=True,
         of_validation=True,
     ),
-    _table(
+    table_of_columns(
         "findings",
         "One finding of a run: its rule, its severity, its place and a message. Findings stay as history.",
         (
@@ -238,7 +159,7 @@ _SPECS = (
         row_order=("log", "as_of_ms", "finding_id"),
         in_summary=True,
     ),
-    _table(
+    table_of_columns(
         "quarantine",
         "Bytes of a segment that cannot be trusted, as they are; a row has at most 1 MiB, and a longer range takes "
         "several rows.",
@@ -257,7 +178,7 @@ _SPECS = (
         in_summary=True,
         of_validation=True,
     ),
-    _table(
+    table_of_columns(
         "batches",
         "A record batch of a segment with its header fields, or a range of bytes that cannot be trusted.",
         (
@@ -291,7 +212,7 @@ _SPECS = (
         in_summary=True,
         of_validation=True,
     ),
-    _table(
+    table_of_columns(
         "transactions",
         "A transaction of a producer in a log, and how it ended.",
         (
@@ -308,7 +229,7 @@ _SPECS = (
         in_summary=True,
         of_validation=True,
     ),
-    _table(
+    table_of_columns(
         "segments",
         "A segment of the archive, live or retired.",
         (
@@ -348,7 +269,7 @@ _SPECS = (
         in_summary=True,
         separated_by="retired_because",
     ),
-    _table(
+    table_of_columns(
         "logs",
         "A log (one incarnation of a topic partition), and what was last seen of its source.",
         (
@@ -372,7 +293,7 @@ _SPECS = (
         statistics=("log",),
         row_order=("log",),
     ),
-    _table(
+    table_of_columns(
         "validations",
         "A validated segment: its verdict, its counts, and what became of each of its bytes.",
         (
@@ -398,7 +319,7 @@ _SPECS = (
         row_order=("log", "base_offset", "segment_id"),
         of_validation=True,
     ),
-    _table(
+    table_of_columns(
         "log_actions",
         "What maintenance or `recover` did to a segment, and why; or why retention keeps the first segment that stays.",
         (
@@ -425,7 +346,7 @@ _SPECS = (
         statistics=("log", "segment_id"),
         row_order=("log", "as_of_ms", "segment_id"),
     ),
-    _table(
+    table_of_columns(
         "withdrawals",
         "A range of offsets whose rows were deleted from `records` on purpose.",
         (
@@ -442,7 +363,7 @@ _SPECS = (
         statistics=("log", "start_offset"),
         row_order=("log", "start_offset"),
     ),
-    _table(
+    table_of_columns(
         "runs",
         "A run of intake or maintenance that did work, or failed. A run that was killed or interrupted has no row; the "
         "next run continues its work. Times are measured, so no comparison of tables uses them.",
@@ -485,7 +406,7 @@ _SPECS = (
 )
 
 _OF_CLUSTER = tuple(
-    _table(each.name, each.one_row, each.columns, statistics=(SOURCE,), row_order=each.row_order)
+    table_of_columns(each.name, each.one_row, each.columns, statistics=(SOURCE,), row_order=each.row_order)
     for each in CLUSTER_TABLES
 )
 

@@ -15,7 +15,7 @@ from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.setup.compression import Compression
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile
-from spark_jobs.lake.table_specs import TableSpec
+from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.row_files.newest.newest_keys import NewestKeys
 from spark_jobs.row_files.newest.newest_rows import KEY_COLUMNS, NewestCounts, add_keys, chosen_rows
 from spark_jobs.row_files.newest.offset_set import OffsetSet

@@ -17,7 +17,7 @@ from spark_jobs.lake.delta.row_digest import of_bytes
 from spark_jobs.lake.setup.compression import Compression
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile, new_file_name
-from spark_jobs.lake.table_specs import TableSpec
+from spark_jobs.lake.table_spec import TableSpec
 
 FILE_BYTES = 256 << 20
 """Bytes of rows in memory after which the next file begins."""

@@ -27,7 +27,7 @@ from spark_jobs.lake.delta.live_files import LiveFile, live_files
 from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, JobError, OutputMismatch, TableUnreadable
 from spark_jobs.lake.store import disk_sync, storage
 from spark_jobs.lake.store.written_file import WrittenFile
-from spark_jobs.lake.table_specs import TableSpec
+from spark_jobs.lake.table_spec import TableSpec
 
 DECODED, UNDECODED, LATEST = "decoded", "undecoded", "latest"
 _STATISTICS = ("log_id", "partition", "offset", "timestamp", "published_at")

@@ -27,7 +27,8 @@ from spark_jobs.lake.delta.delta_location import LOG_DIRECTORY, delta_uri, prepa
 from spark_jobs.lake.delta.table_scan import scan
 from spark_jobs.lake.errors import JobError, TableUnreadable, UsageError
 from spark_jobs.lake.store import storage
-from spark_jobs.lake.table_specs import TABLES, TableSpec
+from spark_jobs.lake.table_spec import TableSpec
+from spark_jobs.lake.table_specs import TABLES
 
 __all__ = [
     "BATCHES",

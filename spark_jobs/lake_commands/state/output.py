@@ -21,7 +21,7 @@ from spark_jobs.lake.delta.parquet_files import ROW_GROUP_BYTES, ROW_GROUP_ROWS
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.setup.compression import DEFAULT
 from spark_jobs.lake.store import disk_sync, storage
-from spark_jobs.lake.table_specs import TableSpec
+from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.row_files.typed_files import TypedFiles
 
 PARQUET, DELTA = "parquet", "delta"

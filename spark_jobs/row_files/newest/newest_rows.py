@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.lake.delta.live_files import LiveFile
-from spark_jobs.lake.table_specs import TableSpec
+from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.row_files.newest.newest_keys import KEYS_IN_MEMORY, NewestKeys
 from spark_jobs.row_files.newest.offset_set import OffsetSet
 from spark_jobs.row_files.published_rows import Span, published_rows
