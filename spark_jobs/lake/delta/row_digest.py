@@ -280,12 +280,8 @@ class _Runs:
                 return
             values = values.dictionary_decode()
         self.has_values |= values.null_count < rows
-        if _is_text(self._kind):
-            encoded = pc.run_end_encode(values, run_end_type=pa.int64())  # type: ignore[attr-defined]
-            self._take(encoded.values, np.asarray(encoded.run_ends))
-        else:
-            ends, found = _runs(values)
-            self._take(found, ends)
+        ends, found = _encoded(values) if _is_text(self._kind) else _runs(values)
+        self._take(found, ends)
 
     def _take(self, values: pa.Array[Any], ends: npt.NDArray[np.int64]) -> None:
         """Add runs: their values, and the row after each."""
@@ -342,14 +338,25 @@ def _as_type(values: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
 def _runs(values: pa.Array[Any]) -> tuple[npt.NDArray[np.int64], pa.Array[Any]]:
     """Return runs of equal numbers: the row after each, and their values."""
     if values.null_count or pa.types.is_boolean(values.type):
-        encoded = pc.run_end_encode(values, run_end_type=pa.int64())  # type: ignore[attr-defined]
-        return np.asarray(encoded.run_ends), encoded.values
+        return _encoded(values)
     numbers = values.to_numpy()
     starts = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
     if not len(starts):
         return np.array([len(numbers)], dtype=np.int64), values.slice(0, 1)
     found = numbers[np.concatenate(([0], starts))]
     return np.append(starts, len(numbers)), pa.array(found, values.type)
+
+
+def _encoded(values: pa.Array[Any]) -> tuple[npt.NDArray[np.int64], pa.Array[Any]]:
+    """Return runs of equal values by Arrow: the row after each, and their values."""
+    encoded = pc.run_end_encode(values, run_end_type=pa.int64())  # type: ignore[attr-defined]
+    ends, found = np.asarray(encoded.run_ends), encoded.values
+    if found.null_count > 1:  # Arrow also ends a run of nulls where the bytes under them change
+        is_null = np.asarray(found.is_null())
+        is_last = np.append(~(is_null[:-1] & is_null[1:]), True)
+        if not is_last.all():
+            return ends[is_last], found.filter(pa.array(is_last))
+    return ends, found
 
 
 def _offsets(values: pa.Array[Any], kind: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:

@@ -136,6 +136,28 @@ def test_what_lies_under_a_null_does_not_change_the_digest(kind):
     assert len(digests) == 1
 
 
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.int32(), [1, 7, 8, 8, 2]),
+        (pa.int64(), [1, 7, 8, 8, 2]),
+        (pa.bool_(), [True, True, False, False, True]),
+        (pa.string(), ["a", "hidden", "other", "other", "b"]),
+    ],
+)
+def test_nulls_that_follow_each_other_are_one_run_whatever_lies_under_them(kind: Any, values: list[Any]) -> None:
+    full = pa.array(values, kind)
+    hidden = pa.Array.from_buffers(kind, 5, [pa.py_buffer(b"\x11"), *full.buffers()[1:]], null_count=3)
+    plain = pa.array([values[0], None, None, None, values[4]], kind)
+    schema = pa.schema([pa.field("c", kind)])
+    digests = {
+        row_digest.of_rows([pa.RecordBatch.from_arrays([part], schema=schema) for part in parts], schema)
+        for parts in ([hidden], [plain], [hidden.slice(0, 2), hidden.slice(2)], [plain.slice(0, 3), plain.slice(3)])
+    }
+    assert hidden.to_pylist() == plain.to_pylist()
+    assert len(digests) == 1
+
+
 @given(ROWS)
 def test_a_column_that_is_null_everywhere_is_as_one_that_is_not_there(rows):
     empty = [row | {"published": None, "headers": None} for row in rows]
