@@ -279,13 +279,20 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
         help="another copy of the logs, where missing or corrupt offsets are searched for; repeatable, and "
         "remembered for later runs",
     )
-    parser.add_argument(
+    remote = parser.add_mutually_exclusive_group()
+    remote.add_argument(
         "--remote",
         action="append",
         default=[],
         metavar="DIR|s3://…",
         help="remote storage of tiered topics: its segments and the local ones are one log; repeatable, and "
         "remembered for later runs",
+    )
+    remote.add_argument(
+        "--forget-remote",
+        action="store_true",
+        help="forget the remote storage that earlier runs of these PATHs named; refused while segments of the lake are "
+        "registered there. Storage in the policies is still read",
     )
     parser.add_argument(
         "--move-source",

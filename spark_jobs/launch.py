@@ -30,6 +30,7 @@ from spark_jobs.lake.delta.tables import forget_snapshots
 from spark_jobs.lake.delta.tables import pinned_snapshots as pinned_snapshots
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.retries import retried
+from spark_jobs.lake.segments import archive
 from spark_jobs.lake.setup import identity, registry
 from spark_jobs.lake.setup.placement import check_outside_lakes, check_place, check_writable
 from spark_jobs.lake.setup.policies import read_policies
@@ -157,6 +158,33 @@ def register(lake: str, intake: Intake | None = None) -> None:
         registry.register(lake)
     else:
         registry.remember(lake, intake)
+
+
+def forget_remote(lake: str, intake: Intake) -> Intake:
+    """Forget the remote storage that earlier runs of these sources named.
+
+    Args:
+        intake: of this run, completed by what is remembered.
+
+    Returns:
+        the intake without remote storage.
+
+    Raises:
+        UsageError: segments of the lake are registered there, or its registration cannot be used.
+    """
+    held = [segment for segment in archive.read_segments(lake) if segment.lies_at_source]
+    for place in intake.remote:
+        there = [segment for segment in held if segment.path.startswith(place.rstrip("/") + "/")]
+        if there:
+            first = min(there, key=lambda segment: (segment.topic, segment.partition, segment.base_offset))
+            raise UsageError(
+                f"{shown(place)} is not forgotten: {len(there)} segments of the lake are registered there and were not "
+                f"copied, such as offsets {first.base_offset} to {first.next_offset - 1} of {first.topic}-"
+                f"{first.partition}. The lake reads them there. To do without the storage, read the sources into a new "
+                "lake with --mode copy."
+            )
+    registry.forget_remote(lake, intake.paths)
+    return replace(intake, remote=())
 
 
 def engine_and_reason(engine: str | None = None) -> str:

@@ -18,6 +18,7 @@ from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.nearest_names import no_such_topic
+from logcore.storage.source_errors import shown
 from pipelines.command.history import check_outside_lakes, prepare_history
 from pipelines.command.pipes_report import PipesReport
 from pipelines.command.progress_lines import ProgressLines
@@ -90,6 +91,7 @@ def _run(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str
     _say_of_policies(options, intake)
     # before anything is created
     launch.check_run(lake, intake.paths, (*intake.fill_from, *intake.remote), intake.policies, options.engine)
+    intake = _forgetting_remote(options, lake, intake)
     history = registered_lakes.dagster_home()
     instance = str(check_outside_lakes(history, lake))
     hinted = registered_lakes.unadopted_sources(lake)
@@ -150,6 +152,7 @@ def watch(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[st
     lake = registered_lakes.lake_path(options.lake)
     intake = registered_lakes.as_remembered(lake, _intake(options, numbers))
     _say_of_policies(options, intake)
+    intake = _forgetting_remote(options, lake, intake)
     settings = RunSettings(**_given(_settings(intake, logs, options)))
     is_remote = any("://" in path for path in (*intake.paths, *intake.fill_from))
     interval_s = options.interval or (REMOTE_INTERVAL_S if is_remote else INTERVAL_S)
@@ -249,6 +252,17 @@ def _say_of_policies(options: argparse.Namespace, intake: Intake) -> None:
         sys.stderr.write(
             f"note: policies are those registered for this lake, {intake.policies}; --policies names others\n"
         )
+
+
+def _forgetting_remote(options: argparse.Namespace, lake: str, intake: Intake) -> Intake:
+    """The intake, without the remembered remote storage if that is to be forgotten."""
+    if not options.forget_remote:
+        return intake
+    without = launch.forget_remote(lake, intake)
+    places = ", ".join(map(shown, intake.remote))
+    said = f"the remote storage {places} is forgotten" if places else "no remote storage is remembered"
+    sys.stderr.write(f"note: {said}\n")
+    return without
 
 
 def _intake(options: argparse.Namespace, numbers: Sequence[int]) -> Intake:

@@ -265,4 +265,18 @@ FAULTS = (
         "        if kept == path:\n",
         ("tests/object_store/test_remote_lakes.py", "-k", "each_remote_object"),
     ),
+    Fault(
+        "a lake forgets remote storage to which its segments refer",
+        "spark_jobs/launch.py",
+        "        if there:\n            first = min(",
+        "        if not held:\n            first = min(",
+        ("tests/jobs/test_forget_remote.py", "-k", "refers"),
+    ),
+    Fault(
+        "a lake that forgets remote storage remembers it again",
+        "spark_jobs/lake/setup/registry.py",
+        "            known = replace(known, remote=())\n",
+        "",
+        ("tests/unit/spark_jobs/lake/setup/test_registry.py", "-k", "forgotten"),
+    ),
 )

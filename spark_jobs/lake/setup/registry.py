@@ -15,7 +15,7 @@ import fcntl
 import getpass
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -189,6 +189,25 @@ def remember(lake: str, intake: Intake) -> Registration:
         else:
             kept.append(known)
     return _register(lake, replace(before, intakes=(*kept, intake)))
+
+
+def forget_remote(lake: str, paths: Iterable[str]) -> tuple[str, ...]:
+    """Forget the remote storage that is registered with these sources; return its places.
+
+    Raises:
+        RegistryError: The registration cannot be used.
+    """
+    before, sources = recall(lake), set(paths)
+    forgotten: list[str] = []
+    intakes = []
+    for known in before.intakes:
+        if sources & set(known.paths):
+            forgotten += known.remote
+            known = replace(known, remote=())
+        intakes.append(known)
+    if forgotten:
+        _register(lake, replace(before, intakes=tuple(intakes)))
+    return tuple(dict.fromkeys(forgotten))
 
 
 def hinted(lake: str) -> tuple[Intake, ...]:
