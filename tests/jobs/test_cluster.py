@@ -230,14 +230,14 @@ def test_the_command_prints_the_tables_and_findings(
     assert main(["cluster", lake]) == 64
     assert "--source PATH" in capsys.readouterr().err
     assert main(["cluster", lake, "--source", source, "--dry-run"]) == 1
-    assert "cluster_offset_commits: 1 rows would be written" in capsys.readouterr().out
+    assert "cluster_offset_commits: 1 row would be written" in capsys.readouterr().out
     assert cluster.commits() == []
     assert main(["cluster", lake, "--source", source]) == 1
     captured = capsys.readouterr()
-    assert "cluster_group_offsets: 1 rows written" in captured.out
+    assert "cluster_group_offsets: 1 row written" in captured.out
     assert "warning: Group a has committed offset 11 of orders-0, whose log ends at 10." in captured.err
     assert main(["cluster", lake, "--source", source]) == 0
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().out == "nothing new\n"
 
 
 BEGIN, END = (None, b"\1\x17\0\0"), (None, b"\1\x18\0\0")

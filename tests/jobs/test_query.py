@@ -164,6 +164,13 @@ def test_a_mistake_in_the_sql_is_one_line_and_nothing_is_read_or_written_outside
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_unknown_table_leads_to_the_list_of_views(lake, capsys):
+    assert main.main(["query", str(lake.path), "select * from nope"]) == 64
+    said = capsys.readouterr().err
+    assert "Table with name nope does not exist! To list the views: loglake query" in said
+    assert "Did you mean" not in said
+
+
 def test_an_error_has_no_excerpt_of_the_query_with_its_values(lake, capsys):
     answer = ask(capsys, lake, "select nope from records where decode(key) = 'secret'")
     assert answer.code == 64

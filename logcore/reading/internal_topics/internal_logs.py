@@ -75,7 +75,8 @@ def internal_logs(
     chosen = tuple(log for log, name in zip(logs, names, strict=True) if name is not None and topic in (None, name))
     if logs and not chosen:
         wanted = "an internal topic" if topic is None else f"the topic {topic}"
-        notes.say(found("no-internal-topic", f"None of the {len(logs)} chosen logs is of {wanted}."))
+        place = " Name the folder metadata.log.dir of a controller." if topic is InternalTopic.CLUSTER_METADATA else ""
+        notes.say(found("no-internal-topic", f"None of the {len(logs)} chosen logs is of {wanted}.{place}"))
     return chosen
 
 

@@ -73,15 +73,17 @@ def _cluster(options: argparse.Namespace) -> int:
     config = ClusterConfig(lake, f"cluster-{uuid.uuid4().hex}", as_of_ms, sources, cluster)
     described: Any = launch.plan(config).as_dict() if options.dry_run else launch.run("cluster", config).plan
     word = "would be written" if options.dry_run else "written"
-    for name, rows in described["rows"].items():
-        if rows or not name.endswith("_commits"):
-            sys.stdout.write(f"{name}: {rows:,} rows {word}\n")
+    changed = {name: rows for name, rows in described["rows"].items() if rows or not name.endswith("_commits")}
+    for name, rows in changed.items():
+        sys.stdout.write(f"{name}: {rows:,} {'row' if rows == 1 else 'rows'} {word}\n")
     for log, why in described["waits"].items():
         sys.stdout.write(f"{log}: waits: {why}\n")
     for message in described["findings"]:
         sys.stderr.write(f"warning: {message}\n")
     if not described["logs"]:
         sys.stdout.write("no source has an internal topic: name the log directories of brokers with --source PATH\n")
+    elif not (changed or described["waits"] or described["findings"]):
+        sys.stdout.write("nothing new\n")
     is_fine = described["logs"] and not described["waits"] and not described["findings"]
     if options.placement:
         from spark_jobs.lake.cluster.source_directory import SourceDirectory

@@ -16,7 +16,7 @@ LISTED = 50
 def placement_text(placement: Placement) -> str:
     """Return the report, with a line break at its end."""
     if not placement.partitions and not placement.brokers:
-        return "placement: the lake has no partitions of __cluster_metadata\n"
+        return "placement: not known, because no source had the log of __cluster_metadata\n"
     kinds = list(dict.fromkeys(each.problem for each in placement.problems))
     counts = "".join(f", {kind} {placement.count(kind):,}" for kind in kinds)
     parts = [

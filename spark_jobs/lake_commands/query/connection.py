@@ -20,6 +20,7 @@ create macro header(headers, name) as list_filter(headers, lambda each: each.key
 """
 """`header(headers, 'trace')`: the value of the last header of this name, as Kafka's `Headers.lastHeader`."""
 _BATCH_ROWS = 2048
+_NO_TABLE = "Table with name"
 _UNREAD = "reading the stream registered as"
 """DuckDB says this if Arrow could not read a file; all other errors come from the SQL."""
 
@@ -78,6 +79,11 @@ class LakeConnection:
             yield
         except duckdb.OutOfMemoryException as error:
             raise JobError(f"{_line(error)} Give it more with --memory, or choose fewer rows or columns.") from error
+        except duckdb.CatalogException as error:
+            said = _line(error)
+            if _NO_TABLE in said:  # DuckDB also proposes tables of its own
+                said = f"{said.partition(' Did you mean ')[0]} To list the views: loglake query {self.lake}"
+            raise UsageError(said) from error
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             said = _line(error)
             if isinstance(error, duckdb.Error) and _UNREAD not in said:

@@ -99,7 +99,8 @@ def test_the_report_lists_brokers_directories_and_problems_and_says_how_many_are
 
 
 def test_a_lake_without_metadata_says_so() -> None:
-    assert placement_text(Placement(0, (), (), ())) == "placement: the lake has no partitions of __cluster_metadata\n"
+    said = placement_text(Placement(0, (), (), ()))
+    assert said == "placement: not known, because no source had the log of __cluster_metadata\n"
 
 
 def test_the_picture_is_valid_escapes_names_and_has_a_bound() -> None:
