@@ -6,10 +6,8 @@ an object store, and credentials, a token and a password in the metadata of a cl
 
 from __future__ import annotations
 
-import base64
 import os
 import signal
-import struct
 import subprocess
 import sys
 import threading
@@ -26,14 +24,12 @@ from spark_jobs.lake.view.registered_lakes import read_home
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.conftest import REPOSITORY
+from tests.planted_secrets import PLANTED, is_planted, write_metadata
 
 pytestmark = [pytest.mark.dagster, pytest.mark.stored]
 
 KEY, VALUE, HEADER = b"planted-Key", b"planted-Value", b"planted-Header"
 WEBHOOK_SECRET, STORE_SECRET = "planted-webhook-token", "planted-store-key"
-PLANTED = b"planted-"
-FORMS = (PLANTED, *(base64.b64encode(PLANTED[start : start + 6]) for start in range(3)))
-"""As it is, and in base64 at any place of the bytes."""
 HOLD_RECORDS = {"records", "records_uncommitted", "quarantine"}
 """Tables whose data files are the records, or bytes of damaged batches."""
 BAD_HEADER = 1 << 20
@@ -103,39 +99,6 @@ def undecodable(offset: int) -> bytes:
     first = handmade.record(0, KEY, VALUE)
     broken = handmade.varint(BAD_HEADER) + handmade.record(1, KEY, VALUE)[1:]
     return handmade.batch([first, broken], base_offset=offset, base_timestamp=1_700_000_000_000)
-
-
-def compact(value: bytes) -> bytes:
-    return bytes([len(value) + 1]) + value
-
-
-CREDENTIAL = b"\1\x0b\0" + compact(b"alice") + b"\1" + compact(b"planted-scram") * 3 + struct.pack(">i", 4096) + b"\0"
-TOKEN = (
-    b"\1\x0a\0"
-    + compact(b"o")
-    + compact(b"r")
-    + b"\1"
-    + struct.pack(">qqq", 1, 2, 3)
-    + compact(b"planted-token")
-    + b"\0"
-)
-PASSWORD = b"\1\4\0\4" + compact(b"1") + compact(b"ssl.key.password") + compact(b"planted-password") + b"\0"
-METADATA = [
-    value for whole in (CREDENTIAL, TOKEN, PASSWORD) for value in (whole, whole[:-1], whole[:2] + b"\x63" + whole[3:])
-]
-"""UserScramCredentialRecord, DelegationTokenRecord and ConfigRecord 0: whole, cut, and of an unknown version."""
-
-
-def write_metadata(folder: Path) -> None:
-    """A metadata log, and a snapshot that covers it."""
-    folder.mkdir()
-    batches = [handmade.simple_batch(at, [(None, value)], leader_epoch=1) for at, value in enumerate(METADATA)]
-    (folder / f"{0:020d}.log").write_bytes(b"".join(batches))
-    rows = [(None, value) for value in METADATA[::3]]
-    header = handmade.control_batch(0, struct.pack(">hh", 0, 3), struct.pack(">hq", 0, 5) + b"\0", leader_epoch=1)
-    footer = handmade.control_batch(1 + len(rows), struct.pack(">hh", 0, 4), b"\0\0\0", leader_epoch=1)
-    snapshot = header + handmade.simple_batch(1, rows, leader_epoch=1) + footer
-    (folder / f"{len(METADATA):020d}-{1:010d}.checkpoint").write_bytes(snapshot)
 
 
 def watch_command_lines(seen: set[bytes], stop: threading.Event) -> None:
@@ -244,10 +207,6 @@ def files(folder: Path) -> Iterator[tuple[Path, bytes]]:
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             yield path, path.read_bytes()
-
-
-def is_planted(content: bytes) -> bool:
-    return any(form in content for form in FORMS)
 
 
 def test_nothing_planted_is_in_an_output(place: Place) -> None:
