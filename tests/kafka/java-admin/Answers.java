@@ -3,6 +3,7 @@ import java.util.Collection;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.TreeMap;
 import java.util.concurrent.ExecutionException;
 import java.util.stream.Collectors;
@@ -57,11 +58,29 @@ final class Answers {
                 return now;
             }
             if (System.currentTimeMillis() > giveUp) {
-                throw new IllegalStateException("the cluster does not settle: " + members + " " + now.get("groups")
-                    + " " + now.get("share_groups"));
+                now.put("unsettled", unsettled(before, now));
+                return now;
             }
             before = now;
         }
+    }
+
+    /** Groups that changed between two answers. A broker may begin epochs of a group without end. */
+    @SuppressWarnings("unchecked")
+    private static List<Object> unsettled(Map<String, Object> before, Map<String, Object> now) {
+        List<Object> names = new ArrayList<>();
+        for (Map.Entry<String, Object> answer : now.entrySet()) {
+            if (answer.getKey().equals("groups")) {
+                for (Map<String, Object> group : (Collection<Map<String, Object>>) answer.getValue()) {
+                    if (!((Collection<?>) before.get("groups")).contains(group)) {
+                        names.add(group.get("group"));
+                    }
+                }
+            } else if (!Objects.equals(answer.getValue(), before.get(answer.getKey()))) {
+                throw new IllegalStateException("the cluster does not settle: " + answer);
+            }
+        }
+        return names;
     }
 
     @SuppressWarnings("unchecked")
