@@ -381,7 +381,7 @@ def test_a_remote_segment_shorter_than_the_metadata_says_does_not_count(
     log.write_bytes(content[: -(12 + struct.unpack_from(">i", content, 8)[0])])
     code, first, errors = ledger_of(folder, folder / "remote", "tier-txn", capsys)
     assert (code > 0, first) == (True, ("remote", 0, bases[2]))
-    assert f"{log.stat().st_size} bytes of {len(content)}" in errors
+    assert f"{log.stat().st_size} of the {len(content)} bytes" in errors
     assert log.name[21:43] in errors
 
 

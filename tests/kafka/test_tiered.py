@@ -108,3 +108,35 @@ def test_verify_finds_nothing_in_the_joined_log(stopped: Stopped, capsys: pytest
     *findings, summary = map(json.loads, capsys.readouterr().out.splitlines())
     assert [each for each in findings if each["severity"] != "info"] == []
     assert summary["summary"]["records"] >= len([1 for line in stopped.consumed if line["topic"] in TOPICS])
+
+
+def retained(stopped: Stopped, topic: str, capsys: pytest.CaptureFixture[str], *settings: str) -> dict[str, Any]:
+    """The plan of `retain`, with what the broker's metadata says of the topic and of its copies."""
+    typed = [word for setting in settings for word in ("--config", setting)]
+    assert main(["retain", str(stopped.log_dir / f"{topic}-0"), "--plan", *typed]) == 0
+    plan: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return plan
+
+
+@pytest.mark.parametrize("topic", ["moved", "kept", "trimmed", "expired"])
+def test_retain_deletes_nothing_more_than_the_broker_did(
+    stopped: Stopped, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = retained(stopped, topic, capsys)
+    assert plan["settings"]["remote.storage.enable"]["from"] == "__cluster_metadata-0"
+    assert {segment["action"] for segment in plan["segments"]} == {"keep"}
+    assert plan["segments"][0]["base_offset"] == stopped.answers["earliest-local"][topic]["offset"]
+    earliest = stopped.answers["earliest"][topic]["offset"]
+    assert plan["log_start_offset"] == {"before": earliest, "after": earliest}
+
+
+def test_retain_deletes_exactly_the_segments_that_the_broker_copied(
+    stopped: Stopped, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = retained(stopped, "kept", capsys, "local.retention.ms=0")
+    left = [segment["base_offset"] for segment in plan["segments"] if segment["action"] == "keep"]
+    assert left[0] == stopped.answers["latest-tiered"]["kept"]["offset"] + 1
+    assert plan["deleted_bytes"] > 0
+    assert plan["log_start_offset"] == {"before": 0, "after": 0}
+    assert plan["new_segment"] == stopped.answers["latest"]["kept"]["offset"]
+    assert retained(stopped, "plain", capsys, "local.retention.ms=0", "retention.ms=-1")["deleted_bytes"] == 0
