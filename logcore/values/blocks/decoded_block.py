@@ -92,7 +92,7 @@ class _Columns:
         count = self.counts[node.scope]
         valid = self.buffers.valid[node.number][:count]
         values, sizes = self.buffers.values[node.number][:count], self.buffers.sizes[node.number][:count]
-        bitmap = _buffer(np.packbits(valid, bitorder="little"))
+        bitmap = None if valid.all() else _buffer(np.packbits(valid, bitorder="little"))
         if node.kind in (NodeKind.STRUCT, NodeKind.UNION):
             children = [self.array(each, kind.field(at).type) for at, each in enumerate(node.children)]
             return pa.Array.from_buffers(kind, count, [bitmap], children=children)
@@ -111,11 +111,17 @@ class _Columns:
         return pa.Array.from_buffers(kind, count, [bitmap, _buffer(_stored(node.kind, values, sizes))])
 
     def _texts(
-        self, kind: pa.DataType, starts: Integers, sizes: Integers, valid: npt.NDArray[np.uint8], bitmap: pa.Buffer
+        self,
+        kind: pa.DataType,
+        starts: Integers,
+        sizes: Integers,
+        valid: npt.NDArray[np.uint8],
+        bitmap: pa.Buffer | None,
     ) -> pa.Array[Any]:
         count = len(starts)
         offsets = np.zeros(count + 1, np.int32)
-        target = np.empty(max(1, int((sizes & ~ESCAPED)[valid != 0].sum())), np.uint8)
+        there = sizes if bitmap is None else sizes[valid != 0]
+        target = np.empty(max(1, int((there & ~ESCAPED).sum())), np.uint8)
         frame = TextFrame(
             source=address_of(self.source),
             starts=address_of(starts),
