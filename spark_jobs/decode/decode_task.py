@@ -13,6 +13,7 @@ from spark_jobs.decode.decoding import TopicFormats, decoding_of
 from spark_jobs.decode.split_rows import SchemaStop, split_rows
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable, decoded_spec, undecoded_spec
 from spark_jobs.lake.delta.live_files import LiveFile
+from spark_jobs.lake.delta.parquet_files import ROW_GROUP_ROWS
 from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.setup.compression import Compression
 from spark_jobs.lake.store.written_file import WrittenFile
@@ -103,6 +104,8 @@ class DecodeTask:
             return [self]
         start, end = max(self.start, least), min(self.end, greatest + 1)
         step = max(1, -(-(end - start) // count))
+        if start == least and step > ROW_GROUP_ROWS:  # no group is read by two tasks, if there is no gap in the offsets
+            step = -(-step // ROW_GROUP_ROWS) * ROW_GROUP_ROWS
         return [replace(self, start=at, end=min(end, at + step)) for at in range(start, end, step)]
 
     def second_try(self) -> DecodeTask:
