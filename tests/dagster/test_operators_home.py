@@ -8,10 +8,12 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.utils import DISALLOWED_NAMES
 
 from pipelines.sensors import evaluate
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.identity import claim
+from spark_jobs.lake.setup.lake_names import RESERVED
 from spark_jobs.lake.setup.registry import RegistryError, adopt, hinted, lake_around, recall, remember
 from spark_jobs.lake.setup.registry import home as home_of
 from tests.broker_directory import LogDirectory
@@ -140,6 +142,21 @@ def test_lakes_at_any_path_and_on_object_stores_have_sensors_and_schedules(
     for name in ("away", "shop"):
         assert len(night(define(), instance, f"{name}__nightly_maintenance", NIGHT)) == 1
         assert len(tick(define(), instance, f"{name}__new_segments").run_requests or []) == 1
+
+
+def test_lakes_with_names_that_dagster_reserves_have_definitions(define: Define, tmp_path: Path) -> None:
+    segment = tmp_path / "logs" / "orders-0" / f"{0:020d}.log"
+    segment.parent.mkdir(parents=True)
+    segment.write_bytes(b"x")
+    for name in ("meta", "meta_lake", "class"):
+        (tmp_path / name).mkdir()
+        remember(str(tmp_path / name), Intake((str(tmp_path / "logs"),)))
+
+    names = {job.name for job in define().resolve_all_job_defs()}
+
+    assert {"meta_lake__intake", "class_lake__intake"} <= names
+    assert len([name for name in names if name.endswith("__intake")]) == 3
+    assert RESERVED >= DISALLOWED_NAMES
 
 
 def test_a_broken_lake_is_named_and_the_others_go_on(

@@ -7,6 +7,7 @@ all other signs, and never two of them in a row.
 from __future__ import annotations
 
 import hashlib
+import keyword
 import os
 import re
 from collections.abc import Collection, Mapping
@@ -15,6 +16,11 @@ from spark_jobs.lake.store import storage
 
 _MAX_NAME = 80
 """Characters of a directory's name that are used."""
+RESERVED = frozenset(keyword.kwlist) | {
+    *("context", "conf", "config", "meta", "type", "input", "output"),
+    *("arg_dict", "dict", "input_arg_dict", "output_arg_dict", "int", "str", "float", "bool"),
+}
+"""Names that Dagster does not allow for jobs and graphs."""
 
 
 def key_of(lake: str) -> str:
@@ -24,8 +30,9 @@ def key_of(lake: str) -> str:
 
 
 def identifier(name: str) -> str:
-    """Return a name as an identifier of letters, digits and single ``_``."""
-    return re.sub(r"[^A-Za-z0-9]+", "_", name)
+    """Return a name as an identifier of letters, digits and single ``_``, which Dagster allows."""
+    plain = re.sub(r"[^A-Za-z0-9]+", "_", name)
+    return f"{plain}_lake" if plain in RESERVED else plain
 
 
 def unique_names(named: Mapping[str, str]) -> dict[str, str]:
