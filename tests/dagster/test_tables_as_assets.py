@@ -71,6 +71,7 @@ def test_columns_of_tables_have_the_comments_of_the_lake_and_records_name_their_
     ledger = graph.get(dg.AssetKey(["shop", "offset_ledger"])).metadata["dagster/column_schema"]
     described = {column.name: column.description for column in ledger.columns}
     assert described["end_offset"] == "first offset after the range"
+    assert described["log"] == "key of the log: LOG_ID/PARTITION"
     lineage = graph.get(dg.AssetKey(["shop", "records"])).metadata["dagster/column_lineage"].deps_by_column
     assert lineage["segment_id"] == [dg.TableColumnDep(dg.AssetKey(["shop", "archived_segments"]), "segment_id")]
     assert lineage["position"] == [dg.TableColumnDep(dg.AssetKey(["shop", "batches"]), "position")]

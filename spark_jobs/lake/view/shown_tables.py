@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -43,7 +44,7 @@ def description_of(table: str) -> str:
     Raises:
         KeyError: There is no such table.
     """
-    return TABLES[table].one_row.replace("`", "")
+    return _plain(TABLES[table].one_row)
 
 
 def table_version(lake: str, table: str) -> int | None:
@@ -85,9 +86,7 @@ def columns_of(table: str) -> tuple[ShownColumn, ...]:
     """
     spec = TABLES[table]
     return tuple(
-        ShownColumn(
-            field.name, str(field.type), spec.meaning(field.name).replace("`", ""), field.name in spec.partition_by
-        )
+        ShownColumn(field.name, str(field.type), _plain(spec.meaning(field.name)), field.name in spec.partition_by)
         for field in spec.schema
     )
 
@@ -105,3 +104,8 @@ def tables_to_query(lake: str) -> dict[str, str]:
     """
     addresses = {spec.name: table_uri(lake, spec.name) for spec in TABLES.values() if spec.in_summary}
     return {name: uri for name, uri in addresses.items() if storage.has_files(log_folder(lake, name))}
+
+
+def _plain(text: str) -> str:
+    """A text without marks of Markdown. Pages take `<topic>` for HTML and do not show it, so it becomes TOPIC."""
+    return re.sub(r"<(\w+)>", lambda name: name[1].upper(), text.replace("`", ""))
