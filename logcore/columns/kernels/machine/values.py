@@ -8,12 +8,23 @@ import numba as nb
 
 from logcore.columns.kernels import batch_row
 from logcore.columns.kernels.machine.functions import called, inlined
-from logcore.columns.kernels.machine.intrinsics import byte, copy, copy32, load64, numbers, pointer, store8, store32
+from logcore.columns.kernels.machine.intrinsics import (
+    byte,
+    copy,
+    copy32,
+    load32,
+    load64,
+    numbers,
+    pointer,
+    store8,
+    store32,
+)
 
 _STEPPED = 256
 """Up to this many bytes, a multiple of 32, copying in steps is faster than a call of memcpy."""
 
 _HIGH_BITS = nb.uint64(0x8080808080808080)
+_HIGH_HALF = nb.uint64(0x80808080)
 
 
 @inlined
@@ -107,6 +118,15 @@ def begin_bits(bits, index):
 @called
 def is_utf8(source, at, end):
     """Whether the bytes are well-formed UTF-8 (no overlong forms, no surrogates, at most U+10FFFF)."""
+    # ASCII in whole words; the last word begins inside of the one before, so that no bytes are left over.
+    if end - at >= 8:
+        last = end - 8
+        while at < last and load64(source, at) & _HIGH_BITS == nb.uint64(0):
+            at += 8
+        if at >= last and load64(source, last) & _HIGH_BITS == nb.uint64(0):
+            return True
+    elif end - at >= 4 and (load32(source, at) | load32(source, end - 4)) & _HIGH_HALF == nb.uint64(0):
+        return True
     while at < end:
         if end - at >= 8 and load64(source, at) & _HIGH_BITS == nb.uint64(0):
             at += 8

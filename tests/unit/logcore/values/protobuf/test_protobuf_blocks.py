@@ -214,6 +214,14 @@ def test_a_value_is_the_same_in_both_ways_beside_others(body: str) -> None:
     )
 
 
+@pytest.mark.parametrize("odd", ["é", "€", "😀", "\ufffd", b"\x80", b"\xc3", b"\xe2\x82", b"\xed\xa0\x80", b"\xff"])
+def test_text_of_every_length_with_a_byte_that_is_not_ascii_at_every_place_is_checked(odd: str | bytes) -> None:
+    made, content = decoder("shop.Order"), odd.encode() if isinstance(odd, str) else odd
+    texts = [b"a" * at + content + b"b" * (size - at) for size in range(28) for at in range(size + 1)]
+    bodies = [b"\x0a" + bytes([len(text)]) + text for text in texts]
+    assert check_same(made, list(bodies)) == (len(bodies) if isinstance(odd, str) else 0)
+
+
 def test_blocks_with_longer_lists_than_the_one_before_are_whole() -> None:
     made = decoder_of("protobuf", schema_text(SCHEMAS["shop.Order"]))
     for items in (1, 3, 40, 0, 1000, 2):
