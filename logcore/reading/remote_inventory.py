@@ -100,7 +100,6 @@ def remote_inventory(
         notes.say(found("remote-segment-unreadable", message, file=shown(path)))
     for segment in segments:
         _report(segment, notes, root)
-    _report_overlaps(segments, notes, root)
     for listing in listings:
         _report_others(listing, notes)
     return RemoteInventory(listings, segments, states is not None, _tiered_ends(states, segments, facts))
@@ -131,12 +130,18 @@ def _tiered_ends(
     return ends
 
 
-def _report_overlaps(segments: Iterable[FoundSegment], notes: Notes, root: str) -> None:
-    """Report offsets that several segments that count have, once for each log."""
+def report_overlaps(whole: RemoteInventory, notes: Notes) -> None:
+    """Report offsets that several segments that count have, once for each log. A read takes each of them once.
+
+    Args:
+        whole: The segments.
+        notes: Gets the findings.
+    """
+    root = ", ".join(shown(listing.root) for listing in whole.listings)
     ends: dict[TopicIdPartition, int] = {}
     overlaps: dict[TopicIdPartition, list[tuple[int, int]]] = {}
     names = {}
-    counted = (segment.part for segment in segments if segment.part is not None)
+    counted = (segment.part for segment in whole.segments if segment.part is not None)
     for part in sorted(counted, key=lambda each: (each.start_offset, each.end_offset)):
         place = part.segment.place
         names[place] = part.segment.topic_partition

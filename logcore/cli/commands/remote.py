@@ -12,7 +12,7 @@ from logcore.cli.output.record_lines import json_line
 from logcore.cli.reading.arguments import add_choice, add_paths, selection_of
 from logcore.reading.chosen_logs import find_logs
 from logcore.reading.read_options import ReadOptions
-from logcore.reading.remote_inventory import RemoteInventory, remote_inventory
+from logcore.reading.remote_inventory import RemoteInventory, remote_inventory, report_overlaps
 from logcore.reading.unmatched_options import nothing_chosen
 from logcore.remote.inventory import FoundSegment
 from logcore.storage.discovery import shown
@@ -51,6 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     # All logs: those of the metadata topic decide about the chosen ones.
     logs = find_logs(ReadOptions(paths=tuple(arguments.paths)), notes, quiet=("remote-tier",))
     whole = remote_inventory(logs, tuple(arguments.remotes), notes, selection)
+    report_overlaps(whole, notes)
     if not whole.segments:
         for finding in nothing_chosen(selection, logs):
             notes.say(finding)
