@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     notes, options = CommandNotes(), read_options(arguments)
     if arguments.at in _OF_REMOTE_STORAGE and not options.remotes:
-        arguments.parser.error("latest-tiered and earliest-pending-upload are answered from --remote DIR|s3://…")
+        arguments.parser.error("latest-tiered and earliest-pending-upload need --remote with the remote storage")
     choice = options.rules.high_watermark
     quiet = ["no-high-watermark"] if choice != "checkpoint" else []
     if arguments.at < 0:  # a broker finds these in local segments, or knows them without a search
