@@ -325,10 +325,10 @@ def test_the_command_reads_a_bucket_into_a_bucket_and_says_nothing_new_the_secon
     consumed = sample("transactions-4.4.0").consumed()
     found = [(row["topic"], row["partition"], row["offset"]) for row in rows(lake, "records")]
     assert sorted(found) == sorted((row["topic"], row["partition"], row["offset"]) for row in consumed)
-    before = gateway.requests("broker")
+    before = gateway.requests("broker/")
     second = run()
     assert second.stdout.splitlines()[-1] == "nothing new"
-    assert gateway.requests("broker") - before == {"ListObjectsV2": 1}
+    assert gateway.requests("broker/") - before == {"ListObjectsV2": 1}
     home = "".join(path.read_text(errors="replace") for path in (tmp_path / "home").rglob("*.json"))
     assert source in home
     assert "not-secret" not in home
