@@ -36,6 +36,15 @@ def test_each_run_that_changed_the_offsets_is_a_point_of_the_history(cluster: Cl
     assert total_lag(lake) == 11
 
 
+def test_a_commit_beyond_the_end_of_a_log_takes_nothing_from_the_lag_of_others(cluster: Cluster) -> None:
+    cluster.write(commit("a", 2), commit("b", 90))
+    cluster.stable()
+    cluster.run()
+    lake = str(cluster.lake.path)
+    assert total_lag(lake) == 8
+    assert [dict(found.lags) for found in lag_history(lake)] == [{"a": 8, "b": 0}]
+
+
 def test_the_history_begins_where_files_of_earlier_versions_are_gone(cluster: Cluster) -> None:
     for offset in (2, 7):
         cluster.write(commit("a", offset))

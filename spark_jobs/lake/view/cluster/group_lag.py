@@ -1,6 +1,7 @@
 """The lag of groups over time, as the runs of a lake found it: a version of `cluster_group_offsets` is one run.
 
-Versions whose files `optimize` has removed are no longer known.
+Versions whose files `optimize` has removed are no longer known. A commit beyond the end of a log counts as no lag: it
+is a finding of its own, and takes nothing from the lag of other partitions.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def total_lag(lake: str) -> int:
         TableUnreadable: The table is damaged.
     """
     lags = read_rows(lake, TABLE, ["lag"])["lag"].to_pylist()
-    return sum(lag for lag in lags if lag is not None)
+    return sum(max(lag, 0) for lag in lags if lag is not None)
 
 
 def _lags(lake: str, version: int) -> dict[str, int]:
@@ -76,5 +77,5 @@ def _lags(lake: str, version: int) -> dict[str, int]:
         for batch in scan(open_dataset(lake, TABLE, table), ["group", "lag"]):
             for group, lag in zip(batch["group"].to_pylist(), batch["lag"].to_pylist(), strict=True):
                 if lag is not None:
-                    lags[str(group)] = lags.get(str(group), 0) + lag
+                    lags[str(group)] = lags.get(str(group), 0) + max(lag, 0)
     return lags
