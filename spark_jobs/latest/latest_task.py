@@ -27,6 +27,8 @@ FILE_BYTES = 8 << 20
 """Bytes of rows in memory of a file: a changed key costs the rewriting of one."""
 _BATCH_ROWS, _KEYS = 8192, 65_536
 """Rows that are read at once, and keys."""
+_Staying = npt.NDArray[np.bool_]
+"""Which rows of a file stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ def _written(task: LatestTask, files: TypedFiles, spec: TableSpec) -> LatestResu
     with NewestKeys(task.keys_in_memory) as newest:
         add_keys(newest, published_rows(task.lake, task.published, task.span, KEY_COLUMNS), counts)
         chosen, stays = _chosen(task, newest, spec)
-    kept = _kept(task.held, [bool(staying.all()) for staying in stays], counts.rows)
+    kept = _kept(task.held, [staying is None or bool(staying.all()) for staying in stays], counts.rows)
     for file, staying, is_kept in zip(task.held, stays, kept, strict=True):
         if is_kept:
             files.end_log()
@@ -103,16 +105,16 @@ def _written(task: LatestTask, files: TypedFiles, spec: TableSpec) -> LatestResu
     return LatestResult(tuple(files.written), tuple(removed), counts, files.rows - moved, moved)
 
 
-def _chosen(task: LatestTask, newest: NewestKeys, spec: TableSpec) -> tuple[OffsetSet, list[npt.NDArray[np.bool_]]]:
+def _chosen(task: LatestTask, newest: NewestKeys, spec: TableSpec) -> tuple[OffsetSet, list[_Staying | None]]:
     """Return the newest offsets, and for each file which of its rows stay: those whose keys no new row has.
 
     Args:
+        task: Has the files.
         newest: The keys of the new rows. If they did not fit into one map, the keys of the files are added.
+        spec: The table.
     """
     if not newest.spilled:
-        stays = [
-            _joined([~newest.added(batch["key"]) for batch in _rows(task, file, spec, ("key",))]) for file in task.held
-        ]
+        stays = _staying_rows(task, newest, spec)
         return newest.newest(), stays
     for file in task.held:
         add_keys(newest, _rows(task, file, spec, ("offset", "key")), NewestCounts())
@@ -121,6 +123,24 @@ def _chosen(task: LatestTask, newest: NewestKeys, spec: TableSpec) -> tuple[Offs
         _joined([chosen.has(np.asarray(batch["offset"])) for batch in _rows(task, file, spec, ("offset",))])
         for file in task.held
     ]
+
+
+def _staying_rows(task: LatestTask, newest: NewestKeys, spec: TableSpec) -> list[_Staying | None]:
+    """Return which rows of each file stay; None: all of them.
+
+    A log has one row for each key. So files are read from the newest one on until each new key has been found. Keys
+    that are new to the table are in none of them: then all files are read.
+    """
+    stays: list[_Staying | None] = []
+    left = newest.keys
+    for file in reversed(task.held):
+        if left <= 0:
+            stays.append(None)
+            continue
+        staying = _joined([~newest.added(batch["key"]) for batch in _rows(task, file, spec, ("key",))])
+        left -= len(staying) - int(np.count_nonzero(staying))
+        stays.append(staying)
+    return stays[::-1]
 
 
 def _kept(held: Sequence[LiveFile], unchanged: Sequence[bool], new_rows: int) -> list[bool]:
@@ -135,9 +155,7 @@ def _kept(held: Sequence[LiveFile], unchanged: Sequence[bool], new_rows: int) ->
     return kept
 
 
-def _staying(
-    task: LatestTask, file: LiveFile, spec: TableSpec, staying: npt.NDArray[np.bool_]
-) -> Iterator[pa.RecordBatch]:
+def _staying(task: LatestTask, file: LiveFile, spec: TableSpec, staying: _Staying | None) -> Iterator[pa.RecordBatch]:
     """Rows of a file that stay. Columns that have the value of the log in all rows are not read.
 
     Raises:
@@ -148,7 +166,7 @@ def _staying(
     alike = {name: value for name, value in of_log.items() if file.nulls.get(name) == 0 and file.only(name) == value}
     at = 0
     for batch in _rows(task, file, spec, [name for name in schema.names if name not in alike]):
-        rows = batch.filter(pa.array(staying[at : at + batch.num_rows]))
+        rows = batch if staying is None else batch.filter(pa.array(staying[at : at + batch.num_rows]))
         at += batch.num_rows
         same = {name: pa.repeat(pa.scalar(value, schema.field(name).type), len(rows)) for name, value in alike.items()}
         yield pa.RecordBatch.from_arrays(

@@ -154,6 +154,44 @@ def test_files_without_a_changed_key_stay_as_they_are(lake: Kept, monkeypatch: p
     assert lake.shown() == replay(lake.logs[0].rows, 1 << 40)
 
 
+def test_files_are_read_from_the_newest_one_on_until_each_new_key_is_found(
+    lake: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(latest_task, "FILE_BYTES", 1)
+    written: list[set[str]] = [set()]
+    for number in range(4):
+        lake.append(0, [(b"%d-%d" % (number, n), b"v") for n in range(10)])
+        lake.publish()
+        lake.run()
+        written.append(set(lake.table.file_uris()))
+    [first] = written[1]
+    Path(first).unlink()
+    lake.append(0, [(b"3-3", b"new"), (b"1-2", b"new"), (b"3-3", b"newer")])
+    lake.publish()
+    assert lake.run().metrics["waiting"] == 0
+    left = set(lake.table.file_uris())
+    assert (first in left, len(written[4] - left)) == (True, 2)
+    lake.append(0, [(b"in no file", b"v")])
+    lake.publish()
+    assert lake.run().metrics["waiting"] == 1
+
+
+@pytest.mark.parametrize("policy", ["delete", "soft-delete"])
+def test_changes_of_known_keys_alone_give_what_a_replay_has(
+    tmp_path: Path, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(latest_task, "FILE_BYTES", 1)
+    lake, rng = Kept(tmp_path, policy), chance(f"known keys {policy}")
+    keys = [b"%d" % number for number in range(12)]
+    for number in range(7):
+        chosen = keys if number == 0 else rng.choices(keys, k=rng.randint(1, 5))
+        lake.append(0, [(key, None if rng.random() < 0.2 else b"%d" % number) for key in chosen])
+        lake.publish()
+        lake.run()
+        kept = replay(lake.logs[0].rows, 1 << 40, keeps_tombstones=policy == "soft-delete")
+        assert lake.shown() == kept, number
+
+
 @pytest.mark.long
 def test_small_files_are_joined(lake: Kept) -> None:
     for number in range(30):

@@ -77,6 +77,11 @@ class NewestKeys:
         """Whether a map was full."""
         return self._scratch is not None
 
+    @property
+    def keys(self) -> int:
+        """The number of different keys, while no map was full: see :attr:`spilled`."""
+        return len(self._map)
+
     def add(self, offsets: Offsets, keys: pa.Array[Any]) -> None:
         """Add rows.
 
