@@ -1,7 +1,7 @@
 """``make bench``: how fast we are, against others and against the machine.
 
-    python -m tests.bench                       everything, onto the three pages of docs
-    python -m tests.bench --page run            the cases of one page, onto that page (reading, run, maintenance)
+    python -m tests.bench                       everything, onto the four pages of docs
+    python -m tests.bench --page run            the cases of one page (reading, run, tables, maintenance), onto it
     python -m tests.bench --only small-lz4-16k  one case, onto the screen; may be repeated; globs are understood
     python -m tests.bench --quick               small segments and few rounds: whether it works, not how fast
 
@@ -103,10 +103,10 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
             latest.lines, kept, arguments.rows or (200_000 if quick else 20_000_000), arguments.publish_rounds
         )
     found[latest_by_spark.SPARK] = partial(
-        latest_by_spark.lines, arguments.rows or (200_000 if quick else 4_000_000), arguments.publish_rounds
+        latest_by_spark.lines, arguments.rows or (200_000 if quick else 20_000_000), arguments.whole_rounds or 1
     )
     found[latest_by_spark.KEYS] = partial(
-        latest_by_spark.keys_lines, arguments.rows or (200_000 if quick else 20_000_000)
+        latest_by_spark.keys_lines, arguments.rows or (200_000 if quick else 100_000_000)
     )
     found[offset_commits.ROWS] = partial(
         offset_commits.rows_lines, arguments.rows or (200_000 if quick else 10_000_000), 1 if quick else 3
@@ -152,7 +152,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, help="rounds of the decoding cases (default 11)")
     parser.add_argument("--whole-rounds", type=int, help="rounds of the cases of whole commands (default 3)")
     parser.add_argument(
-        "--rows", type=int, help="rows of the cases of `latest` (default 20,000,000; against Spark 4,000,000)"
+        "--rows", type=int, help="rows of the cases of `latest` (default 20,000,000; latest-keys 100,000,000)"
     )
     parser.add_argument("-o", "--output", type=Path, help="write the figures onto this page")
     parser.add_argument("--list", action="store_true", help="names of the cases")

@@ -50,7 +50,8 @@ The figures are of the machine below and of no other. Read the ratios: in each r
   Such rounds are repeated first.
 """
 _READING, _WHOLE, _MAINTENANCE = "Speed of reading", "Speed of `loglake run`", "Speed of cleaning and recovery"
-_DECODED = "Speed of decoding values"
+_TABLES = "Speed of decoded tables, latest state, internal topics and remote storage"
+_OF_TABLES = ("decode-", "latest-", "commits-", "metadata-", "remote-")
 _DECODING = ("small-", "medium-", "headers-", "10k-", "100k-")
 _EXPLAINED: tuple[tuple[tuple[str, ...], str], ...] = (
     (
@@ -120,6 +121,23 @@ _EXPLAINED: tuple[tuple[tuple[str, ...], str], ...] = (
 - **decode-…-spark.** Spark's `from_json` and `from_avro` in the mode PERMISSIVE read the same `records` and write the
   same columns into a Delta table. Spark's time begins in a warm session, which has decoded a quarter of the rows. Ours
   is that of the job with the start of its workers. Both tables must have equal rows.
+""",
+    ),
+    (
+        ("latest-recent", "latest-even"),
+        """\
+- **latest-recent, latest-even** is the job `latest` for 1 % new rows, against computing the table from all of `records`
+  again. Keys are a quarter of the rows. New rows have keys of the newest twentieth of the log, or any keys. Times are
+  processor times. Both tables must have the newest offset of each key.
+""",
+    ),
+    (
+        ("latest-spark", "latest-keys"),
+        """\
+- **latest-spark.** Spark keeps the newest row of each key by `row_number` and merges it into a Delta table by the key:
+  first all rows, then 1 % new ones. Each command is a process of its own, from its start to its end. Both tables must
+  have equal rows.
+- **latest-keys** is `loglake latest` on many different keys, with the memory of all processes. Rows must be exact.
 """,
     ),
     (
@@ -267,8 +285,8 @@ def introduction(
     """What the page says before its tables: only about the cases that it has."""
     if any(name.startswith(_DECODING) for name in names):
         title = _READING
-    elif all(name.startswith("decode-") for name in names):
-        title = _DECODED
+    elif all(name.startswith(_OF_TABLES) for name in names):
+        title = _TABLES
     else:
         title = _WHOLE if any(name.startswith(("journey-", "publish-")) for name in names) else _MAINTENANCE
     parts = [text for begins, text in _EXPLAINED if any(name.startswith(begins) for name in names)]

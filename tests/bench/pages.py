@@ -28,18 +28,21 @@ class PageName(StrEnum):
 
     READING = "reading"
     RUN = "run"
+    TABLES = "tables"
     MAINTENANCE = "maintenance"
 
     @property
     def file(self) -> str:
         """Its file in `docs`."""
-        return {self.READING: "benchmarks.md", self.RUN: "run-benchmarks.md"}.get(self, "maintenance-benchmarks.md")
+        return "benchmarks.md" if self is self.READING else f"{_FILES.get(self, self)}-benchmarks.md"
 
     def has(self, case: str) -> bool:
         """Whether a case is on the page."""
         return any(fnmatchcase(case, pattern) for pattern in _PATTERNS[self])
 
 
+_FILES: Mapping[PageName, str] = {PageName.TABLES: "table"}
+"""How files of pages begin, where it is not the name of the page."""
 _PATTERNS: Mapping[PageName, Sequence[str]] = {
     PageName.READING: (
         "small-*",
@@ -59,15 +62,15 @@ _PATTERNS: Mapping[PageName, Sequence[str]] = {
         *(
             "journey-*",
             "publish-*",
-            "decode-*",
             "maintain-*",
             "increment-*",
             "partitions-*",
             "watch-*",
             "transactions-*",
         ),
-        *("objects-*", "operate-*", "latest-*", "commits-*", "metadata-*", "remote-*"),
+        *("objects-*", "operate-*"),
     ),
+    PageName.TABLES: ("decode-*", "latest-*", "commits-*", "metadata-*", "remote-*"),
     PageName.MAINTENANCE: ("compact-*", "offset-map-*", "recover-*"),
 }
 
