@@ -29,7 +29,7 @@ Written by
 
 def test_every_case_is_on_one_page() -> None:
     settings = {"quick": True, "mib": 1, "rounds": 1, "command_mib": 1, "command_rounds": 1}
-    every = cases(argparse.Namespace(**settings, publish_mib=1, publish_rounds=1, rows=1))
+    every = cases(argparse.Namespace(**settings, publish_mib=1, publish_rounds=1, whole_rounds=1, rows=1))
     assert len(every) > 40
     assert {name: [str(page) for page in PageName if page.has(name)] for name in every if not on_one_page(name)} == {}
     assert {headline.name for headline in HEADLINES} <= set(every)
