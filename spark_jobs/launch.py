@@ -173,7 +173,7 @@ def forget_remote(lake: str, intake: Intake) -> Intake:
         UsageError: segments of the lake are registered there, or its registration cannot be used.
     """
     held = [segment for segment in archive.read_segments(lake) if segment.lies_at_source]
-    for place in intake.remote:
+    for place in dict.fromkeys((*intake.remote, *registry.remote_of(lake, intake.paths))):
         there = [segment for segment in held if segment.path.startswith(place.rstrip("/") + "/")]
         if there:
             first = min(there, key=lambda segment: (segment.topic, segment.partition, segment.base_offset))

@@ -15,6 +15,7 @@ import struct
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from logcore.cli.main import main
@@ -143,7 +144,15 @@ class TieredLog:
         fields = struct.pack(">iq", 1, 1_700_000_001_000) + b"\0" + struct.pack(">b", state)
         self._events.append(b"\x01\x01\x00" + _place() + copied.uuid + b"\0" + fields + b"\0")
 
-    def write(self, local_start: int, *, bases: Sequence[int] = (), log_start: int = 0, epochs: bool = True) -> None:
+    def write(
+        self,
+        local_start: int,
+        *,
+        bases: Sequence[int] = (),
+        log_start: int = 0,
+        epochs: bool = True,
+        metadata_bases: Sequence[int] = (),
+    ) -> None:
         """Write the log directory of the current leader.
 
         Args:
@@ -151,6 +160,7 @@ class TieredLog:
             bases: Where further local segments begin.
             log_start: The log start offset, in the remote tier.
             epochs: Write `leader-epoch-checkpoint`.
+            metadata_bases: Where further segments of `__remote_log_metadata` begin.
         """
         directory = LogDirectory(self.logs)
         partition = directory.partition(f"{TOPIC}-{PARTITION}")
@@ -169,7 +179,9 @@ class TieredLog:
         if self.with_metadata:
             metadata = directory.partition("__remote_log_metadata-0", "DDDDDDDDDDDDDDDDDDDDDA")
             values = [(None, event) for event in self._events]
-            (metadata.path / f"{0:020d}.log").write_bytes(handmade.simple_batch(0, values) if values else b"")
+            for base, after in pairwise([0, *metadata_bases, len(values)]):
+                content = handmade.simple_batch(base, values[base:after]) if base < after else b""
+                (metadata.path / f"{base:020d}.log").write_bytes(content)
             marks["__remote_log_metadata_0"] = len(values)
         directory.high_watermarks(**marks)
 

@@ -74,7 +74,7 @@ def _reach(log: SourceLog) -> tuple[int, int]:
 def _records(log: SourceLog, notes: Notes) -> Iterator[tuple[SegmentFile, Record]]:
     """The committed records of a log."""
     window = visible_window(log, ReadRules())
-    reached = log.log_start_offset
+    reached, committed = log.log_start_offset, window.end
     for segment in log.segments:
         records: list[Record] = []
         try:
@@ -84,11 +84,18 @@ def _records(log: SourceLog, notes: Notes) -> Iterator[tuple[SegmentFile, Record
             continue
         for item in steps(log, segment, source, walk, notes):
             if isinstance(item, ScannedBatch):
+                _report_lost(log, reached, min(item.header.base_offset, committed), notes)
                 reached = item.header.next_offset
                 if not item.header.is_control:
                     yield from ((segment, record) for record in records if window.start <= record.offset < window.end)
             records.clear()
     end = log.high_watermark
-    if end is not None and reached < end:
-        message = f"{log.topic_partition}: offsets {reached} to {end - 1} are committed, and cannot be read."
-        notes.say(found("remote-metadata", message, file=shown(log.directory), start_offset=reached, end_offset=end))
+    if end is not None:
+        _report_lost(log, reached, end, notes)
+
+
+def _report_lost(log: SourceLog, start: int, end: int, notes: Notes) -> None:
+    """Report committed offsets that are not there. The topic is never compacted, so its offsets have no gaps."""
+    if start < end:
+        message = f"{log.topic_partition}: offsets {start} to {end - 1} are committed, and cannot be read."
+        notes.say(found("remote-metadata", message, file=shown(log.directory), start_offset=start, end_offset=end))

@@ -242,8 +242,10 @@ def _is_one_frame(content: bytes | memoryview, has_checksum: bool, most_blocks: 
         header = int.from_bytes(content[at : at + _BLOCK_HEADER_BYTES], "little")
         is_repeated = header >> 1 & 3 == 1
         at += _BLOCK_HEADER_BYTES + (1 if is_repeated else header >> 3)
-        if header & 1 or at >= len(content):
+        if header & 1:  # the last block
             return at + (_CHECKSUM_BYTES if has_checksum else 0) == len(content)
+        if at >= len(content):
+            return False
     return False
 
 

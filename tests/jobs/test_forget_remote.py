@@ -50,6 +50,19 @@ def test_a_lake_that_refers_to_remote_storage_does_not_forget_it(
     assert [each.remote for each in registry.recall(str(lake.path)).intakes] == [intake.remote]
 
 
+def test_every_registration_of_the_sources_is_looked_at(
+    source: LogDirectory, lake: Lake, storage: RemoteStorage, tmp_path: Path
+) -> None:
+    """Two of them name the source, each with other remote storage, and both would be forgotten."""
+    turn(lake, source, storage, mode="reference")
+    path = str(source.path)
+    registry.remember(str(lake.path), Intake((path, str(tmp_path / "more")), remote=(str(tmp_path / "empty"),)))
+    remembered(lake, source, storage)
+    intake = registry.as_remembered(str(lake.path), Intake((path,)))
+    with pytest.raises(UsageError, match="3 segments of the lake are registered there"):
+        launch.forget_remote(str(lake.path), intake)
+
+
 def test_storage_whose_name_only_begins_alike_is_forgotten(
     source: LogDirectory, lake: Lake, storage: RemoteStorage, tmp_path: Path
 ) -> None:

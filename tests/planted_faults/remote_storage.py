@@ -273,6 +273,13 @@ FAULTS = (
         ("tests/jobs/test_forget_remote.py", "-k", "refers"),
     ),
     Fault(
+        "a lake forgets remote storage of another registration of its sources without a look",
+        "spark_jobs/launch.py",
+        "dict.fromkeys((*intake.remote, *registry.remote_of(lake, intake.paths)))",
+        "intake.remote",
+        ("tests/jobs/test_forget_remote.py", "-k", "every_registration"),
+    ),
+    Fault(
         "a lake that forgets remote storage remembers it again",
         "spark_jobs/lake/setup/registry.py",
         "            known = replace(known, remote=())\n",

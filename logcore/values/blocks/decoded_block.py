@@ -50,7 +50,7 @@ def decode_block(kernel: str, program: Program, arrow_type: pa.DataType, bodies:
     doubts, saved = np.empty(max(1, rows), np.int64), np.empty(len(program.scopes), np.int64)
     stack = np.empty(LEVEL * (len(program.nodes) + 1), np.int64)
     extras = np.empty(EXTRA * MOST_EXTRAS, np.int64)
-    rooms = program.rooms(rows)
+    rooms = program.rooms(rows, int(np.diff(positions).sum()))
     while True:
         buffers = program.buffers(rooms)
         frame = ValuesFrame(

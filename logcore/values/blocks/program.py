@@ -78,10 +78,16 @@ class Program:
     items: list[int] = field(default_factory=list)
     """Of each scope so many values are expected for each row, as the block before had them."""
 
-    def rooms(self, rows: int) -> list[int]:
-        """Return for how many values each scope has room at first. A block that needs more is decoded again."""
+    def rooms(self, rows: int, nbytes: int) -> list[int]:
+        """Return for how many values each scope has room at first. A block that needs more is decoded again.
+
+        Args:
+            rows: Of the block.
+            nbytes: Of its values. A block of few rows may have taught that lists are long; most items have bytes.
+        """
         items = self.items or [_FIRST_ITEMS] * len(self.scopes)
-        return [rows, *(each * rows + 1 for each in items[1:])]
+        most = max(_FIRST_ITEMS * rows, nbytes)
+        return [rows, *(min(each * rows, most) + 1 for each in items[1:])]
 
     def expect(self, rows: int, counts: Sequence[int]) -> None:
         """Learn how many values the scopes had in a block: a quarter more are expected in the next one."""

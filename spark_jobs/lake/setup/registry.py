@@ -191,6 +191,17 @@ def remember(lake: str, intake: Intake) -> Registration:
     return _register(lake, replace(before, intakes=(*kept, intake)))
 
 
+def remote_of(lake: str, paths: Iterable[str]) -> tuple[str, ...]:
+    """Return the remote storage that is registered with any of these sources.
+
+    Raises:
+        RegistryError: The registration cannot be used.
+    """
+    sources = set(paths)
+    places = (place for known in recall(lake).intakes if sources & set(known.paths) for place in known.remote)
+    return tuple(dict.fromkeys(places))
+
+
 def forget_remote(lake: str, paths: Iterable[str]) -> tuple[str, ...]:
     """Forget the remote storage that is registered with these sources; return its places.
 

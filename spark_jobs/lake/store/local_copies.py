@@ -44,7 +44,8 @@ def keeping(lake: str) -> Iterator[None]:
     with contextlib.suppress(OSError):  # without a folder there are no copies
         os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
         for name in _names(os.path.dirname(folder)):
-            if name.startswith(f"{_name(lake)}-"):  # of a killed run; this one holds the lease
+            # Of a killed run: this one holds the lease of this lake, and no process is left of the others.
+            if name.startswith(f"{_name(lake)}-") or not _is_alive(name.rpartition("-")[2]):
                 shutil.rmtree(os.path.join(os.path.dirname(folder), name), ignore_errors=True)
         os.mkdir(folder, mode=0o700)
     try:
@@ -153,6 +154,17 @@ def _folder_of(url: str) -> str | None:
 
 def _name(url: str) -> str:
     return hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def _is_alive(process: str) -> bool:
+    """Whether there is a process with this id. What is not an id counts as one."""
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError, ValueError):
+        return True
+    return True
 
 
 def _names(folder: str) -> list[str]:

@@ -148,6 +148,19 @@ def test_a_damaged_record_of_the_metadata_proves_nothing(log: TieredLog, capsys:
     assert gone(plan(log, capsys, *DUE, code=1)) == []
 
 
+def test_lost_offsets_of_the_metadata_prove_nothing(log: TieredLog, capsys: Captured) -> None:
+    """The segment that is lost said that the copy is being deleted."""
+    log.update(log.copy(0, 10), DELETE_STARTED)
+    log.copy(10, 15)
+    log.write(0, bases=(10, 15), metadata_bases=(2, 3))
+    (log.logs / "__remote_log_metadata-0" / f"{2:020d}.log").unlink()
+    source = str(log.logs / "orders-0")
+    assert main(["retain", source, "--plan", "--as-of", str(T + 1000), *DUE]) == 1
+    said = capsys.readouterr()
+    assert gone(json.loads(said.out)) == []
+    assert "__remote_log_metadata-0: offsets 2 to 2 are committed, and cannot be read." in said.err
+
+
 def test_without_the_metadata_topic_nothing_goes_and_a_warning_says_so(log: TieredLog, capsys: Captured) -> None:
     log.with_metadata = False
     log.copy(0, 10)

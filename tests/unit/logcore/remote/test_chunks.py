@@ -331,6 +331,16 @@ def test_bytes_after_the_frame_of_a_chunk_are_refused(end: bytes) -> None:
             _one_chunk(*_of_one_chunk(frame, end))
 
 
+def test_a_frame_whose_last_block_is_missing_is_refused() -> None:
+    """All its bytes are there, and the frame does not end."""
+    writer = zstandard.ZstdCompressor().compressobj(size=len(LOG))
+    frame = writer.compress(LOG) + writer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) + writer.flush()
+    assert frame.endswith(b"\x01\0\0")
+    assert _one_chunk(*_of_one_chunk(frame)) == LOG
+    with pytest.raises(CorruptChunkError, match="chunk 0 cannot be decompressed: zstd: the stream ends early"):
+        _one_chunk(*_of_one_chunk(frame[:-3]))
+
+
 def test_no_byte_of_a_damaged_frame_is_given() -> None:
     for at in range(len(_FRAME)):
         changed = bytearray(_FRAME)

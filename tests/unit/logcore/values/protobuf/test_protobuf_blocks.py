@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from functools import cache
 
 import pyarrow as pa
@@ -227,6 +228,23 @@ def test_blocks_with_longer_lists_than_the_one_before_are_whole() -> None:
     for items in (1, 3, 40, 0, 1000, 2):
         one = b"\x3a\x03\x12\x01x" * items + b"\xd2\x01\x03\x1a\x01y" * (items > 0)
         assert check_same(made, [one] * AT_ONCE) == AT_ONCE
+
+
+def test_a_small_block_of_long_lists_takes_no_memory_from_the_next_one() -> None:
+    """Room for 100,000 items in each of 10,000 rows would be more than 17 GB for each column."""
+    made = decoder_of("protobuf", schema_text(SCHEMAS["shop.Order"]))
+    one = b"\x3a\x03\x12\x01x"
+    assert check_same(made, [one * 100_000]) == 1
+    assert isinstance(made, BlockDecoder)
+    following = pa.array([one] * 10_000, pa.binary())
+    tracemalloc.start()
+    try:
+        block = made.decode_block(following)
+        assert block is not None
+        assert len(block.doubts) == 0
+        assert tracemalloc.get_traced_memory()[1] < 1 << 28
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_row_does_not_depend_on_its_neighbours() -> None:

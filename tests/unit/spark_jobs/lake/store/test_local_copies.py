@@ -109,6 +109,22 @@ def test_a_round_and_a_killed_run_leave_nothing_to_the_next(scratch: Path) -> No
             assert local_copies.kept(URL) is None
 
 
+def test_copies_of_a_killed_run_are_removed_by_a_run_of_another_lake(scratch: Path) -> None:
+    """They may have been encrypted in remote storage, and the killed run's lake may get no run again."""
+    killed = (
+        "import os; from spark_jobs.lake.store import local_copies as copies;"
+        """run = copies.keeping("/lakes/other"); run.__enter__();"""
+        f"""copies.keep_registered({OBJECT!r}, "1", memoryview(b"secret"));"""
+        "os._exit(9)"
+    )
+    environment = os.environ | {"TMPDIR": str(scratch)}
+    assert subprocess.run([sys.executable, "-c", killed], env=environment, check=False).returncode == 9
+    assert b"secret" in [path.read_bytes() for path in scratch.rglob("*") if path.is_file()]
+    with local_copies.keeping("/lakes/third"), local_copies.keeping(LAKE):
+        assert b"secret" not in [path.read_bytes() for path in scratch.rglob("*") if path.is_file()]
+        assert len(list(scratch.glob("loglake-copies-*/*"))) == 2  # that of a living process stays
+
+
 def test_a_folder_in_which_others_can_write_is_not_used(scratch: Path) -> None:
     with local_copies.keeping(LAKE):
         local_copies.keep(written(scratch), URL)
