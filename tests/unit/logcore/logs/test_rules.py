@@ -47,6 +47,7 @@ ABOUT_A_SOURCE = {
     *("no-segments", "unknown-directory", "delete-directory", "future-directory", "stray-directory", "leftover-file"),
     *("interrupted-swap", "oversized-segment", "broken-root-file", "corrupt-index", "no-high-watermark"),
     *("no-remote-metadata", "remote-metadata", "remote-segment-missing", "remote-orphan", "other-remote-objects"),
+    "remote-overlap",
 }
 """Reported by each look at a source path, and about no log of the lake."""
 
@@ -67,6 +68,7 @@ ABOUT_INTERNAL_TOPICS = {
 UNTIL_SOMETHING = {
     "remote-tier": Persistence.WHILE_REMOTE,
     "remote-tier-unproven": Persistence.WHILE_REMOTE,
+    "remote-range-left-out": Persistence.WHILE_REMOTE,
     "output-mismatch": Persistence.UNTIL_PUBLISHED,
     "high-watermark-fell": Persistence.UNTIL_HIGH_WATERMARK_PASSED,
     "high-watermark-beyond-log-end": Persistence.UNTIL_LOG_END_PASSED,
