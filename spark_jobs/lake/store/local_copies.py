@@ -11,7 +11,7 @@ twice more. There are two kinds:
 A copy is used only for exactly this object, or this version of it. So it cannot be a copy of other bytes.
 
 The driver of a run makes the folder and removes it. Only this process and its worker processes use it, because its
-name has the driver's process id. So `verify` reads the store, a folder that a killed run left is not used, and nothing
+name has the driver's process: its id, and its start. So `verify` reads the store, a folder that a killed run left is not used, and nothing
 is kept on other machines of a cluster, or for a job that is started alone.
 """
 
@@ -35,12 +35,14 @@ _FREE_BYTES = 1 << 30
 _ARCHIVE = "/archive/"
 _ROOM, _BLOCK = "room", 4096
 """A file with a byte for each block that copies have taken. Several processes append to it."""
+_START = 19
+"""Where the start of a process is in `/proc/PID/stat`, after its name."""
 
 
 @contextlib.contextmanager
 def keeping(lake: str) -> Iterator[None]:
     """Keep copies of a lake's segments until the block ends."""
-    folder = _folder(lake, os.getpid())
+    folder = _folder(lake, _process(os.getpid()))
     with contextlib.suppress(OSError):  # without a folder there are no copies
         os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
         for name in _names(os.path.dirname(folder)):
@@ -56,7 +58,7 @@ def keeping(lake: str) -> Iterator[None]:
 
 def clear(lake: str) -> None:
     """Remove the copies of an earlier round of the same run."""
-    folder = _folder(lake, os.getpid())
+    folder = _folder(lake, _process(os.getpid()))
     for name in _names(folder):
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(folder, name))
@@ -122,7 +124,7 @@ def kept_registered(path: str, etag: str, end: int) -> str | None:
 def _folder_of_driver() -> str | None:
     """A folder of this process, or of the driver that started it as a worker, of any lake."""
     parent = _parent()
-    ends = tuple(f"-{process}" for process in (os.getpid(), os.getppid()))
+    ends = tuple(f"-{process}" for process in _this_and_parent())
     found = (os.path.join(parent, name) for name in _names(parent) if name.endswith(ends))
     return next(filter(_is_ours, found), None)
 
@@ -141,14 +143,14 @@ def _parent() -> str:
     return os.path.join(tempfile.gettempdir(), f"loglake-copies-{os.geteuid()}")
 
 
-def _folder(lake: str, driver: int) -> str:
+def _folder(lake: str, driver: str) -> str:
     return os.path.join(_parent(), f"{_name(lake)}-{driver}")
 
 
 def _folder_of(url: str) -> str | None:
     """The folder of this process, or of the driver that started it as a worker."""
     lake, separator, _ = url.rpartition(_ARCHIVE)
-    folders = [_folder(lake, process) for process in (os.getpid(), os.getppid())] if separator else []
+    folders = [_folder(lake, process) for process in _this_and_parent()] if separator else []
     return next(filter(_is_ours, folders), None)
 
 
@@ -156,15 +158,29 @@ def _name(url: str) -> str:
     return hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
-def _is_alive(process: str) -> bool:
-    """Whether there is a process with this id. What is not an id counts as one."""
+def _this_and_parent() -> tuple[str, str]:
+    return _process(os.getpid()), _process(os.getppid())
+
+
+def _process(number: int) -> str:
+    """Name a process: by its id, and by its start where the system says it. After a restart ids come again."""
     try:
-        os.kill(int(process), 0)
+        with open(f"/proc/{number}/stat", encoding="utf-8", errors="replace") as file:
+            return f"{number}.{file.read().rpartition(')')[2].split()[_START]}"
+    except (OSError, IndexError):
+        return str(number)
+
+
+def _is_alive(process: str) -> bool:
+    """Whether a named process still runs. What is not a name counts as one."""
+    try:
+        number = int(process.partition(".")[0])
+        os.kill(number, 0)
     except ProcessLookupError:
         return False
     except (OSError, OverflowError, ValueError):
         return True
-    return True
+    return _process(number) == process
 
 
 def _names(folder: str) -> list[str]:

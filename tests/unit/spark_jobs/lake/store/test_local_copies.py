@@ -40,6 +40,20 @@ def test_a_copy_lives_as_long_as_the_run(scratch: Path) -> None:
     assert [path for path in scratch.rglob("*") if path.is_file()] == []
 
 
+def test_copies_of_an_earlier_process_with_the_same_id_are_not_used(scratch: Path) -> None:
+    with local_copies.keeping(LAKE):
+        local_copies.keep(written(scratch), URL)
+        local_copies.keep_registered("s3://source/a.log", '"1"', memoryview(b"its bytes"))
+        [folder] = scratch.glob("loglake-copies-*/*")
+        left = folder.with_name(folder.name.rpartition(".")[0] + ".1")
+        folder.rename(left)
+        assert left.name.endswith(f"-{os.getpid()}.1")
+        assert local_copies.kept(URL) is None
+        assert local_copies.kept_registered("s3://source/a.log", '"1"', 1) is None
+    with local_copies.keeping("s3://bucket/another"):
+        assert not left.exists()
+
+
 def test_without_a_run_and_for_other_files_nothing_is_kept(scratch: Path) -> None:
     staged = written(scratch)
     local_copies.keep(staged, URL)
