@@ -11,8 +11,8 @@ twice more. There are two kinds:
 A copy is used only for exactly this object, or this version of it. So it cannot be a copy of other bytes.
 
 The driver of a run makes the folder and removes it. Only this process and its worker processes use it, because its
-name has the driver's process: its id, and its start. So `verify` reads the store, a folder that a killed run left is not used, and nothing
-is kept on other machines of a cluster, or for a job that is started alone.
+name has the driver's process: its id, and its start. So `verify` reads the store, a folder that a killed run left is
+not used, and nothing is kept on other machines of a cluster, or for a job that is started alone.
 """
 
 from __future__ import annotations
