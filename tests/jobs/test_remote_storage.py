@@ -310,7 +310,8 @@ def test_verify_names_remote_segments_that_are_gone_or_replaced(
     ]
 
 
-def in_chunks(
+@pytest.fixture
+def chunked(
     source: LogDirectory, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[RemoteStorage, list[Path]]:
     """A lake that refers to encrypted segments in chunks, and the manifests of the segments."""
@@ -322,13 +323,9 @@ def in_chunks(
 
 
 def test_verify_calls_a_lost_or_broken_manifest_damage_and_names_it(
-    source: LogDirectory,
-    lake: Lake,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    chunked: tuple[RemoteStorage, list[Path]], lake: Lake, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    storage, manifests = in_chunks(source, lake, tmp_path, monkeypatch)
+    storage, manifests = chunked
     assert verified(lake, capsys)[0] == 0
     good = manifests[1].read_bytes()
     manifests[0].unlink()
@@ -345,13 +342,9 @@ def test_verify_calls_a_lost_or_broken_manifest_damage_and_names_it(
 
 
 def test_a_manifest_that_is_lost_after_a_verification_is_found_by_the_next(
-    source: LogDirectory,
-    lake: Lake,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    chunked: tuple[RemoteStorage, list[Path]], lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _, manifests = in_chunks(source, lake, tmp_path, monkeypatch)
+    _, manifests = chunked
     command = ["verify", str(lake.path), "--resume", str(tmp_path / "progress")]
     assert main(command) == 0
     assert (tmp_path / "progress").stat().st_size
@@ -360,14 +353,10 @@ def test_a_manifest_that_is_lost_after_a_verification_is_found_by_the_next(
     assert main(command) == 2
 
 
+@pytest.mark.usefixtures("chunked")
 def test_verify_with_the_private_key_of_another_pair_calls_nothing_damaged(
-    source: LogDirectory,
-    lake: Lake,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    in_chunks(source, lake, tmp_path, monkeypatch)
     other = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     pem = other.private_bytes(encoding, form, serialization.NoEncryption())

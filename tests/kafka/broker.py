@@ -51,6 +51,19 @@ _SETTINGS = {
     "background.threads": "2",
     "metadata.max.idle.interval.ms": "0",
 }
+TIERED_STORAGE = {
+    "remote.log.storage.system.enable": "true",
+    "remote.log.storage.manager.class.name": "org.apache.kafka.server.log.remote.storage.LocalTieredStorage",
+    "remote.log.storage.manager.impl.prefix": "rsm.config.",
+    "remote.log.metadata.manager.listener.name": "PLAINTEXT",
+    "remote.log.metadata.manager.impl.prefix": "rlmm.config.",
+    "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
+    "rlmm.config.remote.log.metadata.topic.num.partitions": "2",
+    "remote.log.manager.task.interval.ms": "300",
+    "log.retention.check.interval.ms": "300",
+    "log.initial.task.delay.ms": "300",
+}
+"""What copies segments to LocalTieredStorage, three times a second. Its directory is `rsm.config.dir`."""
 
 
 class Broker:

@@ -12,7 +12,7 @@ import pytest
 
 from logcore.cli.main import main
 from tests.kafka import distribution
-from tests.kafka.broker import Broker
+from tests.kafka.broker import TIERED_STORAGE, Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.long]
 
@@ -38,17 +38,8 @@ def stopped(kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Stopped:
         pytest.skip(f"there is no LocalTieredStorage: {missing}")
     folder = tmp_path_factory.mktemp("tiered")
     settings = {
-        "remote.log.storage.system.enable": "true",
-        "remote.log.storage.manager.class.name": "org.apache.kafka.server.log.remote.storage.LocalTieredStorage",
-        "remote.log.storage.manager.impl.prefix": "rsm.config.",
+        **TIERED_STORAGE,
         "rsm.config.dir": str(folder / "remote"),
-        "remote.log.metadata.manager.listener.name": "PLAINTEXT",
-        "remote.log.metadata.manager.impl.prefix": "rlmm.config.",
-        "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
-        "rlmm.config.remote.log.metadata.topic.num.partitions": "2",
-        "remote.log.manager.task.interval.ms": "300",
-        "log.retention.check.interval.ms": "300",
-        "log.initial.task.delay.ms": "300",
     }
     with Broker(folder / "broker", more_jars=jars, **settings) as broker:
         broker.run("Tiered", str(folder / "answers.jsonl"))

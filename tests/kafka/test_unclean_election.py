@@ -23,7 +23,7 @@ from logcore.cli.main import main
 from spark_jobs import launch
 from tests.in_process import InProcessExecutor
 from tests.kafka import distribution
-from tests.kafka.broker import Broker
+from tests.kafka.broker import TIERED_STORAGE, Broker
 from tests.spark.cycle import Lake
 
 pytestmark = [pytest.mark.kafka, pytest.mark.long]
@@ -44,16 +44,7 @@ TIERED = {
     "min.insync.replicas": "1",
 }
 SETTINGS = {
-    "remote.log.storage.system.enable": "true",
-    "remote.log.storage.manager.class.name": "org.apache.kafka.server.log.remote.storage.LocalTieredStorage",
-    "remote.log.storage.manager.impl.prefix": "rsm.config.",
-    "remote.log.metadata.manager.listener.name": "PLAINTEXT",
-    "remote.log.metadata.manager.impl.prefix": "rlmm.config.",
-    "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
-    "rlmm.config.remote.log.metadata.topic.num.partitions": "2",
-    "remote.log.manager.task.interval.ms": "300",
-    "log.retention.check.interval.ms": "300",
-    "log.initial.task.delay.ms": "300",
+    **TIERED_STORAGE,
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "300",
     "replica.lag.time.max.ms": "2000",
