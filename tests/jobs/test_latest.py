@@ -182,10 +182,11 @@ def test_changes_of_known_keys_alone_give_what_a_replay_has(
 ) -> None:
     monkeypatch.setattr(latest_task, "FILE_BYTES", 1)
     lake, rng = Kept(tmp_path, policy), chance(f"known keys {policy}")
-    keys = [b"%d" % number for number in range(12)]
-    for number in range(7):
-        chosen = keys if number == 0 else rng.choices(keys, k=rng.randint(1, 5))
-        lake.append(0, [(key, None if rng.random() < 0.2 else b"%d" % number) for key in chosen])
+    keys = [b"%d" % number for number in range(30)]
+    for number in range(11):
+        # The first six runs write a file each.
+        chosen = keys[5 * number : 5 * number + 5] if number < 6 else rng.choices(keys, k=rng.randint(1, 3))
+        lake.append(0, [(key, None if number > 5 and rng.random() < 0.2 else b"%d" % number) for key in chosen])
         lake.publish()
         lake.run()
         kept = replay(lake.logs[0].rows, 1 << 40, keeps_tombstones=policy == "soft-delete")

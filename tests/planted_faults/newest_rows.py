@@ -45,6 +45,27 @@ FAULTS = (
         (LATEST, "-k", MANY_RUNS),
     ),
     Fault(
+        "older files are left out before each new key was found",
+        "spark_jobs/latest/latest_task.py",
+        "left -= len(staying) - int(np.count_nonzero(staying))",
+        "left -= len(staying)",
+        (LATEST, "-k", "known_keys"),
+    ),
+    Fault(
+        "files are read from the oldest one on",
+        "spark_jobs/latest/latest_task.py",
+        "for file in reversed(task.held):",
+        "for file in task.held:",
+        (LATEST, "-k", "from_the_newest_one_on"),
+    ),
+    Fault(
+        "local copies of an earlier process with the same id are used",
+        "spark_jobs/lake/store/local_copies.py",
+        'split()[_START]}"',
+        'split()[0][:0]}1"',
+        ("tests/unit/spark_jobs/lake/store/test_local_copies.py", "-k", "same_id"),
+    ),
+    Fault(
         "the outdated row of a changed key stays",
         "spark_jobs/latest/latest_task.py",
         '_joined([~newest.added(batch["key"]) for batch',
