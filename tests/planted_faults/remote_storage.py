@@ -10,6 +10,7 @@ INVENTORY = "tests/unit/logcore/remote/test_inventory.py"
 JOINED = "tests/unit/logcore/reading/test_joined_logs.py"
 LAKES = "tests/jobs/test_remote_storage.py"
 RANGES = "tests/jobs/test_remote_ranges.py"
+RETAIN = "tests/unit/logcore/cli/test_retain_tiered.py"
 LINEAGE = "tests/unit/logcore/remote/test_lineage.py"
 
 FAULTS = (
@@ -54,6 +55,13 @@ FAULTS = (
         "(_CHECKSUM_BYTES if has_checksum else 0) == len(content)",
         "(_CHECKSUM_BYTES if has_checksum else 0) <= len(content)",
         (CHUNKS, "-k", "after_the_frame"),
+    ),
+    Fault(
+        "the frame of a chunk may end without its last block",
+        "logcore/remote/chunks.py",
+        "        if at >= len(content):\n            return False\n",
+        "        if at >= len(content):\n            return at == len(content)\n",
+        (CHUNKS, "-k", "last_block_is_missing"),
     ),
     Fault(
         "a manifest is not compared with the size of its object",
@@ -138,6 +146,20 @@ FAULTS = (
         "        return min(ends[epoch], of_log[epoch][1]) - 1\n",
         "        return ends[epoch] - 1\n",
         (LINEAGE, "-k", "last_tiered"),
+    ),
+    Fault(
+        "offsets that are lost inside of the remote metadata go unsaid",
+        "logcore/reading/remote_metadata.py",
+        "                _report_lost(log, reached, min(item.header.base_offset, committed), notes)\n",
+        "",
+        (RETAIN, "-k", "lost_offsets"),
+    ),
+    Fault(
+        "offsets that are lost at the end of the remote metadata go unsaid",
+        "logcore/reading/remote_metadata.py",
+        "        _report_lost(log, reached, end, notes)\n",
+        "        _report_lost(log, reached, reached, notes)\n",
+        (RETAIN, "-k", "damaged_record"),
     ),
     Fault(
         "indexes of remote segments in chunks are not read",
@@ -250,6 +272,27 @@ FAULTS = (
         '    copy = os.path.join(folder, _name(f"{etag} {path}"))\n',
         "    copy = os.path.join(folder, max(set(_names(folder)) - {_ROOM}))\n",
         (COPIES, "-k", "this_version"),
+    ),
+    Fault(
+        "a run leaves the local copies of a killed run of another lake",
+        "spark_jobs/lake/store/local_copies.py",
+        '            if name.startswith(f"{_name(lake)}-") or not _is_alive(name.rpartition("-")[2]):\n',
+        '            if name.startswith(f"{_name(lake)}-"):\n',
+        (COPIES, "-k", "run_of_another_lake"),
+    ),
+    Fault(
+        "a run removes the local copies of a living run of another lake",
+        "spark_jobs/lake/store/local_copies.py",
+        "    return _process(number) == process\n",
+        "    return False\n",
+        (COPIES, "-k", "run_of_another_lake"),
+    ),
+    Fault(
+        "a process with the id of a killed run counts as that run",
+        "spark_jobs/lake/store/local_copies.py",
+        "    return _process(number) == process\n",
+        "    return True\n",
+        (COPIES, "-k", "earlier_process"),
     ),
     Fault(
         "kept bytes of an object are used beyond their end",

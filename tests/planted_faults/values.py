@@ -155,6 +155,13 @@ FAULTS = (
         (PROTOBUF_BLOCKS, "-k", "beside_others"),
     ),
     Fault(
+        "a block of one long list decides how much room many rows take",
+        "logcore/values/blocks/program.py",
+        "min(each * rows, most) + 1 for each",
+        "each * rows + 1 for each",
+        (PROTOBUF_BLOCKS, "-k", "small_block_of_long_lists"),
+    ),
+    Fault(
         "the Protobuf kernel leaves absent fields as the memory was before",
         "logcore/columns/kernels/parsing/protobuf_rows.py",
         "            if seen != (nb.int64(1) << count) - 1:",
