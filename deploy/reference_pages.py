@@ -19,9 +19,8 @@ from pathlib import Path
 from logcore.errors import CorruptionReason
 from logcore.logs.model.findings import Finding, exit_code
 from logcore.logs.rules import RULE_GROUPS, Rule
-from spark_jobs.lake.setup.policies import LakePolicy, TopicPolicy
-from spark_jobs.lake.setup.policy_settings import LAKE_SETTINGS, SETTINGS, Setting
-from spark_jobs.lake.setup.policy_values import (
+from spark_jobs.lake.setup.policies.lake_settings import LAKE_SETTINGS
+from spark_jobs.lake.setup.policies.policy_values import (
     INT64_MAX,
     SIZES,
     TIMES,
@@ -39,6 +38,9 @@ from spark_jobs.lake.setup.policy_values import (
     WholeNumber,
     unit_names,
 )
+from spark_jobs.lake.setup.policies.setting import Setting
+from spark_jobs.lake.setup.policies.topic_policies import LakePolicy, TopicPolicy
+from spark_jobs.lake.setup.policies.topic_settings import SETTINGS
 from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.lake.table_specs import FIRST_OF_SEGMENT, TABLES
 from spark_jobs.lake.view.ledger_states import ALARMING, EVIDENCE, MEANINGS
@@ -190,7 +192,7 @@ With `--source PATH` it reads the metadata there.
 
 
 def policies_page() -> str:
-    """docs/policies.md, from `spark_jobs.lake.setup.policy_settings` and the defaults of `TopicPolicy`."""
+    """docs/policies.md, from the settings in `spark_jobs.lake.setup.policies` and their defaults."""
     example = [
         "lake:                         # for Dagster's schedules and sensors",
         "  ingest: every 5 min",
@@ -210,7 +212,7 @@ def policies_page() -> str:
     ]
     return "\n".join(
         [
-            _made_from("`spark_jobs/lake/setup/policy_settings.py` and `spark_jobs/lake/setup/topic_policies.py`"),
+            _made_from("`spark_jobs/lake/setup/policies`"),
             "# policies.yaml\n",
             "What may be removed from which topic of a lake, and how its logs are read and published: "
             "`loglake run SRC --lake LAKE --policies policies.yaml`.\n",

@@ -33,7 +33,7 @@ from spark_jobs.lake.retries import retried
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.setup import identity, registry
 from spark_jobs.lake.setup.placement import check_outside_lakes, check_place, check_writable
-from spark_jobs.lake.setup.policies import read_policies
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.store import local_copies
 from spark_jobs.lake.store.lease import hold
 from spark_jobs.machine.engine import JobEngine, chosen_engine

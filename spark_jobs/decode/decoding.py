@@ -22,7 +22,7 @@ from logcore.values.registry.schemas import Schemas, context_of
 from logcore.values.wire.prefix import Framing
 from spark_jobs.decode.proto_schema import compiled_schema, compiled_writer
 from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake.setup.policies import TopicPolicy
+from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 
 RULES = 1
 """Version of the decoders. Rows that other rules would decode in another way raise it."""

@@ -25,7 +25,8 @@ from spark_jobs.lake.delta.live_files import LiveFile
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments.archive import LogRow
-from spark_jobs.lake.setup.policies import TopicPolicy, read_policies
+from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 
 IN_PROCESS_BYTES = 1 << 20
 """Up to so many bytes of ``records`` the driver decodes by itself, and the plain way: it needs no worker, and native

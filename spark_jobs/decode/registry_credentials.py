@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass, field
 
 from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake.setup.policy_values import VARIABLE_PREFIX
+from spark_jobs.lake.setup.policies.policy_values import VARIABLE_PREFIX
 
 _BEARER = "Bearer "
 _LARGEST = 64 << 10

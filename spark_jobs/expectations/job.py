@@ -41,7 +41,7 @@ from spark_jobs.lake.published import checked
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.segments.ledger_ranges import records_within, with_published
-from spark_jobs.lake.setup.policies import read_policies
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.store import storage
 
 if TYPE_CHECKING:

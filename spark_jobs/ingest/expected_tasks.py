@@ -23,7 +23,7 @@ from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest.log_growth import IngestLogPlan
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments.archive import LogRow, Segment
-from spark_jobs.lake.setup.policies import read_policies
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.row_files.archived_bytes import ArchivedBytes
 from spark_jobs.row_files.records_file import write_records
 from spark_jobs.tasks.executor import ExpectedTask

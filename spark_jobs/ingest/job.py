@@ -38,7 +38,7 @@ from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.setup.identity import claim, cluster_of
-from spark_jobs.lake.setup.policies import read_policies
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.setup.remembered_sources import keep_reads, recall_reads
 from spark_jobs.lake.store import local_copies
 from spark_jobs.tasks import segment_slices

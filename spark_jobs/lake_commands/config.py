@@ -68,7 +68,7 @@ config_command = ConfigCommand()
 
 
 def _check(options: argparse.Namespace) -> int:
-    from spark_jobs.lake.setup.policies import read_policies
+    from spark_jobs.lake.setup.policies.policies_file import read_policies
 
     policies = read_policies(options.file)
     if options.format == "text":
@@ -169,8 +169,9 @@ def _lines(policies: Any) -> Iterator[str]:
     """The stated and defaulted settings of the lake, then those of each topic that differ from a default."""
     from dataclasses import fields
 
-    from spark_jobs.lake.setup.policies import TopicPolicy
-    from spark_jobs.lake.setup.policy_settings import LAKE_SETTINGS, SETTINGS
+    from spark_jobs.lake.setup.policies.lake_settings import LAKE_SETTINGS
+    from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
+    from spark_jobs.lake.setup.policies.topic_settings import SETTINGS
 
     for name, setting in LAKE_SETTINGS.items():
         origin = "" if name in policies.stated else "  (default)"
@@ -192,7 +193,7 @@ def _lines(policies: Any) -> Iterator[str]:
 
 
 def _schema() -> int:
-    from spark_jobs.lake.setup.policy_schema import policy_schema
+    from spark_jobs.lake.setup.policies.policy_schema import policy_schema
 
     sys.stdout.write(json.dumps(policy_schema(), indent=1) + "\n")
     return ExitCode.CLEAN

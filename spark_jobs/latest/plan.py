@@ -19,7 +19,8 @@ from spark_jobs.lake.delta.live_files import LiveFile
 from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments.archive import LogRow
-from spark_jobs.lake.setup.policies import LATEST_POLICIES, TopicPolicy, read_policies
+from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.lake.setup.policies.topic_policies import LATEST_POLICIES, TopicPolicy
 from spark_jobs.latest.latest_task import LatestTask
 from spark_jobs.row_files.published_rows import Span
 

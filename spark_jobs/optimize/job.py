@@ -31,7 +31,7 @@ from spark_jobs.lake.delta.tables import TABLES, open_table, separating_column, 
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
-from spark_jobs.lake.setup.policies import Policies, read_policies
+from spark_jobs.lake.setup.policies.policies_file import Policies, read_policies
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.optimize import log_cleanup

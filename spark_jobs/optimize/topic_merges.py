@@ -27,7 +27,7 @@ from spark_jobs.lake.errors import ConcurrentChange, StorageError, TableUnreadab
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.retries import retried
 from spark_jobs.lake.segments import archive
-from spark_jobs.lake.setup.policies import Policies
+from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.optimize.topic_merge_task import TopicMergeTask, encoded, merge_topic_files
 from spark_jobs.row_files.file_runs import Merge, Sizes, topic_merges

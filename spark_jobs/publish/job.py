@@ -39,7 +39,8 @@ from spark_jobs.lake.retries import retried
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.ledger_ranges import sync_published, with_published
 from spark_jobs.lake.setup.compression import Compression
-from spark_jobs.lake.setup.policies import Policies, TopicPolicy, read_policies
+from spark_jobs.lake.setup.policies.policies_file import Policies, read_policies
+from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 from spark_jobs.lake.store.written_file import WrittenFile, first_error
 from spark_jobs.row_files import uncommitted
 from spark_jobs.row_files.archived_bytes import ArchivedBytes

@@ -46,7 +46,8 @@ from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.log_directory import side_file
 from spark_jobs.lake.segments.segment_files import segment_files
-from spark_jobs.lake.setup.policies import Policies, TopicPolicy
+from spark_jobs.lake.setup.policies.policies_file import Policies
+from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 from spark_jobs.lake.store import storage
 
 if TYPE_CHECKING:

@@ -33,7 +33,8 @@ from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
-from spark_jobs.lake.setup.policies import Policies, TopicPolicy
+from spark_jobs.lake.setup.policies.policies_file import Policies
+from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 from spark_jobs.lake.store import storage
 from spark_jobs.tasks.archived_recovery import RecoveredLog, RecoverTask, recover_log
 from spark_jobs.tasks.executor import run_tasks

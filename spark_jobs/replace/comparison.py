@@ -15,7 +15,7 @@ from spark_jobs.lake.delta.live_files import live_files
 from spark_jobs.lake.delta.tables import open_table
 from spark_jobs.lake.errors import OutputMismatch
 from spark_jobs.lake.segments import archive
-from spark_jobs.lake.setup.policies import Policies
+from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.store.written_file import WriteResult
 from spark_jobs.replace.layout import FileSpan, MixedFile, RecordFiles, SizedStretch, by_topic, connected, parts_of
 from spark_jobs.replace.lost_files import LostFile, NewlyLost, noticed

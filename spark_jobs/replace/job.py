@@ -34,7 +34,7 @@ from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.offset_ranges import merged
 from spark_jobs.lake.retries import COMMIT_ATTEMPTS, retried
 from spark_jobs.lake.segments.validations import RULES_VERSION
-from spark_jobs.lake.setup.policies import read_policies
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.store.written_file import WrittenFile, first_error
 from spark_jobs.replace.comparison import ArchivedLogs, Looked, Rewrite, compared, shared_names, unless_lost
 from spark_jobs.replace.layout import PART_BYTES, MixedFile, RecordFiles, by_topic

@@ -20,7 +20,7 @@ from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.retries import retried
 from spark_jobs.lake.segments import archive
-from spark_jobs.lake.setup.policies import Policies
+from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.store.written_file import WrittenFile, first_error
 from spark_jobs.row_files.file_order import Order, log_in_statistics, orders_of, to_open
 from spark_jobs.row_files.file_runs import Merge

@@ -39,7 +39,7 @@ from spark_jobs.lake.ledger.offset_ranges import clipped, merged
 from spark_jobs.lake.segments.ledger_ranges import records_within
 from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.setup.compression import Compression
-from spark_jobs.lake.setup.policies import Policies
+from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.store.written_file import WriteResult, WrittenFile, first_error
 from spark_jobs.row_files.archived_bytes import ArchivedBytes
 from spark_jobs.row_files.records_file import WriteTask, decoded

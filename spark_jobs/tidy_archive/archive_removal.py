@@ -36,7 +36,8 @@ from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.published.checked import pending_ranges
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
-from spark_jobs.lake.setup.policies import Policies, TopicPolicy
+from spark_jobs.lake.setup.policies.policies_file import Policies
+from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 from spark_jobs.lake.store import deletion, storage
 from spark_jobs.lake.store.storage import StoredFile
 

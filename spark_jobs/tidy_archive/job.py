@@ -31,7 +31,7 @@ from spark_jobs.lake.segments import archive, maintenance_actions, removals
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.setup import identity
-from spark_jobs.lake.setup.policies import Policies
+from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.store import storage
 from spark_jobs.tasks.executor import run_tasks
 from spark_jobs.tasks.merged_segment import MergedSlices, NotMerged, SegmentMergeTask, merge_slices

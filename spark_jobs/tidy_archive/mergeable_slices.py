@@ -17,7 +17,7 @@ from typing import Any
 from logcore.segments.scanning.scan import End
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
-from spark_jobs.lake.setup.policies import Policies
+from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.tasks.merged_segment import fit_together
 from spark_jobs.tidy_archive.archive_removal import NO_POLICY
 

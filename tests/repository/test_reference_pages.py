@@ -15,8 +15,9 @@ from deploy.reference_pages import PAGES, TextMissing, page_text
 from logcore.cli import main as command_line
 from logcore.logs.model.findings import RULES
 from logcore.logs.model.offset_ledger import OffsetState
-from spark_jobs.lake.setup.policies import TopicPolicy, parse_policies
-from spark_jobs.lake.setup.policy_settings import SETTINGS
+from spark_jobs.lake.setup.policies.policies_file import parse_policies
+from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
+from spark_jobs.lake.setup.policies.topic_settings import SETTINGS
 from spark_jobs.lake.table_specs import FIRST_OF_SEGMENT, TABLES
 from tests.conftest import REPOSITORY
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from spark_jobs.lake.setup.policies import Policies, TopicPolicy
+from spark_jobs.lake.setup.policies.policies_file import Policies
+from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 
 POLICIES, CLUSTER, DEFAULT = "policies", "cluster", "default"
 
@@ -72,8 +73,8 @@ def resulting(
 
 
 def _settings(policies: Policies, policy: TopicPolicy, topic: str) -> Iterator[ResultingSetting]:
-    from spark_jobs.lake.setup.policy_settings import SETTINGS
-    from spark_jobs.lake.setup.topic_policies import OF_CLUSTER
+    from spark_jobs.lake.setup.policies.topic_policies import OF_CLUSTER
+    from spark_jobs.lake.setup.policies.topic_settings import SETTINGS
 
     lines = dict(policy.lines)
     said = policies.cluster.get(topic)

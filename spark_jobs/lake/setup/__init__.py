@@ -1,1 +1,1 @@
-"""A lake's identity and policies, and the registry of lakes."""
+"""A lake's identity and place, and the registry of lakes."""

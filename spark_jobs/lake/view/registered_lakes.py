@@ -17,8 +17,9 @@ from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.segments.archive import read_logs
 from spark_jobs.lake.setup import lake_names, registry
 from spark_jobs.lake.setup.identity import read_identity
-from spark_jobs.lake.setup.policies import LakePolicy, TopicPolicy, read_policies
-from spark_jobs.lake.setup.policy_settings import ON_CLOSED_SEGMENTS
+from spark_jobs.lake.setup.policies.lake_settings import ON_CLOSED_SEGMENTS
+from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.lake.setup.policies.topic_policies import LakePolicy, TopicPolicy
 from spark_jobs.lake.setup.registration import Registration
 from spark_jobs.lake.store import storage
 

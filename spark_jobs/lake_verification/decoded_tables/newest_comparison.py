@@ -12,7 +12,7 @@ from spark_jobs.lake.decoded.followed_topics import POLICY
 from spark_jobs.lake.decoded.topic_tables import TopicTable
 from spark_jobs.lake.delta.live_files import LiveFile, newest_files, open_parquet
 from spark_jobs.lake.segments.archive import LogRow
-from spark_jobs.lake.setup.policies import LATEST_POLICIES
+from spark_jobs.lake.setup.policies.topic_policies import LATEST_POLICIES
 from spark_jobs.lake.store import storage
 from spark_jobs.row_files.newest.newest_keys import NewestKeys
 from spark_jobs.row_files.newest.newest_rows import KEY_COLUMNS, NewestCounts, add_keys

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from logcore.topics.internal_topics import InternalTopic
 from spark_jobs.lake.delta.delta_log import log_folder
-from spark_jobs.lake.setup.policies import read_policies
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.view.registered_lakes import held_logs
 

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from spark_jobs.lake.decoded.topic_tables import TopicTable
 from spark_jobs.lake.segments.archive import LogRow, read_logs
-from spark_jobs.lake.setup.policies import TopicPolicy, read_policies
+from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 from spark_jobs.lake.view.shown_tables import ShownColumn
 
 COORDINATES = ("log_id", "partition", "offset", "timestamp", "headers", "published_at")

@@ -9,7 +9,7 @@ from functools import cached_property
 from spark_jobs.lake.decoded.balance import LogBalance, balances
 from spark_jobs.lake.decoded.topic_tables import DECODED
 from spark_jobs.lake.decoded.undecoded_share import UndecodedShare, undecoded_share
-from spark_jobs.lake.setup.policies import TopicPolicy
+from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 from spark_jobs.lake.view.decoded.topic_asset import TopicAsset, is_wanted, wanted_topics
 
 

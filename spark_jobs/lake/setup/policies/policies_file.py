@@ -47,8 +47,8 @@ import yaml
 from logcore.topics.topic_settings import TopicSettings
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.setup.compression import DEFAULT, ZSTD, Compression
-from spark_jobs.lake.setup.policy_settings import CLEANUP_POLICIES, LAKE_SETTINGS, SETTINGS, Setting
-from spark_jobs.lake.setup.policy_values import (
+from spark_jobs.lake.setup.policies.lake_settings import LAKE_SETTINGS
+from spark_jobs.lake.setup.policies.policy_values import (
     VARIABLE_PREFIX,
     FilePath,
     Name,
@@ -64,9 +64,9 @@ from spark_jobs.lake.setup.policy_values import (
     WholeNumber,
     is_address,
 )
-from spark_jobs.lake.setup.topic_policies import LATEST_POLICIES, LakePolicy, TopicPolicy
-
-__all__ = ["LATEST_POLICIES", "LakePolicy", "Policies", "TopicPolicy", "parse_policies", "read_policies"]
+from spark_jobs.lake.setup.policies.setting import Setting
+from spark_jobs.lake.setup.policies.topic_policies import LakePolicy, TopicPolicy
+from spark_jobs.lake.setup.policies.topic_settings import CLEANUP_POLICIES, SETTINGS
 
 _REMOVE_NOTHING = frozenset(setting.field for setting in SETTINGS.values() if setting.removes_nothing)
 

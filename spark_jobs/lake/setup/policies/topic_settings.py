@@ -1,39 +1,35 @@
-"""The settings of ``policies.yaml``: name, values, and what each one does.
+"""The settings of a topic in ``policies.yaml``: name, values, and what each one does.
 
 Names, ranges and defaults are as in Kafka's LogConfig and CleanerConfig if Kafka has the setting. The range of
-``segment.bytes`` is from before the lower bound of 1 MiB in 4.0. Defaults are those of ``policies.TopicPolicy``.
+``segment.bytes`` is from before the lower bound of 1 MiB in 4.0. Defaults are those of ``topic_policies.TopicPolicy``.
 
-This module defines what may be in the file. ``policies`` reads it.
+This module defines what may be in the file. ``policies_file`` reads it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from logcore.logs.model.broker_line import BrokerLine
 from spark_jobs.lake.setup.compression import CODECS, GREATEST_LEVEL, LEAST_LEVEL
-from spark_jobs.lake.setup.policy_values import (
+from spark_jobs.lake.setup.policies.policy_values import (
     SIZES,
     TIMES,
     FilePath,
     Name,
     NameList,
     OneOf,
-    Pace,
-    PlaceList,
     Ratio,
     SomeOf,
     TopicOrAddress,
-    Values,
     VariableOrPath,
-    WebAddress,
     WholeNumber,
 )
+from spark_jobs.lake.setup.policies.setting import Setting
 
 UNLIMITED = -1
+
 CLEANUP_POLICIES = ("compact", "delete")
-ON_CLOSED_SEGMENTS = "on closed segments"
 
 INT32_MAX = 2**31 - 1
 
@@ -52,24 +48,6 @@ FORMATS = (
     "bytes",
 )
 """Formats of keys and values that ``loglake decode`` knows; the names of numbers are those of Kafka's serializers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One setting of a policy."""
-
-    name: str
-    """Name in the file."""
-    field: str
-    """Field of ``policies.TopicPolicy``, or of ``policies.LakePolicy``."""
-    values: Values
-    meaning: str
-    """Description in one or two sentences, with the unit of a number."""
-    is_kafkas: bool = True
-    """Whether it is a setting of Kafka, not only of Loglake."""
-    removes_nothing: bool = False
-    """Whether it only concerns reading and publishing, so that a policy may have it without ``cleanup.policy``."""
-
 
 SETTINGS: Mapping[str, Setting] = {
     setting.name: setting
@@ -388,71 +366,3 @@ SETTINGS: Mapping[str, Setting] = {
     )
 }
 """Every setting of a topic by its name; docs/policies.md is generated from it."""
-
-LAKE_SETTINGS: Mapping[str, Setting] = {
-    setting.name: setting
-    for setting in (
-        Setting(
-            "ingest",
-            "ingest",
-            Pace(("by hand", ON_CLOSED_SEGMENTS), 60_000),
-            "When Dagster reads the sources: `every 5 min` (at least one minute), `on closed segments` by the sensor, "
-            "or only `by hand`. `loglake watch` needs no schedule.",
-            is_kafkas=False,
-        ),
-        Setting(
-            "nightly",
-            "nightly",
-            OneOf(("off", "plan", "apply")),
-            "What the nightly maintenance does: `plan` shows its plan, `apply` executes it, `off` leaves the lake out. "
-            "Only topics with a policy are changed.",
-            is_kafkas=False,
-        ),
-        Setting(
-            "verify",
-            "verify",
-            OneOf(("off", "weekly")),
-            "`weekly` verifies a seventh of the lake every night, so the whole lake once a week.",
-            is_kafkas=False,
-        ),
-        Setting(
-            "engine",
-            "engine",
-            OneOf(("auto", "local", "spark")),
-            "The job engine of runs that Dagster starts, as `--engine` of a command.",
-            is_kafkas=False,
-        ),
-        Setting(
-            "cluster",
-            "cluster",
-            OneOf(("follow", "off")),
-            "`follow`: runs write what Kafka's internal topics at the sources say into the tables `cluster_…`; `off` "
-            "leaves that to `loglake cluster`.",
-            is_kafkas=False,
-        ),
-        Setting(
-            "alerts.webhook",
-            "alerts_webhook",
-            WebAddress(),
-            "Where alerts are posted as JSON: an address, or `env:NAME` for one in an environment variable. An address "
-            "with a secret belongs in a variable.",
-            is_kafkas=False,
-        ),
-        Setting(
-            "alerts.max.lag",
-            "alerts_max_lag",
-            WholeNumber(0),
-            "Offsets that a log may have ingested and not published before there is an alert.",
-            is_kafkas=False,
-        ),
-        Setting(
-            "remote",
-            "remote",
-            PlaceList(),
-            "Remote storage of tiered topics, where a run names none with `--remote`: its segments and the local ones "
-            "are one log. See [publishing.md](publishing.md#remote-storage).",
-            is_kafkas=False,
-        ),
-    )
-}
-"""Every setting of a lake by its name; docs/policies.md is generated from it."""

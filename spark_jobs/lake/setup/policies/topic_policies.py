@@ -1,7 +1,7 @@
 """The policy of the topics that one pattern matches, and the policy of a lake, as values.
 
-``policies`` reads them from the file. With ``from: cluster`` the policy of a topic also has what the cluster said about
-it: :meth:`TopicPolicy.with_cluster`.
+``policies_file`` reads them. With ``from: cluster`` the policy of a topic also has what the cluster said about it:
+:meth:`TopicPolicy.with_cluster`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from logcore.logs.model.topic_config import TopicConfig
 from logcore.segments.filenames import is_internal_topic
 from logcore.topics.topic_settings import TopicSettings
 from spark_jobs.lake.setup.compression import DEFAULT, Compression
-from spark_jobs.lake.setup.policy_settings import CLEANUP_POLICIES, SETTINGS, UNLIMITED, Setting
-from spark_jobs.lake.setup.policy_values import INT64_MAX, Ratio, WholeNumber
+from spark_jobs.lake.setup.policies.policy_values import INT64_MAX, Ratio, WholeNumber
+from spark_jobs.lake.setup.policies.setting import Setting
+from spark_jobs.lake.setup.policies.topic_settings import CLEANUP_POLICIES, SETTINGS, UNLIMITED
 
 LATEST_POLICIES = {"delete": 1, "soft-delete": 2}
 """Values of ``latest`` with the numbers that tables record for them, which must not change."""

@@ -1,7 +1,7 @@
 """The JSON schema (draft 2020-12) of ``policies.yaml``, for editors that complete and check while one types.
 
-It is made from the declared settings. ``policies`` is stricter in two places: numbers must be in plain digits, and a
-policy that removes something must state ``cleanup.policy``.
+It is made from the declared settings. ``policies_file`` is stricter in two places: numbers must be in plain digits, and
+a policy that removes something must state ``cleanup.policy``.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spark_jobs.lake.setup.policy_settings import LAKE_SETTINGS, SETTINGS, Setting
-from spark_jobs.lake.setup.policy_values import (
+from spark_jobs.lake.setup.policies.lake_settings import LAKE_SETTINGS
+from spark_jobs.lake.setup.policies.policy_values import (
     TIMES,
     FilePath,
     Name,
@@ -26,6 +26,8 @@ from spark_jobs.lake.setup.policy_values import (
     WholeNumber,
     unit_names,
 )
+from spark_jobs.lake.setup.policies.setting import Setting
+from spark_jobs.lake.setup.policies.topic_settings import SETTINGS
 
 
 def policy_schema() -> dict[str, Any]:

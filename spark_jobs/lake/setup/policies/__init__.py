@@ -1,0 +1,1 @@
+"""``policies.yaml``: its settings, how it is read, and the policies that it states."""

@@ -1,0 +1,83 @@
+"""The settings of a lake in ``policies.yaml``: when Dagster starts its jobs, and which tasks it starts.
+
+Defaults are those of ``topic_policies.LakePolicy``.
+
+This module defines what may be in the file. ``policies_file`` reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from spark_jobs.lake.setup.policies.policy_values import OneOf, Pace, PlaceList, WebAddress, WholeNumber
+from spark_jobs.lake.setup.policies.setting import Setting
+
+ON_CLOSED_SEGMENTS = "on closed segments"
+
+LAKE_SETTINGS: Mapping[str, Setting] = {
+    setting.name: setting
+    for setting in (
+        Setting(
+            "ingest",
+            "ingest",
+            Pace(("by hand", ON_CLOSED_SEGMENTS), 60_000),
+            "When Dagster reads the sources: `every 5 min` (at least one minute), `on closed segments` by the sensor, "
+            "or only `by hand`. `loglake watch` needs no schedule.",
+            is_kafkas=False,
+        ),
+        Setting(
+            "nightly",
+            "nightly",
+            OneOf(("off", "plan", "apply")),
+            "What the nightly maintenance does: `plan` shows its plan, `apply` executes it, `off` leaves the lake out. "
+            "Only topics with a policy are changed.",
+            is_kafkas=False,
+        ),
+        Setting(
+            "verify",
+            "verify",
+            OneOf(("off", "weekly")),
+            "`weekly` verifies a seventh of the lake every night, so the whole lake once a week.",
+            is_kafkas=False,
+        ),
+        Setting(
+            "engine",
+            "engine",
+            OneOf(("auto", "local", "spark")),
+            "The job engine of runs that Dagster starts, as `--engine` of a command.",
+            is_kafkas=False,
+        ),
+        Setting(
+            "cluster",
+            "cluster",
+            OneOf(("follow", "off")),
+            "`follow`: runs write what Kafka's internal topics at the sources say into the tables `cluster_…`; `off` "
+            "leaves that to `loglake cluster`.",
+            is_kafkas=False,
+        ),
+        Setting(
+            "alerts.webhook",
+            "alerts_webhook",
+            WebAddress(),
+            "Where alerts are posted as JSON: an address, or `env:NAME` for one in an environment variable. An address "
+            "with a secret belongs in a variable.",
+            is_kafkas=False,
+        ),
+        Setting(
+            "alerts.max.lag",
+            "alerts_max_lag",
+            WholeNumber(0),
+            "Offsets that a log may have ingested and not published before there is an alert.",
+            is_kafkas=False,
+        ),
+        Setting(
+            "remote",
+            "remote",
+            PlaceList(),
+            "Remote storage of tiered topics, where a run names none with `--remote`: its segments and the local ones "
+            "are one log. See [publishing.md](publishing.md#remote-storage).",
+            is_kafkas=False,
+        ),
+    )
+}
+"""Every setting of a lake by its name; docs/policies.md is generated from it."""
