@@ -17,7 +17,7 @@ from logcore.cli.output.bulk import LineMaker, can_write_lines, write_first_line
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.decoded_lines import DecodedLines, is_long_log_of_commits
 from logcore.cli.output.plain_lines import PlainLines
-from logcore.cli.output.record_lines import json_line
+from logcore.cli.output.record_lines import fields_line, json_line
 from logcore.cli.output.side_files import checkpoint_lines, index_lines, snapshot_lines
 from logcore.cli.reading.arguments import (
     add_choice,
@@ -132,7 +132,7 @@ def _run(arguments: argparse.Namespace, notes: CommandNotes) -> int:
             for number, line in enumerate(lines):
                 if number == arguments.limit:
                     break
-                out.write(json_line(line) if arguments.format == "jsonl" else _plain(line))
+                out.write(json_line(line) if arguments.format == "jsonl" else fields_line(line))
         else:
             _dump_records(arguments, options, logs, notes, out)
     return notes.exit_code
@@ -388,8 +388,3 @@ def _batch_fields(
         "crc": header.crc,
         "crc_ok": crc_ok,
     }
-
-
-def _plain(line: dict[str, object]) -> str:
-    """Format a line for a person: the values that are not null, by name."""
-    return "  ".join(f"{name} {value}" for name, value in line.items() if value is not None) + "\n"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from logcore.cli.output.aligned_table import aligned_table
 from logcore.cli.output.command_notes import CommandNotes
-from logcore.cli.output.record_lines import json_line, time_text
+from logcore.cli.output.record_lines import json_line, time_text, value_text
 from logcore.cli.reading.arguments import add_choice, add_paths, add_remote, read_options
 from logcore.errors import LogError
 from logcore.logs.model.findings import found
@@ -147,15 +147,11 @@ def _cells(row: dict[str, object]) -> tuple[str, ...]:
         "?" if row["high_watermark"] is None else str(row["high_watermark"]),
         str(row["log_end_offset"]),
         str(row["bytes"]),
-        _listed(row["formats"]),
-        _listed(row["codecs"]),
+        value_text(row["formats"]),
+        value_text(row["codecs"]),
         _moment(row["first_timestamp"]),
         _moment(row["max_timestamp"]),
     )
-
-
-def _listed(values: object) -> str:
-    return ",".join(values) if isinstance(values, list) and values else "-"
 
 
 def _moment(timestamp: object) -> str:

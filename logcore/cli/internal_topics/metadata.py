@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 
 from logcore.cli.output.command_notes import CommandNotes
-from logcore.cli.output.record_lines import json_line
+from logcore.cli.output.record_lines import fields_line, json_line, time_text
 from logcore.cli.reading.arguments import add_choice_of_moment, add_paths, moment_of, read_options
 from logcore.reading.chosen_logs import find_logs, one_of_each
 from logcore.reading.internal_topics.cluster_metadata import ReadState, read_cluster_state
@@ -126,4 +126,13 @@ def _is_committed(row: StateRow, read: ReadState) -> bool:
 
 
 def _text(line: _Line) -> str:
-    return "  ".join(f"{name} {value}" for name, value in line.items()) + "\n"
+    """Format a line for a person. A topic has a line for each of its partitions below it."""
+    kind, fields = line["kind"], {name: value for name, value in line.items() if name != "kind"}
+    partitions = fields.pop("partitions") if kind == "topic" else []
+    points, timestamp = fields.get("end_points"), fields.get("timestamp")
+    if isinstance(points, list):
+        fields["end_points"] = [f"{point['name']}://{point['host']}:{point['port']}" for point in points]
+    if isinstance(timestamp, int):
+        fields["timestamp"] = time_text(timestamp)
+    first = fields_line(fields) if kind in fields else f"{kind}  {fields_line(fields)}"
+    return first + "".join(f"  {fields_line(row)}" for row in (partitions if isinstance(partitions, list) else ()))

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from logcore.cli.internal_topics.metadata import add_options, states, topic_lines
 from logcore.cli.output.command_notes import CommandNotes
-from logcore.cli.output.record_lines import json_line
+from logcore.cli.output.record_lines import fields_line, json_line, value_text
 
 
 def add_parser(
@@ -40,16 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _text(line: dict[str, object]) -> str:
     settings, partitions = line["settings"], line["partitions"]
-    shown = " ".join(f"{name}={value}" for name, value in settings.items()) if isinstance(settings, dict) else ""
-    lines = [f"{line['topic']}  {line['topic_id']}  {shown}".rstrip()]
+    shown = f"  {value_text(settings)}" if settings else ""
+    text = f"{line['topic']}  {line['topic_id']}{shown}\n"
     for entry in partitions if isinstance(partitions, list) else ():
-        word = "committed" if entry["committed"] else "tentative"
-        lines.append(
-            f"  partition {entry['partition']}  leader {entry['leader']}  replicas {_numbers(entry['replicas'])}  "
-            f"isr {_numbers(entry['isr'])}  {word}"
-        )
-    return "\n".join(lines) + "\n"
-
-
-def _numbers(values: list[int]) -> str:
-    return ",".join(map(str, values)) or "-"
+        fields = {name: entry[name] for name in ("partition", "leader", "replicas", "isr", "committed")}
+        text += f"  {fields_line(fields)}"
+    return text

@@ -103,6 +103,27 @@ def text_line(log: TopicPartition, record: Record, control_type: str | None) -> 
     return "  ".join(parts) + "\n"
 
 
+def fields_line(fields: Mapping[str, object]) -> str:
+    """Return one line for a person: the fields that are not null, each with its name. `committed` is a word."""
+    shown = {name: value for name, value in fields.items() if value is not None}
+    committed = shown.pop("committed", None)
+    parts = [f"{name} {value_text(value)}" for name, value in shown.items()]
+    if committed is not None:
+        parts.append(committed_word(committed is True))
+    return "  ".join(parts) + "\n"
+
+
+def value_text(value: object) -> str:
+    """Return a value for a person: `true`, `1,2`, `name=value`; two quotes for empty text, `-` for nothing else."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={value_text(each)}" for name, each in value.items()) or "-"
+    if isinstance(value, list):
+        return ",".join(map(value_text, value)) or "-"
+    return "-" if value is None else str(value) or '""'
+
+
 def control_name(header: BatchHeader, record: Record) -> str | None:
     """Return the type of a control record; None for any other record."""
     if not header.is_control:

@@ -122,6 +122,9 @@ def test_dump_shows_both_and_each_line_says_which(controller: Path, capsys: Capt
 def test_each_batch_says_which_it_is(controller: Path, capsys: Captured) -> None:
     reported = lines(capsys, "dump", "--batches", str(controller))
     assert [(t["base_offset"], t["committed"]) for t in reported] == [(0, True), (2, True), (4, False)]
+    assert main(["dump", "--batches", str(controller)]) == 0
+    text = capsys.readouterr().out.splitlines()
+    assert [line.split("  ")[-1] for line in text] == ["committed", "committed", "tentative"]
 
 
 def test_dump_in_columns_and_csv_has_a_column_for_it(controller: Path, tmp_path: Path, capsys: Captured) -> None:

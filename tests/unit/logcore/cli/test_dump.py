@@ -486,7 +486,10 @@ class TestBatches:
 
     def test_text_says_the_same_by_name(self, root: Path, capsys: Captured) -> None:
         assert main(["dump", "--batches", "--limit", "1", str(root)]) == 0
-        assert "base_offset 0  last_offset 2  record_count 3  codec none" in capsys.readouterr().out
+        text = capsys.readouterr().out
+        assert "base_offset 0  last_offset 2  record_count 3  codec none" in text
+        assert "  is_transactional false  is_control false  leader_epoch 3  " in text
+        assert text.endswith("  crc_ok true\n")
 
 
 class TestSideFiles:
