@@ -16,7 +16,15 @@ from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.notes import Notes
 from logcore.reading.remote_metadata import segment_states
-from logcore.remote.inventory import FoundSegment, LogLineage, RemoteStatus, StoredObjects, grouped, inventory
+from logcore.remote.inventory import (
+    FoundSegment,
+    LogLineage,
+    RemoteStatus,
+    StoredObjects,
+    grouped,
+    inventory,
+    not_looked_up,
+)
 from logcore.remote.lineage import highest_tiered_offset
 from logcore.remote.remote_segment import RemoteSegment, RemoteSegmentState, TopicIdPartition
 from logcore.remote.segment_manifest import DescribedOffsets
@@ -98,6 +106,10 @@ def remote_inventory(
             "as Kafka's bytes; it is not read."
         )
         notes.say(found("remote-segment-unreadable", message, file=shown(path)))
+    empty = [listing for listing in listings if not listing.has_segments]
+    if empty:
+        segments = not_looked_up(segments)
+        _report_empty(empty, segments, notes)
     for segment in segments:
         _report(segment, notes, root)
     for listing in listings:
@@ -156,6 +168,23 @@ def report_overlaps(whole: RemoteInventory, notes: Notes) -> None:
             f"offset is read once. Segments that begin inside of others: {len(spans)}."
         )
         notes.say(found("remote-overlap", message, file=root, start_offset=start, end_offset=end))
+
+
+def _report_empty(listings: Iterable[RemoteListing], segments: Iterable[FoundSegment], notes: Notes) -> None:
+    """Report storage without any segment, if segments were copied that are nowhere else."""
+    names = [str(each.topic_partition) for each in segments if each.status is RemoteStatus.STORAGE_EMPTY]
+    if not names:
+        return
+    several = len(set(names))
+    whose = names[0] if several == 1 else f"{several} topic partitions"
+    copied = f"1 segment of {whose} was" if len(names) == 1 else f"{len(names)} segments of {whose} were"
+    for listing in listings:
+        root = shown(listing.root)
+        message = (
+            f"{root} has no object of a segment, and the metadata says that {copied} copied. They are not counted as "
+            "lost. Is the storage not mounted, or is its directory or prefix another one?"
+        )
+        notes.say(found("remote-storage-empty", message, file=root))
 
 
 def _report_others(listing: RemoteListing, notes: Notes) -> None:

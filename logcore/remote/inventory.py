@@ -6,6 +6,7 @@
     not-in-lineage     COPY_SEGMENT_FINISHED       any           has no offset in an epoch in which its log has it
     objects-missing    COPY_SEGMENT_FINISHED       not all       cannot be read: orphaned metadata
     other-size         COPY_SEGMENT_FINISHED       all           they have other bytes than the metadata says
+    storage-empty      COPY_SEGMENT_FINISHED       none          a named storage has no object at all: not mounted?
     ambiguous          any                         some twice    one part lies in two places
     copying            COPY_SEGMENT_STARTED        any           its copy goes on, or was given up: a half copy
     deleting           DELETE_SEGMENT_STARTED      any           its deletion goes on; a broker tries it again
@@ -45,6 +46,7 @@ class RemoteStatus(StrEnum):
     BELOW_LOG_START = "below-log-start"
     NOT_IN_LINEAGE = "not-in-lineage"
     OBJECTS_MISSING = "objects-missing"
+    STORAGE_EMPTY = "storage-empty"
     OTHER_SIZE = "other-size"
     AMBIGUOUS = "ambiguous"
     COPYING = "copying"
@@ -214,6 +216,16 @@ def inventory(
             status = RemoteStatus.UNNAMED if objects.place in places else RemoteStatus.NOT_COVERED
             found.append(_unnamed(objects, logs.get(objects.place), status))
     return tuple(sorted(found, key=lambda each: (each.topic_partition, each.topic_id, each.start_offset)))
+
+
+def not_looked_up(segments: Iterable[FoundSegment]) -> tuple[FoundSegment, ...]:
+    """Return the segments, with those without any object as not looked up: a storage that may have them is empty."""
+    return tuple(
+        replace(each, status=RemoteStatus.STORAGE_EMPTY, missing=())
+        if each.status is RemoteStatus.OBJECTS_MISSING and each.objects is None
+        else each
+        for each in segments
+    )
 
 
 def _one_of(stored: Sequence[StoredObjects]) -> StoredObjects | None:

@@ -333,12 +333,12 @@ def test_verify_calls_a_lost_or_broken_manifest_damage_and_names_it(
     code, findings, _ = verified(lake, capsys)
     assert code == 2
     said = {each["rule"]: each for each in findings}
-    assert [each["rule"] for each in findings] == ["archive-file-missing", "archive-file-changed"]
+    assert sorted(each["rule"] for each in findings) == ["archive-file-changed", "archive-file-missing"]
     assert said["archive-file-missing"]["file"] == str(storage.logs()[0])
     assert f"Its manifest {manifests[0]} was registered" in said["archive-file-missing"]["message"]
     assert said["archive-file-changed"]["file"] == str(storage.logs()[1])
     manifests[1].write_bytes(good.replace(b'"originalChunkSize": 150', b'"originalChunkSize": 151'))
-    assert [each["rule"] for each in verified(lake, capsys)[1]] == ["archive-file-missing", "archive-file-changed"]
+    assert {each["rule"] for each in verified(lake, capsys)[1]} == {"archive-file-missing", "archive-file-changed"}
 
 
 def test_a_manifest_that_is_lost_after_a_verification_is_found_by_the_next(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest import job as ingest
@@ -183,3 +185,22 @@ def test_a_bucket_that_cannot_be_listed_is_a_finding_and_the_local_log_goes_on(t
     lake.turn(source.path, remote=("s3://no-such-bucket-here/tier",))
     assert lake.ledger("orders") == [(0, 30, "remote"), (30, 50, "present")]
     assert "unreadable" in lake.rules()
+
+
+def test_verify_calls_segments_of_a_prefix_without_any_object_not_checked(
+    tier: Tier, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, lake, remote, storage = tier
+    lake.turn(source.path, remote=(remote,), mode="reference")
+    first, *others = (path for path in sorted(storage.path.rglob("*")) if path.is_file())
+    delete(f"{remote}/{first.relative_to(storage.path).as_posix()}")
+    for path in storage.logs():
+        delete(f"{remote}/{path.relative_to(storage.path).as_posix()}")
+    assert main(["verify", str(lake.path)]) == 2
+    for path in others:
+        delete(f"{remote}/{path.relative_to(storage.path).as_posix()}")
+    capsys.readouterr()
+    assert main(["verify", str(lake.path), "--format", "jsonl"]) == 1
+    *findings, _ = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert [each["rule"] for each in findings] == ["archive-not-checked"] * 3
+    assert f"the remote storage {remote} has no object of a segment" in findings[0]["message"]

@@ -12,6 +12,7 @@ from logcore.cli.main import main
 from logcore.logs.model.sources import SegmentFile
 from logcore.storage.objects.listing import whole_listing
 from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE
+from logcore.storage.remote_tier.remote_listing import has_segments
 from logcore.storage.source_bytes import SourceBytes
 from logcore.storage.source_errors import SourceChanged, SourceUnreadable
 from logcore.storage.source_reads import file_digest, read_range
@@ -113,3 +114,20 @@ def test_the_segments_of_a_bucket_are_listed(
     assert summary["summary"]["stored_bytes"] == segment["stored_bytes"] > len(LOG)
     assert code == 1
     assert "no partition of __remote_log_metadata" in captured.err
+
+
+def test_a_prefix_without_any_object_is_not_called_a_storage_that_lost_its_segments(
+    gateway_bucket: str, tmp_path: Path
+) -> None:
+    log = TieredLog(tmp_path)
+    log.append(5, 5, 5)
+    log.copy(0, 10)
+    log.write(10)
+    upload(log.remote, f"{gateway_bucket}/tier")
+    wrong = f"{gateway_bucket}/tire"
+    said = run("remote", log, remotes=[wrong])
+    assert (said.code, f"{wrong} has no object of a segment" in said.errors) == (3, True)
+    assert [each["status"] for each in said.lines[:-1]] == ["storage-empty"]
+    assert run("dump", log, "--topic", "orders", remotes=[wrong]).rows == log.expected(10)
+    assert has_segments(f"{gateway_bucket}/tier")
+    assert not has_segments(wrong)

@@ -11,6 +11,7 @@ JOINED = "tests/unit/logcore/reading/test_joined_logs.py"
 LAKES = "tests/jobs/test_remote_storage.py"
 RANGES = "tests/jobs/test_remote_ranges.py"
 RETAIN = "tests/unit/logcore/cli/test_retain_tiered.py"
+EMPTY = "tests/unit/logcore/reading/test_empty_remote_storage.py"
 LINEAGE = "tests/unit/logcore/remote/test_lineage.py"
 
 FAULTS = (
@@ -234,9 +235,30 @@ FAULTS = (
     Fault(
         "verify calls remote storage that is not there damage",
         "spark_jobs/lake/store/referenced_bytes.py",
-        "        if root is not None and not os.path.isdir(root):\n",
-        "        if root is not None and os.path.isdir(root):\n",
+        "    if not storage.is_remote(root) and not os.path.isdir(root):\n        raise NotReachable(",
+        "    if not storage.is_remote(root) and not os.path.isdir(root):\n        raise FileNotFoundError(",
         (LAKES, "-k", "could_not_check"),
+    ),
+    Fault(
+        "verify calls segments of an empty mount point gone",
+        "spark_jobs/lake/store/referenced_bytes.py",
+        "        if has_segments(root):\n",
+        "        if has_segments(root) or root:\n",
+        ("tests/jobs/test_empty_remote_storage.py", "-k", "verify_of_a_lake"),
+    ),
+    Fault(
+        "segments that were copied to an empty mount point count as lost",
+        "logcore/reading/remote_inventory.py",
+        "    if empty:\n        segments = not_looked_up(segments)\n",
+        "    if empty:\n",
+        (EMPTY, "-k", "empty_directory"),
+    ),
+    Fault(
+        "a segment that is lost from a storage with others is not reported",
+        "logcore/reading/remote_inventory.py",
+        "[listing for listing in listings if not listing.has_segments]",
+        "list(listings)",
+        (EMPTY, "-k", "one_object"),
     ),
     Fault(
         "remote offsets under a compacted segment are left out without a word",

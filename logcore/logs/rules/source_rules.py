@@ -171,6 +171,15 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "The metadata says that a segment was copied to remote storage, and not all of its objects are there.",
             "Name the storage that has them, or bring the objects back, for instance from older versions in a bucket.",
         ),
+        "remote-storage-empty": Rule(
+            _ERROR,
+            _ONE_RUN,
+            "Remote storage that was named has no object of any segment, although the metadata says that segments were "
+            "copied. Nothing is counted as lost, and the local part of the logs is read.",
+            "Mount the storage, or correct the directory or prefix. `loglake remote SRC --remote DIR` shows what is "
+            "there. If all objects were deleted, do without `--remote`: the offsets stay `remote`.",
+            _UNCHECKED,
+        ),
         "remote-segment-unreadable": Rule(
             _ERROR,
             _ONE_RUN,

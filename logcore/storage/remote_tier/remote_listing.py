@@ -6,19 +6,22 @@ directory above them, and it may hold the segments of several clusters. Nothing 
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from logcore.remote import aiven_layout
 from logcore.remote.stored_names import part_of
 from logcore.remote.stored_part import RemoteObject
 from logcore.storage.objects.addresses import absolute, is_object, split, url_of
-from logcore.storage.objects.listing import MOST_OBJECTS, whole_listing
+from logcore.storage.objects.listing import MOST_OBJECTS, StoredObject, pages, whole_listing
 from logcore.storage.source_errors import SourceUnreadable, shown, unreadable
 
 _MOST_DEPTH = 32
+_MOST_OTHERS = 10_000
+"""So many objects are looked at for one of a segment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,11 @@ class RemoteListing:
     other: int = 0
     other_bytes: int = 0
 
+    @property
+    def has_segments(self) -> bool:
+        """Whether there is an object of any segment. Without one it may be an empty mount point, or another prefix."""
+        return bool(self.objects or self.iceberg or self.old)
+
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
@@ -62,7 +70,7 @@ def list_remote(root: str) -> RemoteListing:
     """
     root = absolute(root)
     objects, iceberg, old, other, other_bytes = [], [], [], 0, 0
-    for listed in _in_store(root) if is_object(root) else _on_disk(root):
+    for listed in _in_store(root, whole_listing(root)) if is_object(root) else _on_disk(root):
         part = part_of(listed.path)
         if part is not None:
             objects.append(RemoteObject(listed.path, part, listed.size, listed.modified_ms, listed.inode, listed.etag))
@@ -76,9 +84,27 @@ def list_remote(root: str) -> RemoteListing:
     return RemoteListing(root, tuple(objects), tuple(sorted(iceberg)), tuple(sorted(old)), other, other_bytes)
 
 
-def _in_store(root: str) -> Iterator[_Listed]:
+def has_segments(root: str) -> bool:
+    """Whether remote storage has an object of any segment. Without one it may be an empty mount point.
+
+    Only as much is listed as that takes, and at most 10,000 objects.
+
+    Raises:
+        As `list_remote`.
+    """
+    root = absolute(root)
+    listed = _in_store(root, itertools.chain.from_iterable(pages(root))) if is_object(root) else _on_disk(root)
+    return any(_is_of_segment(each.path) for each in itertools.islice(listed, _MOST_OTHERS))
+
+
+def _is_of_segment(path: str) -> bool:
+    described = aiven_layout.iceberg_segment(path) is not None or aiven_layout.is_of_old_release(path)
+    return part_of(path) is not None or described
+
+
+def _in_store(root: str, found: Iterable[StoredObject]) -> Iterator[_Listed]:
     bucket, _ = split(root)
-    for stored in whole_listing(root):
+    for stored in found:
         yield _Listed(url_of(bucket, stored.key), stored.size, stored.modified_ms, 0, stored.etag)
 
 

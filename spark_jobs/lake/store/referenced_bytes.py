@@ -1,8 +1,9 @@
 """Bytes that a lake refers to at their source: whether they can be read now, and why not.
 
 A lake may refer to segments in remote storage that this machine does not reach, or whose key it does not have. That is
-no damage: such a segment is reported as not checked. An object that is gone, or is another one, is damage. That holds
-for the manifest of a segment in chunks too: without it nobody can read the segment.
+no damage: such a segment is reported as not checked. So is one whose storage has no object of any segment: that is an
+empty mount point, or another bucket. An object that is gone from a storage with others, or is another one, is damage.
+That holds for the manifest of a segment in chunks too: without it nobody can read the segment.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from logcore.remote import aiven_layout
 from logcore.remote.stored_names import part_of
 from logcore.remote.stored_part import RemoteLayout, SegmentPart
 from logcore.storage.remote_tier.chunked_segment import is_chunked_segment
+from logcore.storage.remote_tier.remote_listing import has_segments
 from logcore.storage.source_errors import SourceChanged, shown
 from spark_jobs.lake.errors import StorageError
 from spark_jobs.lake.store import storage
@@ -40,9 +42,7 @@ def stored_size(path: str) -> int | None:
         except StorageError as error:
             raise NotReachable(str(error)) from error
         except (FileNotFoundError, NotADirectoryError) as error:
-            root = _root_of(path)
-            if root is not None and not os.path.isdir(root):
-                raise NotReachable(f"the remote storage {shown(root)} is not there.") from error
+            _refuse_missing_storage(path)
             raise FileNotFoundError(each) from error
     return None if is_chunked_segment(path) else sizes[0]
 
@@ -57,9 +57,30 @@ def is_damage(error: LogError) -> bool:
     return isinstance(error, SourceChanged) or isinstance(error.__cause__, CorruptChunkError | CorruptIndexError)
 
 
+def _refuse_missing_storage(path: str) -> None:
+    """Check the remote storage of a file that is gone.
+
+    Raises:
+        NotReachable: The storage is not there, has no object of any segment, or cannot be listed.
+    """
+    root = _root_of(path)
+    if root is None:
+        return
+    if not storage.is_remote(root) and not os.path.isdir(root):
+        raise NotReachable(f"the remote storage {shown(root)} is not there.")
+    try:
+        if has_segments(root):
+            return
+    except LogError as error:
+        raise NotReachable(str(error)) from error
+    raise NotReachable(
+        f"the remote storage {shown(root)} has no object of a segment. Mount it, or give access to the right bucket."
+    )
+
+
 def _root_of(path: str) -> str | None:
-    """The directory of the remote storage that a file is in; None if it is not in one, or on an object store."""
-    part = None if storage.is_remote(path) else part_of(path)
+    """The directory or prefix of the remote storage that a file is in; None if it is not in one."""
+    part = part_of(path)
     if part is None:
         return None
     root = os.path.dirname(path)

@@ -24,7 +24,7 @@ OF_ONE_RUN = {"second-source", "replacement-refused"}
 NEVER_CHECKED = {
     *("path-not-found", "nothing-chosen", "not-a-log-directory", "empty-directory", "not-a-segment"),
     *("illegal-topic-name", "archive-unreadable", "log-not-judged", "index-not-rebuilt", "recovery-refused"),
-    "remote-segment-unreadable",
+    *("remote-segment-unreadable", "remote-storage-empty"),
 }
 """Something could not be checked, and no log stops for it: the next run tries again."""
 

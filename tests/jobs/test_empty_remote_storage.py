@@ -1,0 +1,104 @@
+"""A lake whose remote storage is an empty mount point: nothing of it counts as lost, and the local part goes on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from logcore.cli.main import main
+from tests.jobs.tiered_lake import MODES
+from tests.spark.cycle import Lake
+from tests.tiered_log import TieredLog
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TieredLog:
+    """Offsets 0 to 19 in two remote segments, 20 to 29 local."""
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
+    log = TieredLog(tmp_path)
+    log.append(5, 5, 5, 5, 5, 5)
+    log.copy(0, 10)
+    log.copy(10, 20)
+    log.write(20)
+    return log
+
+
+def unmount(log: TieredLog, away: str = "away") -> None:
+    log.remote.rename(log.folder / away)
+    log.remote.mkdir()
+
+
+def mount(log: TieredLog, away: str = "away") -> None:
+    log.remote.rmdir()
+    (log.folder / away).rename(log.remote)
+
+
+def run(log: TieredLog, lake: Lake, *more: str) -> int:
+    return main(["run", str(log.logs), "--lake", str(lake.path), "--remote", str(log.remote), *more])
+
+
+def values(lake: Lake) -> list[tuple[int, str]]:
+    rows = [row for row in lake.rows("records") if row["topic"] == "orders"]
+    return sorted((row["offset"], row["value"].decode()) for row in rows)
+
+
+def findings(lake: Lake) -> set[str]:
+    return {row["rule"] for row in lake.rows("findings")}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_first_run_takes_the_local_part_and_a_later_one_the_rest(
+    log: TieredLog, lake: Lake, mode: str, capsys: Captured
+) -> None:
+    unmount(log)
+    assert run(log, lake, "--mode", mode) == 3
+    assert "remote-storage-empty" in capsys.readouterr().out
+    assert values(lake) == log.expected(20)
+    assert lake.ledger("orders") == [(0, 20, "remote"), (20, 30, "present")]
+    assert "remote-segment-missing" not in findings(lake)
+    mount(log)
+    assert run(log, lake, "--mode", mode) == 0
+    assert values(lake) == log.expected(0)
+    assert {state for _, _, state in lake.ledger("orders")} == {"present"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_run_without_the_mount_keeps_what_the_lake_has_and_takes_what_is_new(
+    log: TieredLog, lake: Lake, mode: str, capsys: Captured
+) -> None:
+    assert run(log, lake, "--mode", mode) == 0
+    log.append(5)
+    log.write(20)
+    unmount(log)
+    assert run(log, lake, "--mode", mode) == 3
+    said = capsys.readouterr().out
+    assert "remote-storage-empty" in said
+    assert values(lake) == log.expected(0)
+    assert lake.ledger("orders") == [(0, 35, "present")]
+    assert [row["stopped_because"] for row in lake.rows("logs") if row["topic"] == "orders"] == [None]
+
+
+def test_verify_of_a_lake_says_that_it_could_not_check(log: TieredLog, lake: Lake, capsys: Captured) -> None:
+    run(log, lake, "--mode", "reference")
+    unmount(log)
+    (log.remote / "lost+found").mkdir()
+    capsys.readouterr()
+    assert main(["verify", str(lake.path), "--format", "jsonl"]) == 1
+    *said, _ = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert [each["rule"] for each in said] == ["archive-not-checked"] * 2
+    assert f"the remote storage {log.remote} has no object of a segment. Mount it" in said[0]["message"]
+
+
+def test_a_segment_that_is_gone_from_a_storage_with_others_is_damage(
+    log: TieredLog, lake: Lake, capsys: Captured
+) -> None:
+    run(log, lake, "--mode", "reference")
+    log.copied[0].log.unlink()
+    capsys.readouterr()
+    assert main(["verify", str(lake.path), "--format", "jsonl"]) == 2
+    *said, _ = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert [each["rule"] for each in said] == ["archive-file-missing"]
