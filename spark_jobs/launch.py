@@ -25,9 +25,9 @@ from logcore.storage.discovery import discover, shown, source_path
 from logcore.storage.objects.addresses import AddressError, absolute, is_object
 from logcore.storage.objects.answers import said
 from spark_jobs.contracts import CONFIGS, Intake, JobConfig, JobReport
-from spark_jobs.lake.delta import table_features
-from spark_jobs.lake.delta.tables import forget_snapshots
-from spark_jobs.lake.delta.tables import pinned_snapshots as pinned_snapshots
+from spark_jobs.lake.delta.tables import table_features
+from spark_jobs.lake.delta.tables.snapshots import forget_snapshots
+from spark_jobs.lake.delta.tables.snapshots import pinned_snapshots as pinned_snapshots
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.retries import retried
 from spark_jobs.lake.segments import archive

@@ -20,10 +20,11 @@ import pyarrow as pa
 
 from logcore.logs.model.findings import found
 from spark_jobs.contracts import CheckForeignRowsConfig, JobReport
-from spark_jobs.lake.delta import table_state
-from spark_jobs.lake.delta.live_files import LiveFile, live_files, open_parquet
-from spark_jobs.lake.delta.table_state import ForeignAnswer
-from spark_jobs.lake.delta.tables import open_table, table_uri
+from spark_jobs.lake.delta.files.live_files import LiveFile, live_files, open_parquet
+from spark_jobs.lake.delta.state import foreign_commits, tables_file
+from spark_jobs.lake.delta.state.tables_file import ForeignAnswer
+from spark_jobs.lake.delta.tables.snapshots import open_table
+from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive
@@ -80,10 +81,10 @@ def plan(config: CheckForeignRowsConfig) -> CheckForeignRowsPlan:
     table = open_table(config.lake, TABLE)
     if table is None:
         return CheckForeignRowsPlan((), {}, {})
-    state = table_state.read_state(config.lake)
+    state = tables_file.read_state(config.lake)
     live = {file.path: file for file in live_files(table)}
     known = {path: answer for path, answer in state.foreign.get(TABLE, {}).items() if path in live}
-    new = table_state.unchecked_files(config.lake, TABLE)
+    new = foreign_commits.unchecked_files(config.lake, TABLE)
     return CheckForeignRowsPlan(tuple(new), {file.path: _beside(file, live) for file in new}, known)
 
 
@@ -99,7 +100,7 @@ def apply(plan: CheckForeignRowsPlan, config: CheckForeignRowsConfig, executor: 
                 answers.by_file[file.path] = as_answer(result)
                 answers.differences.append((file, result))
                 answers.rows += result.equal
-        table_state.record_state(config.lake, config.run_id, config.as_of_ms, foreign={TABLE: answers.by_file})
+        tables_file.record_state(config.lake, config.run_id, config.as_of_ms, foreign={TABLE: answers.by_file})
     placed = [each for file, result in answers.differences for each in _findings(config.lake, file, result)]
     if config.logs is not None:
         placed = [each for each in placed if each.log is None or each.log in config.logs]

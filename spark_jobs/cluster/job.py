@@ -35,8 +35,8 @@ from spark_jobs.contracts import ClusterConfig, JobReport
 from spark_jobs.lake.cluster import last_reading
 from spark_jobs.lake.cluster.source_directory import SourceDirectory
 from spark_jobs.lake.cluster_columns import CLUSTER_TABLES, SOURCE, ClusterTable
-from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.tables import read_rows
+from spark_jobs.lake.delta.commits import row_commits
+from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
@@ -191,11 +191,11 @@ def apply(plan: ClusterPlan, config: ClusterConfig, executor: Executor | None) -
     rows = new.table()
     if new.replaced:
         where = (SOURCE, tuple(new.replaced))
-        commits.replace(config.lake, COMMITS, where, rows, config.run_id, new.guards, new.expected)
+        row_commits.replace(config.lake, COMMITS, where, rows, config.run_id, new.guards, new.expected)
     elif new.guards or new.changed:
-        commits.append(config.lake, COMMITS, rows, config.run_id, new.guards, new.expected)
+        row_commits.append(config.lake, COMMITS, rows, config.run_id, new.guards, new.expected)
     for name, (logs, replaced) in plan.replaced.items():
-        commits.replace(config.lake, name, (SOURCE, logs), replaced, config.run_id)
+        row_commits.replace(config.lake, name, (SOURCE, logs), replaced, config.run_id)
     placed = [PlacedFinding(finding) for finding in plan.findings]
     found = finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)
     if plan.basis is not None:

@@ -19,9 +19,9 @@ from logcore.reading.notes import Notes
 from spark_jobs.cluster.commit_rows import COMMITS, read_commits
 from spark_jobs.cluster.internal_sources import ClusterLogs, standing
 from spark_jobs.lake.cluster_columns import COMMITTED, SOURCE, TENTATIVE
-from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.commits import Guard, TableVersions
-from spark_jobs.lake.delta.tables import read_rows
+from spark_jobs.lake.delta.commits import commit_guards
+from spark_jobs.lake.delta.commits.commit_guards import Guard, TableVersions
+from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.table_specs import TABLES
 
 _GAP, _NO_GAP = "/gap", (1 << 63) - 1
@@ -63,7 +63,7 @@ class NewCommits:
         self.expected = self.expected or TableVersions.of(lake, COMMITS)
         places = {log: str(cluster.place(log)[SOURCE]) for log in logs}
         keys = {log: f"{places[log]}/{log.topic_id or ''}" for log in logs}
-        recorded = commits.versions(lake, COMMITS, [name for key in keys.values() for name in (key, key + _GAP)])
+        recorded = commit_guards.versions(lake, COMMITS, [name for key in keys.values() for name in (key, key + _GAP)])
         tentative = _tentative(lake, {places[log]: log for log in logs if standing(log) == COMMITTED})
         for log in logs:
             of_log = Notes()

@@ -28,9 +28,9 @@ from logcore.logs.compaction.selection import RefusalReason
 from logcore.logs.model.findings import found
 from spark_jobs.compaction.plan import CompactionJobPlan, CompactionLogPlan, cleaned_id, plan
 from spark_jobs.contracts import CompactionConfig, JobReport, Scalar
-from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.commits import Guard
-from spark_jobs.lake.delta.tables import VALIDATIONS, read_rows
+from spark_jobs.lake.delta.commits import commit_guards, file_commits, row_commits
+from spark_jobs.lake.delta.commits.commit_guards import Guard
+from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
@@ -40,6 +40,7 @@ from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.removals import Removal
 from spark_jobs.lake.setup import identity
 from spark_jobs.lake.store import run_folder
+from spark_jobs.lake.table_schemas import VALIDATIONS
 
 if TYPE_CHECKING:
     from spark_jobs.compaction.log_cleaning import CleaningResult, DamagedPlace, Replacement
@@ -221,7 +222,7 @@ def _commit_validations(config: CompactionConfig, done: Sequence[Cleaned]) -> No
         for identity, each in sorted(replaced.items())
         if identity not in there
     ]
-    commits.append(config.lake, "validations", pa.Table.from_pylist(rows, schema=VALIDATIONS), config.run_id)
+    row_commits.append(config.lake, "validations", pa.Table.from_pylist(rows, schema=VALIDATIONS), config.run_id)
 
 
 def _swap(config: CompactionConfig, done: Sequence[Cleaned]) -> ConcurrentChange | None:
@@ -253,7 +254,7 @@ def _commit_swap(config: CompactionConfig, logs: Sequence[Cleaned]) -> None:
     touched = {segment.log for segment in retired}
     guards += [archive.guard_of(log, version) for log, version in versions.items() if log not in touched]
     if not retired:
-        commits.add_files(config.lake, "segments", [], config.run_id, guards)
+        file_commits.add_files(config.lake, "segments", [], config.run_id, guards)
         return
     archive.swap_segments(
         config.lake,
@@ -272,7 +273,7 @@ def _not_overtaken(lake: str, logs: Sequence[Cleaned]) -> list[Cleaned]:
     """The logs whose guards have not moved."""
     names = [log.plan.row.log for log in logs]
     versions = archive.planned_versions(lake, names)
-    cleaned = commits.versions(lake, "segments", [cleaned_id(log) for log in names])
+    cleaned = commit_guards.versions(lake, "segments", [cleaned_id(log) for log in names])
     return [
         log
         for log in logs

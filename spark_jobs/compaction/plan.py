@@ -16,8 +16,8 @@ from logcore.logs.compaction.selection import (
 )
 from spark_jobs.contracts import CompactionConfig
 from spark_jobs.lake.cluster.cluster_settings import lake_policies
-from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.tables import read_rows
+from spark_jobs.lake.delta.commits import commit_guards
+from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.segments import log_directory, removals
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.log_segments import GovernedLog, governed_logs
@@ -133,7 +133,7 @@ def plan(config: CompactionConfig) -> CompactionJobPlan:
     known = governed_logs(lake, lake_policies(config.policies, lake, config.as_of_ms), config.logs)
     governed = [g for g in known if g.policy.compacts]
     logs = [g.row.log for g in governed]
-    cleaned = commits.versions(lake, "segments", [cleaned_id(log) for log in logs])
+    cleaned = commit_guards.versions(lake, "segments", [cleaned_id(log) for log in logs])
     said = _said_before(lake, logs)
     plans = []
     passed = [

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from logcore.values.undecodable import Reason
 from spark_jobs.decode.decode_task import DecodeResult, DecodeTask
 from spark_jobs.lake.decoded.topic_tables import UNDECODED, TopicTable
-from spark_jobs.lake.delta.live_files import open_parquet
+from spark_jobs.lake.delta.files.live_files import open_parquet
 from spark_jobs.lake.store import storage
 from spark_jobs.tasks.executor import run_surviving
 

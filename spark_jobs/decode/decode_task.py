@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from spark_jobs.decode.decoding import TopicFormats, decoding_of
 from spark_jobs.decode.split_rows import SchemaStop, split_rows
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable, decoded_spec, undecoded_spec
-from spark_jobs.lake.delta.live_files import LiveFile
-from spark_jobs.lake.delta.parquet_files import ROW_GROUP_ROWS
+from spark_jobs.lake.delta.files.live_files import LiveFile
+from spark_jobs.lake.delta.files.parquet_files import ROW_GROUP_ROWS
 from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.setup.compression import Compression
 from spark_jobs.lake.store.written_file import WrittenFile

@@ -15,7 +15,7 @@ from logcore.values.invalid_schema import InvalidSchemaError
 from logcore.values.json.text import parse_json
 from logcore.values.undecodable import Undecodable
 from spark_jobs.decode.json_sample import SampledPlace
-from spark_jobs.lake.delta.live_files import LiveFile, newest_files
+from spark_jobs.lake.delta.files.live_files import LiveFile, newest_files
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.segments import archive
 from spark_jobs.row_files.published_rows import Span, published_rows

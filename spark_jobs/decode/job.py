@@ -28,7 +28,7 @@ from spark_jobs.decode.plan import DecodePlan, LogSpan, TopicPlan, plan
 from spark_jobs.decode.split_rows import SchemaStop
 from spark_jobs.lake.decoded.followed_topics import POLICY, SCHEMAS, SEEN
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable, decoded_spec, undecoded_spec
-from spark_jobs.lake.delta.commits import Guard
+from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.errors import ConcurrentChange, JobError
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_spec import TableSpec

@@ -21,7 +21,7 @@ from spark_jobs.lake.decoded.followed_topics import (
 )
 from spark_jobs.lake.decoded.records_history import RecordsHistory
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable
-from spark_jobs.lake.delta.live_files import LiveFile
+from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments.archive import LogRow

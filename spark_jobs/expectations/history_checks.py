@@ -17,8 +17,8 @@ from spark_jobs.expectations.row_history import FileTallies, HistoryTask, count_
 from spark_jobs.expectations.share_change import TalliedPlace, Tally
 from spark_jobs.expectations.suite_rows import PublishedRange
 from spark_jobs.lake.decoded.topic_tables import DECODED, TopicTable
-from spark_jobs.lake.delta.live_files import newest_files
-from spark_jobs.lake.delta.tables import table_uri
+from spark_jobs.lake.delta.files.live_files import newest_files
+from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.errors import TableUnreadable
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive

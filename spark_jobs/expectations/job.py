@@ -31,8 +31,9 @@ from spark_jobs.expectations.range_checks import (
     FrameRow,
     evaluate,
 )
-from spark_jobs.lake.delta.live_files import newest_files
-from spark_jobs.lake.delta.tables import read_rows, table_uri
+from spark_jobs.lake.delta.files.live_files import newest_files
+from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.ledger import finding_rows, frontier
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding

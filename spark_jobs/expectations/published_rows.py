@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from logcore.columns.schema import MAX_TIMESTAMP_MS
-from spark_jobs.lake.delta.file_contents import FileUnreadable, batches_of, opened
-from spark_jobs.lake.delta.live_files import LiveFile
+from spark_jobs.lake.delta.files.file_contents import FileUnreadable, batches_of, opened
+from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.store.written_file import is_own_file
 
 COLUMNS = ("partition", "log_id", "offset", "timestamp", "timestamp_ms")

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 
 from spark_jobs.expectations.key_kinds import KINDS, kind_codes
 from spark_jobs.expectations.share_change import TalliedPlace, Tally
-from spark_jobs.lake.delta.file_contents import FileUnreadable, batches_of, by_log, integers, opened
-from spark_jobs.lake.delta.live_files import LiveFile
+from spark_jobs.lake.delta.files.file_contents import FileUnreadable, batches_of, by_log, integers, opened
+from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.store import storage
 
 HISTORY_ROWS = 262_144

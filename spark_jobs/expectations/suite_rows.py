@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from spark_jobs.lake.decoded.topic_tables import DECODED, TopicTable
-from spark_jobs.lake.delta.tables import open_dataset, open_table
+from spark_jobs.lake.delta.tables.snapshots import open_table
+from spark_jobs.lake.delta.tables.table_rows import open_dataset
 from spark_jobs.lake.store import storage
 
 CHUNK_ROWS = 100_000

@@ -20,7 +20,7 @@ from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.storage.discovery import HeaderReader
 from logcore.storage.objects.remembered_reads import RememberedReads
-from spark_jobs.lake.delta.tables import read_rows
+from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.tasks.segment_copy import CopyTask

@@ -25,7 +25,7 @@ from logcore.storage.objects.remembered_reads import RememberedReads
 from logcore.storage.opened_source import file_version
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, epochs_of, observe, of_log, plan_growth
-from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import commit_guards
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive
@@ -44,7 +44,7 @@ def published_to(lake: str, logs: Sequence[str]) -> dict[str, int]:
     ledger = frontier.read_ledger(lake, logs)
     frontiers = frontier.frontiers_of(lake, {log: ledger.get(log, ()) for log in logs})
     ids = {f"records_uncommitted/{log}": log for log in logs}
-    decided = commits.versions(lake, "records_uncommitted", list(ids))
+    decided = commit_guards.versions(lake, "records_uncommitted", list(ids))
     return {log: max(frontiers[log] or 0, decided[app] or 0) for app, log in ids.items()}
 
 

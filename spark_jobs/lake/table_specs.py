@@ -3,7 +3,7 @@
 A new table is one entry of ``TABLES``. Its schema, its columns in the UI, its page in docs/tables.md, its place in the
 summary of ``loglake run`` and the order in which its files are merged are all derived from here.
 
-``tables`` creates, opens and reads tables.
+``lake/delta/tables`` creates, opens and reads tables.
 """
 
 from __future__ import annotations

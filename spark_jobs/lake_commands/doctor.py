@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from logcore.cli.doctor.checks import CheckedPlaces, Checks, CheckState, InstallationCheck, guarded
 from logcore.cli.doctor.places import folder_check, source_check
 from logcore.storage.discovery import shown
-from spark_jobs.lake.delta.delta_log import newest_version, read_commit
-from spark_jobs.lake.delta.tables import TABLES
+from spark_jobs.lake.delta.tables.delta_log import newest_version, read_commit
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake.view.open_transactions import duration
 from spark_jobs.lake.view.registered_lakes import home_folder, read_home, read_registered
 from spark_jobs.machine.engine import JobEngine, chosen_engine

@@ -44,7 +44,7 @@ from logcore.exit_codes import ExitCode
 from spark_jobs.lake_commands.outcome import guarded
 
 if TYPE_CHECKING:
-    from spark_jobs.lake.delta.delta_log import Commit
+    from spark_jobs.lake.delta.tables.delta_log import Commit
     from spark_jobs.lake.lineage.lineage import OffsetLineage
     from spark_jobs.lake.lineage.version_lineage import LogRows, VersionLineage
     from spark_jobs.lake.segments.archive import Segment

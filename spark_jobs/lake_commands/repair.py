@@ -185,10 +185,10 @@ def _archive(options: argparse.Namespace) -> int:
 
 
 def _rebuild(options: argparse.Namespace) -> int:
-    from spark_jobs.lake.delta import table_state
-    from spark_jobs.lake.delta.tables import TABLES
+    from spark_jobs.lake.delta.state import tables_file
     from spark_jobs.lake.errors import UsageError
     from spark_jobs.lake.store import lease
+    from spark_jobs.lake.table_specs import TABLES
     from spark_jobs.lake_commands import table_swap
 
     lake, name = lake_at(options.lake), options.rebuild
@@ -205,7 +205,7 @@ def _rebuild(options: argparse.Namespace) -> int:
     with lease.hold(lake, "loglake repair"):
         if table_swap.is_half_done(lake, name):
             print(f"table {name} has its place; the old one is kept as {table_swap.finish(lake, name)}")
-            table_state.forget(lake, [name])
+            tables_file.forget(lake, [name])
             return ExitCode.CLEAN
         made = plan(lake, name)
         if made.copies:
@@ -215,7 +215,7 @@ def _rebuild(options: argparse.Namespace) -> int:
                 kept = table_swap.step_aside(lake, each)
                 print(f"table {each}: " + ("is not there" if kept is None else f"the old one is kept as {kept}"))
             print("the next loglake run rebuilds them")
-        table_state.forget(lake, [name, *made.aside])
+        tables_file.forget(lake, [name, *made.aside])
     return ExitCode.CLEAN
 
 
@@ -309,7 +309,7 @@ def _is_readable(lake: str, name: str) -> bool:
     from deltalake import QueryBuilder
     from deltalake.exceptions import DeltaError
 
-    from spark_jobs.lake.delta.tables import open_table
+    from spark_jobs.lake.delta.tables.snapshots import open_table
     from spark_jobs.lake.errors import JobError
 
     try:

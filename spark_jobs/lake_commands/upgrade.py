@@ -83,11 +83,11 @@ def _upgrade(options: argparse.Namespace) -> int:
 
 def _upgraded(lake: str) -> Iterator[str]:
     """Do it; a line for each thing done. Raises JobError where no lake is."""
-    from spark_jobs.lake.delta import commits
-    from spark_jobs.lake.delta.tables import TABLES
+    from spark_jobs.lake.delta.commits import table_commit
     from spark_jobs.lake.errors import JobError
     from spark_jobs.lake.setup import identity
     from spark_jobs.lake.store.lease import hold
+    from spark_jobs.lake.table_specs import TABLES
 
     if identity.read_identity(lake) is None:  # before the lease, which would create the directory
         raise JobError(f"There is no lake at {lake}: it has no {identity.LAKE_FILE}.")
@@ -97,7 +97,7 @@ def _upgraded(lake: str) -> Iterator[str]:
             raise JobError(f"The lake {lake} was removed meanwhile.")
         if before.layout != identity.LAYOUT_VERSION:
             yield f"{lake}: layout {before.layout} -> {identity.LAYOUT_VERSION}"
-        described = [name for name in TABLES if commits.describe(lake, name)]
+        described = [name for name in TABLES if table_commit.describe(lake, name)]
     if described:
         yield f"{lake}: new columns and comments in {', '.join(described)}"
     elif before.layout == identity.LAYOUT_VERSION:

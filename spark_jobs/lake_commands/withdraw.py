@@ -71,7 +71,7 @@ withdraw_command = WithdrawCommand()
 
 
 def _withdraw(options: argparse.Namespace) -> int:
-    from spark_jobs.lake.delta import table_features
+    from spark_jobs.lake.delta.tables import table_features
     from spark_jobs.lake.published import withdrawals
     from spark_jobs.lake.setup import identity
     from spark_jobs.lake.store import lease
@@ -150,6 +150,6 @@ def _text(lake: str, made: WithdrawalPlan, run_id: str | None) -> str:
 
 
 def _has_uncommitted(lake: str) -> bool:
-    from spark_jobs.lake.delta.tables import open_table
+    from spark_jobs.lake.delta.tables.snapshots import open_table
 
     return open_table(lake, "records_uncommitted") is not None

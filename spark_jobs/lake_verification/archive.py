@@ -20,7 +20,7 @@ from logcore.logs.model.log_selection import LogSelection
 from logcore.segments.filenames import PRODUCER_SNAPSHOT_SUFFIX, is_coordinator_topic
 from logcore.segments.scanning.scan import Stretch
 from logcore.storage.source_errors import shown
-from spark_jobs.lake.delta.tables import read_rows
+from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.errors import StorageError
 from spark_jobs.lake.segments.archive import GENERATION_INGESTED, Segment, stem_of
 from spark_jobs.lake.segments.log_directory import SIDE_SUFFIXES, side_file

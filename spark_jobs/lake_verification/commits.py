@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from spark_jobs.lake.delta import delta_log
+from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_verification.state import OpenedTable, StateTables, TableLog, way_out
 from spark_jobs.lake_verification.verified_thing import (

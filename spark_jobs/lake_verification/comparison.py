@@ -22,11 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logcore.errors import LogError
-from spark_jobs.lake.delta.tables import TABLES
 from spark_jobs.lake.errors import StorageError
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake_verification.runs import HeldOffsets, OffsetRuns
 from spark_jobs.row_files.archived_bytes import ArchivedBytes
 from spark_jobs.row_files.records_file import Piece, WriteTask, decoded

@@ -17,10 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_jobs.lake.delta import row_digest
-from spark_jobs.lake.delta.live_files import LiveFile, open_parquet
-from spark_jobs.lake.delta.tables import TABLES, table_uri
+from spark_jobs.lake.delta.files import row_digest
+from spark_jobs.lake.delta.files.live_files import LiveFile, open_parquet
+from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake_verification.commits import read_table_log
 from spark_jobs.lake_verification.comparison import SCHEMA, Archive, RowComparison, by_log
 from spark_jobs.lake_verification.footers import GroupStatistics

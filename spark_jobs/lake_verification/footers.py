@@ -13,7 +13,7 @@ from multiprocessing import get_context
 from threading import Lock
 from typing import Any, Self
 
-from spark_jobs.lake.delta.live_files import open_parquet
+from spark_jobs.lake.delta.files.live_files import open_parquet
 from spark_jobs.lake_verification.verified_thing import DataUnreadable
 
 GroupStatistics = dict[str, tuple[Any, Any, int | None]]

@@ -14,16 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable
 
-from spark_jobs.lake.delta import delta_log
-from spark_jobs.lake.delta.live_files import LiveFile, live_files
-from spark_jobs.lake.delta.table_features import refuse_table
-from spark_jobs.lake.delta.tables import TABLES, open_table, read_rows, table_uri
+from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
+from spark_jobs.lake.delta.tables import delta_log
+from spark_jobs.lake.delta.tables.snapshots import open_table
+from spark_jobs.lake.delta.tables.table_features import refuse_table
+from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.errors import StorageError
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake_verification.footers import Footers
 from spark_jobs.lake_verification.verified_thing import DataUnreadable, LakeFinding, finding, readable
 from spark_jobs.row_files.archived_bytes import ArchivedBytes

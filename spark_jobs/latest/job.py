@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.contracts import JobReport, LatestConfig, LogChange
 from spark_jobs.lake.decoded.followed_topics import POLICY, ROWS, SEEN
 from spark_jobs.lake.decoded.topic_tables import LATEST, TopicTable, latest_spec
-from spark_jobs.lake.delta.commits import Guard
+from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.errors import ConcurrentChange, JobError
 from spark_jobs.latest.latest_task import LatestResult, latest_rows
 from spark_jobs.latest.plan import KeyedTopicPlan, LatestPlan, plan

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_jobs.lake.decoded.topic_tables import LATEST, TopicTable, latest_spec
-from spark_jobs.lake.delta.live_files import LiveFile, open_parquet
+from spark_jobs.lake.delta.files.live_files import LiveFile, open_parquet
 from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.setup.compression import Compression
 from spark_jobs.lake.store import storage

@@ -15,7 +15,7 @@ from spark_jobs.lake.decoded.balance import published_below
 from spark_jobs.lake.decoded.followed_topics import POLICY, ROWS, SEEN, followed_topics, has_unseen
 from spark_jobs.lake.decoded.records_history import RecordsHistory
 from spark_jobs.lake.decoded.topic_tables import LATEST, TopicTable
-from spark_jobs.lake.delta.live_files import LiveFile
+from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments.archive import LogRow

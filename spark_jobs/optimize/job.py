@@ -24,16 +24,19 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from spark_jobs.contracts import JobReport, LogChange, OptimizeConfig
-from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.delta_log import History, commits_since_checkpoint, read_history
-from spark_jobs.lake.delta.live_files import IdleFile, idle_files, live_files
-from spark_jobs.lake.delta.tables import TABLES, open_table, separating_column, table_uri
+from spark_jobs.lake.delta.commits import commit_guards
+from spark_jobs.lake.delta.files.live_files import IdleFile, idle_files, live_files
+from spark_jobs.lake.delta.tables.delta_log import History, commits_since_checkpoint, read_history
+from spark_jobs.lake.delta.tables.snapshots import open_table
+from spark_jobs.lake.delta.tables.table_creation import separating_column
+from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.setup.policies.policies_file import Policies, read_policies
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile
+from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.optimize import log_cleanup
 from spark_jobs.optimize.log_cleanup import LEAST_VACUUM_MS
 from spark_jobs.optimize.topic_merges import LeftTable, TopicTablePlan, merge_topics, plan_topics, topic_histories
@@ -268,7 +271,7 @@ def _plan_files(
         if name == "records_uncommitted":
             # After the decided offsets follows a tail that is replaced as a whole: no merged file may span its start.
             logs = {f"{log_id}/{partition}" for (_, partition), ids in log_ids.items() for log_id in ids}
-            decided = commits.versions(config.lake, name, [f"{name}/{log}" for log in logs])
+            decided = commit_guards.versions(config.lake, name, [f"{name}/{log}" for log in logs])
             ends = {log: decided[f"{name}/{log}"] for log in logs}
         found, without_log = plan_orders(config.lake, name, files, config.target_bytes, log_ids, ends)
         orders += found
@@ -300,7 +303,7 @@ def _plan_vacuum(config: OptimizeConfig, histories: Mapping[str, History], floor
 
 
 def _due_checkpoints(lake: str) -> dict[str, int]:
-    versions = commits.table_versions(lake, *TABLES)
+    versions = commit_guards.table_versions(lake, *TABLES)
     since = {name: commits_since_checkpoint(lake, name, at) for name, at in versions.items() if at is not None}
     return {name: count for name, count in since.items() if count >= CHECKPOINT_COMMITS}
 

@@ -20,8 +20,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 
-from spark_jobs.lake.delta import delta_log, table_state
-from spark_jobs.lake.delta.tables import open_table
+from spark_jobs.lake.delta.state import tables_file
+from spark_jobs.lake.delta.tables import delta_log
+from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.errors import TableUnreadable
 from spark_jobs.lake.store import deletion, disk_sync, storage
 from spark_jobs.lake.store.storage import StoredFile
@@ -65,7 +66,7 @@ def drop_commits(lake: str, name: str, now_ms: int, kept: int | None = None) -> 
     table = open_table(lake, name)
     if table is None or any(each in table.metadata().configuration for each in RETENTION_PROPERTIES):
         return 0
-    seen = table_state.read_state(lake).since(name)
+    seen = tables_file.read_state(lake).since(name)
     latest = table.version() - kept if seen < 0 else min(table.version() - kept, seen + 1)
     base = max((version for version in files.checkpoints if version <= latest), default=-1)
     in_order = sorted(files.commits)
@@ -85,7 +86,7 @@ def drop_commits(lake: str, name: str, now_ms: int, kept: int | None = None) -> 
 
 def has_old_unseen(lake: str, name: str, now_ms: int) -> bool:
     """Return whether the log has commits of more than a day ago that no run has seen."""
-    seen = table_state.read_state(lake).since(name)
+    seen = tables_file.read_state(lake).since(name)
     commits = delta_log.log_files(lake, name).commits
     return any(version > seen and now_ms - file.placed_ms > UNSEEN_MS for version, file in commits.items())
 

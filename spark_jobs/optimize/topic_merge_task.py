@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from logcore.values.evolution.aligned import aligned
 from spark_jobs.lake.decoded.topic_tables import TopicTable, written_spec
-from spark_jobs.lake.delta.live_files import open_parquet
+from spark_jobs.lake.delta.files.live_files import open_parquet
 from spark_jobs.lake.setup.compression import Compression
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WriteResult

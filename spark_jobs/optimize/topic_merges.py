@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 from logcore.logs.model.findings import found
 from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, TopicTable, existing, tables_of
-from spark_jobs.lake.delta.delta_log import History, read_history
-from spark_jobs.lake.delta.live_files import live_files
-from spark_jobs.lake.delta.table_features import is_supported
-from spark_jobs.lake.delta.tables import open_table
+from spark_jobs.lake.delta.files.live_files import live_files
+from spark_jobs.lake.delta.tables.delta_log import History, read_history
+from spark_jobs.lake.delta.tables.snapshots import open_table
+from spark_jobs.lake.delta.tables.table_features import is_supported
 from spark_jobs.lake.errors import ConcurrentChange, StorageError, TableUnreadable
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.retries import retried

@@ -26,8 +26,8 @@ from logcore.segments.filenames import LOG_SUFFIX, TopicPartition
 from logcore.storage.partition_output import write_root_files
 from spark_jobs.contracts import JobReport, LogChange, RecoverConfig
 from spark_jobs.lake.cluster.cluster_settings import lake_policies
-from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.tables import LOG_ACTIONS, read_rows
+from spark_jobs.lake.delta.commits import commit_guards, row_commits
+from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
@@ -36,6 +36,7 @@ from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.table_schemas import LOG_ACTIONS
 from spark_jobs.tasks.archived_recovery import RecoveredLog, RecoverTask, recover_log
 from spark_jobs.tasks.executor import run_tasks
 
@@ -111,7 +112,7 @@ def plan(config: RecoverConfig) -> RecoverPlan:
     segments: dict[str, list[Segment]] = {}
     for segment in archive.read_segments(config.lake, logs):
         segments.setdefault(segment.log, []).append(segment)
-    cleaned = commits.versions(config.lake, "segments", [f"cleaned/{log}" for log in logs])
+    cleaned = commit_guards.versions(config.lake, "segments", [f"cleaned/{log}" for log in logs])
     plans = [RecoverLogPlan(rows[log], tuple(segments.get(log, ())), cleaned[f"cleaned/{log}"]) for log in logs]
     return RecoverPlan(tuple(plans), lake_policies(config.policies, config.lake, config.as_of_ms))
 
@@ -210,7 +211,7 @@ def _tell(config: RecoverConfig, done: Sequence[Done]) -> None:
     ).to_pylist()
     known = {tuple(row.values()) for row in recorded}
     new = [row for row in rows if tuple(row[name] for name in _TOLD_BY) not in known]
-    commits.append(config.lake, "log_actions", pa.Table.from_pylist(new, schema=LOG_ACTIONS), config.run_id)
+    row_commits.append(config.lake, "log_actions", pa.Table.from_pylist(new, schema=LOG_ACTIONS), config.run_id)
 
 
 _TOLD_BY = ("log", "segment_id", "rule", "reason", "as_of_ms")

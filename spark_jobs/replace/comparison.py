@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from spark_jobs.lake.delta.live_files import live_files
-from spark_jobs.lake.delta.tables import open_table
+from spark_jobs.lake.delta.files.live_files import live_files
+from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.errors import OutputMismatch
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.setup.policies.policies_file import Policies

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from spark_jobs.lake.delta.file_contents import read_contents
-from spark_jobs.lake.delta.live_files import LiveFile
+from spark_jobs.lake.delta.files.file_contents import read_contents
+from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.ledger.offset_ranges import Ranges, clipped, meets
 from spark_jobs.lake.setup.compression import DEFAULT, Compression
 from spark_jobs.row_files.archived_bytes import TASK_BYTES, ArchivedBytes, grouped

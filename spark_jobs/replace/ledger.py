@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from logcore.logs.model.offset_ledger import joined, split
-from spark_jobs.lake.delta.commits import TableVersions
+from spark_jobs.lake.delta.commits.commit_guards import TableVersions
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import clipped

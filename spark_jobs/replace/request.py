@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 from logcore.logs.model.findings import found
 from logcore.logs.model.offset_ledger import OffsetState
 from spark_jobs.contracts import ReplaceConfig
-from spark_jobs.lake.delta.table_scan import scan
-from spark_jobs.lake.delta.tables import open_dataset, open_table
+from spark_jobs.lake.delta.tables.snapshots import open_table
+from spark_jobs.lake.delta.tables.table_rows import open_dataset
+from spark_jobs.lake.delta.tables.table_scan import scan
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.frontier import LedgerRow

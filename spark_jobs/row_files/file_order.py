@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from spark_jobs.lake.delta.file_contents import FileContents, LogKey, OffsetCounts
-from spark_jobs.lake.delta.live_files import LiveFile
+from spark_jobs.lake.delta.files.file_contents import FileContents, LogKey, OffsetCounts
+from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.store.written_file import is_own_file
 
 

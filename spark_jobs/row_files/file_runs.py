@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from spark_jobs.lake.delta.live_files import LiveFile
+from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.row_files.file_order import log_in_statistics
 
 RECORD_TABLES = ("records", "records_uncommitted")

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs.lake.delta import row_digest
-from spark_jobs.lake.delta.file_contents import (
+from spark_jobs.lake.delta.files import row_digest
+from spark_jobs.lake.delta.files.file_contents import (
     CHUNK_ROWS,
     COLUMNS,
     FileUnreadable,
@@ -28,11 +28,12 @@ from spark_jobs.lake.delta.file_contents import (
     opened,
     read_contents,
 )
-from spark_jobs.lake.delta.parquet_files import write_file
-from spark_jobs.lake.delta.tables import TableSpec, table_uri
+from spark_jobs.lake.delta.files.parquet_files import write_file
+from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.setup.compression import DEFAULT, Compression
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WriteResult, WrittenFile
+from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.row_files.file_order import OutputRange
 from spark_jobs.row_files.merged_file import NotMergeable, as_declared, discard, rows_at_a_time
 from spark_jobs.row_files.table_columns import with_columns

@@ -12,10 +12,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
 from logcore.logs.model.findings import found
-from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.file_contents import FileContents, FileUnreadable, read_contents
-from spark_jobs.lake.delta.live_files import LiveFile, newest_files
-from spark_jobs.lake.delta.tables import table_uri
+from spark_jobs.lake.delta.commits import file_commits
+from spark_jobs.lake.delta.files.file_contents import FileContents, FileUnreadable, read_contents
+from spark_jobs.lake.delta.files.live_files import LiveFile, newest_files
+from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.retries import retried
@@ -130,7 +130,7 @@ def commit_in_place(
         removed = [file.path for merge, _ in chosen for file in merge.files]
         new = [file for _, files in chosen for file in files]
         tried.update(file.path for file in new)
-        commits.rewrite_files(lake, table, removed, new, run_id, data_change=False)
+        file_commits.rewrite_files(lake, table, removed, new, run_id, data_change=False)
 
     try:
         retried(attempt)

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_jobs.lake.delta.live_files import LiveFile, open_parquet
-from spark_jobs.lake.delta.tables import reading, table_uri
+from spark_jobs.lake.delta.files.live_files import LiveFile, open_parquet
+from spark_jobs.lake.delta.tables.table_location import reading, table_uri
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 

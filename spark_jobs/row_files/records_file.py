@@ -17,12 +17,12 @@ from logcore.columns.engines import decode_segment
 from logcore.columns.wanted import Place, Wanted
 from logcore.errors import LogError
 from logcore.segments.scanning.scan import Stretch
-from spark_jobs.lake.delta.parquet_files import write_file
-from spark_jobs.lake.delta.tables import TABLES, table_uri
+from spark_jobs.lake.delta.files.parquet_files import write_file
+from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.setup.compression import DEFAULT, Compression
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WriteResult
-from spark_jobs.lake.table_specs import PUBLISHED_AT
+from spark_jobs.lake.table_specs import PUBLISHED_AT, TABLES
 from spark_jobs.tasks.executor import synced_late
 
 CONSTANT = ("log_id", "segment_id")

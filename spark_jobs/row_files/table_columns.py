@@ -11,7 +11,10 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from spark_jobs.lake.delta.tables import TABLES, TableSpec, open_table, spec_of
+from spark_jobs.lake.delta.tables.snapshots import open_table
+from spark_jobs.lake.delta.tables.table_creation import spec_of
+from spark_jobs.lake.table_spec import TableSpec
+from spark_jobs.lake.table_specs import TABLES
 
 
 def extra_columns(lake: str, name: str) -> str:

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs.lake.delta.parquet_files import ROW_GROUP_ROWS, leaves, statistics
-from spark_jobs.lake.delta.row_digest import of_bytes
+from spark_jobs.lake.delta.files.parquet_files import ROW_GROUP_ROWS, leaves, statistics
+from spark_jobs.lake.delta.files.row_digest import of_bytes
 from spark_jobs.lake.setup.compression import Compression
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile, new_file_name

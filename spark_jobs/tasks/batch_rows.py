@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from logcore.columns.checking.fact_runs import FACT_COLUMNS
-from spark_jobs.lake.delta.tables import BATCHES
 from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.lake.table_schemas import BATCHES
 
 SMALL_ROWS = 512
 """A segment with more rows has a file of its own."""

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from logcore.columns.checking.fact_runs import FACT_COLUMNS
-from spark_jobs.lake.delta.live_files import open_parquet
+from spark_jobs.lake.delta.files.live_files import open_parquet
 from spark_jobs.tasks.batch_rows import BatchRows
 
 CHUNK_ROWS = 65_536

@@ -22,12 +22,13 @@ from logcore.logs.checks.validation import BatchVerdict
 from logcore.logs.model.findings import Finding, found
 from logcore.segments.filenames import is_coordinator_topic
 from logcore.segments.scanning.scan import Stretch
-from spark_jobs.lake.delta.parquet_files import write_file
-from spark_jobs.lake.delta.tables import TABLES, table_uri
+from spark_jobs.lake.delta.files.parquet_files import write_file
+from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.validations import ValidationCounts
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile
+from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.tasks.batch_rows import OF_SEGMENT, BatchRows, few_rows
 from spark_jobs.tasks.executor import synced_late
 

@@ -21,9 +21,9 @@ from logcore.logs.model.findings import found
 from logcore.segments.filenames import segment_file_name
 from spark_jobs.contracts import JobReport, LogChange, TidyArchiveConfig
 from spark_jobs.lake.cluster.cluster_settings import lake_policies
-from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.commits import TableVersions
-from spark_jobs.lake.delta.tables import VALIDATIONS, read_rows
+from spark_jobs.lake.delta.commits import commit_guards, file_commits, row_commits
+from spark_jobs.lake.delta.commits.commit_guards import TableVersions
+from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
@@ -33,6 +33,7 @@ from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.setup import identity
 from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.table_schemas import VALIDATIONS
 from spark_jobs.tasks.executor import run_tasks
 from spark_jobs.tasks.merged_segment import MergedSlices, NotMerged, SegmentMergeTask, merge_slices
 from spark_jobs.tasks.segment_pass import ValidatedSegment
@@ -121,7 +122,7 @@ def plan(config: TidyArchiveConfig) -> TidyArchivePlan:
     if config.only_join:
         return _plan_to_join(config, policies, clocks)
     # Read the versions first: a later commit of another run then refuses this plan.
-    table_versions = commits.table_versions(lake, "validations", "batches")
+    table_versions = commit_guards.table_versions(lake, "validations", "batches")
     files = archive_removal.archive_files(lake)
     logs = sorted(archive.read_logs(lake))
     versions = archive.planned_versions(lake, logs)
@@ -154,7 +155,7 @@ def plan(config: TidyArchiveConfig) -> TidyArchivePlan:
 def _plan_to_join(config: TidyArchiveConfig, policies: Policies, clocks: Clocks) -> TidyArchivePlan:
     """Plan merges from live rows alone: a watch does this often, and a lake has many more retired ones."""
     lake = config.lake
-    table_versions = commits.table_versions(lake, "validations", "batches")
+    table_versions = commit_guards.table_versions(lake, "validations", "batches")
     versions = archive.planned_versions(lake, sorted(archive.read_logs(lake)))
     live = archive.read_segments(lake)
     small = [s.segment_id for s in live if config.small_bytes is None or s.size < config.small_bytes]
@@ -259,7 +260,7 @@ def _forget(config: TidyArchiveConfig, ids: Sequence[str]) -> None:
     """Delete the rows of merged slices. Rows of ``validations`` go first, so that none remains without its batches."""
     if ids:
         for name in ("validations", "batches"):
-            commits.delete(config.lake, name, ("segment_id", ids), config.run_id)
+            row_commits.delete(config.lake, name, ("segment_id", ids), config.run_id)
 
 
 # --- merging ---------------------------------------------------------------------------------------------------------
@@ -318,10 +319,10 @@ def _validated(plan: TidyArchivePlan, config: TidyArchiveConfig, done: Sequence[
     for name in ("validations", "batches") if ids else ():
         begun = set(read_rows(config.lake, name, ["segment_id"], where)["segment_id"].to_pylist())
         if begun:
-            commits.delete(config.lake, name, ("segment_id", sorted(begun)), config.run_id, expected)  # type: ignore[arg-type]
-    commits.add_files(config.lake, "batches", files, config.run_id, expected=expected)
+            row_commits.delete(config.lake, name, ("segment_id", sorted(begun)), config.run_id, expected)  # type: ignore[arg-type]
+    file_commits.add_files(config.lake, "batches", files, config.run_id, expected=expected)
     rows = [_validation(slices, merged, validated) for slices, merged, validated in new]
-    commits.append(
+    row_commits.append(
         config.lake,
         "validations",
         pa.Table.from_pylist(rows, schema=VALIDATIONS),

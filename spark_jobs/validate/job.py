@@ -28,10 +28,11 @@ from logcore.logs.model.findings import Finding
 from logcore.logs.model.offset_ledger import offsets_by_state
 from spark_jobs.contracts import JobReport, LogChange, ValidateConfig
 from spark_jobs.lake.cluster.cluster_settings import lake_policies
-from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.commits import TableVersions
-from spark_jobs.lake.delta.live_files import ByLog, LiveFile, newest_files
-from spark_jobs.lake.delta.tables import TABLES, TRANSACTIONS, VALIDATIONS, read_rows, table_uri
+from spark_jobs.lake.delta.commits import commit_guards, file_commits, row_commits
+from spark_jobs.lake.delta.commits.commit_guards import TableVersions
+from spark_jobs.lake.delta.files.live_files import ByLog, LiveFile, newest_files
+from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.ledger import finding_rows, frontier
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
@@ -42,6 +43,8 @@ from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.validations import ValidationCounts
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.table_schemas import TRANSACTIONS, VALIDATIONS
+from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.tasks.batch_rows import BatchRows
 from spark_jobs.tasks.batch_stream import BatchFile, SegmentPlace
 from spark_jobs.tasks.log_pass import LogFacts, LogTask, ValidatedLog, validate_log
@@ -124,7 +127,7 @@ def plan(config: ValidateConfig) -> ValidatePlan:
     passed open offsets.
     """
     # Read the versions first: a later commit of another run then refuses this plan.
-    versions = commits.table_versions(config.lake, *WRITTEN)
+    versions = commit_guards.table_versions(config.lake, *WRITTEN)
     rows = archive.read_logs(config.lake, config.logs)
     segments = archive.read_segments(config.lake, config.logs, live=False, joined=False)
     where: list[tuple[str, str, object]] = [("segment_id", "in", [segment.segment_id for segment in segments])]
@@ -206,7 +209,7 @@ def apply(plan: ValidatePlan, config: ValidateConfig, executor: Executor) -> Job
     segments = [segment for log in plan.logs for segment in log.segments]
     if plan.unfinished:
         for table in ("batches", "quarantine"):
-            commits.delete(config.lake, table, ("segment_id", plan.unfinished), config.run_id, expected)
+            row_commits.delete(config.lake, table, ("segment_id", plan.unfinished), config.run_id, expected)
     work = partial(validate_one, config.lake)
     results = executor.run(work, segments, [segment.size for segment in segments])
     both = list(zip(segments, results, strict=True))
@@ -220,7 +223,7 @@ def apply(plan: ValidatePlan, config: ValidateConfig, executor: Executor) -> Job
         if table == "batches":
             small = ((segment, result.rows) for segment, result in validated if result.rows is not None)
             files += small_segments.write_rows(config.lake, small)
-        commits.add_files(config.lake, table, files, config.run_id, expected=expected)
+        file_commits.add_files(config.lake, table, files, config.run_id, expected=expected)
 
     at_hand = {segment.segment_id: result.rows for segment, result in validated if result.rows is not None}
     passes, refused = _log_passes(plan, config, executor, at_hand)
@@ -240,7 +243,7 @@ def apply(plan: ValidatePlan, config: ValidateConfig, executor: Executor) -> Job
     frontier.commit_ledger(config.lake, rows, moved, config.run_id, expected)
     taken_back = [identity for log in plan.logs for identity in log.taken_back]
     if taken_back:
-        commits.delete(config.lake, "validations", ("segment_id", taken_back), config.run_id, expected)
+        row_commits.delete(config.lake, "validations", ("segment_id", taken_back), config.run_id, expected)
     _commit_validations(validated, config, expected)
     counts: dict[str, list[ValidationCounts]] = {}
     for segment, result in validated:
@@ -326,7 +329,7 @@ def _commit_transactions(
             moved.append(log.row.log)
     if moved:
         made = pa.concat_tables(rows)
-        commits.replace(config.lake, "transactions", ("log", moved), made, config.run_id, expected=expected)
+        row_commits.replace(config.lake, "transactions", ("log", moved), made, config.run_id, expected=expected)
 
 
 def _ledgers(
@@ -396,7 +399,7 @@ def _of_log(row: LogRow, transactions: pa.Table) -> pa.Table:
 def _commit_validations(validated: Sequence[Validated], config: ValidateConfig, expected: TableVersions) -> None:
     rows = [result.counts.row(segment, config.as_of_ms) for segment, result in validated]
     columns = pa.Table.from_pylist(rows, schema=VALIDATIONS)
-    commits.append(config.lake, "validations", columns, config.run_id, expected=expected)
+    row_commits.append(config.lake, "validations", columns, config.run_id, expected=expected)
 
 
 def _change(log: ValidateLogPlan, mine: Sequence[ValidationCounts], ledger: Sequence[LedgerRow]) -> LogChange:

@@ -132,8 +132,8 @@ def _once(paths: Sequence[str], target: str) -> Share:
 
     from logcore.columns.engines import decode_segment
     from logcore.columns.wanted import Place, Wanted
-    from spark_jobs.lake.delta.parquet_files import _layout, _row_groups
-    from spark_jobs.lake.delta.tables import TABLES
+    from spark_jobs.lake.delta.files.parquet_files import _layout, _row_groups
+    from spark_jobs.lake.table_specs import TABLES
     from spark_jobs.row_files.records_file import DECODED
 
     spec = TABLES["records"]

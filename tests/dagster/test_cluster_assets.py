@@ -18,7 +18,7 @@ from pipelines.definitions import build_definitions
 from pipelines.resources import JobLauncher
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
-from spark_jobs.lake.delta.tables import read_rows
+from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.view.cluster.followed_topics import TABLES_OF
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, read_registered
 from tests.conformance.conftest import Corpus, corpus  # noqa: F401 - a fixture

@@ -21,7 +21,7 @@ from pipelines.run.check_definitions import (
     Failure,
 )
 from pipelines.run.listener import RunOutcome
-from spark_jobs.lake.delta.tables import read_rows
+from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.view.lake_state import read_state
 from tests.dagster.conftest import Execute, check_of
 from tests.dagster.fake_jobs import World, log_of

@@ -13,7 +13,7 @@ from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.cluster.kept_history import with_history
 from spark_jobs.contracts import ClusterConfig, JobReport
-from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import table_commit
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
 from tests.spark.cycle import AS_OF_MS, Lake
@@ -195,7 +195,7 @@ def test_a_run_that_stops_at_any_commit_is_completed_by_the_next(
 
     whole = prepared(tmp_path / "whole")
     whole.run()
-    land = commits._Commit._land
+    land = table_commit.TableCommit._land
     stops = 0
     for stop_at in range(20):
         stopped = prepared(tmp_path / f"stopped-{stop_at}")
@@ -208,7 +208,7 @@ def test_a_run_that_stops_at_any_commit_is_completed_by_the_next(
             land(self, *arguments, **named)
 
         with monkeypatch.context() as patch:
-            patch.setattr(commits._Commit, "_land", once)
+            patch.setattr(table_commit.TableCommit, "_land", once)
             try:
                 stopped.run()
             except Stopped:

@@ -14,7 +14,7 @@ from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig
 from spark_jobs.decode import job, plan
 from spark_jobs.lake.decoded.topic_tables import TopicTable, decoded_spec
-from spark_jobs.lake.delta.commits import Guard
+from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.segments.archive import read_logs
 from tests.in_process import InProcessExecutor

@@ -23,9 +23,10 @@ from spark_jobs.contracts import (
     RetentionConfig,
     TidyArchiveConfig,
 )
-from spark_jobs.lake.delta import commits, delta_log
-from spark_jobs.lake.delta.commits import Guard
-from spark_jobs.lake.delta.table_state import cheap_check
+from spark_jobs.lake.delta.commits import commit_guards, row_commits
+from spark_jobs.lake.delta.commits.commit_guards import Guard
+from spark_jobs.lake.delta.state.table_checks import cheap_check
+from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.errors import ConcurrentChange, JobError, UsageError
 from spark_jobs.lake.lineage import lineage
 from spark_jobs.lake.segments import archive
@@ -332,8 +333,8 @@ def test_a_checkpoint_that_outlived_its_commit_dates_a_retirement_too(lake, monk
     clock = storage.clock_ms(root)
     time.sleep(0.05)
     for _ in range(2):  # later commits are too young to say anything
-        known = commits.versions(root, "segments", ["test"])["test"]
-        commits.append(
+        known = commit_guards.versions(root, "segments", ["test"])["test"]
+        row_commits.append(
             root, "segments", archive.SEGMENTS.empty_table(), "later", [Guard("test", known, (known or 0) + 1)]
         )
     DeltaTable(str(segments)).create_checkpoint()

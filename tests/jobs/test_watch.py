@@ -19,7 +19,7 @@ from pipelines.run.look import outcome_without_work
 from pipelines.run.settings import RunSettings
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
-from spark_jobs.lake.delta import tables
+from spark_jobs.lake.delta.tables import snapshots
 from spark_jobs.lake.errors import JobError, StorageError
 from spark_jobs.optimize import log_cleanup
 from spark_jobs.row_files import file_runs
@@ -322,7 +322,7 @@ def test_a_look_for_work_opens_each_table_once(watch, monkeypatch):
             opened.append(Path(location).name)
             super().__init__(location, **more)
 
-    monkeypatch.setattr(tables, "DeltaTable", Counted)
+    monkeypatch.setattr(snapshots, "DeltaTable", Counted)
     assert outcome_without_work(watch.lake, watch.settings, NOW_MS) is not None
     assert sorted(opened) == sorted(path.name for path in Path(watch.lake, "tables").iterdir())
 

@@ -14,7 +14,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from spark_jobs import launch
 from spark_jobs.contracts import ExpectationsConfig, PublishConfig, ReplaceConfig, ValidateConfig
-from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import row_commits
+from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.published import completeness, withdrawals
 from spark_jobs.lake.view.lake_state import read_state
@@ -281,7 +282,7 @@ def test_a_log_continues_to_grow_after_a_withdrawal(made_once, lake):
 def test_a_command_that_dies_between_its_commits_is_completed_by_the_next_without_a_second_record(lake, monkeypatch):
     delete(lake, "offset IN (3, 4)")
     with monkeypatch.context() as dying:
-        dying.setattr(commits, "replace", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt()))
+        dying.setattr(row_commits, "replace", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
             command(lake, "--apply")
     assert recorded(lake) == [("orders", 3, 5, 2)]
@@ -372,6 +373,6 @@ def test_commits_that_come_between_leave_the_command_without_a_cut_in_the_wrong_
     ledger = frontier.read_ledger(str(lake.path))
     log = next(log for log in ledger if ledger[log][0].topic == "orders")
     frontier.commit_ledger(str(lake.path), ledger[log], [log], "other")
-    with pytest.raises(commits.ConcurrentChange):
+    with pytest.raises(ConcurrentChange):
         withdrawals.apply(str(lake.path), made, who="me", reason=None, run_id="late", as_of_ms=AS_OF_MS)
     assert withdrawn(lake) == []

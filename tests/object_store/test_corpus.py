@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from spark_jobs import launch
-from spark_jobs.lake.delta.tables import TABLES
 from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.table_specs import TABLES
 from tests import sampling
 from tests.conformance.conftest import Corpus
 from tests.conformance.lakes import TABLE_OF, by_log, journey

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.lake.delta.tables import open_dataset, open_table
+from spark_jobs.lake.delta.tables.snapshots import open_table
+from spark_jobs.lake.delta.tables.table_rows import open_dataset
 from tests.broker_directory import LogDirectory
 from tests.object_store.faults import Answer, FaultyProxy, Request
 from tests.object_store.gateway import Gateway, upload

@@ -8,7 +8,7 @@ import tempfile
 import pytest
 
 from logcore.storage.discovery import SourceUnreadable
-from spark_jobs.lake.delta.tables import open_table
+from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.errors import StorageError, UsageError
 from spark_jobs.lake.store import object_store, storage
 

@@ -193,9 +193,9 @@ FAULTS = (
     Fault(
         "the frontier of commits is recorded without their rows",
         "spark_jobs/cluster/job.py",
-        "        commits.append(config.lake, COMMITS, rows, config.run_id, new.guards, new.expected)\n",
-        "        commits.append(config.lake, COMMITS, rows.slice(0, 0), config.run_id, new.guards, new.expected)\n"
-        "        commits.append(config.lake, COMMITS, rows, config.run_id)\n",
+        "        row_commits.append(config.lake, COMMITS, rows, config.run_id, new.guards, new.expected)\n",
+        "        row_commits.append(config.lake, COMMITS, rows.slice(0, 0), config.run_id, new.guards, new.expected)\n"
+        "        row_commits.append(config.lake, COMMITS, rows, config.run_id)\n",
         (KILLED, "-k", "before_each_commit"),
     ),
     Fault(

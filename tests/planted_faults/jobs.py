@@ -239,7 +239,7 @@ FAULTS = (
     ),
     Fault(
         "timestamps of a table lose their milliseconds",
-        "spark_jobs/lake/delta/parquet_files.py",
+        "spark_jobs/lake/delta/files/parquet_files.py",
         "        left = _with_columns(chunk, schema)\n",
         "        left = _with_columns(chunk, schema)\n"
         "        if 'timestamp' in schema.names:\n"

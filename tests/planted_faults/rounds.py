@@ -65,10 +65,10 @@ FAULTS = (
     ),
     Fault(
         "commits that are gone before a run saw them are passed over",
-        "spark_jobs/lake/delta/table_state.py",
+        "spark_jobs/lake/delta/state/table_checks.py",
         "if since >= 0 and since_then.missing_to is not None:",
         "if False:",
-        ("tests/unit/spark_jobs/lake/delta/test_table_state.py",),
+        ("tests/unit/spark_jobs/lake/delta/state/test_table_state.py",),
     ),
     Fault(
         "a watch does not say that a log stopped",

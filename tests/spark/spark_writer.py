@@ -17,11 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from logcore.errors import LogError
-from spark_jobs.lake.delta import row_digest
-from spark_jobs.lake.delta.parquet_files import statistics
-from spark_jobs.lake.delta.tables import TABLES, table_uri
+from spark_jobs.lake.delta.files import row_digest
+from spark_jobs.lake.delta.files.parquet_files import statistics
+from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WriteResult, WrittenFile, new_file_name
+from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.row_files.records_file import WriteTask, decoded
 
 if TYPE_CHECKING:

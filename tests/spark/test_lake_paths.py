@@ -11,7 +11,7 @@ import pytest
 
 from spark_jobs import launch
 from spark_jobs.contracts import ExpectationsConfig, OptimizeConfig, ReplaceConfig
-from spark_jobs.lake.delta import delta_location
+from spark_jobs.lake.delta.tables import delta_location
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.store import storage
 from tests.broker_directory import LogDirectory
@@ -57,7 +57,7 @@ def test_a_lake_with_unusual_characters_in_its_path_takes_in_grows_replaces_and_
 
 def test_folders_that_replace_tables_are_gone_when_the_process_ends(tmp_path):
     code = (
-        "import sys; from spark_jobs.lake.delta.tables import ensure_table;"
+        "import sys; from spark_jobs.lake.delta.tables.table_creation import ensure_table;"
         "from spark_jobs.lake.delta import delta_location as d;"
         "ensure_table(sys.argv[1], 'logs'); print(d.delta_uri(sys.argv[1] + '/tables/logs'))"
     )

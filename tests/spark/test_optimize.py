@@ -21,13 +21,17 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from spark_jobs.contracts import OptimizeConfig
-from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.live_files import live_files
-from spark_jobs.lake.delta.parquet_files import write_file
-from spark_jobs.lake.delta.tables import TABLES, open_table, read_rows, table_uri
+from spark_jobs.lake.delta.commits import commit_guards, file_commits, row_commits, table_commit
+from spark_jobs.lake.delta.commits.commit_guards import Guard
+from spark_jobs.lake.delta.files.live_files import live_files
+from spark_jobs.lake.delta.files.parquet_files import write_file
+from spark_jobs.lake.delta.tables.snapshots import open_table
+from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.launch import run
 from spark_jobs.machine.session import get_session
 from spark_jobs.optimize import job as optimize
@@ -79,9 +83,9 @@ def _add(lake: Path, *spans: tuple[str, int, str, int, int], name: str = "record
         files.append(write_file(table_uri(str(lake), name), TABLES[name], [chunk], {"topic": topic}))
         ends[f"{log_id}/{partition}"] = max(end, ends.get(f"{log_id}/{partition}", 0))
     ids = {log: f"{name}/{log}" for log in ends}
-    found = commits.versions(str(lake), name, list(ids.values()))
-    guards = [commits.Guard(ids[log], found[ids[log]], end) for log, end in ends.items()]
-    commits.add_files(str(lake), name, files, "run", guards)
+    found = commit_guards.versions(str(lake), name, list(ids.values()))
+    guards = [Guard(ids[log], found[ids[log]], end) for log, end in ends.items()]
+    file_commits.add_files(str(lake), name, files, "run", guards)
 
 
 def _spans(topic: str, partition: int, log_id: str, *cuts: int) -> list[tuple[str, int, str, int, int]]:
@@ -209,23 +213,23 @@ def test_an_append_between_plan_and_commit_is_kept_and_the_merge_goes_on(scatter
 
 def test_an_append_between_look_and_commit_makes_the_commit_look_again(scattered, monkeypatch):
     before = _all(scattered)
-    rewrite = commits.rewrite_files
+    rewrite = file_commits.rewrite_files
     calls = []
 
     def overtaken_once(*args, **kwargs):
         calls.append(args)
         if len(calls) == 1:
-            check = commits._check
+            check = commit_guards.check_guards
 
             def append_then_check(*looked):
-                monkeypatch.setattr(commits, "_check", check)
+                monkeypatch.setattr(table_commit, "check_guards", check)
                 _add(scattered, *_spans("a", 0, "a.0", 50, 60))
                 check(*looked)
 
-            monkeypatch.setattr(commits, "_check", append_then_check)
+            monkeypatch.setattr(table_commit, "check_guards", append_then_check)
         rewrite(*args, **kwargs)
 
-    monkeypatch.setattr(commits, "rewrite_files", overtaken_once)
+    monkeypatch.setattr(file_commits, "rewrite_files", overtaken_once)
     run("optimize", _config(scattered))
     assert len(calls) == 2
     assert len(_all(scattered)) == len(before) + 10
@@ -238,7 +242,7 @@ def test_files_that_a_replacement_took_meanwhile_are_planned_again_and_never_dou
     chunk = pa.RecordBatch.from_pylist(rows, schema=TABLES["records"].schema)
     root = table_uri(str(scattered), "records")
     file = write_file(root, TABLES["records"], [chunk], {"topic": "a"})
-    commits.rewrite_files(str(scattered), "records", [taken.path], [file], "replace", data_change=True)
+    file_commits.rewrite_files(str(scattered), "records", [taken.path], [file], "replace", data_change=True)
     before = _all(scattered)
     report = optimize.apply(plan, _config(scattered), None)
     assert report.metrics["overtaken"] == 0
@@ -288,7 +292,7 @@ def _logs(lake: Path, *logs: tuple[str, int, str]) -> None:
         | {"leader_epochs": "[]", "gaps": "[]", "as_of_ms": 0}
         for topic, partition, log_id in logs
     ]
-    commits.append(str(lake), "logs", pa.Table.from_pylist(rows, schema=schema), "run")
+    row_commits.append(str(lake), "logs", pa.Table.from_pylist(rows, schema=schema), "run")
 
 
 def test_after_many_small_runs_every_table_is_merged_and_the_lake_goes_on(tmp_path):
@@ -434,11 +438,11 @@ def test_files_younger_than_twice_the_longest_wait_for_a_commit_stay(tmp_path, y
     chunk = pa.RecordBatch.from_pylist(_rows("a", 0, "a.0", 0, 5), schema=TABLES["records"].schema)
     file = write_file(root, spec, [chunk], {"topic": "a"})
     waited = replace(file, modified_ms=file.modified_ms - 5 * DAY_MS)
-    commits.add_files(str(tmp_path), "records", [waited], "run")
+    file_commits.add_files(str(tmp_path), "records", [waited], "run")
     waiting = write_file(root, spec, [chunk], {"topic": "a"})
     _age(NOW_MS - 9 * DAY_MS, Path(root, waiting.path))
     assert run("optimize", _config(tmp_path, as_of_ms=NOW_MS, apply=False)).plan["vacuum"]["count"] == 0
-    commits.add_files(str(tmp_path), "records", [replace(waiting, modified_ms=file.modified_ms)], "run")
+    file_commits.add_files(str(tmp_path), "records", [replace(waiting, modified_ms=file.modified_ms)], "run")
     late = write_file(root, spec, [chunk], {"topic": "a"})
     _age(NOW_MS - 11 * DAY_MS, Path(root, late.path))
     report = run("optimize", _config(tmp_path, as_of_ms=NOW_MS, apply=False))

@@ -17,11 +17,12 @@ from pyspark.sql import SparkSession
 
 from spark_jobs import launch
 from spark_jobs.contracts import PublishConfig, ReplaceConfig
-from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.tables import OFFSET_LEDGER
+from spark_jobs.lake.delta.commits import file_commits
+from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.published import completeness
+from spark_jobs.lake.table_schemas import OFFSET_LEDGER
 from spark_jobs.lake_commands.repair import repair_command
 from spark_jobs.lake_commands.withdraw import withdraw_command
 from spark_jobs.machine.session import get_session
@@ -258,8 +259,8 @@ def test_the_decided_part_of_records_uncommitted_gets_its_frontier_and_is_not_ma
 def test_the_loss_of_other_application_ids_repairs_itself(made, name):
     if name == "findings":
         logs = [row["log"] for row in made.lake.rows("logs")]
-        guards = [commits.Guard(f"expectations/{log}", None, 5) for log in logs]
-        commits.add_files(str(made.lake.path), "findings", [], "checked", guards)
+        guards = [Guard(f"expectations/{log}", None, 5) for log in logs]
+        file_commits.add_files(str(made.lake.path), "findings", [], "checked", guards)
     erase(made, name)
     assert command(made, "--frontiers") == 0
     made.grow()
@@ -346,7 +347,7 @@ def test_a_rebuild_may_be_killed_anywhere_and_no_job_publishes_into_the_gap(made
         if dies_at == "cleaning":
             dying.setattr(shutil, "rmtree", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
         if dies_at == "writing":
-            dying.setattr(commits, "add_files", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt()))
+            dying.setattr(file_commits, "add_files", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
             command(made, "--rebuild", "records", "--apply")
     assert shutil.rmtree is rmtree
@@ -370,14 +371,14 @@ def test_a_rebuild_may_be_killed_anywhere_and_no_job_publishes_into_the_gap(made
 
 @pytest.mark.long
 def test_a_commit_that_comes_while_the_rows_are_copied_is_not_lost(made, monkeypatch, capsys):
-    add = commits.add_files
+    add = file_commits.add_files
 
     def overtaken(*given: Any, **more: Any) -> None:
         add(*given, **more)
-        monkeypatch.setattr(commits, "add_files", add)
+        monkeypatch.setattr(file_commits, "add_files", add)
         DeltaTable(made.table()).delete("topic = 'orders' AND offset = 9")
 
-    monkeypatch.setattr(commits, "add_files", overtaken)
+    monkeypatch.setattr(file_commits, "add_files", overtaken)
     assert command(made, "--rebuild", "records", "--apply") == 3
     assert "was changed while it was read" in capsys.readouterr().err
     assert made.offsets() == set(range(30)) - {9}

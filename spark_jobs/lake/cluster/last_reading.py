@@ -15,8 +15,8 @@ from typing import Any
 
 from spark_jobs.contracts import ClusterConfig
 from spark_jobs.lake.cluster_columns import CLUSTER_TABLES
-from spark_jobs.lake.delta import delta_log
-from spark_jobs.lake.delta.tables import latest_snapshot
+from spark_jobs.lake.delta.tables import delta_log
+from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.setup.lake_names import key_of
 from spark_jobs.lake.store import storage

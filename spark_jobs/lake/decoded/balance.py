@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable
-from spark_jobs.lake.delta.live_files import LiveFile, newest_files, open_parquet
-from spark_jobs.lake.delta.tables import reading, table_uri
+from spark_jobs.lake.delta.files.live_files import LiveFile, newest_files, open_parquet
+from spark_jobs.lake.delta.tables.table_location import reading, table_uri
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store import storage
 

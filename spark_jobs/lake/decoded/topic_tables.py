@@ -21,9 +21,10 @@ from deltalake.transaction import AddAction
 from logcore.columns.schema import HEADER_TYPE
 from logcore.storage.objects.answers import said
 from logcore.values.evolution.merged_type import merged_type
-from spark_jobs.lake.delta.commits import Guard, removals
-from spark_jobs.lake.delta.delta_location import LOG_DIRECTORY, delta_uri, prepare
-from spark_jobs.lake.delta.live_files import LiveFile, live_files
+from spark_jobs.lake.delta.commits.commit_guards import Guard
+from spark_jobs.lake.delta.commits.table_commit import removals
+from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
+from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY, delta_uri, prepare
 from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, JobError, OutputMismatch, TableUnreadable
 from spark_jobs.lake.store import disk_sync, storage
 from spark_jobs.lake.store.written_file import WrittenFile

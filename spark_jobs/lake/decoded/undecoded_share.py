@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable
-from spark_jobs.lake.delta.live_files import LiveFile
+from spark_jobs.lake.delta.files.live_files import LiveFile
 
 LEAST_SHARE = 0.01
 """A smaller share of the newest rows is no rise."""

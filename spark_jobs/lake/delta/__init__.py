@@ -1,1 +1,1 @@
-"""The lake's Delta tables: declarations, commits, live files."""
+"""The lake's Delta tables: their places, logs, files and commits."""

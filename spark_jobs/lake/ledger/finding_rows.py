@@ -12,9 +12,11 @@ import pyarrow as pa
 
 from logcore.logs.model.findings import Finding, Severity
 from spark_jobs.contracts import Scalar
-from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.tables import FINDINGS, read_rows
+from spark_jobs.lake.delta.commits import row_commits
+from spark_jobs.lake.delta.commits.commit_guards import TableVersions
+from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.retries import retried
+from spark_jobs.lake.table_schemas import FINDINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +92,11 @@ def record(lake: str, found: Iterable[PlacedFinding], run_id: str, as_of_ms: int
     found = list(found)
 
     def attempt() -> list[dict[str, Scalar]]:
-        expected = commits.TableVersions.of(lake, "findings")
+        expected = TableVersions.of(lake, "findings")
         rows = [placed.row(run_id, as_of_ms) for placed in unseen(lake, found)]  # another run may have recorded some
         rows.sort(key=lambda row: str(row["finding_id"]))
         columns = pa.Table.from_pylist(rows, schema=FINDINGS)
-        commits.append(lake, "findings", columns, run_id, expected=expected)
+        row_commits.append(lake, "findings", columns, run_id, expected=expected)
         return rows
 
     return retried(attempt)

@@ -15,10 +15,12 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from logcore.logs.model.offset_ledger import EVIDENCE_HIGH_WATERMARK, LedgerRange, OffsetState
-from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.commits import TableVersions
-from spark_jobs.lake.delta.table_scan import scan
-from spark_jobs.lake.delta.tables import OFFSET_LEDGER, latest_snapshot, open_dataset, read_rows, table_of
+from spark_jobs.lake.delta.commits import commit_guards, row_commits
+from spark_jobs.lake.delta.commits.commit_guards import TableVersions
+from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
+from spark_jobs.lake.delta.tables.table_rows import open_dataset, read_rows, table_of
+from spark_jobs.lake.delta.tables.table_scan import scan
+from spark_jobs.lake.table_schemas import OFFSET_LEDGER
 
 STORED = [name for name in OFFSET_LEDGER.names if name != "gap_state"]
 """Columns that a row is read from; `gap_state` follows from two others."""
@@ -58,7 +60,7 @@ def application_id(log: str) -> str:
 def read_frontiers(lake: str, logs: Sequence[str]) -> dict[str, int | None]:
     """Return the next offset to publish by log key; None: nothing was published."""
     ids = {application_id(log): log for log in logs}
-    return {ids[app]: version for app, version in commits.versions(lake, "records", list(ids)).items()}
+    return {ids[app]: version for app, version in commit_guards.versions(lake, "records", list(ids)).items()}
 
 
 def read_ledger(lake: str, logs: Sequence[str] | None = None) -> dict[str, list[LedgerRow]]:
@@ -127,7 +129,7 @@ def commit_ledger(
     if not logs:
         return
     columns = table_of(rows, OFFSET_LEDGER)
-    commits.replace(lake, "offset_ledger", ("log", logs), columns, run_id, expected=expected)
+    row_commits.replace(lake, "offset_ledger", ("log", logs), columns, run_id, expected=expected)
 
 
 def missing_from(rows: Sequence[LedgerRow]) -> int | None:

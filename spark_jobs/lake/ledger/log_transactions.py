@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.lake.delta.tables import TRANSACTIONS, read_rows
+from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.table_schemas import TRANSACTIONS
 
 UNDECIDED = np.iinfo(np.int64).max
 """Replaces the marker offset of a transaction without a marker: it may end anywhere."""

@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from spark_jobs.lake.delta.file_contents import FileUnreadable, LogKey, OffsetCounts, read_contents
-from spark_jobs.lake.delta.live_files import LiveFile, newest_files
+from spark_jobs.lake.delta.files.file_contents import FileUnreadable, LogKey, OffsetCounts, read_contents
+from spark_jobs.lake.delta.files.live_files import LiveFile, newest_files
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments.ledger_ranges import with_published

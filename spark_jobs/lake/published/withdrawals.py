@@ -18,9 +18,10 @@ from dataclasses import dataclass, replace
 from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, OffsetState
 from logcore.reading.nearest_names import unmatched
-from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.commits import TableVersions
-from spark_jobs.lake.delta.tables import WITHDRAWALS, open_table, read_rows, table_of
+from spark_jobs.lake.delta.commits import row_commits
+from spark_jobs.lake.delta.commits.commit_guards import TableVersions
+from spark_jobs.lake.delta.tables.snapshots import open_table
+from spark_jobs.lake.delta.tables.table_rows import read_rows, table_of
 from spark_jobs.lake.errors import ConcurrentChange, JobError, UsageError
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
@@ -30,6 +31,7 @@ from spark_jobs.lake.published.present_offsets import PresentOffsets, present_of
 from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.segments.ledger_ranges import CountBetween, counts_between
+from spark_jobs.lake.table_schemas import WITHDRAWALS
 
 MAX_RANGES = 10_000
 """Ranges of one log in one command. Each cuts the ledger, which every job reads whole and keeps in memory. More would
@@ -185,7 +187,7 @@ def apply(
     if moved:
         raise ConcurrentChange(f"Table offset_ledger: {moved[0].row.topic_partition} was changed meanwhile; run again.")
     if rows:
-        commits.append(lake, "withdrawals", table_of(rows, WITHDRAWALS), run_id)
+        row_commits.append(lake, "withdrawals", table_of(rows, WITHDRAWALS), run_id)
     ledger = [row for log in logs for row in _cut_log(lake, log)]
     frontier.commit_ledger(lake, ledger, [log.row.log for log in logs], run_id, made.ledger_version)
     return tuple(rows)
@@ -220,7 +222,7 @@ def take_back(lake: str, ranges: Mapping[str, Sequence[Span]], run_id: str) -> N
             rows += after
     if changed:
         table = table_of(rows, WITHDRAWALS)
-        commits.replace(lake, "withdrawals", ("log", changed), table, run_id)
+        row_commits.replace(lake, "withdrawals", ("log", changed), table, run_id)
 
 
 def _of_log(

@@ -15,9 +15,11 @@ from dataclasses import dataclass, replace
 from logcore.logs.growth.growth import LogTail
 from logcore.logs.model import readable_end
 from logcore.segments.filenames import LOG_SUFFIX, segment_file_name
-from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.tables import LOGS, SEGMENTS, read_rows, table_of
+from spark_jobs.lake.delta.commits import commit_guards, row_commits
+from spark_jobs.lake.delta.commits.commit_guards import Guard
+from spark_jobs.lake.delta.tables.table_rows import read_rows, table_of
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.table_schemas import LOGS, SEGMENTS
 
 GENERATION_INGESTED = 0
 
@@ -342,15 +344,15 @@ def _is_in(segment: Segment, other: Segment) -> bool:
     )
 
 
-def guard_of(log: str, planned: int | None, next_version: int | None = None) -> commits.Guard:
+def guard_of(log: str, planned: int | None, next_version: int | None = None) -> Guard:
     """Return the guard of a commit to ``segments`` for a log that it changes."""
-    return commits.Guard(f"segments/{log}", planned, (planned or 0) + 1 if next_version is None else next_version)
+    return Guard(f"segments/{log}", planned, (planned or 0) + 1 if next_version is None else next_version)
 
 
 def planned_versions(lake: str, logs: Iterable[str]) -> dict[str, int | None]:
     """Return the present versions of the logs in ``segments``, for the guards of a plan."""
     names = {f"segments/{log}": log for log in logs}
-    found = commits.versions(lake, "segments", list(names))
+    found = commit_guards.versions(lake, "segments", list(names))
     return {names[app]: version for app, version in found.items()}
 
 
@@ -362,7 +364,7 @@ def commit_segments(lake: str, added: Sequence[Segment], planned: Mapping[str, i
     """
     rows = table_of(added, SEGMENTS)
     guards = [guard_of(log, planned[log]) for log in sorted({s.log for s in added})]
-    commits.append(lake, "segments", rows, run_id, guards)
+    row_commits.append(lake, "segments", rows, run_id, guards)
 
 
 def swap_segments(
@@ -374,7 +376,7 @@ def swap_segments(
     as_of_ms: int,
     because: str | Mapping[str, str],
     replaced_by: Mapping[str, str] | None = None,
-    guards: Sequence[commits.Guard] = (),
+    guards: Sequence[Guard] = (),
 ) -> None:
     """Retire segments and add their replacements in one commit; retired rows stay as history.
 
@@ -400,7 +402,7 @@ def swap_segments(
     # The new ids too, so that no id can be there twice.
     ids = [segment.segment_id for segment in (*retired, *added)]
     moved = [guard_of(log, planned[log]) for log in logs]
-    commits.replace(lake, "segments", ("segment_id", ids), rows, run_id, [*moved, *guards])
+    row_commits.replace(lake, "segments", ("segment_id", ids), rows, run_id, [*moved, *guards])
 
 
 def mark_deleted(
@@ -414,7 +416,7 @@ def mark_deleted(
     rows = table_of([replace(s, deleted_ms=as_of_ms) for s in segments], SEGMENTS)
     ids = [segment.segment_id for segment in segments]
     moved = [guard_of(log, planned[log]) for log in sorted({s.log for s in segments})]
-    commits.replace(lake, "segments", ("segment_id", ids), rows, run_id, moved)
+    row_commits.replace(lake, "segments", ("segment_id", ids), rows, run_id, moved)
 
 
 def commit_logs(lake: str, rows: Sequence[LogRow], run_id: str) -> None:
@@ -422,4 +424,4 @@ def commit_logs(lake: str, rows: Sequence[LogRow], run_id: str) -> None:
     if not rows:
         return
     columns = table_of(rows, LOGS)
-    commits.replace(lake, "logs", ("log", [row.log for row in rows]), columns, run_id)
+    row_commits.replace(lake, "logs", ("log", [row.log for row in rows]), columns, run_id)

@@ -23,9 +23,10 @@ import pyarrow.compute as pc
 from logcore.logs.model.offset_ledger import OffsetState, RangeCounts, joined, mark_published
 from logcore.records.batch import read_header
 from logcore.records.record import read_records
-from spark_jobs.lake.delta.commits import TableVersions
-from spark_jobs.lake.delta.table_scan import scan
-from spark_jobs.lake.delta.tables import latest_snapshot, open_dataset
+from spark_jobs.lake.delta.commits.commit_guards import TableVersions
+from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
+from spark_jobs.lake.delta.tables.table_rows import open_dataset
+from spark_jobs.lake.delta.tables.table_scan import scan
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments import archive

@@ -33,14 +33,16 @@ from logcore.columns.wanted import Place, Wanted
 from logcore.logs.model.offset_ledger import joined, split
 from logcore.segments.scanning.scan import Stretch
 from spark_jobs.contracts import LogChange, Scalar
-from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.tables import LOG_ACTIONS, read_rows
+from spark_jobs.lake.delta.commits import row_commits
+from spark_jobs.lake.delta.commits.commit_guards import TableVersions
+from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.archive import COMPACTION, RETENTION, Segment
 from spark_jobs.lake.segments.ledger_ranges import count_below
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.table_schemas import LOG_ACTIONS
 
 _NOWHERE = Place("", 0, "", "")
 
@@ -238,7 +240,7 @@ def finish(
     rows_of_actions = [_action_row(r, run_id, (explain or {}).get(r.segment.segment_id)) for r in todo.actions]
     if rows_of_actions:
         rows_of_actions += [fact.row(run_id) for fact in more]
-    commits.append(lake, "log_actions", pa.Table.from_pylist(rows_of_actions, schema=LOG_ACTIONS), run_id)
+    row_commits.append(lake, "log_actions", pa.Table.from_pylist(rows_of_actions, schema=LOG_ACTIONS), run_id)
     return list(todo.actions)
 
 
@@ -251,7 +253,7 @@ def mark_ledgers(lake: str, run_id: str, logs: Sequence[str]) -> None:
     if not logs:
         return
     by_log = read_removals(lake, logs)
-    expected = commits.TableVersions.of(lake, "offset_ledger")
+    expected = TableVersions.of(lake, "offset_ledger")
     synced = ledger_ranges.sync_published(lake, run_id, logs, expected)
     rows = [row for log in logs for row in joined(_marked(lake, synced[log], by_log[log]))]
     frontier.commit_ledger(lake, rows, logs, run_id, expected)

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from spark_jobs.contracts import JobReport
-from spark_jobs.lake.delta import delta_log, table_state
-from spark_jobs.lake.delta.tables import latest_snapshot
+from spark_jobs.lake.delta.state import foreign_commits
+from spark_jobs.lake.delta.tables import delta_log
+from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
 from spark_jobs.lake.published.checked import pending_ranges
 from spark_jobs.lake.setup import lake_names, registry
 from spark_jobs.lake.store import storage
@@ -90,7 +91,7 @@ class RecordsVersion:
             return True
         # A commit that the table's log no longer keeps may be of any program.
         first = delta_log.read_commit(lake, "records", self.version + 1)
-        return first is not None and not table_state.foreign_commits(lake, "records", self.version)
+        return first is not None and not foreign_commits.foreign_commits(lake, "records", self.version)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from logcore.logs.model.findings import Finding, Severity
-from spark_jobs.lake.delta import table_state
-from spark_jobs.lake.delta.live_files import newest_files
-from spark_jobs.lake.delta.tables import table_uri
+from spark_jobs.lake.delta.files.live_files import newest_files
+from spark_jobs.lake.delta.state import archive_check, foreign_commits, table_checks, tables_file
+from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding, record
 from spark_jobs.lake.segments.archive import read_logs, read_segments
@@ -81,24 +81,24 @@ def look_at_tables(lake: str) -> TablesSeen:
     The job ``check_foreign_rows`` records the present tables, so call this before it.
     """
     return TablesSeen(
-        lake, tuple(table_state.cheap_check(lake)), needs_check=bool(table_state.unchecked_files(lake, "records"))
+        lake, tuple(table_checks.cheap_check(lake)), needs_check=bool(foreign_commits.unchecked_files(lake, "records"))
     )
 
 
 def look_at_archive(lake: str) -> tuple[Harm, ...]:
     """Compare the files of the archive with the table ``segments``, by listings."""
-    wrong = _wrong(table_state.check_archive(lake))
+    wrong = _wrong(archive_check.check_archive(lake))
     return tuple(_of_findings(wrong, _logs_by_file(lake), _names_of_logs(lake))) if wrong else ()
 
 
 def remember_tables(lake: str, run_id: str, as_of_ms: int) -> None:
     """Record the present tables at the end of a run, for comparison by the next one."""
-    table_state.record_state(lake, run_id, as_of_ms)
+    tables_file.record_state(lake, run_id, as_of_ms)
 
 
-def differing_files(lake: str) -> dict[str, table_state.ForeignAnswer]:
+def differing_files(lake: str) -> dict[str, tables_file.ForeignAnswer]:
     """Return live files of ``records`` of other engines that differ from the archive (``check_foreign_rows``)."""
-    answers = table_state.read_state(lake).foreign.get("records", {})
+    answers = tables_file.read_state(lake).foreign.get("records", {})
     differing = {path: answer for path, answer in answers.items() if answer != "equal"}
     if not differing:
         return {}
@@ -123,7 +123,7 @@ def _of_findings(findings: Iterable[Finding], logs: Mapping[str, str], names: Ma
 
 
 def _of_answer(
-    path: str, answer: table_state.ForeignAnswer, log: str | None, names: Mapping[str, str]
+    path: str, answer: tables_file.ForeignAnswer, log: str | None, names: Mapping[str, str]
 ) -> Iterator[Harm]:
     if isinstance(answer, str):
         text = f"the file {path} of another engine: {answer}"

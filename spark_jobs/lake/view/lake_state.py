@@ -13,12 +13,13 @@ from functools import lru_cache
 
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, exit_code, found
-from spark_jobs.lake.delta.delta_log import newest_commit_name
-from spark_jobs.lake.delta.table_state import STATE_FILE
-from spark_jobs.lake.delta.tables import TABLES, read_rows
+from spark_jobs.lake.delta.state.tables_file import STATE_FILE
+from spark_jobs.lake.delta.tables.delta_log import newest_commit_name
+from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.ledger.frontier import LedgerRow, read_ledger
 from spark_jobs.lake.segments.archive import Segment, read_logs, read_segments
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake.view.expectation_results import results_file
 from spark_jobs.lake.view.ledger_states import ALARMING
 from spark_jobs.lake.view.log_state import LogState, natural_order

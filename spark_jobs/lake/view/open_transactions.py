@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from spark_jobs.lake.delta.tables import read_rows
+from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.errors import TableUnreadable
 
 HANGING_MS = 15 * 60_000

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from logcore.logs.model.findings import Severity
-from spark_jobs.lake.delta.delta_log import Commit, newest_version, read_commit
-from spark_jobs.lake.delta.tables import TABLES
+from spark_jobs.lake.delta.tables.delta_log import Commit, newest_version, read_commit
 from spark_jobs.lake.store import lease
+from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake.view.alarms import problems_of
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.log_state import LogState

@@ -13,9 +13,11 @@ from deltalake import DeltaTable
 from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, TopicTable
 from spark_jobs.lake.decoded.view_columns import FLATTENED, ViewColumn, view_columns
 from spark_jobs.lake.decoded.view_names import view_name
-from spark_jobs.lake.delta.tables import TABLES, open_table, reading, table_uri
+from spark_jobs.lake.delta.tables.snapshots import open_table
+from spark_jobs.lake.delta.tables.table_location import reading, table_uri
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.table_specs import TABLES
 
 
 @dataclass(frozen=True, slots=True)

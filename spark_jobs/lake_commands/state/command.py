@@ -27,7 +27,7 @@ from spark_jobs.lake_commands.outcome import guarded, lake_at
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from spark_jobs.lake.delta.live_files import LiveFile
+    from spark_jobs.lake.delta.files.live_files import LiveFile
     from spark_jobs.lake.segments.archive import LogRow
     from spark_jobs.lake_commands.state.completeness import Lost
     from spark_jobs.lake_commands.state.cuts import LogCut
@@ -131,7 +131,7 @@ def _state(lake: str, topic: str, at: str) -> _State:
         UsageError: The lake has no such topic, or the cut has no known form.
         TableUnreadable: A table is damaged.
     """
-    from spark_jobs.lake.delta.live_files import newest_files
+    from spark_jobs.lake.delta.files.live_files import newest_files
     from spark_jobs.lake.errors import UsageError
     from spark_jobs.lake.ledger import frontier
     from spark_jobs.lake.segments import archive

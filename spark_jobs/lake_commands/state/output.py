@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.transaction import AddAction
 
-from spark_jobs.lake.delta.parquet_files import ROW_GROUP_BYTES, ROW_GROUP_ROWS
+from spark_jobs.lake.delta.files.parquet_files import ROW_GROUP_BYTES, ROW_GROUP_ROWS
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.setup.compression import DEFAULT
 from spark_jobs.lake.store import disk_sync, storage

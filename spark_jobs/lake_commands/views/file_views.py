@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from spark_jobs.lake.decoded.view_columns import ViewColumn
-from spark_jobs.lake.delta.live_files import live_files
+from spark_jobs.lake.delta.files.live_files import live_files
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_commands.query.lake_views import LakeView
 

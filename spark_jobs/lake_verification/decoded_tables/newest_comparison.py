@@ -10,7 +10,7 @@ import numpy as np
 from logcore.columns.cleaning.offset_map import Offsets
 from spark_jobs.lake.decoded.followed_topics import POLICY
 from spark_jobs.lake.decoded.topic_tables import TopicTable
-from spark_jobs.lake.delta.live_files import LiveFile, newest_files, open_parquet
+from spark_jobs.lake.delta.files.live_files import LiveFile, newest_files, open_parquet
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.setup.policies.topic_policies import LATEST_POLICIES
 from spark_jobs.lake.store import storage

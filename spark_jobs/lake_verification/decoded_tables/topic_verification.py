@@ -16,9 +16,10 @@ from functools import partial
 from logcore.logs.model.findings import Severity
 from spark_jobs.lake.decoded.balance import balances
 from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, TopicTable
-from spark_jobs.lake.delta import delta_log, row_digest
-from spark_jobs.lake.delta.delta_location import LOG_DIRECTORY
-from spark_jobs.lake.delta.live_files import LiveFile, open_parquet
+from spark_jobs.lake.delta.files import row_digest
+from spark_jobs.lake.delta.files.live_files import LiveFile, open_parquet
+from spark_jobs.lake.delta.tables import delta_log
+from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY
 from spark_jobs.lake.errors import StorageError, TableUnreadable
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store import storage

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.lake.delta.live_files import LiveFile
+from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.row_files.newest.newest_keys import KEYS_IN_MEMORY, NewestKeys
 from spark_jobs.row_files.newest.offset_set import OffsetSet

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from xxhash import xxh3_128
 
 from logcore.columns.schema import RECORDS_SCHEMA
-from spark_jobs.lake.delta import row_digest
-from spark_jobs.lake.delta.parquet_files import write_file
-from spark_jobs.lake.delta.tables import TABLES, TableSpec, table_uri
+from spark_jobs.lake.delta.files import row_digest
+from spark_jobs.lake.delta.files.parquet_files import write_file
+from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.table_spec import TableSpec
+from spark_jobs.lake.table_specs import TABLES
 
 SCHEMA = pa.schema(
     [

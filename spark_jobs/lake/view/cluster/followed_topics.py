@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from logcore.topics.internal_topics import InternalTopic
-from spark_jobs.lake.delta.delta_log import log_folder
+from spark_jobs.lake.delta.tables.delta_log import log_folder
 from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.view.registered_lakes import held_logs

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from spark_jobs.lake.delta.delta_log import newest_version, read_commit
-from spark_jobs.lake.delta.table_scan import scan
-from spark_jobs.lake.delta.tables import open_dataset, open_version, read_rows, reading
+from spark_jobs.lake.delta.tables.delta_log import newest_version, read_commit
+from spark_jobs.lake.delta.tables.snapshots import open_version
+from spark_jobs.lake.delta.tables.table_location import reading
+from spark_jobs.lake.delta.tables.table_rows import open_dataset, read_rows
+from spark_jobs.lake.delta.tables.table_scan import scan
 from spark_jobs.lake.errors import TableUnreadable
 
 TABLE = "cluster_group_offsets"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from spark_jobs.lake.cluster import last_reading
 from spark_jobs.lake.cluster.source_directory import SourceDirectory
-from spark_jobs.lake.delta.tables import read_rows
+from spark_jobs.lake.delta.tables.table_rows import read_rows
 
 NO_LEADER, UNDER_REPLICATED, NOT_PREFERRED = "no leader", "under-replicated", "not led by the preferred leader"
 """What is wrong with a partition, the worst first."""

@@ -9,7 +9,7 @@ from functools import cached_property
 from spark_jobs.lake.decoded.balance import published_below
 from spark_jobs.lake.decoded.followed_topics import ROWS
 from spark_jobs.lake.decoded.topic_tables import LATEST
-from spark_jobs.lake.delta.live_files import newest_files
+from spark_jobs.lake.delta.files.live_files import newest_files
 from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 from spark_jobs.lake.view.decoded.topic_asset import TopicAsset, is_wanted, wanted_topics
 

@@ -12,10 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.live_files import LiveFile, live_files
-from spark_jobs.lake.delta.tables import RUNS, latest_snapshot, read_rows, reading
+from spark_jobs.lake.delta.commits import row_commits
+from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
+from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
+from spark_jobs.lake.delta.tables.table_location import reading
+from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.setup.identity import read_identity
+from spark_jobs.lake.table_schemas import RUNS
 from spark_jobs.lake.table_specs import PHASES
 
 TABLE = "runs"
@@ -78,7 +81,7 @@ def append_run(lake: str, row: RunRow) -> None:
         JobError: The table, or its store, cannot be written.
     """
     if read_identity(lake) is not None:
-        commits.append(lake, TABLE, pa.Table.from_pylist([row.columns], schema=RUNS), row.run_id)
+        row_commits.append(lake, TABLE, pa.Table.from_pylist([row.columns], schema=RUNS), row.run_id)
 
 
 def has_row(lake: str, row: RunRow) -> bool:

@@ -11,7 +11,7 @@ from spark_jobs.decode.decoding import Format, TopicFormats
 from spark_jobs.decode.job import _Made
 from spark_jobs.decode.plan import LogSpan, TopicPlan
 from spark_jobs.decode.split_rows import SchemaStop
-from spark_jobs.lake.delta.live_files import LiveFile
+from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.setup.compression import Compression
 
 END = 20

@@ -10,7 +10,7 @@ import pytest
 
 from spark_jobs.expectations import published_rows
 from spark_jobs.expectations.published_rows import ByPlace, CountTask, RowCounts, count_rows
-from spark_jobs.lake.delta.live_files import LiveFile
+from spark_jobs.lake.delta.files.live_files import LiveFile
 
 SCHEMA = pa.schema(
     [

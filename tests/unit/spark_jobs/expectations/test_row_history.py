@@ -13,7 +13,7 @@ from spark_jobs.expectations import row_history
 from spark_jobs.expectations.key_kinds import KeyKind
 from spark_jobs.expectations.row_history import HistoryTask, count_file, tasks_of, together
 from spark_jobs.expectations.share_change import TalliedPlace, Tally
-from spark_jobs.lake.delta.live_files import LiveFile
+from spark_jobs.lake.delta.files.live_files import LiveFile
 
 DAYS = [datetime.datetime(2026, 1, day, tzinfo=datetime.UTC) for day in range(1, 5)]
 TIME = pa.timestamp("us", tz="UTC")

@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from spark_jobs.check_foreign_rows import job as check_foreign_rows
 from spark_jobs.contracts import CheckForeignRowsConfig, JobReport
-from spark_jobs.lake.delta import table_state
+from spark_jobs.lake.delta.state import tables_file
 from spark_jobs.launch import run
 from tests.spark.cycle import AS_OF_MS, Lake
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def recorded(lake: Lake) -> Lake:
     """The lake as a run leaves it: its tables are recorded."""
-    table_state.record_state(str(lake.path), "run", AS_OF_MS)
+    tables_file.record_state(str(lake.path), "run", AS_OF_MS)
     return lake
 
 

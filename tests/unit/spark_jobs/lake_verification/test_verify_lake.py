@@ -16,7 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from logcore.cli.main import main
 from logcore.logs.model.findings import Severity
-from spark_jobs.lake.delta.tables import TABLES
+from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake_verification import footers
 from spark_jobs.lake_verification.comparison import Archive
 from spark_jobs.lake_verification.files import verify_file

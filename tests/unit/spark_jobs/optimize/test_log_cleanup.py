@@ -13,9 +13,12 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_jobs.contracts import OptimizeConfig
-from spark_jobs.lake.delta import commits, delta_log, table_state
-from spark_jobs.lake.delta.tables import FINDINGS, table_uri
+from spark_jobs.lake.delta.commits import row_commits
+from spark_jobs.lake.delta.state import foreign_commits, tables_file
+from spark_jobs.lake.delta.tables import delta_log
+from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.store import deletion, object_store, storage
+from spark_jobs.lake.table_schemas import FINDINGS
 from spark_jobs.optimize import job, log_cleanup
 from spark_jobs.optimize.log_cleanup import CHECKPOINT_EVERY_MS, CHECKPOINTS_MS, drop_commits
 
@@ -28,7 +31,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> str:
     lake = str(tmp_path_factory.mktemp("made-once"))
     for number in range(1, 31):
         row = dict.fromkeys(FINDINGS.names) | {"finding_id": str(number), "rule": "r", "severity": "info"}
-        commits.append(lake, NAME, pa.Table.from_pylist([row], schema=FINDINGS), "run")
+        row_commits.append(lake, NAME, pa.Table.from_pylist([row], schema=FINDINGS), "run")
         if number % 10 == 0:
             DeltaTable(table_uri(lake, NAME)).create_checkpoint()
     assert DeltaTable(table_uri(lake, NAME)).version() == 30
@@ -113,8 +116,8 @@ def test_one_older_checkpoint_stays_in_each_hour_of_two_days_and_is_a_whole_vers
 
 def record_at(lake: str, version: int) -> None:
     """As if a run had last looked at the table at this version."""
-    path = Path(lake, table_state.STATE_FILE)
-    table_state.record_state(lake, "run", 1)
+    path = Path(lake, tables_file.STATE_FILE)
+    tables_file.record_state(lake, "run", 1)
     content = json.loads(path.read_bytes())
     content["tables"][NAME]["version"] = version
     path.write_text(json.dumps(content))
@@ -135,7 +138,7 @@ def test_a_commit_of_another_program_stays_where_no_run_is_recorded(lake, foreig
     change_info(lake, foreign, userMetadata="")
     drop_commits(lake, NAME, storage.clock_ms(lake), kept=5)
     assert kept(lake)[0] == list(range(first_kept, 31))
-    assert [commit.version for commit in table_state.foreign_commits(lake, NAME, -1)] == [foreign]
+    assert [commit.version for commit in foreign_commits.foreign_commits(lake, NAME, -1)] == [foreign]
 
 
 def test_commits_that_no_run_has_seen_stay(lake):
@@ -143,7 +146,7 @@ def test_commits_that_no_run_has_seen_stay(lake):
     change_info(lake, 15, userMetadata="")
     drop_commits(lake, NAME, storage.clock_ms(lake), kept=5)
     assert kept(lake)[0] == list(range(10, 31))
-    assert [commit.version for commit in table_state.foreign_commits(lake, NAME, 14)] == [15]
+    assert [commit.version for commit in foreign_commits.foreign_commits(lake, NAME, 14)] == [15]
     record_at(lake, 30)
     drop_commits(lake, NAME, storage.clock_ms(lake), kept=5)
     assert kept(lake)[0] == list(range(20, 31))

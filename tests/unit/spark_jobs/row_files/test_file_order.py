@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from spark_jobs.lake.delta.file_contents import FileContents, OffsetCounts
-from spark_jobs.lake.delta.live_files import LiveFile
+from spark_jobs.lake.delta.files.file_contents import FileContents, OffsetCounts
+from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.row_files.file_order import Order, orders_of, to_open
 
 Rows = dict[tuple[str, int], list[int]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
-from spark_jobs.lake.delta.live_files import LiveFile
+from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.row_files.file_runs import FILE_OVERHEAD, FULL_ROWS, SEPARATED_FILES, Sizes, record_merges, state_merges
 
 MB = 1 << 20

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_jobs.lake.delta.file_contents import read_contents
-from spark_jobs.lake.delta.live_files import LiveFile
-from spark_jobs.lake.delta.tables import TABLES, table_uri
+from spark_jobs.lake.delta.files.file_contents import read_contents
+from spark_jobs.lake.delta.files.live_files import LiveFile
+from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.store.written_file import WriteResult
+from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.row_files import ordered_files
 from spark_jobs.row_files.file_order import Order, orders_of
 from spark_jobs.row_files.ordered_files import OrderTask, order_files

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from logcore.errors import LogError
-from spark_jobs.lake.delta.parquet_files import write_file
-from spark_jobs.lake.delta.tables import TABLES
+from spark_jobs.lake.delta.files.parquet_files import write_file
+from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.row_files.records_file import Piece, WriteTask, decoded
 from tests import handmade
 

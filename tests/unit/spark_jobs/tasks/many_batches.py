@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs.lake.delta.tables import BATCHES
+from spark_jobs.lake.table_schemas import BATCHES
 from spark_jobs.tasks.batch_stream import BatchFile, SegmentPlace
 from spark_jobs.tasks.log_pass import LogFacts, LogTask, ValidatedLog, validate_log
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_jobs.lake.delta import live_files
-from spark_jobs.lake.delta.tables import BATCHES
+from spark_jobs.lake.delta.files import live_files
+from spark_jobs.lake.table_schemas import BATCHES
 from spark_jobs.tasks import batch_stream
 from spark_jobs.tasks.batch_stream import BatchFile, SegmentPlace, stream_batches
 

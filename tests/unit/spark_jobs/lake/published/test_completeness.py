@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from logcore.logs.model.offset_ledger import OffsetState
-from spark_jobs.lake.delta.file_contents import FileContents, OffsetCounts, read_contents
-from spark_jobs.lake.delta.live_files import LiveFile
+from spark_jobs.lake.delta.files.file_contents import FileContents, OffsetCounts, read_contents
+from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.published import completeness
 from spark_jobs.lake.published.completeness import Difference, differences

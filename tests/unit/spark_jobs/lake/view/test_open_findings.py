@@ -15,11 +15,12 @@ from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.offset_ledger import OffsetState
 from logcore.logs.rules import RULES
 from spark_jobs.contracts import JobReport
-from spark_jobs.lake.delta import commits, table_state
-from spark_jobs.lake.delta.tables import FINDINGS
+from spark_jobs.lake.delta.commits import row_commits
+from spark_jobs.lake.delta.state import tables_file
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding, record
 from spark_jobs.lake.segments import archive
+from spark_jobs.lake.table_schemas import FINDINGS
 from spark_jobs.lake.view.expectation_results import DueExpectations, RecordsVersion, keep_evaluated
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.ledger_comparison import compare_with_ledger
@@ -165,7 +166,7 @@ def test_a_file_of_another_engine_counts_as_long_as_it_is_live_and_differs(lake:
     say(lake, "rows-differ-from-archive", file=file)
     assert open_rules(lake) == set()
     answers = {"records": {path: [[only_log(lake).log, 3, 4, "another timestamp"]]}}
-    table_state.record_state(lake, "test", BEGAN, foreign=answers)
+    tables_file.record_state(lake, "test", BEGAN, foreign=answers)
     assert open_rules(lake) == {"rows-differ-from-archive"}
     records.update(updates={"timestamp_ms": "8"}, predicate="offset = 3")
     assert open_rules(lake) == set()
@@ -216,7 +217,7 @@ def test_findings_are_read_as_they_were_written(lake: str):
     written = {**dict.fromkeys(FINDINGS.names), "finding_id": "1", "rule": "torn-tail", "severity": "info"}
     written |= {"log": row.log, "topic": row.topic, "partition": row.partition, "segment_id": "s", "message": "a tail"}
     written |= {"file": "f.log", "position": 5, "nbytes": 6, "start_offset": 7, "end_offset": 8}
-    commits.append(lake, "findings", pa.Table.from_pylist([written], schema=FINDINGS), "test")
+    row_commits.append(lake, "findings", pa.Table.from_pylist([written], schema=FINDINGS), "test")
     (log,) = read_state(lake).logs
     expected = Finding("torn-tail", Severity.INFO, "a tail", "f.log", 5, 6, 7, 8)
     assert log.findings == (PlacedFinding(expected, row.log, row.topic, row.partition, "s"),)

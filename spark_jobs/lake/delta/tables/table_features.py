@@ -30,8 +30,11 @@ from typing import Any
 
 from deltalake import DeltaTable, Schema
 
-from spark_jobs.lake.delta.tables import TABLES, TableSpec, latest_snapshot, table_uri
+from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
+from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.errors import TableRefused
+from spark_jobs.lake.table_spec import TableSpec
+from spark_jobs.lake.table_specs import TABLES
 
 READER_VERSION = 1
 """The latest reader version that we support: a later one changes which rows a file has."""

@@ -18,9 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_jobs.lake.delta.live_files import LiveFile
-from spark_jobs.lake.delta.tables import TableSpec, reading, table_uri
+from spark_jobs.lake.delta.files.live_files import LiveFile
+from spark_jobs.lake.delta.tables.table_location import reading, table_uri
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.table_spec import TableSpec
 
 CHUNK_ROWS = 65_536
 """Number of rows that are decoded at a time."""

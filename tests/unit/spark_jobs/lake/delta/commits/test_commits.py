@@ -10,12 +10,17 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from spark_jobs.lake.delta import commits, delta_log
-from spark_jobs.lake.delta.commits import Guard
-from spark_jobs.lake.delta.parquet_files import write_file
-from spark_jobs.lake.delta.tables import LOGS, QUARANTINE, TABLES, ensure_table, read_rows, table_uri
+from spark_jobs.lake.delta.commits import commit_guards, file_commits, row_commits, table_commit
+from spark_jobs.lake.delta.commits.commit_guards import Guard, TableVersions
+from spark_jobs.lake.delta.files.parquet_files import write_file
+from spark_jobs.lake.delta.tables import delta_log
+from spark_jobs.lake.delta.tables.table_creation import ensure_table
+from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, OutputMismatch, TableRefused
 from spark_jobs.lake.store.written_file import WrittenFile
+from spark_jobs.lake.table_schemas import LOGS, QUARANTINE
+from spark_jobs.lake.table_specs import TABLES
 
 
 def _log_row(log: str, next_offset: int) -> pa.Table:
@@ -33,26 +38,28 @@ def _quarantine_file(lake: Path, *positions: int) -> WrittenFile:
 
 def test_a_plan_that_another_commit_overtook_is_refused_and_writes_nothing(tmp_path):
     lake = str(tmp_path)
-    commits.append(lake, "logs", _log_row("a/0", 1), "run", [Guard("x", None, 5)])
+    row_commits.append(lake, "logs", _log_row("a/0", 1), "run", [Guard("x", None, 5)])
     with pytest.raises(ConcurrentChange, match="is at 5"):
-        commits.append(lake, "logs", _log_row("a/0", 2), "run", [Guard("x", None, 6)])
+        row_commits.append(lake, "logs", _log_row("a/0", 2), "run", [Guard("x", None, 6)])
     with pytest.raises(ConcurrentChange):
-        commits.replace(lake, "logs", ("log", ["a/0"]), _log_row("a/0", 2), "run", [Guard("x", 4, 6)])
+        row_commits.replace(lake, "logs", ("log", ["a/0"]), _log_row("a/0", 2), "run", [Guard("x", 4, 6)])
     assert read_rows(lake, "logs", ["next_offset"])["next_offset"].to_pylist() == [1]
-    commits.append(lake, "logs", _log_row("b/0", 2), "run", [Guard("x", 5, 6)])
-    assert commits.versions(lake, "logs", ["x", "y"]) == {"x": 6, "y": None}
+    row_commits.append(lake, "logs", _log_row("b/0", 2), "run", [Guard("x", 5, 6)])
+    assert commit_guards.versions(lake, "logs", ["x", "y"]) == {"x": 6, "y": None}
 
 
 def test_files_and_their_transaction_version_land_in_one_commit(tmp_path):
     lake = str(tmp_path)
     written = _quarantine_file(tmp_path, 3, 9)
-    commits.add_files(lake, "quarantine", [written], "run", [Guard("frontier", None, 10)])
+    file_commits.add_files(lake, "quarantine", [written], "run", [Guard("frontier", None, 10)])
     table = DeltaTable(table_uri(lake, "quarantine"))
     assert table.version() == 1
     assert table.transaction_version("frontier") == 10
     assert sorted(table.to_pyarrow_table()["position"].to_pylist()) == [3, 9]
     with pytest.raises(ConcurrentChange):
-        commits.add_files(lake, "quarantine", [_quarantine_file(tmp_path, 3)], "run", [Guard("frontier", None, 10)])
+        file_commits.add_files(
+            lake, "quarantine", [_quarantine_file(tmp_path, 3)], "run", [Guard("frontier", None, 10)]
+        )
     assert DeltaTable(table_uri(lake, "quarantine")).version() == 1
 
 
@@ -62,16 +69,16 @@ def test_a_guarded_commit_between_look_and_commit_is_seen(tmp_path, monkeypatch)
     ensure_table(lake, "quarantine")
     overtaken = _quarantine_file(tmp_path, 1)
     winner = _quarantine_file(tmp_path, 2)
-    compare = commits._check
+    compare = commit_guards.check_guards
 
     def compare_then_lose_the_race(*args):
         compare(*args)
-        monkeypatch.setattr(commits, "_check", compare)
-        commits.add_files(lake, "quarantine", [winner], "other", [Guard("frontier", None, 10)])
+        monkeypatch.setattr(table_commit, "check_guards", compare)
+        file_commits.add_files(lake, "quarantine", [winner], "other", [Guard("frontier", None, 10)])
 
-    monkeypatch.setattr(commits, "_check", compare_then_lose_the_race)
+    monkeypatch.setattr(table_commit, "check_guards", compare_then_lose_the_race)
     with pytest.raises(ConcurrentChange):
-        commits.add_files(lake, "quarantine", [overtaken], "run", [Guard("frontier", None, 10)])
+        file_commits.add_files(lake, "quarantine", [overtaken], "run", [Guard("frontier", None, 10)])
     assert read_rows(lake, "quarantine", ["position"])["position"].to_pylist() == [2]
 
 
@@ -86,15 +93,15 @@ def test_a_file_that_is_not_what_its_writer_reported_is_not_committed(tmp_path):
     ]
     for lie in lies:
         with pytest.raises(OutputMismatch):
-            commits.add_files(lake, "quarantine", [lie], "run")
+            file_commits.add_files(lake, "quarantine", [lie], "run")
     assert read_rows(lake, "quarantine").num_rows == 0
 
 
 def test_a_commit_names_the_digests_of_the_files_that_it_adds(tmp_path):
     lake = str(tmp_path)
     one, two, merged = (_quarantine_file(tmp_path, *positions) for positions in ((3,), (5,), (3, 5)))
-    commits.add_files(lake, "quarantine", [one, two], "run")
-    commits.rewrite_files(lake, "quarantine", [one.path, two.path], [merged], "run", data_change=False)
+    file_commits.add_files(lake, "quarantine", [one, two], "run")
+    file_commits.rewrite_files(lake, "quarantine", [one.path, two.path], [merged], "run", data_change=False)
     added, rewritten = (delta_log.read_commit(lake, "quarantine", version) for version in (1, 2))
     assert added is not None
     assert rewritten is not None
@@ -110,9 +117,11 @@ def _positions(lake: str) -> list[int]:
 def test_files_written_in_the_place_of_others_take_their_rows_place(tmp_path):
     lake = str(tmp_path)
     old = [_quarantine_file(tmp_path, 3), _quarantine_file(tmp_path, 5)]
-    commits.add_files(lake, "quarantine", [*old, _quarantine_file(tmp_path, 9)], "run", [Guard("frontier", None, 10)])
+    file_commits.add_files(
+        lake, "quarantine", [*old, _quarantine_file(tmp_path, 9)], "run", [Guard("frontier", None, 10)]
+    )
     merged = _quarantine_file(tmp_path, 3, 5)
-    commits.rewrite_files(lake, "quarantine", [f.path for f in old], [merged], "run", data_change=False)
+    file_commits.rewrite_files(lake, "quarantine", [f.path for f in old], [merged], "run", data_change=False)
     assert _positions(lake) == [3, 5, 9]
     table = DeltaTable(table_uri(lake, "quarantine"))
     assert table.version() == 2
@@ -127,18 +136,22 @@ def test_a_file_whose_table_partition_needs_escaping_is_replaced_and_not_doubled
     row = {"topic": topic, "partition": 0, "offset": 1, "log_id": "a"}
     chunk = pa.RecordBatch.from_pylist([row], schema=TABLES["records"].schema)
     old, new = (write_file(table_uri(lake, "records"), TABLES["records"], [chunk], {"topic": topic}) for _ in "ab")
-    commits.add_files(lake, "records", [old], "run")
-    commits.rewrite_files(lake, "records", [old.path], [new], "run", data_change=False)
+    file_commits.add_files(lake, "records", [old], "run")
+    file_commits.rewrite_files(lake, "records", [old.path], [new], "run", data_change=False)
     assert read_rows(lake, "records", ["offset"])["offset"].to_pylist() == [1]
 
 
 def test_a_file_that_went_meanwhile_is_not_replaced_a_second_time(tmp_path):
     lake = str(tmp_path)
     old = _quarantine_file(tmp_path, 3)
-    commits.add_files(lake, "quarantine", [old], "run")
-    commits.rewrite_files(lake, "quarantine", [old.path], [_quarantine_file(tmp_path, 3)], "run", data_change=False)
+    file_commits.add_files(lake, "quarantine", [old], "run")
+    file_commits.rewrite_files(
+        lake, "quarantine", [old.path], [_quarantine_file(tmp_path, 3)], "run", data_change=False
+    )
     with pytest.raises(ConcurrentChange, match="no longer live"):
-        commits.rewrite_files(lake, "quarantine", [old.path], [_quarantine_file(tmp_path, 3)], "run", data_change=False)
+        file_commits.rewrite_files(
+            lake, "quarantine", [old.path], [_quarantine_file(tmp_path, 3)], "run", data_change=False
+        )
     assert _positions(lake) == [3]
 
 
@@ -146,21 +159,23 @@ def test_a_file_that_went_meanwhile_is_not_replaced_a_second_time(tmp_path):
 def test_a_commit_between_look_and_rewrite_refuses_it(tmp_path, monkeypatch, other):
     lake = str(tmp_path)
     old = _quarantine_file(tmp_path, 3)
-    commits.add_files(lake, "quarantine", [old], "run")
-    compare = commits._check
+    file_commits.add_files(lake, "quarantine", [old], "run")
+    compare = commit_guards.check_guards
 
     def compare_then_lose_the_race(*args):
         compare(*args)
-        monkeypatch.setattr(commits, "_check", compare)
+        monkeypatch.setattr(table_commit, "check_guards", compare)
         if other == "append":
-            commits.add_files(lake, "quarantine", [_quarantine_file(tmp_path, 7)], "other")
+            file_commits.add_files(lake, "quarantine", [_quarantine_file(tmp_path, 7)], "other")
         else:
             mine = _quarantine_file(tmp_path, 3, 4)
-            commits.rewrite_files(lake, "quarantine", [old.path], [mine], "other", data_change=True)
+            file_commits.rewrite_files(lake, "quarantine", [old.path], [mine], "other", data_change=True)
 
-    monkeypatch.setattr(commits, "_check", compare_then_lose_the_race)
+    monkeypatch.setattr(table_commit, "check_guards", compare_then_lose_the_race)
     with pytest.raises(ConcurrentChange, match="another commit came between"):
-        commits.rewrite_files(lake, "quarantine", [old.path], [_quarantine_file(tmp_path, 3)], "run", data_change=False)
+        file_commits.rewrite_files(
+            lake, "quarantine", [old.path], [_quarantine_file(tmp_path, 3)], "run", data_change=False
+        )
     assert _positions(lake) == ([3, 7] if other == "append" else [3, 4])
 
 
@@ -201,21 +216,21 @@ def test_a_writer_that_fails_leaves_no_file_that_looks_whole(tmp_path):
 
 def test_a_commit_that_depends_on_a_whole_table_is_refused_after_a_foreign_commit_but_not_after_its_own(tmp_path):
     lake = str(tmp_path)
-    early = commits.TableVersions.of(lake, "logs", "quarantine")
-    mine = commits.TableVersions.of(lake, "logs", "quarantine")
-    commits.append(lake, "logs", _log_row("a/0", 1), "run", expected=mine)
-    commits.replace(lake, "logs", ("log", ["a/0"]), _log_row("a/0", 2), "run", expected=mine)
-    commits.delete(lake, "logs", ("log", ["b/0"]), "run", mine)
-    commits.add_files(lake, "quarantine", [_quarantine_file(tmp_path, 1)], "run", expected=mine)
+    early = TableVersions.of(lake, "logs", "quarantine")
+    mine = TableVersions.of(lake, "logs", "quarantine")
+    row_commits.append(lake, "logs", _log_row("a/0", 1), "run", expected=mine)
+    row_commits.replace(lake, "logs", ("log", ["a/0"]), _log_row("a/0", 2), "run", expected=mine)
+    row_commits.delete(lake, "logs", ("log", ["b/0"]), "run", mine)
+    file_commits.add_files(lake, "quarantine", [_quarantine_file(tmp_path, 1)], "run", expected=mine)
     for late in (
-        lambda: commits.append(lake, "logs", _log_row("b/0", 1), "late", expected=early),
-        lambda: commits.replace(lake, "logs", ("log", ["a/0"]), _log_row("a/0", 3), "late", expected=early),
-        lambda: commits.add_files(lake, "quarantine", [_quarantine_file(tmp_path, 1)], "late", expected=early),
+        lambda: row_commits.append(lake, "logs", _log_row("b/0", 1), "late", expected=early),
+        lambda: row_commits.replace(lake, "logs", ("log", ["a/0"]), _log_row("a/0", 3), "late", expected=early),
+        lambda: file_commits.add_files(lake, "quarantine", [_quarantine_file(tmp_path, 1)], "late", expected=early),
     ):
         with pytest.raises(ConcurrentChange, match="the plan was made at None"):
             late()
     assert read_rows(lake, "logs", ["next_offset"])["next_offset"].to_pylist() == [2]
-    commits.append(lake, "logs", _log_row("b/0", 4), "run", expected=mine)
+    row_commits.append(lake, "logs", _log_row("b/0", 4), "run", expected=mine)
 
 
 def test_a_commit_that_depends_on_a_whole_table_is_refused_after_one_between_its_check_and_itself(
@@ -223,17 +238,17 @@ def test_a_commit_that_depends_on_a_whole_table_is_refused_after_one_between_its
 ):
     lake = str(tmp_path)
     ensure_table(lake, "logs")
-    expected = commits.TableVersions.of(lake, "logs")
-    compare = commits.TableVersions.check
+    expected = TableVersions.of(lake, "logs")
+    compare = TableVersions.check
 
     def compare_then_lose_the_race(*args):
         compare(*args)
-        monkeypatch.setattr(commits.TableVersions, "check", compare)
-        commits.append(lake, "logs", _log_row("b/0", 1), "other")
+        monkeypatch.setattr(TableVersions, "check", compare)
+        row_commits.append(lake, "logs", _log_row("b/0", 1), "other")
 
-    monkeypatch.setattr(commits.TableVersions, "check", compare_then_lose_the_race)
+    monkeypatch.setattr(TableVersions, "check", compare_then_lose_the_race)
     with pytest.raises(ConcurrentChange):
-        commits.append(lake, "logs", _log_row("a/0", 1), "run", expected=expected)
+        row_commits.append(lake, "logs", _log_row("a/0", 1), "run", expected=expected)
     assert read_rows(lake, "logs", ["log"])["log"].to_pylist() == ["b/0"]
 
 
@@ -243,16 +258,18 @@ def test_a_commit_without_an_answer_is_reported_as_unknown_with_what_to_do(tmp_p
 
     monkeypatch.setattr(DeltaTable, "create_write_transaction", cut_off)
     with pytest.raises(CommitUnanswered, match=r"connection reset by peer.*run again"):
-        commits.append(str(tmp_path), "logs", _log_row("a/0", 1), "run")
+        row_commits.append(str(tmp_path), "logs", _log_row("a/0", 1), "run")
 
 
 def test_a_table_that_another_program_made_append_only_since_the_plan_loses_no_file(tmp_path):
     lake = str(tmp_path)
     old = _quarantine_file(tmp_path, 3)
-    commits.add_files(lake, "quarantine", [old], "run")
+    file_commits.add_files(lake, "quarantine", [old], "run")
     DeltaTable(table_uri(lake, "quarantine")).alter.set_table_properties({"delta.appendOnly": "true"})
     with pytest.raises(TableRefused, match="append-only"):
-        commits.rewrite_files(lake, "quarantine", [old.path], [_quarantine_file(tmp_path, 3)], "run", data_change=False)
+        file_commits.rewrite_files(
+            lake, "quarantine", [old.path], [_quarantine_file(tmp_path, 3)], "run", data_change=False
+        )
     with pytest.raises(TableRefused, match="append-only"):
-        commits.delete(lake, "quarantine", ("segment_id", ["s"]), "run")
+        row_commits.delete(lake, "quarantine", ("segment_id", ["s"]), "run")
     assert _positions(lake) == [3]

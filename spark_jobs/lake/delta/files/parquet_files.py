@@ -19,11 +19,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs.lake.delta.row_digest import RowDigest, of_bytes
-from spark_jobs.lake.delta.tables import TABLES, TableSpec
+from spark_jobs.lake.delta.files.row_digest import RowDigest, of_bytes
 from spark_jobs.lake.setup.compression import DEFAULT, Compression
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile, new_file_name
+from spark_jobs.lake.table_spec import TableSpec
+from spark_jobs.lake.table_specs import TABLES
 
 ROW_GROUP_ROWS = 65_536
 """Rows of a row group. A point look-up decodes one group; with fewer rows the footer grows more than that saves."""

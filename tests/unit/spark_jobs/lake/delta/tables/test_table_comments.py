@@ -7,9 +7,16 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Field, Transaction, write_deltalake
 from deltalake.schema import PrimitiveType
 
-from spark_jobs.lake.delta import commits, delta_log, table_state, tables
-from spark_jobs.lake.delta.tables import LOGS, SEGMENTS, TABLES, ensure_table, read_rows, table_uri
+from spark_jobs.lake.delta.commits import file_commits, row_commits, table_commit
+from spark_jobs.lake.delta.commits.commit_guards import Guard, TableVersions
+from spark_jobs.lake.delta.state import table_checks, tables_file
+from spark_jobs.lake.delta.tables import delta_log, table_creation
+from spark_jobs.lake.delta.tables.table_creation import ensure_table
+from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.errors import ConcurrentChange, TableRefused
+from spark_jobs.lake.table_schemas import LOGS, SEGMENTS
+from spark_jobs.lake.table_specs import TABLES
 
 LOG = "topic.0/0"
 
@@ -52,8 +59,8 @@ def test_a_new_table_has_its_description_and_a_comment_for_each_column(tmp_path,
 def test_an_older_table_gets_them_once_by_commits_that_are_ours_and_change_no_data(tmp_path, name):
     lake = str(tmp_path)
     made_before(lake, name)
-    table_state.record_state(lake, "run", 0)
-    assert commits.describe(lake, name)
+    tables_file.record_state(lake, "run", 0)
+    assert table_commit.describe(lake, name)
     assert is_described(opened(lake, name), name)
     version = opened(lake, name).version()
     for at in range(1, version + 1):
@@ -61,24 +68,24 @@ def test_an_older_table_gets_them_once_by_commits_that_are_ours_and_change_no_da
         assert commit is not None
         assert commit.is_ours
         assert (commit.added, commit.removed, commit.data_change) == ((), (), False)
-    assert [finding.message for finding in table_state.cheap_check(lake)] == []
-    assert not commits.describe(lake, name)
+    assert [finding.message for finding in table_checks.cheap_check(lake)] == []
+    assert not table_commit.describe(lake, name)
     assert opened(lake, name).version() == version
 
 
 def test_the_next_commit_to_an_older_table_brings_them(tmp_path):
     lake = str(tmp_path)
     made_before(lake, "logs")
-    commits.append(lake, "logs", logs(a=1), "run")
+    row_commits.append(lake, "logs", logs(a=1), "run")
     assert is_described(opened(lake, "logs"), "logs")
-    commits.append(lake, "logs", logs(b=2), "run")
+    row_commits.append(lake, "logs", logs(b=2), "run")
     assert opened(lake, "logs").version() == 4, "column comments, description, and two commits of rows"
     rows = read_rows(lake, "logs", ["log", "next_offset"]).to_pylist()
     assert {row["log"]: row["next_offset"] for row in rows} == {"a/0": 1, "b/0": 2}
 
 
 def test_a_table_that_was_never_created_is_not_created_for_its_comments(tmp_path):
-    assert not commits.describe(str(tmp_path), "logs")
+    assert not table_commit.describe(str(tmp_path), "logs")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -88,7 +95,7 @@ def test_what_a_user_wrote_stays(tmp_path):
     table = opened(lake, "logs")
     table.alter.set_table_description("our logs")
     table.alter.set_column_metadata("source", {"comment": "where it was", "owner": "ops"})
-    commits.append(lake, "logs", logs(a=1), "run")
+    row_commits.append(lake, "logs", logs(a=1), "run")
     table = opened(lake, "logs")
     assert table.metadata().description == "our logs"
     expected = dict(TABLES["logs"].meanings) | {"source": "where it was"}
@@ -99,9 +106,9 @@ def test_what_a_user_wrote_stays(tmp_path):
 def test_a_plan_that_expects_a_version_of_an_older_table_is_carried_out(tmp_path):
     lake = str(tmp_path)
     made_before(lake, "logs")
-    expected = commits.TableVersions.of(lake, "logs")
-    commits.append(lake, "logs", logs(a=1), "run", expected=expected)
-    commits.replace(lake, "logs", ("log", ["a/0"]), logs(a=2), "run", expected=expected)
+    expected = TableVersions.of(lake, "logs")
+    row_commits.append(lake, "logs", logs(a=1), "run", expected=expected)
+    row_commits.replace(lake, "logs", ("log", ["a/0"]), logs(a=2), "run", expected=expected)
     assert read_rows(lake, "logs", ["next_offset"]).to_pylist() == [{"next_offset": 2}]
 
 
@@ -109,8 +116,8 @@ def test_a_commit_of_another_beside_ours_is_not_taken_for_one_of_them(tmp_path, 
     """It comes between the check of the plan and the comments, which Delta rebases onto it."""
     lake = str(tmp_path)
     made_before(lake, "logs")
-    expected = commits.TableVersions.of(lake, "logs")
-    real = tables.bring_up_to_date
+    expected = TableVersions.of(lake, "logs")
+    real = table_creation.bring_up_to_date
 
     def overtaken(table, name):
         write_deltalake(table_uri(lake, "logs"), logs(other=9), mode="append")
@@ -118,27 +125,27 @@ def test_a_commit_of_another_beside_ours_is_not_taken_for_one_of_them(tmp_path, 
         assert table.version() == 3
         return 2
 
-    monkeypatch.setattr(commits, "bring_up_to_date", overtaken)
+    monkeypatch.setattr(table_commit, "bring_up_to_date", overtaken)
     with pytest.raises(ConcurrentChange):
-        commits.append(lake, "logs", logs(a=1), "run", expected=expected)
+        row_commits.append(lake, "logs", logs(a=1), "run", expected=expected)
     assert read_rows(lake, "logs", ["log"]).to_pylist() == [{"log": "other/0"}]
 
 
 def test_a_guard_is_compared_after_the_comments(tmp_path, monkeypatch):
     lake = str(tmp_path)
     made_before(lake, "segments")
-    guard = commits.Guard(f"segments/{LOG}", None, 1)
+    guard = Guard(f"segments/{LOG}", None, 1)
     rows = pa.Table.from_pylist([dict.fromkeys(SEGMENTS.names) | {"log": LOG}], schema=SEGMENTS)
     moved = CommitProperties(app_transactions=[Transaction(guard.application_id, 1)])
-    real = tables.bring_up_to_date
+    real = table_creation.bring_up_to_date
 
     def overtaken(table, name):
         write_deltalake(table_uri(lake, "segments"), rows, mode="append", commit_properties=moved)
         return real(table, name)
 
-    monkeypatch.setattr(commits, "bring_up_to_date", overtaken)
+    monkeypatch.setattr(table_commit, "bring_up_to_date", overtaken)
     with pytest.raises(ConcurrentChange, match="the plan was made at None"):
-        commits.append(lake, "segments", rows, "run", [guard])
+        row_commits.append(lake, "segments", rows, "run", [guard])
     assert read_rows(lake, "segments", ["log"]).num_rows == 1
 
 
@@ -149,9 +156,9 @@ def test_a_refused_table_is_left_without_them(tmp_path):
     table.alter.add_constraint({"above": "offset >= 0"})
     version = opened(lake, "records").version()
     with pytest.raises(TableRefused, match="check constraint above"):
-        commits.add_files(lake, "records", [], "run", [commits.Guard("records/x", None, 1)])
+        file_commits.add_files(lake, "records", [], "run", [Guard("records/x", None, 1)])
     with pytest.raises(TableRefused, match="check constraint above"):
-        commits.describe(lake, "records")
+        table_commit.describe(lake, "records")
     assert opened(lake, "records").version() == version
 
 
@@ -161,4 +168,4 @@ def test_a_column_of_the_user_named_like_ours_is_refused_where_its_type_is_anoth
     table = opened(lake, "records")
     table.alter.add_columns([Field("published_at", PrimitiveType("string"))])
     with pytest.raises(TableRefused, match="its column published_at is of the type string"):
-        commits.describe(lake, "records")
+        table_commit.describe(lake, "records")

@@ -3,8 +3,8 @@
 Internally ``deltalake`` passes paths on as URLs, and one part decodes a path that is already decoded. Below ``p%20c``
 it looks in ``p c``, and on ``[`` it fails. Quoting does not help, and links are resolved before. So such a table gets a
 folder with a plain name that has a link to its log. Through this link ``deltalake`` reads and writes the log, which is
-all that it does for us. Rows are written by :mod:`spark_jobs.lake.delta.parquet_files` and read through Arrow's own
-filesystem, both at the path of the table.
+all that it does for us. Rows are written by :mod:`spark_jobs.lake.delta.files.parquet_files` and read through Arrow's
+own filesystem, both at the path of the table.
 """
 
 from __future__ import annotations

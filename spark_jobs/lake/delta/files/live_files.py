@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from spark_jobs.lake.delta.delta_location import LOG_DIRECTORY
-from spark_jobs.lake.delta.delta_log import History, read_history
-from spark_jobs.lake.delta.tables import latest_snapshot, open_table, reading, table_uri
+from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY
+from spark_jobs.lake.delta.tables.delta_log import History, read_history
+from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, open_table
+from spark_jobs.lake.delta.tables.table_location import reading, table_uri
 from spark_jobs.lake.store import storage
 
 
@@ -119,8 +120,15 @@ def newest_files(lake: str, name: str) -> list[LiveFile]:
         TableUnreadable: The table is damaged.
     """
     table = latest_snapshot(lake, name)
-    if table is None:
-        return []
+    return [] if table is None else files_of(lake, name, table)
+
+
+def files_of(lake: str, name: str, table: DeltaTable) -> list[LiveFile]:
+    """Return the files of table ``name``, which was opened, by path.
+
+    Raises:
+        TableUnreadable: The table is damaged.
+    """
     with reading(lake, name):
         return live_files(table)
 

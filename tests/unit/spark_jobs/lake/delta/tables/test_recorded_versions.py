@@ -5,16 +5,19 @@ from __future__ import annotations
 import pytest
 from deltalake import DeltaTable
 
-from spark_jobs.lake.delta import commits, delta_log
-from spark_jobs.lake.delta.commits import FEW_IDS, Guard
-from spark_jobs.lake.delta.tables import FINDINGS, table_uri
+from spark_jobs.lake.delta.commits import commit_guards, row_commits
+from spark_jobs.lake.delta.commits.commit_guards import FEW_IDS, Guard
+from spark_jobs.lake.delta.tables import delta_log
+from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.errors import ConcurrentChange
+from spark_jobs.lake.table_schemas import FINDINGS
 
 IDS = [f"records/log{number}" for number in range(FEW_IDS + 5)]
 
 
 def _move(lake: str, moved: list[tuple[str, int | None, int]]) -> None:
     guards = [Guard(*each) for each in moved]
-    commits.append(lake, "findings", FINDINGS.empty_table(), "run", guards)
+    row_commits.append(lake, "findings", FINDINGS.empty_table(), "run", guards)
 
 
 @pytest.fixture
@@ -32,7 +35,7 @@ def _looked_up(lake: str) -> dict[str, int | None]:
 
 
 def _in_one_pass(lake: str) -> dict[str, int | None]:
-    return commits.versions(lake, "findings", [*IDS, "records/unknown"])
+    return commit_guards.versions(lake, "findings", [*IDS, "records/unknown"])
 
 
 def test_they_are_those_of_the_newest_commits(lake):
@@ -61,7 +64,7 @@ def test_where_a_commit_is_gone_nothing_is_guessed(lake, tmp_path):
 
 
 def test_a_guard_among_many_that_has_moved_refuses_the_commit(lake):
-    with pytest.raises(commits.ConcurrentChange, match=IDS[3]):
+    with pytest.raises(ConcurrentChange, match=IDS[3]):
         _move(lake, [(name, number, number + 1) for number, name in enumerate(IDS)])
     _move(lake, [(name, 30 if number == 3 else number, 99) for number, name in enumerate(IDS)])
     assert set(_in_one_pass(lake).values()) == {99, None}

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_jobs.lake.delta import file_contents
-from spark_jobs.lake.delta.file_contents import FileUnreadable, OffsetCounts, read_contents
-from spark_jobs.lake.delta.tables import table_uri
+from spark_jobs.lake.delta.files import file_contents
+from spark_jobs.lake.delta.files.file_contents import FileUnreadable, OffsetCounts, read_contents
+from spark_jobs.lake.delta.tables.table_location import table_uri
 
 
 def some(chance: random.Random) -> list[int]:

@@ -1,0 +1,122 @@
+"""How tables are created and brought up to date: columns, comments and the layout that ``table_specs`` declares.
+
+Every table is Delta at reader version 1, writer version 2, without deletion vectors or column mapping, so that
+every Delta reader can read it. Statistics are kept on the columns that plans filter by.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from functools import lru_cache
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Field, Schema
+
+from spark_jobs.lake.delta.tables.delta_location import delta_uri, prepare
+from spark_jobs.lake.delta.tables.snapshots import open_table
+from spark_jobs.lake.delta.tables.table_location import refuse_half_swapped, table_uri
+from spark_jobs.lake.store import storage
+from spark_jobs.lake.table_spec import TableSpec
+from spark_jobs.lake.table_specs import TABLES
+
+_BY_US = CommitProperties(custom_metadata={"userMetadata": json.dumps({"run_id": "tables"})})
+"""Marks our commits that create or describe a table, to distinguish them from those of other programs."""
+
+STATISTICS_PROPERTY = "delta.dataSkippingStatsColumns"
+"""Delta's table property: the columns with statistics."""
+
+COMMENT = "comment"
+"""Key of a column's comment in its metadata, as Spark reads it."""
+
+
+def ensure_table(lake: str, name: str) -> DeltaTable:
+    """Return the table as this version declares it: created empty if it does not exist, otherwise brought up to date.
+
+    Raises:
+        TableUnreadable: It exists, and its log is damaged.
+    """
+    table = open_or_create(lake, name)
+    bring_up_to_date(table, name)
+    return table
+
+
+def open_or_create(lake: str, name: str) -> DeltaTable:
+    """Return the table as it is; create it empty if it does not exist.
+
+    Raises:
+        TableUnreadable: It exists, and its log is damaged.
+    """
+    spec = TABLES[name]
+    uri = table_uri(lake, name)
+    if not storage.is_remote(lake) and not os.path.isdir(uri):
+        refuse_half_swapped(lake, name)
+    prepare(uri)
+    return open_table(lake, name) or DeltaTable.create(
+        delta_uri(uri),
+        schema=Schema(list(_commented_fields(spec))),
+        mode="ignore",
+        partition_by=list(spec.partition_by),
+        description=spec.one_row,
+        storage_options=storage.delta_options(lake),
+        configuration={
+            "delta.enableDeletionVectors": "false",
+            "delta.checkpointPolicy": "classic",
+            STATISTICS_PROPERTY: ",".join(spec.statistics),
+        },
+        commit_properties=_BY_US,
+    )
+
+
+def bring_up_to_date(table: DeltaTable, name: str) -> int:
+    """Add columns that later versions introduced, and our comments where the table or a column has none.
+
+    A comment that a user wrote stays. Commits have no data files, and our mark.
+
+    Returns:
+        The number of commits; 0 if nothing was missing.
+    """
+    spec, made = TABLES[name], 0
+    there = {field.name: field for field in table.schema().fields}
+    due = [f for f in _commented_fields(spec) if f.name not in there or COMMENT not in there[f.name].metadata]
+    if due:  # of columns that are there, only the comment is new
+        table.alter.add_columns(due, commit_properties=_BY_US)
+        made += 1
+    if not table.metadata().description:
+        table.alter.set_table_description(spec.one_row, commit_properties=_BY_US)
+        made += 1
+    return made
+
+
+def spec_of(name: str, table: DeltaTable) -> TableSpec:
+    """Return the actual columns and layout of a table: ours, then the nullable columns that its user added."""
+    spec = TABLES[name]
+    added = [
+        field.with_nullable(True).remove_metadata()
+        for field in _schema_of(table)
+        if field.name not in spec.schema.names
+    ]
+    return replace(spec, schema=pa.schema([*spec.schema, *added]))
+
+
+def separating_column(table: DeltaTable, name: str) -> str | None:
+    """Return the column that separates the table's files; None if the table keeps no statistics of it.
+
+    A table of an earlier version keeps none, and the property stays as it is: where Arrow finds no statistics of a
+    column that the property names, it takes the file for one without matching rows.
+    """
+    column, stated = TABLES[name].separated_by, table.metadata().configuration.get(STATISTICS_PROPERTY)
+    return column if stated is None or column in stated.split(",") else None
+
+
+def _schema_of(table: DeltaTable) -> pa.Schema:
+    return pa.schema(table.schema().to_arrow())  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=32)
+def _commented_fields(spec: TableSpec) -> tuple[Field, ...]:
+    return tuple(
+        Field(field.name, field.type, nullable=field.nullable, metadata={COMMENT: spec.meaning(field.name)})
+        for field in Schema.from_arrow(spec.schema).fields
+    )

@@ -1,0 +1,67 @@
+"""Where the tables of a lake are, and how an error while one is read becomes one of ours."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+
+from logcore.storage.objects.answers import said
+from spark_jobs.lake.errors import JobError, TableUnreadable, UsageError
+from spark_jobs.lake.store import storage
+from spark_jobs.lake.table_specs import TABLES
+
+READY_FILE = "ready.json"
+"""In the folder of a rebuild: the new table is complete."""
+
+
+def table_uri(lake: str, name: str) -> str:
+    """Return the location of table ``name`` of ``lake``: one of ``TABLES``, or kind and folder of a topic's table."""
+    return storage.join(lake, "tables", name if "/" in name else TABLES[name].name)
+
+
+def rebuilding_folder(lake: str, name: str) -> str:
+    """Return the folder where ``loglake repair --rebuild`` writes the new table, as a lake of its own."""
+    return storage.join(lake, "tables", f".{name}-rebuilding")
+
+
+def refuse_half_swapped(lake: str, name: str) -> None:
+    """Refuse a table between the two renames of a rebuild: a job that takes it for one that was never created would
+    publish everything again.
+
+    Raises:
+        JobError: A rebuild was interrupted there.
+    """
+    if not storage.is_remote(lake) and os.path.exists(os.path.join(rebuilding_folder(lake, name), READY_FILE)):
+        raise JobError(
+            f"Table {name}: a rebuild of it was interrupted when the new table was about to replace it. Finish it: "
+            f"loglake repair {lake} --rebuild {name} --apply."
+        )
+
+
+@contextmanager
+def reading(lake: str, name: str, path: str | None = None) -> Iterator[None]:
+    """Turn errors of Arrow and Delta that occur while table ``name`` is read into ours.
+
+    Args:
+        path: The file that is read, relative to the table, if it is known.
+
+    Raises:
+        TableUnreadable: The table, or a file of it, is missing or damaged.
+        StorageError: The object store failed.
+    """
+    uri = table_uri(lake, name)
+    try:
+        with storage.answers(uri):
+            yield
+    except (JobError, UsageError):  # the address of a store is not a damaged table
+        raise
+    except (pa.ArrowException, DeltaError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        where = uri if path is None else storage.join(uri, path)
+        raise TableUnreadable(
+            f"Table {name}: {where} can't be read ({said(error)[:300]}) To rebuild the table: "
+            f"loglake repair {lake} --rebuild {name}"
+        ) from error
