@@ -26,11 +26,13 @@ from pipelines.catalog.products import INTAKE, MAINTENANCE, SOURCES, Product, St
 from pipelines.catalog.run_configuration import BEGIN, LakeRunConfig, configured, started_by
 from pipelines.catalog.tables import materialized_tables, table_assets
 from pipelines.catalog.topic_tables import materialized_topics, topic_assets
+from pipelines.errors.failures import failure_of, final_failure, say_canceled
+from pipelines.errors.interrupts import is_interrupt, lost_interrupts_repeated
+from pipelines.errors.step_errors import without_text
 from pipelines.event_log.check_evaluations import evaluate
 from pipelines.event_log.repeated_events import KeyEvent
 from pipelines.event_log.transactions import log_materializations
 from pipelines.events import as_metadata, asset_observation, check_spec, table_schema
-from pipelines.failures import failure_of, final_failure, is_cancel, say_canceled
 from pipelines.metadata.values import Observation
 from pipelines.partitions import chosen_keys, register, topic_partitions
 from pipelines.resources import ENGINE_TAG, EngineOfRun, JobLauncher
@@ -38,7 +40,6 @@ from pipelines.run import check_definitions
 from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
 from pipelines.run.listener import RunListener
 from pipelines.run.recording.run_row_writer import RunRowWriter
-from pipelines.run.step_errors import without_text
 from pipelines.run.step_result import StepResult
 from pipelines.run.steps import Run
 from spark_jobs import launch
@@ -213,7 +214,7 @@ def _op(of: RegisteredLake, job: str, step: Step, pool: str | None) -> dg.OpDefi
         if selected - {"done"}:  # otherwise this step is only between selected ones
             run = _begin(of, job, context, loglake_launcher, loglake_listener)
             is_last = step == _last_step(of, job, context)
-            with _clear_failures(step, run, context):
+            with lost_interrupts_repeated(more_follows=True), _clear_failures(step, run, context):
                 yield from _record(of, context, step, run, _result(step, run, context, is_last=is_last), selected)
         if "done" in selected:
             yield dg.Output(None, "done")
@@ -302,6 +303,10 @@ def _clear_failures(step: Step, run: Run, context: dg.AssetExecutionContext) -> 
     except (dg.RetryRequested, GeneratorExit):
         raise
     except Exception as error:  # noqa: BLE001 - it is raised again, without the text of unforeseen errors
+        if is_interrupt(error):
+            run.listener.failed(error)
+            say_canceled(context.log)
+            raise dg.DagsterExecutionInterruptedError from without_text(error)
         attempts = context.op_execution_context.retry_number
         failure = (
             final_failure(error, step.name, run.run_id, run.lake)
@@ -318,7 +323,7 @@ def _clear_failures(step: Step, run: Run, context: dg.AssetExecutionContext) -> 
         raise failure from without_text(error)
     except BaseException as error:
         run.listener.failed(error)
-        if is_cancel(error):
+        if is_interrupt(error):
             say_canceled(context.log)
         raise
 

@@ -354,7 +354,7 @@ def _partitions(said: Sequence[str]) -> tuple[list[int], list[str]]:
 
 def _guarded(work: Callable[[], int]) -> int:
     """Turn our own errors into one paragraph and an exit code."""
-    from pipelines.command.interrupts import lost_interrupts_repeated
+    from pipelines.errors.interrupts import lost_interrupts_repeated
     from spark_jobs.lake.errors import JobError, UsageError
 
     try:

@@ -12,11 +12,12 @@ from pydantic import Field
 from logcore.logs.model.findings import Severity
 from pipelines.catalog.names import asset_key, name_in_lake, tags_of
 from pipelines.catalog.run_configuration import AS_OF, parsed_time
+from pipelines.errors.failures import failure_of
+from pipelines.errors.interrupts import is_interrupt, lost_interrupts_repeated
+from pipelines.errors.step_errors import without_text
 from pipelines.events import check_result
-from pipelines.failures import failure_of
 from pipelines.resources import JobLauncher
 from pipelines.run.check_definitions import LAKE_VERIFIED, CheckAnswer, Failure
-from pipelines.run.step_errors import without_text
 from spark_jobs.contracts import JobReport, VerifyConfig
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, lake_name
 
@@ -55,8 +56,11 @@ def build_verification(of: RegisteredLake) -> tuple[dg.AssetChecksDefinition, An
             stated_ms = parsed_time(config.as_of, "as_of")
             as_of_ms = int(record.create_timestamp.timestamp() * 1000) if stated_ms is None else stated_ms
             part = config.part or part_of(datetime.fromtimestamp(as_of_ms / 1000, UTC))
-            report = loglake_launcher.run(VerifyConfig(of.path, context.run.run_id, as_of_ms, part, PARTS))
+            with lost_interrupts_repeated(more_follows=True):
+                report = loglake_launcher.run(VerifyConfig(of.path, context.run.run_id, as_of_ms, part, PARTS))
         except Exception as error:  # noqa: BLE001 - it is raised again, without the text of unforeseen errors
+            if is_interrupt(error):
+                raise dg.DagsterExecutionInterruptedError from without_text(error)
             attempts = context.op_execution_context.retry_number
             failure = failure_of(error, LAKE_VERIFIED.name, context.run.run_id, of.path, attempts, context.log)
             raise failure from without_text(error)

@@ -43,11 +43,11 @@ from pipelines.command.summary import (
     warning_lines,
 )
 from pipelines.command.watch import watch_lake
+from pipelines.errors.step_errors import sentence_of
 from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
 from pipelines.run.listener import RunOutcome
 from pipelines.run.look import outcome_without_work
 from pipelines.run.settings import RunSettings
-from pipelines.run.step_errors import sentence_of
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.view import registered_lakes

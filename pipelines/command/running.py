@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from logcore.columns.kernels.families import Work
 from logcore.columns.kernels.library import is_chosen
-from pipelines.command.interrupts import is_interrupt
+from pipelines.errors.interrupts import is_interrupt
 from pipelines.run.chains import CHAINS
 from pipelines.run.direct import FinishedRun, outcome_of, run_steps
 from pipelines.run.listener import Announce, CollectingListener, RunFailure, RunOutcome

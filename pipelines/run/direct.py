@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from logcore.exit_codes import ExitCode
+from pipelines.errors.step_errors import is_written_for_users, sentence_of
 from pipelines.run.chains import Link
 from pipelines.run.listener import CollectingListener, RunFailure, RunListener, RunOutcome
-from pipelines.run.step_errors import is_written_for_users, sentence_of
 from pipelines.run.step_result import StepResult
 from pipelines.run.steps import Run
 from spark_jobs.lake.errors import UsageError

@@ -182,7 +182,8 @@ def test_a_canceled_run_frees_its_lease_and_leaves_nothing_half_done(page: Page,
     page.get_by_role("button", name="Terminate 1 run").click()
 
     canceled = time.monotonic()
-    wait_for(lambda: pages.ask(STATUS, i=run)["runOrError"]["status"] == "CANCELED", 60)
+    wait_for(lambda: all(each["id"] != run for each in running(pages)), 60)
+    assert pages.ask(STATUS, i=run)["runOrError"]["status"] == "CANCELED"
     page.goto(f"/runs/{run}")
     expect(page.get_by_text("Canceled").first).to_be_visible()
     print(f"canceled after {time.monotonic() - canceled:.1f} s")

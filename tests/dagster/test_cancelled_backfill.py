@@ -14,7 +14,7 @@ import dagster as dg
 import pytest
 from deltalake import DeltaTable
 
-from pipelines.failures import CANCELED
+from pipelines.errors.failures import CANCELED
 from spark_jobs.lake.store import lease
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.conftest import REPOSITORY

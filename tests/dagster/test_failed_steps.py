@@ -31,9 +31,9 @@ pytestmark = pytest.mark.dagster
 
 @pytest.fixture(autouse=True)
 def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.failures.TRANSIENT_WAIT_SECONDS", 0)
-    monkeypatch.setattr("pipelines.failures.LEASE_WAIT_SECONDS", 0)
-    monkeypatch.setattr("pipelines.failures.LEASE_RETRIES", 5)
+    monkeypatch.setattr("pipelines.errors.failures.TRANSIENT_WAIT_SECONDS", 0)
+    monkeypatch.setattr("pipelines.errors.failures.LEASE_WAIT_SECONDS", 0)
+    monkeypatch.setattr("pipelines.errors.failures.LEASE_RETRIES", 5)
 
 
 def failed_step(result: dg.ExecuteInProcessResult) -> dg.DagsterEvent:

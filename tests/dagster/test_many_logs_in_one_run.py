@@ -111,7 +111,7 @@ def test_all_steps_of_a_run_are_given_the_same_clock(execute: Execute, world: Wo
 def test_a_run_that_finds_its_lake_being_worked_on_waits_for_it(
     execute: Execute, world: World, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipelines.failures.LEASE_WAIT_SECONDS", 0)
+    monkeypatch.setattr("pipelines.errors.failures.LEASE_WAIT_SECONDS", 0)
     world.ends = {"orders-0": 3}
     world.error_once = {"validate": LeaseHeld("The lake is being worked on by another process.")}
 

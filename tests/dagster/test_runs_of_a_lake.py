@@ -158,7 +158,7 @@ def test_a_run_of_some_assets_writes_its_row_after_the_last_of_them(
 
 @pytest.fixture
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.failures.TRANSIENT_WAIT_SECONDS", 0)
+    monkeypatch.setattr("pipelines.errors.failures.TRANSIENT_WAIT_SECONDS", 0)
 
 
 def test_a_step_that_is_tried_again_leaves_one_row_with_what_all_attempts_did(

@@ -147,10 +147,31 @@ FAULTS = (
     ),
     Fault(
         "the cause of a failure in Dagster has the text of an unforeseen error",
-        "pipelines/run/step_errors.py",
+        "pipelines/errors/step_errors.py",
         "        named = UnforeseenError(type(error).__name__)",
         "        named = UnforeseenError(repr(error))",
         ("tests/dagster/test_failed_steps.py", "-k", "sentence_comes_first"),
+    ),
+    Fault(
+        "a cancel that a finalizer drops does not cancel Dagster's run",
+        "pipelines/assets.py",
+        "with lost_interrupts_repeated(more_follows=True), _clear_failures(step, run, context):",
+        "with _clear_failures(step, run, context):",
+        ("tests/dagster/test_interrupted_steps.py", "-k", "middle"),
+    ),
+    Fault(
+        "a cancel that a finalizer drops at the end of a step is forgotten",
+        "pipelines/errors/interrupts.py",
+        "        if waiting and more_follows:",
+        "        if waiting and not more_follows:",
+        ("tests/unit/pipelines/errors/test_interrupts.py", "-k", "more_follows"),
+    ),
+    Fault(
+        "an error that a cancel caused is tried again",
+        "pipelines/assets.py",
+        "        if is_interrupt(error):\n            run.listener.failed(error)",
+        "        if False:\n            run.listener.failed(error)",
+        ("tests/dagster/test_interrupted_steps.py", "-k", "caused"),
     ),
     Fault(
         "a warning about the webhook has its address",

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from pipelines.command.interrupts import lost_interrupts_repeated
+from pipelines.errors.interrupts import lost_interrupts_repeated
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("signals_act")]
 
@@ -87,3 +87,14 @@ def test_when_the_work_has_ended_nothing_is_interrupted_any_more() -> None:
         time.sleep(0.2)
     except KeyboardInterrupt:
         pytest.fail("the work had ended")
+
+
+def test_if_more_follows_a_dropped_interrupt_arrives_at_the_end_of_the_block() -> None:
+    def works() -> None:
+        with lost_interrupts_repeated(more_follows=True):
+            Interrupted()
+            gc.collect()
+        time.sleep(2)
+
+    with pytest.raises(KeyboardInterrupt):
+        works()

@@ -18,7 +18,7 @@ import threading
 
 import dagster as dg
 
-from pipelines.run.step_errors import is_transient, sentence_of
+from pipelines.errors.step_errors import is_transient, sentence_of
 from spark_jobs.lake.errors import LeaseHeld
 
 LEASE_RETRIES, LEASE_WAIT_SECONDS = 60, 30
@@ -31,11 +31,6 @@ TRANSIENT_RETRIES, TRANSIENT_WAIT_SECONDS = 3, 60
 CANCELED = "The run was canceled. What was committed stays, and the next run continues from there."
 NO_TRACE_SECONDS = 5.0
 """Time in which Dagster stores and prints a cancel."""
-
-
-def is_cancel(error: BaseException) -> bool:
-    """Whether an error is the interrupt of a canceled run."""
-    return isinstance(error, dg.DagsterExecutionInterruptedError | KeyboardInterrupt)
 
 
 def say_canceled(log: logging.Logger) -> None:

@@ -1,8 +1,8 @@
-"""Makes sure that interrupts from the terminal reach the command.
+"""Makes sure that interrupts reach the command, and that cancels reach a run of Dagster.
 
 Python runs a signal's handler between any two instructions of the main thread. If these belong to a finalizer or to a
 callback of the garbage collector, as PySpark and Dagster have them, Python prints the handler's exception and drops it.
-The command would then continue as if Ctrl-C had not been pressed.
+The command would then continue as if Ctrl-C had not been pressed, and the run as if nobody had canceled it.
 """
 
 from __future__ import annotations
@@ -36,14 +36,18 @@ def is_interrupt(error: BaseException | None) -> bool:
 
 
 @contextmanager
-def lost_interrupts_repeated() -> Iterator[None]:
-    """Send an interrupt again if Python dropped its exception. Other dropped exceptions are reported as before."""
+def lost_interrupts_repeated(*, more_follows: bool = False) -> Iterator[None]:
+    """Send an interrupt again if Python dropped its exception. Other dropped exceptions are reported as before.
+
+    Args:
+        more_follows: Whether other work follows the block. Then an interrupt that was not sent again before the end of
+            the block is sent there.
+    """
     before = sys.unraisablehook
     repeats: list[threading.Timer] = []
 
     def repeat() -> None:
-        ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as in background processes of a shell
-        again = threading.Timer(DELAY_S, os.kill, (os.getpid(), signal.SIGTERM if ignored else signal.SIGINT))
+        again = threading.Timer(DELAY_S, _send_interrupt)
         repeats.append(again)
         again.start()
 
@@ -66,5 +70,13 @@ def lost_interrupts_repeated() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = before
-        for again in repeats:  # the work has ended: there is nothing to interrupt
+        waiting = [again for again in repeats if not again.finished.is_set()]
+        for again in waiting:  # if the work has ended, there is nothing to interrupt
             again.cancel()
+        if waiting and more_follows:
+            _send_interrupt()
+
+
+def _send_interrupt() -> None:
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as in background processes of a shell
+    os.kill(os.getpid(), signal.SIGTERM if ignored else signal.SIGINT)

@@ -1,0 +1,1 @@
+"""Errors of a run: sentences for users, Dagster's failures, and interrupts."""
