@@ -58,7 +58,7 @@ def test_a_lake_with_unusual_characters_in_its_path_takes_in_grows_replaces_and_
 def test_folders_that_replace_tables_are_gone_when_the_process_ends(tmp_path):
     code = (
         "import sys; from spark_jobs.lake.delta.tables.table_creation import ensure_table;"
-        "from spark_jobs.lake.delta import delta_location as d;"
+        "from spark_jobs.lake.delta.tables import delta_location as d;"
         "ensure_table(sys.argv[1], 'logs'); print(d.delta_uri(sys.argv[1] + '/tables/logs'))"
     )
 

@@ -487,14 +487,14 @@ import os, sys
 from spark_jobs.optimize import job as optimize
 from spark_jobs.tasks.batch_stream import BatchFile, SegmentPlace, stream_batches
 from spark_jobs.contracts import OptimizeConfig
-from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import file_commits
 from spark_jobs.launch import run
-rewrite = commits.rewrite_files
+rewrite = file_commits.rewrite_files
 def killed(*args, **kwargs):
     if sys.argv[2] == "after":
         rewrite(*args, **kwargs)
     os._exit(9)
-commits.rewrite_files = killed
+file_commits.rewrite_files = killed
 run("optimize", OptimizeConfig.from_json(sys.argv[1]))
 """
 
