@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.partition_directory import PartitionDirectory, PartitionFile
-from logcore.segments.filenames import parse_partition_directory
+from logcore.segments.filenames import DirectoryKind, parse_partition_directory
 from logcore.storage.broker.broker_lock import refuse_if_in_use
 from logcore.storage.broker.broker_state import StateReader
 from logcore.storage.loaded_files import LoadedFiles, SourceFile
@@ -71,6 +71,29 @@ def partition_directory(
         first_dirty_offset=(root.cleaned or {}).get(topic_partition),
         is_clean=root.is_clean,
         high_watermark_ms=root.high_watermarks_ms,
+    )
+
+
+def directories_beside(path: str, topic: str) -> tuple[str, ...]:
+    """Return the partition directories of a topic in the log directory of another partition directory, by name.
+
+    Args:
+        path: The other partition directory.
+        topic: The topic.
+
+    Raises:
+        SourceUnreadable: The log directory cannot be listed.
+    """
+    root = os.path.dirname(os.path.abspath(path))
+    try:
+        names = sorted(os.listdir(root))
+    except OSError as error:
+        raise SourceUnreadable(f"it cannot be listed: {error.strerror}.", file=shown(root)) from error
+    parsed = ((name, parse_partition_directory(name)) for name in names if name.startswith(topic))
+    return tuple(
+        os.path.join(root, name)
+        for name, known in parsed
+        if known is not None and known[0].topic == topic and known[1] is DirectoryKind.LIVE
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -131,3 +133,28 @@ def test_retain_deletes_exactly_the_segments_that_the_broker_copied(
     assert plan["log_start_offset"] == {"before": 0, "after": 0}
     assert plan["new_segment"] == stopped.answers["latest"]["kept"]["offset"]
     assert retained(stopped, "plain", capsys, "local.retention.ms=0", "retention.ms=-1")["deleted_bytes"] == 0
+
+
+def test_without_leader_epochs_neither_the_broker_nor_retain_deletes_a_segment_by_age(
+    stopped: Stopped, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The broker is started again on a copy, and local segments of all topics are due at once."""
+    shutil.copytree(stopped.log_dir.parent, tmp_path / "broker")
+    shutil.copytree(stopped.remote, tmp_path / "remote")
+    log_dir = tmp_path / "broker" / "data"
+    (log_dir / "kept-0" / "leader-epoch-checkpoint").unlink()
+    before = sorted(path.name for path in (log_dir / "kept-0").glob("*.log"))
+    assert main(["retain", str(log_dir / "kept-0"), "--plan", "--config", "local.retention.ms=1"]) == 1
+    ours = json.loads(capsys.readouterr().out)
+    settings = {**TIERED_STORAGE, "rsm.config.dir": str(tmp_path / "remote"), "log.local.retention.ms": "1"}
+    fresh = log_dir / "fresh-0"
+    first = min(fresh.glob("*.log")).name
+    with Broker(tmp_path / "broker", more_jars=distribution.tiered_storage(), **settings):
+        end = time.monotonic() + 60
+        while (fresh / first).exists() and time.monotonic() < end:  # it has leader epochs, and is copied and deleted
+            time.sleep(0.3)
+        time.sleep(3)
+        left = sorted(path.name for path in (log_dir / "kept-0").glob("*.log"))
+    assert not (fresh / first).exists()
+    assert left == before
+    assert [f"{each['base_offset']:020d}.log" for each in ours["segments"] if each["action"] == "keep"] == before

@@ -163,6 +163,28 @@ FAULTS = (
         (RETAIN, "-k", "damaged_record"),
     ),
     Fault(
+        "retain goes on with a log of which nothing shows whether its beginning is in the remote tier",
+        "logcore/cli/maintenance/remote_copies.py",
+        "    if known is not None:\n",
+        "    if known is not None and known[2] != EVIDENCE_NO_EPOCHS:\n",
+        (RETAIN, "-k", "may_have_a_remote_part"),
+    ),
+    Fault(
+        "retain goes on with a log that the remote metadata names, as if it was not tiered",
+        "logcore/cli/maintenance/remote_copies.py",
+        "len(_segments(path, directory, Notes()) or ())",
+        "0",
+        (RETAIN, "-k", "metadata_names"),
+    ),
+    Fault(
+        "without leader epochs every copy of a segment counts for retain",
+        "logcore/cli/maintenance/remote_copies.py",
+        "            if part is not None:\n                spans.append((part.start_offset, part.end_offset))\n",
+        "            if part is not None or not epochs:\n"
+        "                spans.append((segment.start_offset, segment.end_offset + 1))\n",
+        (RETAIN, "-k", "without_leader_epochs"),
+    ),
+    Fault(
         "indexes of remote segments in chunks are not read",
         "logcore/reading/joined_logs.py",
         "        of_part = {part: indexes[part] for _, part in _BESIDE if part in indexes}\n",

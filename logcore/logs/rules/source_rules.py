@@ -148,7 +148,8 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _WARNING,
             Persistence.WHILE_REMOTE,
             "Some offsets are below the first segment and not below the log start. They are in the remote tier or were "
-            "deleted. Only `leader-epoch-checkpoint` shows which, and it is missing or broken.",
+            "deleted. Only `leader-epoch-checkpoint` shows which, and it is missing or broken. `retain` then deletes "
+            "no segment of a tiered topic by age or size.",
             "Copy `leader-epoch-checkpoint` from the broker, or name a copy of the log that has it. Without it no "
             "remote segment is joined to the log.",
         ),

@@ -13,7 +13,7 @@ import pytest
 from logcore.cli.main import main
 from tests.broker_directory import TOPIC_ID
 from tests.metadata_log import MetadataLog, compact, setting
-from tests.tiered_log import DELETE_FINISHED, DELETE_STARTED, STARTED, TieredLog
+from tests.tiered_log import DELETE_FINISHED, DELETE_STARTED, FINISHED, STARTED, TieredLog
 
 Captured = pytest.CaptureFixture[str]
 T = 1_700_000_000_000
@@ -220,6 +220,77 @@ def test_a_log_with_a_remote_part_needs_the_setting(log: TieredLog, capsys: Capt
     assert made["log_start_offset"]["before"] == 10
     made = plan(log, capsys, *TIERED, "--config", "retention.ms=-1")
     assert made["log_start_offset"] == {"before": 0, "after": 0}
+
+
+def refused(log: TieredLog, capsys: Captured, *arguments: str) -> str:
+    """What `retain` says when it refuses the log."""
+    assert main(["retain", str(log.logs / "orders-0"), "--plan", "--as-of", str(T + 1000), *arguments]) == 3
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize("epochs", [None, "0\n1\nx\n"], ids=["missing", "broken"])
+def test_a_log_that_may_have_a_remote_part_needs_the_setting(
+    log: TieredLog, epochs: str | None, capsys: Captured
+) -> None:
+    log.with_metadata = False
+    log.copy(0, 10)
+    log.write(10, bases=(15,), epochs=False)
+    if epochs is not None:
+        (log.logs / "orders-0" / "leader-epoch-checkpoint").write_text(epochs)
+    error = refused(log, capsys)
+    assert "offsets 0 to 9 are in the remote tier or were deleted; leader-epoch-checkpoint" in error
+    assert "is missing or broken" in error
+    assert "--config remote.storage.enable=true" in error
+    typed = ("--config", "remote.storage.enable=false", "--config", "retention.ms=-1")
+    made = plan(log, capsys, *typed, code=0 if epochs is None else 1)
+    assert made["log_start_offset"]["before"] == 10
+
+
+@pytest.mark.parametrize("state", [STARTED, FINISHED, DELETE_FINISHED])
+def test_a_log_whose_segments_the_metadata_names_needs_the_setting(
+    log: TieredLog, state: int, capsys: Captured
+) -> None:
+    """All of it is still on the disk, so that its own files do not show it."""
+    log.copy(0, 10, state)
+    log.write(0, bases=(10,))
+    error = refused(log, capsys)
+    assert "__remote_log_metadata names 1 segment of it, and nothing says that the topic is tiered" in error
+    assert gone(plan(log, capsys, "--config", "remote.storage.enable=false", "--config", "retention.ms=0")) == [0, 10]
+
+
+def test_segments_of_an_older_topic_of_the_name_do_not_make_it_tiered(log: TieredLog, capsys: Captured) -> None:
+    log.copy(0, 10)
+    log.write(0, bases=(10,))
+    path = log.logs / "orders-0" / "partition.metadata"
+    path.write_text(path.read_text().replace(TOPIC_ID, "EEEEEEEEEEEEEEEEEEEEEQ"))
+    assert gone(plan(log, capsys, "--config", "retention.ms=0")) == [0, 10]
+
+
+@pytest.mark.parametrize("epochs", [None, "0\n0\n", "0\n1\nx\n"], ids=["missing", "empty", "broken"])
+@pytest.mark.parametrize("local_start", [0, 5])
+def test_without_leader_epochs_no_local_segment_goes_and_a_warning_says_so(
+    log: TieredLog, epochs: str | None, local_start: int, capsys: Captured
+) -> None:
+    """As of a broker: it finds no offset in remote storage then."""
+    log.copy(0, 5)
+    log.copy(5, 10)
+    log.write(local_start, bases=(10,), epochs=False)
+    if epochs is not None:
+        (log.logs / "orders-0" / "leader-epoch-checkpoint").write_text(epochs)
+    source = str(log.logs / "orders-0")
+    assert main(["retain", source, "--plan", "--as-of", str(T + 1000), *DUE]) == 1
+    said = capsys.readouterr()
+    assert gone(json.loads(said.out)) == []
+    assert (
+        "warning: orders-0: leader-epoch-checkpoint has no epochs that can be read. Without them nothing shows which "
+        "offsets are in remote storage, so no segment is deleted by age or size." in said.err
+    )
+
+
+def test_an_empty_tiered_log_needs_no_leader_epochs(tmp_path: Path, capsys: Captured) -> None:
+    log = TieredLog(tmp_path)
+    log.write(0, epochs=False)
+    assert gone(plan(log, capsys, *DUE)) == []
 
 
 def test_settings_of_the_tier_are_those_of_the_metadata(log: TieredLog, capsys: Captured) -> None:
