@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from logcore.cli.main import main
+from logcore.cli.output import progress
 from tests import handmade
 
 pytestmark = pytest.mark.slow
@@ -17,8 +18,9 @@ COUNT, BAD = 10_000, 4711
 
 @pytest.mark.long
 def test_one_unreadable_log_of_ten_thousand_is_one_line_and_the_others_are_verified(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(progress, "FILE_SECONDS", 3600.0)  # no line of progress, however slow the machine is
     batch = handmade.simple_batch(0, [(b"k", b"v")])
     for number in range(COUNT):
         folder = tmp_path / f"topic{number // 100}-{number % 100}"
