@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipelines.run import steps
+from pipelines.run import maintenance_steps, steps
 from pipelines.run.steps import Work
 from pipelines.run.topics import cluster_step, topic_steps
 
@@ -29,11 +29,11 @@ INTAKE = (
     Link("expectations", steps.expect),
 )
 MAINTENANCE = (
-    Link("retention", steps.retain, "retained_log"),
-    Link("compaction", steps.compact, "compacted_log"),
-    Link("tidy_archive", steps.tidy_archive, "tidy_archive"),
-    Link("rebuild_indexes", steps.rebuild_indexes, "rebuilt_indexes"),
-    Link("optimize", steps.optimize, "optimized_tables"),
+    Link("retention", maintenance_steps.retain, "retained_log"),
+    Link("compaction", maintenance_steps.compact, "compacted_log"),
+    Link("tidy_archive", maintenance_steps.tidy_archive, "tidy_archive"),
+    Link("rebuild_indexes", maintenance_steps.rebuild_indexes, "rebuilt_indexes"),
+    Link("optimize", maintenance_steps.optimize, "optimized_tables"),
 )
 INTAKE_JOB, MAINTENANCE_JOB = "intake", "maintenance"
 CHAINS = {INTAKE_JOB: INTAKE, MAINTENANCE_JOB: MAINTENANCE}

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.read_options import OffsetRange
-from pipelines.metadata.values import JsonValue, Metadata, Observation, PathValue
-from pipelines.run import checks, maintenance_checks
-from pipelines.run.check_definitions import RECORDS, CheckAnswer
+from pipelines.metadata.values import JsonValue, Observation, PathValue
+from pipelines.run import checks
+from pipelines.run.check_definitions import RECORDS
 from pipelines.run.listener import REFUSED, RunListener
 from pipelines.run.recording.run_row_writer import RunRowWriter
 from pipelines.run.settings import Launcher, RunSettings
@@ -22,23 +22,18 @@ from pipelines.run.topics.history_answers import history_answers
 from spark_jobs.contracts import (
     CheckForeignRowsConfig,
     ClusterConfig,
-    CompactionConfig,
     ExpectationsConfig,
     IngestConfig,
     Intake,
     JobConfig,
     JobReport,
-    OptimizeConfig,
     PublishConfig,
-    RebuildIndexesConfig,
     ReplaceConfig,
-    RetentionConfig,
-    TidyArchiveConfig,
     ValidateConfig,
 )
 from spark_jobs.lake.view.alarms import damage_of, stops_of
 from spark_jobs.lake.view.expectation_results import due_expectations, keep_evaluated, page_of
-from spark_jobs.lake.view.harm import look_at_archive, look_at_tables, remember_tables
+from spark_jobs.lake.view.harm import look_at_tables, remember_tables
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.ledger_comparison import compare_with_ledger
 from spark_jobs.lake.view.open_findings import path_findings
@@ -191,7 +186,7 @@ def validate(run: Run) -> StepResult:
     done.reports += _validate_new(run)
     done.state = state = run.state()
     done.answers.append(checks.no_damage(state, damage_of(state)))
-    done.answers.append(checks.every_offset_accounted_for(_restricted(state, run.logs())))
+    done.answers.append(checks.every_offset_accounted_for(restricted(state, run.logs())))
     done.answers.append(checks.nothing_remote(state))
     return done
 
@@ -320,106 +315,8 @@ def expect(run: Run) -> StepResult:
     return done
 
 
-def retain(run: Run) -> StepResult:
-    """Retire segments by ``retention.ms`` and ``retention.bytes``, where a policy says so."""
-    policies = run.settings.policy_file(run.lake)
-    return _planned_or_done(
-        run,
-        "retained_log",
-        lambda logs: RetentionConfig(run.lake, run.run_id, run.as_of_ms, policies, logs, run.settings.apply),
-        lambda state, report: [
-            maintenance_checks.retention_carried_out(state, report, run.as_of_ms, run.settings.apply)
-        ],
-    )
-
-
-def compact(run: Run) -> StepResult:
-    """Clean logs by key, where a policy says so."""
-    policies = run.settings.policy_file(run.lake)
-    return _planned_or_done(
-        run,
-        "compacted_log",
-        lambda logs: CompactionConfig(run.lake, run.run_id, run.as_of_ms, policies, logs, run.settings.apply),
-        lambda state, report: [maintenance_checks.no_cleaning_refused(state, report)],
-    )
-
-
-def _planned_or_done(
-    run: Run,
-    asset: str,
-    config: Callable[[tuple[str, ...] | None], JobConfig],
-    answers: Callable[[LakeState, JobReport], Sequence[CheckAnswer]],
-) -> StepResult:
-    """Run a maintenance job. Without `apply` there is only a plan, which is shown to the user.
-
-    Args:
-        config: Makes the configuration of the job, for log keys.
-        answers: Answers the checks of the step, from the lake after the job and the job's report.
-    """
-    logs = run.logs()
-    if logs == ():
-        return StepResult()
-    report = run.start(config(logs))
-    state = run.state()
-    done = StepResult(state=state, answers=[*answers(state, report)])
-    if run.settings.apply:
-        done.reports.append(report)
-        return done
-    run.listener.planned(asset, report.plan)
-    done.observations.append(
-        Observation(
-            asset,
-            {"lake": PathValue(run.lake), "plan": JsonValue(dict(report.plan))},
-            "A plan only: nothing was changed. Run with apply to carry it out.",
-        )
-    )
-    return done
-
-
-def tidy_archive(run: Run) -> StepResult:
-    """Delete archive files that are no longer needed, and join small slices."""
-    policies = run.settings.policy_file(run.lake)
-    done = _planned_or_done(
-        run,
-        "tidy_archive",
-        lambda logs: TidyArchiveConfig(run.lake, run.run_id, run.as_of_ms, policies, run.settings.apply),
-        lambda state, report: [
-            maintenance_checks.archive_bytes_match(state, look_at_archive(run.lake)),
-            maintenance_checks.no_file_waits_for_deletion(state, report, run.settings.apply),
-        ],
-    )
-    did = {name: count for report in done.reports for name, count in report.metrics.items() if count}
-    if did:  # also changes that belong to no log
-        figures: Metadata = {"lake": PathValue(run.lake), "did": JsonValue(did)}
-        done.observations.append(Observation("tidy_archive", figures))
-    return done
-
-
-def rebuild_indexes(run: Run) -> StepResult:
-    """Write the side files of live segments that lack them."""
-    policies = run.settings.policy_file(run.lake)
-    return _planned_or_done(
-        run,
-        "rebuilt_indexes",
-        lambda logs: RebuildIndexesConfig(run.lake, run.run_id, run.as_of_ms, policies, logs, run.settings.apply),
-        lambda state, report: [
-            maintenance_checks.indexes_written(_restricted(state, run.logs()), report, run.settings.apply)
-        ],
-    )
-
-
-def optimize(run: Run) -> StepResult:
-    """Merge small files of the tables in their order, and remove files that are no longer needed."""
-    policies = run.settings.policy_file(run.lake)
-    return _planned_or_done(
-        run,
-        "optimized_tables",
-        lambda logs: OptimizeConfig(run.lake, run.run_id, run.as_of_ms, run.settings.apply, policies=policies),
-        lambda state, report: [maintenance_checks.table_files_sound(state, report)],
-    )
-
-
-def _restricted(state: LakeState, logs: Sequence[str] | None) -> LakeState:
+def restricted(state: LakeState, logs: Sequence[str] | None) -> LakeState:
+    """Return the state of a lake with these logs only; None: all."""
     if logs is None:
         return state
     return LakeState(state.lake, tuple(log for log in state.logs if log.log in logs))

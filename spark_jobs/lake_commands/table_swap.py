@@ -18,7 +18,7 @@ from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_location import READY_FILE, rebuilding_folder, table_uri
 from spark_jobs.lake.errors import ConcurrentChange, JobError
-from spark_jobs.lake.store import disk_sync, storage
+from spark_jobs.lake.store import disk_sync, mapped_file, storage
 
 _COPIED_AT_ONCE = 1 << 30
 
@@ -106,7 +106,7 @@ def step_aside(lake: str, name: str) -> str | None:
     kept = _free_name(lake, name)
     for path in files:
         target = storage.join(lake, kept, storage.relative(path, place))
-        with storage.writing(target) as local, storage.mapped(path) as content, open(local, "xb") as copy:
+        with storage.writing(target) as local, mapped_file.mapped(path) as content, open(local, "xb") as copy:
             for at in range(0, len(content), _COPIED_AT_ONCE):
                 copy.write(content[at : at + _COPIED_AT_ONCE])
     for path in sorted(files, key=_deleted_in_order):

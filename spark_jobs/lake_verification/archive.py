@@ -25,7 +25,7 @@ from spark_jobs.lake.errors import StorageError
 from spark_jobs.lake.segments.archive import GENERATION_INGESTED, Segment, stem_of
 from spark_jobs.lake.segments.log_directory import SIDE_SUFFIXES, side_file
 from spark_jobs.lake.segments.validations import RULES_VERSION
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.store import mapped_file, storage
 from spark_jobs.lake.store.referenced_bytes import NotReachable, is_damage, stored_objects, stored_size
 from spark_jobs.lake_verification.state import StateTables, of_log, way_out
 from spark_jobs.lake_verification.verified_thing import (
@@ -120,7 +120,7 @@ def verify_segment(state: StateTables, segment: Segment, is_shared: bool = False
         return result
     try:
         with (
-            storage.mapped(path, segment.start, end, at_source=segment.lies_at_source, etag=segment.etag) as mapped,
+            mapped_file.mapped(path, segment.start, end, at_source=segment.lies_at_source, etag=segment.etag) as mapped,
             memoryview(mapped) as whole,
             whole[segment.start : end] as content,
         ):

@@ -25,7 +25,7 @@ from logcore.errors import LogError
 from spark_jobs.lake.errors import StorageError
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.store import mapped_file, storage
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake_verification.runs import HeldOffsets, OffsetRuns
 from spark_jobs.row_files.archived_bytes import ArchivedBytes
@@ -133,7 +133,7 @@ class Archive:
         end = segment.start + segment.size
         try:
             with (
-                storage.mapped(
+                mapped_file.mapped(
                     segment.local_path(self.lake),
                     segment.start,
                     end,

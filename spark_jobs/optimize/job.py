@@ -25,11 +25,10 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.contracts import JobReport, LogChange, OptimizeConfig
 from spark_jobs.lake.delta.commits import commit_guards
-from spark_jobs.lake.delta.files.live_files import IdleFile, idle_files, live_files
-from spark_jobs.lake.delta.tables.delta_log import History, commits_since_checkpoint, read_history
+from spark_jobs.lake.delta.files.live_files import live_files
+from spark_jobs.lake.delta.tables.delta_log import commits_since_checkpoint, read_history
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_creation import separating_column
-from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
@@ -51,12 +50,15 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
     from spark_jobs.tasks.executor import Executor
+from spark_jobs.optimize.unused_files import Vacuumed, least_age, plan_vacuum, remove_files
 
 MOST_TARGET_BYTES = 512 << 20
+
 LOG_KEPT_MS = 30 * 86_400_000
 """Delta's default retention of a table's commits; they date the removals of files."""
 
 CHECKPOINT_COMMITS = 10
+
 ROUNDS = 3
 """How often conflicting merges are planned again in one run."""
 
@@ -64,15 +66,6 @@ IN_PROCESS_BYTES = 64 << 20
 """Below this many bytes the driver merges by itself: it is done before a JVM would have started."""
 
 LISTED_FILES = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Vacuumed:
-    """A file that no version within the retention period names."""
-
-    table: str
-    file: IdleFile
-    age_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +142,7 @@ def plan(config: OptimizeConfig) -> OptimizePlan:
     histories = {name: read_history(config.lake, name) for name in TABLES} if config.vacuum else {}
     if config.vacuum:
         histories |= topic_histories(config.lake)
-    floor_ms = _floor(config, histories)
+    floor_ms = least_age(config, histories)
     merges, orders, unplaced = _plan_files(config, tuple(TABLES))
     topics, left = plan_topics(config.lake, Sizes(config.small_bytes, config.target_bytes))
     return OptimizePlan(
@@ -158,7 +151,7 @@ def plan(config: OptimizeConfig) -> OptimizePlan:
         unplaced=unplaced,
         topics=topics,
         left=left,
-        vacuum=tuple(_plan_vacuum(config, histories, floor_ms)),
+        vacuum=tuple(plan_vacuum(config, histories, floor_ms)),
         floor_ms=floor_ms,
         checkpoints=_due_checkpoints(config.lake),
         applied=config.apply,
@@ -203,7 +196,7 @@ def apply(plan: OptimizePlan, config: OptimizeConfig, executor: Executor | None)
     placed += of_topics.failed
     overtaken += of_topics.overtaken
     checkpoints = _check_off(config, plan.floor_ms)
-    removed = list(_remove(config.lake, plan.vacuum))
+    removed = list(remove_files(config.lake, plan.vacuum))
     return replace(
         report,
         changed=tuple(_changes(done, in_order.done)),
@@ -231,23 +224,6 @@ def _check_sizes(config: OptimizeConfig) -> None:
             f"{config.small_bytes}; the first has to be at least twice the second, or what is merged would be merged "
             f"again, and at most {MOST_TARGET_BYTES}."
         )
-
-
-def _floor(config: OptimizeConfig, histories: Mapping[str, History]) -> int:
-    """Age at which a file that no version names is removed.
-
-    A file that waits for its commit, or that is being read, must never reach it. So it is also at least twice the
-    longest time that a file of this lake has waited.
-    """
-    if config.force:
-        return config.vacuum_after_ms
-    if config.vacuum_after_ms < LEAST_VACUUM_MS:
-        raise UsageError(
-            f"optimize: files would be removed after {config.vacuum_after_ms} ms, and the minimum is {LEAST_VACUUM_MS} "
-            "ms, seven days: a run or a reader could still need them. Request more, or set `force` if nothing else "
-            "reads or writes this lake."
-        )
-    return max([config.vacuum_after_ms, *(2 * history.longest_wait_ms for history in histories.values())])
 
 
 def _plan_files(
@@ -283,23 +259,6 @@ def _plan_files(
         merges += of_records
         unplaced += [f"{name}/{topic}" for topic in without_log]
     return tuple(merges), tuple(orders), tuple(unplaced)
-
-
-def _plan_vacuum(config: OptimizeConfig, histories: Mapping[str, History], floor_ms: int) -> Iterator[Vacuumed]:
-    """Files that are old by the run's clock and by the store's clock.
-
-    A run with a clock in the future must not remove files of a publish that is still working.
-    """
-    now_ms = config.as_of_ms
-    is_asked = config.force
-    for name, history in histories.items():
-        for file in idle_files(config.lake, name, history):
-            if now_ms - file.since_ms > floor_ms and not is_asked:
-                now_ms = min(now_ms, storage.clock_ms(config.lake))
-                is_asked = True
-            age = now_ms - file.since_ms
-            if age > floor_ms:
-                yield Vacuumed(name, file, age)
 
 
 def _due_checkpoints(lake: str) -> dict[str, int]:
@@ -373,17 +332,6 @@ def _clean_by_age(config: OptimizeConfig, table: DeltaTable, name: str, floor_ms
         return
     if not log_cleanup.has_old_unseen(config.lake, name, now_ms):
         table.cleanup_metadata()
-
-
-def _remove(lake: str, files: Sequence[Vacuumed]) -> Iterator[Vacuumed]:
-    """Delete files, except those that a version added since the plan."""
-    for name, of_table in groupby(files, key=lambda each: each.table):
-        table = open_table(lake, name)
-        live = {file.path for file in live_files(table)} if table is not None else set()
-        for each in of_table:
-            if table is not None and each.file.path not in live:
-                storage.delete(storage.join(table_uri(lake, name), each.file.path))
-                yield each
 
 
 def _described(merge: Merge) -> dict[str, object]:

@@ -20,7 +20,7 @@ from logcore.segments.scanning.scan import Stretch
 from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.setup.compression import DEFAULT, Compression
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.store import mapped_file, storage
 from spark_jobs.lake.store.written_file import WriteResult
 from spark_jobs.lake.table_specs import PUBLISHED_AT, TABLES
 from spark_jobs.tasks.executor import synced_late
@@ -89,7 +89,7 @@ def decoded(task: WriteTask) -> Iterator[pa.RecordBatch]:
         bounds = (piece.file_start + piece.start, piece.file_start + piece.end)
         at_source = not storage.lies_below(task.lake, piece.path)
         with (
-            storage.mapped(piece.path, *bounds, at_source=at_source, etag=piece.etag) as mapped,
+            mapped_file.mapped(piece.path, *bounds, at_source=at_source, etag=piece.etag) as mapped,
             memoryview(mapped) as whole,
         ):
             content = whole[piece.file_start : piece.file_start + piece.end]

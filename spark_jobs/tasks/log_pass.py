@@ -25,7 +25,7 @@ from logcore.logs.model.transactions import Ongoing, Transaction, TransactionWal
 from logcore.records.batch import read_header
 from logcore.records.record import read_records
 from spark_jobs.lake.segments.archive import LogRow
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.store import mapped_file
 from spark_jobs.tasks.batch_rows import BatchRows
 from spark_jobs.tasks.batch_stream import BatchFile, SegmentPlace, stream_batches
 
@@ -181,6 +181,6 @@ def _records_from(fact: BatchFact, cut: int, segments: Mapping[str, SegmentPlace
     segment = segments[fact.segment_id]
     position = segment.start + fact.position
     # The segment may be at its source. Reading one batch costs the same in both places.
-    with storage.mapped(segment.path, position, position + fact.size, at_source=True, etag=segment.etag) as mapped:
+    with mapped_file.mapped(segment.path, position, position + fact.size, at_source=True, etag=segment.etag) as mapped:
         header = read_header(mapped, position)
         return sum(record.offset >= cut for record in read_records(mapped, position, header))

@@ -19,7 +19,7 @@ from logcore.logs.model.findings import Finding
 from logcore.segments.scanning.scan import End
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.store import mapped_file, storage
 from spark_jobs.tasks.segment_pass import ValidatedSegment, validate_into_files
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _joined(task: SegmentMergeTask) -> Segment:
 def _append(lake: str, segment: Segment, file: BinaryIO, whole: _Hash) -> None:
     path = segment.local_path(lake)
     digest = hashlib.sha256()
-    with storage.mapped(path) as mapped, memoryview(mapped) as content:
+    with mapped_file.mapped(path) as mapped, memoryview(mapped) as content:
         if len(content) != segment.size:
             raise LogError(f"it has {len(content)} bytes where {segment.size} were archived", file=path)
         for start in range(0, segment.size, CHUNK_BYTES):
@@ -133,7 +133,7 @@ def _greatest(timestamps: Iterable[int | None]) -> int | None:
 def _read_back(lake: str, merged: Segment) -> None:
     path = merged.local_path(lake)
     digest = hashlib.sha256()
-    with storage.mapped(path) as mapped, memoryview(mapped) as content:
+    with mapped_file.mapped(path) as mapped, memoryview(mapped) as content:
         for start in range(0, len(content), CHUNK_BYTES):
             digest.update(content[start : start + CHUNK_BYTES])
     if digest.hexdigest() != merged.digest:

@@ -33,7 +33,7 @@ from logcore.storage.source_bytes import SourceBytes
 from logcore.storage.source_errors import SourceUnreadable, shown
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
-from spark_jobs.lake.store import local_copies, storage
+from spark_jobs.lake.store import local_copies, mapped_file, storage
 from spark_jobs.tasks.executor import synced_late
 
 PROBE_BYTES = 1 << 20
@@ -207,7 +207,7 @@ def _copy(task: CopyTask, *, reads_around: bool) -> _Described:
 def _fetch(task: CopyTask, destination: str) -> None:
     """Download the bytes of an archived segment of a lake on an object store. Such an object never changes."""
     with (
-        storage.mapped(task.source, task.start, task.end) as content,
+        mapped_file.mapped(task.source, task.start, task.end) as content,
         memoryview(content)[task.start : task.end] as wanted,
         open(destination, "xb") as file,
     ):
@@ -361,7 +361,7 @@ def _opened(task: CopyTask, path: str, start: int, stop: int | None) -> Iterator
     """Open the bytes of a file from start to stop. Our own copy is read piece by piece, without its holes."""
     if task.in_place:
         with (
-            storage.mapped(path, start, stop, at_source=True, etag=task.etag) as mapped,
+            mapped_file.mapped(path, start, stop, at_source=True, etag=task.etag) as mapped,
             memoryview(mapped)[start:stop] as content,
         ):
             yield content, None

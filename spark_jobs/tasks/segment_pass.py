@@ -26,7 +26,7 @@ from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.validations import ValidationCounts
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.store import mapped_file
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.tasks.batch_rows import OF_SEGMENT, BatchRows, few_rows
@@ -91,7 +91,7 @@ def _validated_or_why(
 def _validate(lake: str, segment: Segment, is_digested: bool, returns_rows: bool) -> ValidatedSegment:
     start, end = segment.start, segment.start + segment.size
     with (
-        storage.mapped(
+        mapped_file.mapped(
             segment.local_path(lake), start, end, at_source=segment.lies_at_source, etag=segment.etag
         ) as mapped,
         memoryview(mapped) as whole,

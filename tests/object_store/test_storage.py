@@ -10,7 +10,7 @@ import pytest
 from logcore.storage.discovery import SourceUnreadable
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.errors import StorageError, UsageError
-from spark_jobs.lake.store import object_store, storage
+from spark_jobs.lake.store import mapped_file, object_store, storage
 
 pytestmark = pytest.mark.object_store
 
@@ -48,17 +48,17 @@ def test_a_range_is_fetched_alone_and_has_the_position_of_the_object(bucket, mon
     content = os.urandom(3000)
     storage.put(f"{bucket}/segment", content)
     monkeypatch.setattr(object_store, "PART_BYTES", 700)
-    with storage.mapped(f"{bucket}/segment", 1000, 2500) as mapped:
+    with mapped_file.mapped(f"{bucket}/segment", 1000, 2500) as mapped:
         assert len(mapped) == 3000
         assert mapped[1000:2500] == content[1000:2500]
         assert mapped[:1000] == bytes(1000)
         assert mapped[2500:] == bytes(500)
-    with storage.mapped(f"{bucket}/segment", 2000) as mapped:
+    with mapped_file.mapped(f"{bucket}/segment", 2000) as mapped:
         assert mapped[2000:] == content[2000:]
     storage.put(f"{bucket}/empty", b"")
-    with storage.mapped(f"{bucket}/empty") as mapped:
+    with mapped_file.mapped(f"{bucket}/empty") as mapped:
         assert mapped == b""
-    with pytest.raises(SourceUnreadable, match="not there"), storage.mapped(f"{bucket}/nothing"):
+    with pytest.raises(SourceUnreadable, match="not there"), mapped_file.mapped(f"{bucket}/nothing"):
         pass
 
 

@@ -20,7 +20,7 @@ from logcore.errors import LogError
 from spark_jobs.lake.delta.files import row_digest
 from spark_jobs.lake.delta.files.parquet_files import statistics
 from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.store import mapped_file, storage
 from spark_jobs.lake.store.written_file import WriteResult, WrittenFile, new_file_name
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.row_files.records_file import WriteTask, decoded
@@ -80,7 +80,7 @@ def _rows(task: WriteTask) -> Iterator[pa.RecordBatch]:
 
 def _place(path: str, root: str, topic: str) -> WrittenFile | None:
     """Give a staged file its place in the table; None if it has no rows."""
-    with storage.mapped(path) as content:
+    with mapped_file.mapped(path) as content:
         metadata = pq.read_metadata(pa.BufferReader(content))
         if not metadata.num_rows:
             return None

@@ -13,9 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from logcore.cli.output.record_lines import time_text
 from logcore.errors import LogError
-from logcore.logs.model.offset_ledger import BLOCKING, EVIDENCE_HIGH_WATERMARK, OffsetState
+from logcore.logs.model.offset_ledger import EVIDENCE_HIGH_WATERMARK, OffsetState
 from logcore.reading.nearest_names import nearest
 from spark_jobs.lake.delta.commits import commit_guards
 from spark_jobs.lake.delta.tables import delta_log
@@ -26,7 +25,7 @@ from spark_jobs.lake.delta.tables.table_scan import scan_file
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
-from spark_jobs.lake.published import withdrawals
+from spark_jobs.lake.lineage.absent_rows import SAID, absence_of, takes_up, withdrawal_of, withdrawn
 from spark_jobs.lake.published.withdrawals import Withdrawal
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
@@ -35,7 +34,9 @@ from spark_jobs.lake.setup.identity import not_there
 from spark_jobs.lake.store import storage
 
 TABLE_NAMES = ("records", "records_uncommitted")
+
 BEYOND_LOG_END = "high-watermark-beyond-log-end"
+
 DAMAGED = frozenset({OffsetState.MISSING, OffsetState.CORRUPT, OffsetState.UNKNOWN})
 
 
@@ -159,19 +160,19 @@ def _lineage(lake: str, name: str, log: LogRow, offset: int, places: Sequence[Ro
     added = None if place is None else delta_log.commit_that_added(lake, name, place.file, newest)
     passed = None if place is None else delta_log.commit_that_passed(lake, name, app, offset, newest)
     why_not = None
-    withdrawal = _withdrawal(lake, log.log, offset) if ledger is not None and ledger.withdrawn else None
+    withdrawal = withdrawal_of(lake, log.log, offset) if ledger is not None and ledger.withdrawn else None
     if place is None and ledger is not None and ledger.state is OffsetState.PRESENT and is_marker:
-        why_not = _SAID[OffsetState.CONTROL]
-    elif place is None and ledger is not None and ledger.withdrawn and not _takes_up(ledger, batch):
-        why_not = _withdrawn(withdrawal)
+        why_not = SAID[OffsetState.CONTROL]
+    elif place is None and ledger is not None and ledger.withdrawn and not takes_up(ledger, batch):
+        why_not = withdrawn(withdrawal)
     elif place is None:
-        why_not, wrong = _why_not(lake, log, offset, ledger, recorded, batch)
+        why_not, wrong = absence_of(lake, log, offset, ledger, recorded, batch)
         problems += wrong
     elif name == "records" and (ledger is None or ledger.state is not OffsetState.PRESENT or not ledger.published):
         said = "nothing" if ledger is None else f"{ledger.state}, {'' if ledger.published else 'not '}published"
         problems.append(f"the table has the row, the ledger says of its offset: {said}")
     elif name == "records" and ledger is not None and ledger.withdrawn:
-        problems.append(f"the table has the row, and it is withdrawn: {_withdrawn(withdrawal)}")
+        problems.append(f"the table has the row, and it is withdrawn: {withdrawn(withdrawal)}")
     return OffsetLineage(
         log=log,
         offset=offset,
@@ -309,112 +310,3 @@ def _lost_end(log: LogRow, offset: int, findings: Iterable[Mapping[str, Any]]) -
         return None
     names: dict[str, Any] = {"log": log.log, "topic": log.topic, "log_id": log.log_id, "partition": log.partition}
     return LedgerRow(log.next_offset, end, OffsetState.MISSING, evidence=EVIDENCE_HIGH_WATERMARK, **names)
-
-
-# --- why there is no row ---------------------------------------------------------------------------------------------
-
-
-def _why_not(
-    lake: str,
-    log: LogRow,
-    offset: int,
-    ledger: LedgerRow | None,
-    recorded: int | None,
-    batch: ArchivedBatch | None,
-) -> tuple[str, list[str]]:
-    """Return why the table has no such row, and problems of that if there are any."""
-    if offset >= log.next_offset and ledger is None:
-        return f"the lake has nothing of this log from offset {log.next_offset} on", []
-    if ledger is None:
-        return "the offset was ingested and is not validated yet; run loglake run again", []
-    state = ledger.state
-    if state is OffsetState.ABORTED:
-        return f"its transaction was aborted{_transaction(lake, log.log, offset, batch)}", []
-    if state is OffsetState.OPEN:
-        return _open(lake, log, offset, ledger, batch), []
-    if state is not OffsetState.PRESENT:
-        return _SAID[state].format(evidence=ledger.shown_by), []
-    if recorded is None or offset >= recorded:
-        return _held_back(lake, log.log, recorded or 0), []
-    if _takes_up(ledger, batch):
-        return "compacted: its batch includes the offset, and cleaning left no record there", []
-    if not ledger.published:
-        return "its bytes came late, below the frontier; the next run of loglake run publishes them", []
-    lost = f"the ledger says that offset {offset} is published, and the table has no row of it"
-    return lost, [lost]
-
-
-def _takes_up(ledger: LedgerRow, batch: ArchivedBatch | None) -> bool:
-    """Return whether a batch includes the offset and has no record of it."""
-    return (batch is not None and batch.holds_offset is False) or (batch is None and bool(ledger.gaps))
-
-
-def _withdrawal(lake: str, log: str, offset: int) -> Withdrawal | None:
-    """Return the latest withdrawal of an offset; None if the table no longer has it."""
-    found = withdrawals.read_withdrawals(lake, [log]).get(log, [])
-    fitting = [each for each in found if each.start_offset <= offset < each.end_offset]
-    return max(fitting, key=lambda each: each.withdrawn_ms, default=None)
-
-
-def _withdrawn(withdrawal: Withdrawal | None) -> str:
-    if withdrawal is None:
-        return "withdrawn: its row was deleted from records on purpose; the table withdrawals does not say by whom"
-    reason = "" if withdrawal.reason is None else f", because: {withdrawal.reason}"
-    return (
-        f"withdrawn: its row was deleted from records on purpose, as {withdrawal.who} said at "
-        f"{time_text(withdrawal.withdrawn_ms)}{reason}; gone as of version {withdrawal.table_version} of the table. "
-        "The archive still holds its bytes"
-    )
-
-
-_SAID: Mapping[OffsetState, str] = {
-    OffsetState.CONTROL: "a control record (a transaction marker, or another of Kafka's own); consumers never see it",
-    OffsetState.COMPACTED: "compacted: cleaning removed it before it was ingested ({evidence})",
-    OffsetState.EMPTY: "compacted: cleaning left a batch without records there",
-    OffsetState.TRIMMED: "it was below the log start when the log was first ingested",
-    OffsetState.REMOTE: "it lies in the remote tier of its cluster, and was not read from there ({evidence})",
-    OffsetState.UNKNOWN: "its transaction's outcome is lost ({evidence}): it is unknown whether it was committed",
-    OffsetState.MISSING: "missing: no byte of it was found and nothing explains it ({evidence})",
-    OffsetState.CORRUPT: "corrupt: its bytes cannot be trusted ({evidence})",
-}
-
-
-def _open(lake: str, log: LogRow, offset: int, ledger: LedgerRow, batch: ArchivedBatch | None) -> str:
-    if ledger.evidence == EVIDENCE_HIGH_WATERMARK:
-        return f"not final yet: it is at or above the high watermark {log.publish_limit()}"
-    reason = _transaction(lake, log.log, offset, batch)
-    if reason:
-        return f"not final yet: its transaction is open{reason}"
-    return f"not final yet: after the first offset of an open transaction, {ledger.start_offset} or below"
-
-
-def _transaction(lake: str, log: str, offset: int, batch: ArchivedBatch | None) -> str:
-    """Describe the transaction of a batch: `` (producer 7 epoch 0, offsets 4 to 9, marker at 12)``."""
-    if batch is None or not batch.is_transactional:
-        return ""
-    columns = ["producer_id", "producer_epoch", "first_offset", "last_offset", "marker_offset"]
-    where: list[tuple[str, str, object]] = [
-        ("log", "==", log),
-        ("producer_id", "==", batch.producer_id),
-        ("first_offset", "<", offset + 1),
-    ]
-    rows = [r for r in read_rows(lake, "transactions", columns, where).to_pylist() if r["last_offset"] >= offset]
-    if not rows:
-        return ""
-    row = rows[-1]
-    marker = "" if row["marker_offset"] is None else f", marker at {row['marker_offset']}"
-    return (
-        f" (producer {row['producer_id']} epoch {row['producer_epoch']}, "
-        f"offsets {row['first_offset']} to {row['last_offset']}{marker})"
-    )
-
-
-def _held_back(lake: str, log: str, recorded: int) -> str:
-    """Describe why the frontier is not further."""
-    for row in frontier.read_ledger(lake, [log]).get(log, []):
-        if row.end_offset > recorded and row.state in BLOCKING:
-            return (
-                f"above the frontier {recorded}: nothing is published from offset {row.start_offset} on, "
-                f"where the log is {row.state} ({row.shown_by})"
-            )
-    return f"above the frontier {recorded}: final, and not published yet; run loglake run again"

@@ -11,7 +11,7 @@ from logcore.logs.model.sources import SegmentFile
 from logcore.records.batch import BatchHeader
 from logcore.storage.discovery import HeaderReader, SourceChanged, file_digest
 from spark_jobs.lake.segments.archive import Segment
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.store import mapped_file, storage
 
 
 class ArchiveReader:
@@ -44,7 +44,7 @@ class ArchiveReader:
             with tempfile.TemporaryDirectory(prefix="loglake-") as scratch:
                 local = os.path.join(scratch, "segment")
                 with (
-                    storage.mapped(segment.path, position, end, at_source=at_source, etag=ours.etag) as content,
+                    mapped_file.mapped(segment.path, position, end, at_source=at_source, etag=ours.etag) as content,
                     open(local, "xb") as file,
                 ):
                     file.write(content)

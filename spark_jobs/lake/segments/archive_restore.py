@@ -21,7 +21,7 @@ from logcore.storage.source_reads import file_digest
 from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.store import mapped_file, storage
 
 _HASHED_AT_A_TIME = 8 << 20
 
@@ -139,7 +139,7 @@ def _digest(path: str, start: int, end: int) -> str:
     digest = hashlib.sha256()
     if start == end:
         return digest.hexdigest()
-    with storage.mapped(path, start, end) as mapped, memoryview(mapped) as content:
+    with mapped_file.mapped(path, start, end) as mapped, memoryview(mapped) as content:
         for at in range(start, end, _HASHED_AT_A_TIME):
             digest.update(content[at : min(end, at + _HASHED_AT_A_TIME)])
     return digest.hexdigest()

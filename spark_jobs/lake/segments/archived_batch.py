@@ -13,7 +13,7 @@ from logcore.records.batch import HEADER_SIZE, computed_crc, read_header
 from logcore.records.legacy import unfold
 from logcore.records.record import read_records
 from spark_jobs.lake.segments.archive import Segment
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.store import mapped_file, storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,9 @@ def read_batch(lake: str, segment: Segment, position: int, offset: int) -> Archi
     at, end = segment.start + position, segment.start + segment.size
     path = segment.local_path(lake)
     at_source, etag = segment.lies_at_source, segment.etag
-    with storage.mapped(path, at, min(at + HEADER_SIZE, end), at_source=at_source, etag=etag) as content:
+    with mapped_file.mapped(path, at, min(at + HEADER_SIZE, end), at_source=at_source, etag=etag) as content:
         size = read_header(content, at, end, whole=False).size
-    with storage.mapped(path, at, min(at + size, end), at_source=at_source, etag=etag) as content:
+    with mapped_file.mapped(path, at, min(at + size, end), at_source=at_source, etag=etag) as content:
         header = read_header(content, at, end)
         crc = computed_crc(content, at, header)
         holds = None

@@ -30,7 +30,7 @@ from spark_jobs.lake.delta.tables.table_scan import scan
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments import archive
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.store import mapped_file
 
 COLUMNS = ("base_offset", "last_offset", "record_count", "is_control", "segment_id", "position", "size")
 
@@ -153,7 +153,7 @@ def offsets_in_batch(lake: str, log: str, batch: Mapping[str, Any]) -> list[int]
     position = segment.start + batch["position"]
     end = position + batch["size"]
     path, at_source = segment.local_path(lake), segment.lies_at_source
-    with storage.mapped(path, position, end, at_source=at_source, etag=segment.etag) as mapped:
+    with mapped_file.mapped(path, position, end, at_source=at_source, etag=segment.etag) as mapped:
         header = read_header(mapped, position)
         return [record.offset for record in read_records(mapped, position, header)]
 

@@ -28,7 +28,7 @@ from logcore.segments.filenames import (
 )
 from spark_jobs.lake.segments.archive import GENERATION_INGESTED, Segment
 from spark_jobs.lake.segments.log_segments import LogSegment, log_segments
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.store import mapped_file, storage
 
 Opened = Callable[[str, LogSegment], AbstractContextManager[memoryview]]
 """A function that yields the bytes of a segment of a lake."""
@@ -125,7 +125,7 @@ def slice_bytes(lake: str, segment: Segment) -> Iterator[memoryview]:
     end = segment.start + segment.size
     path = segment.local_path(lake)
     with (
-        storage.mapped(path, segment.start, end, at_source=segment.lies_at_source, etag=segment.etag) as mapped,
+        mapped_file.mapped(path, segment.start, end, at_source=segment.lies_at_source, etag=segment.etag) as mapped,
         memoryview(mapped) as whole,
     ):
         if len(whole) < end:

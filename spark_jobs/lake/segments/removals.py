@@ -41,7 +41,7 @@ from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.archive import COMPACTION, RETENTION, Segment
 from spark_jobs.lake.segments.ledger_ranges import count_below
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.store import mapped_file
 from spark_jobs.lake.table_schemas import LOG_ACTIONS
 
 _NOWHERE = Place("", 0, "", "")
@@ -166,7 +166,7 @@ def _count_records_of(lake: str, segments: Sequence[Segment], replacement: Segme
     at_source = replacement.lies_at_source
     counts = {each.segment_id: 0 for each in segments}
     with (
-        storage.mapped(replacement.local_path(lake), *bounds, at_source=at_source, etag=replacement.etag) as mapped,
+        mapped_file.mapped(replacement.local_path(lake), *bounds, at_source=at_source, etag=replacement.etag) as mapped,
         memoryview(mapped) as whole,
     ):
         content = whole[bounds[0] : bounds[1]]

@@ -18,7 +18,7 @@ from spark_jobs.lake.store import local_copies
 
 @contextmanager
 def mapped_at_source(path: str, start: int, end: int | None, etag: str | None) -> Iterator[Buffer]:
-    """Yield bytes [start, end) of a file at its source, at their positions in the file; see `storage.mapped`.
+    """Yield bytes [start, end) of a file at its source, at their positions in the file; see `mapped_file.mapped`.
 
     Args:
         path: The file.

@@ -19,7 +19,7 @@ BATCHES = 300
 
 CHILD = """
 import contextlib, os, sys
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.store import mapped_file
 from spark_jobs.lake.segments.log_directory import slice_bytes
 from spark_jobs.row_files.records_file import Piece, WriteTask, decoded
 from spark_jobs.tasks.segment_copy import CopyTask, copy_segment
@@ -30,7 +30,7 @@ task = CopyTask(
     lake=lake, log="id.0/0", topic="orders", log_id="id.0", partition=0, source=victim, file_base_offset=0, start=0,
     first_offset=0, sealed=True, next_base_offset=300, modified_ms=0, size=size, in_place=True,
 )
-whole = storage.mapped
+whole = mapped_file.mapped
 
 @contextlib.contextmanager
 def cut(path, *bounds, **options):
@@ -40,12 +40,12 @@ def cut(path, *bounds, **options):
         yield content
 
 if reader == "copy":
-    storage.mapped = cut
+    mapped_file.mapped = cut
     print(copy_segment(task).segment.next_offset)
     sys.exit()
 segment = copy_segment(task).segment
 assert segment.lies_at_source
-storage.mapped = cut
+mapped_file.mapped = cut
 if reader == "slice":
     with slice_bytes(lake, segment) as content:
         print(bytes(content[-100:]).count(0) < 100 and 300)

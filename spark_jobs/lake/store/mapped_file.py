@@ -1,0 +1,76 @@
+"""Bytes of a file of a lake, or a range of them, as memory."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+
+from logcore.records.varint import Buffer
+from logcore.storage.discovery import SourceUnreadable, map_file
+from spark_jobs.lake.store import local_copies, object_store
+from spark_jobs.lake.store.bytes_at_source import mapped_at_source
+from spark_jobs.lake.store.storage import is_remote
+
+
+@contextmanager
+def mapped(
+    path: str, start: int = 0, end: int | None = None, *, at_source: bool = False, etag: str | None = None
+) -> Iterator[Buffer]:
+    """Yield bytes [start, end) of a file, at their positions in the file; bytes around them must not be read.
+
+    A local file is mapped. A file at its source is read into memory instead: others may truncate it, and access to a
+    missing mapped byte kills the process. Of an object of the lake only these bytes are fetched, into an unnamed
+    temporary file of the object's size that has holes elsewhere; a local copy is mapped instead.
+
+    Args:
+        path: The file.
+        start: First byte.
+        end: Exclusive end; None: the end of the file.
+        at_source: It was registered at its source.
+        etag: Names the content of an object that was registered at its source; another object is refused.
+
+    Raises:
+        SourceUnreadable: It does not exist, or it is at its source and the disk fails to read some of it.
+        SourceChanged: It is at its source and was truncated while it was read, or was replaced since its registration.
+        StorageError: The object store failed.
+    """
+    if at_source and (etag is not None or not is_remote(path)):
+        with mapped_at_source(path, start, end, etag) as content:
+            yield content
+        return
+    if not is_remote(path):
+        with map_file(path) as content:
+            yield content
+        return
+    with ExitStack() as stack:
+        local = local_copies.kept(path)
+        copied = None
+        if local is not None:
+            with suppress(SourceUnreadable):  # the run has just removed its copies
+                copied = stack.enter_context(map_file(local))
+        if copied is not None:
+            yield copied
+            return
+    fetched = _fetched(path, start, end)
+    try:
+        yield fetched
+    finally:
+        if isinstance(fetched, mmap.mmap):
+            with suppress(BufferError):  # a view of it may still be alive; the last one closes it
+                fetched.close()
+
+
+def _fetched(path: str, start: int, end: int | None) -> mmap.mmap | bytes:
+    try:
+        whole = object_store.head(path).size
+        if not whole:
+            return b""  # the operating system cannot map zero bytes
+        with tempfile.TemporaryFile(prefix="loglake-") as file:
+            os.truncate(file.fileno(), whole)
+            object_store.download(path, file.fileno(), start, whole if end is None else min(end, whole))
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except FileNotFoundError as error:
+        raise SourceUnreadable("it is not there", file=path) from error
