@@ -28,10 +28,10 @@ from logcore.reading.notes import Notes
 from logcore.reading.remote_inventory import RemoteInventory, remote_inventory
 from logcore.reading.segment_reading import reading_start
 from logcore.remote import aiven_layout
-from logcore.remote.inventory import FoundSegment
+from logcore.remote.chunked.chunk_map import NONE_REGISTERED, RegisteredObject
+from logcore.remote.inventory import FoundSegment, StoredObjects
 from logcore.remote.lineage import joined, offsets_in_lineage
 from logcore.remote.remote_segment import TopicIdPartition
-from logcore.remote.segment_manifest import SegmentManifest
 from logcore.remote.stored_part import SegmentPart
 from logcore.segments.filenames import (
     OFFSET_INDEX_SUFFIX,
@@ -40,7 +40,7 @@ from logcore.segments.filenames import (
     DirectoryKind,
 )
 from logcore.storage.discovery import HeaderReader, shown
-from logcore.storage.remote_tier.chunked_segment import read_manifest
+from logcore.storage.remote_tier.known_manifests import KnownManifest, known_manifest
 from logcore.storage.source_bytes import SourceBytes
 
 _MANIFESTS_AT_ONCE = 16
@@ -54,7 +54,11 @@ _BESIDE = (
 
 
 def join_remote(
-    logs: Sequence[SourceLog], remotes: Iterable[str], notes: Notes, selection: LogSelection | None = None
+    logs: Sequence[SourceLog],
+    remotes: Iterable[str],
+    notes: Notes,
+    selection: LogSelection | None = None,
+    registered: Mapping[str, RegisteredObject] = NONE_REGISTERED,
 ) -> tuple[SourceLog, ...]:
     """Return the logs, those with a remote part together with their remote segments.
 
@@ -63,6 +67,7 @@ def join_remote(
         remotes: Directories or prefixes of remote storage.
         notes: Gets the findings about remote storage.
         selection: Which logs are joined; others are returned as they are. None: all.
+        registered: Objects that a lake has registered, by path. The manifests of those with a chunk map are not read.
 
     Raises:
         SourceUnreadable: Remote storage cannot be listed completely.
@@ -70,15 +75,19 @@ def join_remote(
         LogError: The package that reads object stores is not installed.
     """
     by_place: dict[TopicIdPartition, list[FoundSegment]] = {}
-    whole = remote_inventory(logs, tuple(remotes), notes, selection)
+    whole = remote_inventory(logs, tuple(remotes), notes, selection, registered)
     for segment in whole.segments:
         if segment.part is not None:
             by_place.setdefault(segment.part.segment.place, []).append(segment)
-    return tuple(_with_remote(log, whole, by_place, notes) for log in logs)
+    return tuple(_with_remote(log, whole, by_place, registered, notes) for log in logs)
 
 
 def _with_remote(
-    log: SourceLog, whole: RemoteInventory, by_place: dict[TopicIdPartition, list[FoundSegment]], notes: Notes
+    log: SourceLog,
+    whole: RemoteInventory,
+    by_place: dict[TopicIdPartition, list[FoundSegment]],
+    registered: Mapping[str, RegisteredObject],
+    notes: Notes,
 ) -> SourceLog:
     """A log with its remote segments, as far as it has any below its first local one."""
     if log.kind is not DirectoryKind.LIVE or log.topic_id is None or log.named_files:
@@ -87,7 +96,7 @@ def _with_remote(
     log = replace(log, tiered_end_offset=whole.tiered_ends.get(place))
     if log.remote is None or not log.leader_epochs:
         return log
-    taken = _row(log, by_place.get(place, ()), notes)
+    taken = _row(log, by_place.get(place, ()), registered, notes)
     if not taken:
         return log
     (start, end, _), below = log.remote, taken[0].start_offset
@@ -111,7 +120,9 @@ class _Taken:
     snapshot: tuple[int, str] | None
 
 
-def _row(log: SourceLog, counted: Sequence[FoundSegment], notes: Notes) -> list[_Taken]:
+def _row(
+    log: SourceLog, counted: Sequence[FoundSegment], registered: Mapping[str, RegisteredObject], notes: Notes
+) -> list[_Taken]:
     """The unbroken row of remote segments that ends where the local segments begin, by offset.
 
     The leader epochs of this log decide. Of several replicas it may be a shorter one, or one that has diverged.
@@ -122,7 +133,7 @@ def _row(log: SourceLog, counted: Sequence[FoundSegment], notes: Notes) -> list[
     by_part = {each.part.segment: each for each in counted if each.part is not None}
     ours = (offsets_in_lineage(segment, log.leader_epochs, end) for segment in by_part)
     parts = [part for part in ours if part is not None]
-    manifests = _manifests([by_part[each.segment] for each in joined(parts, start, end)])
+    manifests = _Manifests([by_part[each.segment] for each in joined(parts, start, end)], registered)
     taken: list[_Taken] = []
     below = end
     while True:
@@ -144,30 +155,42 @@ def _row(log: SourceLog, counted: Sequence[FoundSegment], notes: Notes) -> list[
             return taken[::-1]
 
 
-def _manifests(segments: Sequence[FoundSegment]) -> dict[str, SegmentManifest | LogError]:
-    """The manifests of segments in chunks by the path of their log, or why they cannot be read; several at a time."""
-    paths = [each.objects.log.path for each in segments if each.objects is not None and each.objects.is_chunked]
-    if not paths:
-        return {}
-    with ThreadPoolExecutor(min(_MANIFESTS_AT_ONCE, len(paths)), "manifests") as pool:
-        return dict(zip(paths, pool.map(_manifest, paths), strict=True))
+class _Manifests:
+    """What the manifests of segments in chunks say, or why they cannot be read; several are read at a time."""
+
+    def __init__(self, segments: Sequence[FoundSegment], registered: Mapping[str, RegisteredObject]) -> None:
+        self._registered = registered
+        chunked = [each.objects for each in segments if each.objects is not None and each.objects.is_chunked]
+        self._found: dict[str, KnownManifest | LogError] = {}
+        if chunked:
+            with ThreadPoolExecutor(min(_MANIFESTS_AT_ONCE, len(chunked)), "manifests") as pool:
+                found_ones = pool.map(self._find, chunked)
+                self._found = {each.log.path: one for each, one in zip(chunked, found_ones, strict=True)}
+
+    def of(self, objects: StoredObjects) -> KnownManifest:
+        """What the manifest of a segment says.
+
+        Raises:
+            LogError: It cannot be read.
+        """
+        one = self._found.get(objects.log.path) or self._find(objects)
+        if isinstance(one, LogError):
+            raise one
+        return one
+
+    def _find(self, objects: StoredObjects) -> KnownManifest | LogError:
+        try:
+            return known_manifest(objects.log, objects.parts[SegmentPart.MANIFEST], self._registered)
+        except LogError as error:
+            return error
 
 
-def _manifest(path: str) -> SegmentManifest | LogError:
-    try:
-        return read_manifest(path)
-    except LogError as error:
-        return error
-
-
-def _taken(
-    segment: FoundSegment, manifests: Mapping[str, SegmentManifest | LogError], start: int, below: int
-) -> _Taken:
+def _taken(segment: FoundSegment, manifests: _Manifests, start: int, below: int) -> _Taken:
     """A segment as a log takes it.
 
     Args:
         segment: The segment.
-        manifests: Manifests that were read before.
+        manifests: Manifests of segments in chunks.
         start: The first offset that the log takes from it.
         below: Where the next segment of the log begins.
 
@@ -179,10 +202,10 @@ def _taken(
     log = segment.objects.log
     size, of_part = log.size, {part: parts[part].path for _, part in _BESIDE if part in parts}
     snapshot = parts[SegmentPart.PRODUCER_SNAPSHOT].path if SegmentPart.PRODUCER_SNAPSHOT in parts else None
+    chunk_map = None
     if segment.objects.is_chunked:
-        manifest = manifests.get(log.path) or _manifest(log.path)
-        if isinstance(manifest, LogError):
-            raise manifest
+        known = manifests.of(segment.objects)
+        manifest, chunk_map = known.manifest, known.chunk_map
         manifest.refuse_other_sizes(log.size)
         size = manifest.chunks.segment_size
         indexes = {part: aiven_layout.index_path(log.path, part) for part in manifest.indexes}
@@ -192,7 +215,9 @@ def _taken(
         message = f"it has {size} of the {segment.size} bytes that the metadata states"
         raise LogError(message, file=shown(log.path), advice="Compare it with another copy of the remote storage.")
     beside = tuple((suffix, of_part[part]) for suffix, part in _BESIDE if part in of_part)
-    file = SegmentFile(segment.start_offset, log.path, size, log.modified_ms, log.inode, beside, log.etag)
+    file = SegmentFile(
+        segment.start_offset, log.path, size, log.modified_ms, log.inode, beside, log.etag, chunk_map=chunk_map
+    )
     after = None if segment.end_offset is None else segment.end_offset + 1
     if after != below:
         return _Taken(replace(file, end=_cut(file, below)), start, None)

@@ -16,6 +16,8 @@ from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.notes import Notes
 from logcore.reading.remote_metadata import segment_states
+from logcore.remote.chunked.chunk_map import NONE_REGISTERED, RegisteredObject
+from logcore.remote.chunked.segment_manifest import DescribedOffsets
 from logcore.remote.inventory import (
     FoundSegment,
     LogLineage,
@@ -27,7 +29,6 @@ from logcore.remote.inventory import (
 )
 from logcore.remote.lineage import highest_tiered_offset
 from logcore.remote.remote_segment import RemoteSegment, RemoteSegmentState, TopicIdPartition
-from logcore.remote.segment_manifest import DescribedOffsets
 from logcore.remote.segment_states import SegmentStates
 from logcore.remote.stored_part import RemoteLayout, RemoteObject, SegmentPart
 from logcore.segments.filenames import DirectoryKind
@@ -35,7 +36,7 @@ from logcore.segments.side_files import offset_index
 from logcore.segments.side_files.checkpoints import parse_leader_epochs
 from logcore.segments.side_files.leader_epochs import truncate_from_start
 from logcore.storage.discovery import HeaderReader, read_file, shown
-from logcore.storage.remote_tier.chunked_segment import read_manifest
+from logcore.storage.remote_tier.known_manifests import known_manifest
 from logcore.storage.remote_tier.remote_listing import RemoteListing, list_remote
 
 _MOST_INDEX_BYTES = 64 << 20
@@ -60,7 +61,11 @@ class RemoteInventory:
 
 
 def remote_inventory(
-    logs: Sequence[SourceLog], remotes: Sequence[str], notes: Notes, selection: LogSelection | None = None
+    logs: Sequence[SourceLog],
+    remotes: Sequence[str],
+    notes: Notes,
+    selection: LogSelection | None = None,
+    registered: Mapping[str, RegisteredObject] = NONE_REGISTERED,
 ) -> RemoteInventory:
     """List remote storage and decide about every segment.
 
@@ -69,6 +74,7 @@ def remote_inventory(
         remotes: Directories, or prefixes of buckets. All are one storage: a segment may lie in any of them.
         notes: Gets the findings.
         selection: Which segments are returned and reported; None: all.
+        registered: Objects that a lake has registered, by path. The manifests of those with a chunk map are not read.
 
     Raises:
         SourceUnreadable: Remote storage cannot be listed completely.
@@ -87,7 +93,7 @@ def remote_inventory(
 
     def described(objects: StoredObjects) -> DescribedOffsets | None:
         try:
-            return _described(objects)
+            return _described(objects, registered)
         except LogError as error:
             notes.say(found("remote-segment-unreadable", f"{error}", file=error.file or root))
             return None
@@ -236,11 +242,11 @@ def log_end_offset(log: SourceLog) -> int:
     return end
 
 
-def _described(objects: StoredObjects) -> DescribedOffsets | None:
+def _described(objects: StoredObjects, registered: Mapping[str, RegisteredObject]) -> DescribedOffsets | None:
     """What objects say of the offsets of their segment."""
     log = objects.parts[SegmentPart.LOG]
     if objects.layout is RemoteLayout.AIVEN:
-        return read_manifest(log.path).described
+        return known_manifest(log, objects.parts[SegmentPart.MANIFEST], registered).manifest.described
     epochs = parse_leader_epochs(read_file(objects.parts[SegmentPart.LEADER_EPOCHS].path, _MOST_EPOCH_BYTES))
     index = read_file(objects.parts[SegmentPart.OFFSET_INDEX].path, _MOST_INDEX_BYTES)
     try:

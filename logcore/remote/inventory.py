@@ -29,9 +29,9 @@ from enum import StrEnum
 
 from logcore.errors import CorruptIndexError
 from logcore.remote import aiven_layout
+from logcore.remote.chunked.segment_manifest import DescribedOffsets
 from logcore.remote.lineage import JoinedSegment, offsets_in_lineage
 from logcore.remote.remote_segment import RemoteSegment, RemoteSegmentState, TopicIdPartition
-from logcore.remote.segment_manifest import DescribedOffsets
 from logcore.remote.segment_states import SegmentStates
 from logcore.remote.stored_names import REQUIRED
 from logcore.remote.stored_part import RemoteLayout, RemoteObject, SegmentPart

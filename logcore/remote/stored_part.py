@@ -73,6 +73,24 @@ class RemoteObject:
     inode: int = 0
     etag: str | None = None
 
+    @property
+    def version(self) -> str:
+        """Names its content: its ETag, or its size and time where there is none."""
+        return self.etag or file_version(self.size, self.modified_ms)
+
+
+def file_version(size: int, modified_ms: int) -> str:
+    """Name the content of a file of a disk as an ETag names that of an object.
+
+    Only for files that nobody changes after they got their name. Another file of the same size and time has this name
+    too.
+
+    Args:
+        size: In bytes.
+        modified_ms: The mtime in epoch milliseconds.
+    """
+    return f"file of {size} bytes at {modified_ms}"
+
 
 def stored_part(
     layout: RemoteLayout,

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from logcore.logs.model.sources import SegmentFile
+from logcore.remote.stored_part import file_version
 from logcore.storage.files import SECTOR, data_ranges, open_readonly, pread_range, refuse_change
 from logcore.storage.objects.addresses import is_object
 from logcore.storage.objects.object_file import ObjectFile
@@ -101,7 +102,8 @@ def open_source(
         return FirstPart(open_source(path, replace(seen, end=None), remembered), seen.end)
     if is_chunked_segment(path):
         etag, modified_ms = (None, 0) if seen is None else (seen.etag, seen.modified_ms)
-        return ChunkedSegment(path, open_stored, etag, modified_ms)
+        chunk_map = seen.chunk_map if isinstance(seen, SegmentFile) else None
+        return ChunkedSegment(path, open_stored, etag, modified_ms, chunk_map)
     if is_object(path):
         return ObjectFile(path, None if seen is None else ObjectVersion.of(seen), remembered)
     return LocalFile(path, None if seen is None else seen.etag)
@@ -118,19 +120,6 @@ def open_stored(path: str, version: ObjectVersion | None = None) -> ObjectFile |
         SourceUnreadable: It cannot be opened, or is not a regular file.
     """
     return ObjectFile(path, version) if is_object(path) else LocalFile(path, None if version is None else version.etag)
-
-
-def file_version(size: int, modified_ms: int) -> str:
-    """Name the content of a file of a disk as an ETag names that of an object.
-
-    Only for files that nobody changes after they got their name. Another file of the same size and time has this name
-    too.
-
-    Args:
-        size: In bytes.
-        modified_ms: The mtime in epoch milliseconds.
-    """
-    return f"file of {size} bytes at {modified_ms}"
 
 
 class LocalFile:

@@ -95,8 +95,9 @@ def plan(config: IngestConfig) -> IngestPlan:
     policies = read_policies(config.policies)
     remembered = recall_reads(config.lake) if any(map(is_object, (*config.sources, *config.fill_from))) else None
     discovery = _discover(config.sources, remembered)
+    segments = archive.read_segments(config.lake, live=False, joined=False)
     logs, of_remote = remote_ranges.with_remote(
-        discovery.logs, config.remote or policies.lake.remote, _selection(config)
+        discovery.logs, config.remote or policies.lake.remote, _selection(config), segments
     )
     local = {log.directory: log for log in discovery.logs}
     placed = [PlacedFinding(finding) for finding in (*discovery.findings, *of_remote)]
@@ -110,7 +111,7 @@ def plan(config: IngestConfig) -> IngestPlan:
     cluster = clusters[0] if clusters else config.cluster
     if sources:
         cluster = cluster_of(config.lake, cluster)
-    held = _held(config, cluster, remembered)
+    held = _held(config, cluster, segments, remembered)
     newest = {row.topic_partition: row for row in sorted(held.rows.values(), key=lambda row: row.incarnation)}
     plans: list[IngestLogPlan] = []
     taken: dict[str, SourceLog] = {}
@@ -246,9 +247,11 @@ def _discover(paths: Sequence[str], remembered: RememberedReads | None) -> Disco
         raise UsageError(str(error)) from error
 
 
-def _held(config: IngestConfig, cluster: str | None, remembered: RememberedReads | None) -> LakeSnapshot:
+def _held(
+    config: IngestConfig, cluster: str | None, read: Sequence[Segment], remembered: RememberedReads | None
+) -> LakeSnapshot:
     segments: dict[str, list[Segment]] = {}
-    for segment in archive.read_segments(config.lake, live=False, joined=False):
+    for segment in read:
         segments.setdefault(segment.log, []).append(segment)
     tails = archive.tails_of(segment for of_log in segments.values() for segment in of_log)
     holes = late_segments.holes_of(config.lake)

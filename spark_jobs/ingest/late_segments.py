@@ -256,6 +256,7 @@ def _filler_part(lake: str, row: LogRow, filler: Filler, in_place: bool, *, is_r
             in_place=in_place,
             end=filler.end,
             etag=file.etag,
+            chunk_map=file.chunk_map,
             is_remote=is_remote,
         )
     )

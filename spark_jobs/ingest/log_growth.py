@@ -289,6 +289,7 @@ def _copy_of(config: IngestConfig, observed: LogRow, file: SegmentFile) -> CopyT
         size=file.size,
         in_place=config.mode == "reference",
         etag=file.etag,
+        chunk_map=file.chunk_map,
     )
 
 

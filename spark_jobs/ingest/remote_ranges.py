@@ -44,7 +44,10 @@ class RemotePart:
 
 
 def with_remote(
-    logs: Sequence[SourceLog], remote: Sequence[str], selection: LogSelection
+    logs: Sequence[SourceLog],
+    remote: Sequence[str],
+    selection: LogSelection,
+    held: Iterable[Segment] = (),
 ) -> tuple[tuple[SourceLog, ...], tuple[Finding, ...]]:
     """Return the logs joined with their remote segments, and the findings about remote storage.
 
@@ -54,6 +57,7 @@ def with_remote(
         logs: All logs at the sources, those of the metadata topic too.
         remote: Directories or prefixes; none: the logs stay as they are.
         selection: Which logs are joined.
+        held: Segments of the lake. Manifests whose contents are registered with them are not read.
 
     Raises:
         UsageError: The name of an object store cannot be used.
@@ -61,8 +65,9 @@ def with_remote(
     if not remote:
         return tuple(logs), ()
     notes = Notes()
+    registered = {each.path: each.registered for each in held if each.registered and each.chunk_map}
     try:
-        return join_remote(logs, remote, notes, selection), tuple(notes.findings)
+        return join_remote(logs, remote, notes, selection, registered), tuple(notes.findings)
     except AddressError as error:
         raise UsageError(str(error)) from error
     except SourceUnreadable as error:

@@ -20,9 +20,9 @@ from dataclasses import replace
 from logcore.logs.growth.divergence import Fork, HeldSegment, epochs_part_at, find_fork, only_ends_earlier, our_epochs
 from logcore.logs.growth.growth import Growth, LogTail, Stop, decide_growth
 from logcore.logs.model.findings import found
+from logcore.remote.stored_part import file_version
 from logcore.storage.discovery import HeaderReader, SourceLog
 from logcore.storage.objects.remembered_reads import RememberedReads
-from logcore.storage.opened_source import file_version
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, epochs_of, observe, of_log, plan_growth
 from spark_jobs.lake.delta.commits import commit_guards

@@ -262,6 +262,7 @@ _SPECS = (
             ),
             Column("deleted_ms", _INT64, "when its files were deleted; null while they are kept"),
             Column("etag", _STRING, "ETag of the object at its source; null for other files, and in the archive"),
+            Column("chunk_map", pa.binary(), "of an object in chunks: what its manifest says; null: read the manifest"),
         ),
         # A watched lake has very many rows of joined slices, which plans do not read.
         statistics=("segment_id", "log", "base_offset", "retired_ms", "retired_because"),

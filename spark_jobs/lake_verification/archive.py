@@ -17,8 +17,10 @@ from logcore.columns.engines import check_segment
 from logcore.errors import LogError
 from logcore.logs.checks.validation import SegmentVerdict
 from logcore.logs.model.log_selection import LogSelection
+from logcore.remote.chunked.chunk_map import RegisteredObject, unpacked
 from logcore.segments.filenames import PRODUCER_SNAPSHOT_SUFFIX, is_coordinator_topic
 from logcore.segments.scanning.scan import Stretch
+from logcore.storage.remote_tier.chunked_segment import is_chunked_segment, read_manifest
 from logcore.storage.source_errors import shown
 from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.errors import StorageError
@@ -119,8 +121,14 @@ def verify_segment(state: StateTables, segment: Segment, is_shared: bool = False
     if not segment.size:
         return result
     try:
+        registered = segment.registered
+        is_of_manifest = registered is None or _is_of_manifest(path, registered.chunk_map)
+        if registered is not None and not is_of_manifest:
+            registered = RegisteredObject(registered.etag)
         with (
-            mapped_file.mapped(path, segment.start, end, at_source=segment.lies_at_source, etag=segment.etag) as mapped,
+            mapped_file.mapped(
+                path, segment.start, end, at_source=segment.lies_at_source, registered=registered
+            ) as mapped,
             memoryview(mapped) as whole,
             whole[segment.start : end] as content,
         ):
@@ -128,6 +136,9 @@ def verify_segment(state: StateTables, segment: Segment, is_shared: bool = False
             if digest != segment.digest:
                 result.findings.append(_changed(place, content))
                 return result
+            if not is_of_manifest:  # and the manifest is right
+                message = f"Its chunk map in the table segments is not that of its manifest. {way_out('segments')}"
+                result.findings.append(place.finding("rows-differ-from-archive", message))
             result.findings += _validation_findings(state, place, content)
     except LogError as error:
         if not segment.lies_at_source:
@@ -137,6 +148,21 @@ def verify_segment(state: StateTables, segment: Segment, is_shared: bool = False
         message = f"It was registered at its source, and has changed there: {error.message}. {_RESTORE}"
         result.findings.append(place.finding("archive-file-changed", message))
     return result
+
+
+def _is_of_manifest(path: str, chunk_map: bytes | None) -> bool:
+    """Whether a registered chunk map, if there is one, says what the manifest of the object says.
+
+    Raises:
+        SourceUnreadable: The manifest cannot be read.
+    """
+    if chunk_map is None or not is_chunked_segment(path):
+        return True
+    manifest = read_manifest(path)
+    try:
+        return unpacked(chunk_map).manifest == manifest
+    except LogError:
+        return False
 
 
 class _Place:

@@ -138,7 +138,7 @@ class Archive:
                     segment.start,
                     end,
                     at_source=segment.lies_at_source,
-                    etag=segment.etag,
+                    registered=segment.registered,
                 ) as mapped,
                 memoryview(mapped) as whole,
                 whole[segment.start : end] as content,

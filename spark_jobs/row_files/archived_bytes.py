@@ -130,7 +130,7 @@ class ArchivedBytes:
         ends = [*cuts, (segment.size, segment.next_offset)]
         path = segment.local_path(self.lake)
         return [
-            Piece(segment.segment_id, path, segment.start, position, until, offset, end_offset, segment.etag)
+            Piece(segment.segment_id, path, segment.start, position, until, offset, end_offset, segment.registered)
             for (position, offset), (until, end_offset) in zip(starts, ends, strict=True)
         ]
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from logcore.columns.engines import decode_segment
 from logcore.columns.wanted import Place, Wanted
 from logcore.errors import LogError
+from logcore.remote.chunked.chunk_map import RegisteredObject
 from logcore.segments.scanning.scan import Stretch
 from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables.table_location import table_uri
@@ -43,8 +44,8 @@ class Piece:
     end: int
     first_offset: int
     end_offset: int
-    etag: str | None = None
-    """Of an object that is registered in place."""
+    registered: RegisteredObject | None = None
+    """The object, if it is registered in place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def decoded(task: WriteTask) -> Iterator[pa.RecordBatch]:
         bounds = (piece.file_start + piece.start, piece.file_start + piece.end)
         at_source = not storage.lies_below(task.lake, piece.path)
         with (
-            mapped_file.mapped(piece.path, *bounds, at_source=at_source, etag=piece.etag) as mapped,
+            mapped_file.mapped(piece.path, *bounds, at_source=at_source, registered=piece.registered) as mapped,
             memoryview(mapped) as whole,
         ):
             content = whole[piece.file_start : piece.file_start + piece.end]

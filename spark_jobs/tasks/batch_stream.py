@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from logcore.columns.checking.fact_runs import FACT_COLUMNS
+from logcore.remote.chunked.chunk_map import RegisteredObject
 from spark_jobs.lake.delta.files.live_files import open_parquet
 from spark_jobs.tasks.batch_rows import BatchRows
 
@@ -39,8 +40,8 @@ class SegmentPlace:
     next_offset: int
     path: str
     start: int
-    etag: str | None = None
-    """Of an object that is registered in place."""
+    registered: RegisteredObject | None = None
+    """The object, if it is registered in place."""
 
 
 @dataclass(frozen=True, slots=True)

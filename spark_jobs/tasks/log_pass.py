@@ -181,6 +181,8 @@ def _records_from(fact: BatchFact, cut: int, segments: Mapping[str, SegmentPlace
     segment = segments[fact.segment_id]
     position = segment.start + fact.position
     # The segment may be at its source. Reading one batch costs the same in both places.
-    with mapped_file.mapped(segment.path, position, position + fact.size, at_source=True, etag=segment.etag) as mapped:
+    with mapped_file.mapped(
+        segment.path, position, position + fact.size, at_source=True, registered=segment.registered
+    ) as mapped:
         header = read_header(mapped, position)
         return sum(record.offset >= cut for record in read_records(mapped, position, header))

@@ -14,19 +14,21 @@ import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from logcore.columns.engines import segment_extent
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding, found
 from logcore.records.batch import HEADER_SIZE
+from logcore.remote.chunked.chunk_map import RegisteredObject
+from logcore.remote.stored_part import file_version
 from logcore.segments.scanning.scan import ScannedBatch, last_good_end, scan
 from logcore.storage.discovery import HeaderReader, SegmentFile, SourceChanged, copy_range
 from logcore.storage.objects.addresses import is_object
 from logcore.storage.objects.object_copy import copy_object
 from logcore.storage.objects.object_reads import ObjectVersion
 from logcore.storage.objects.remembered_reads import RememberedRead, RememberedReads
-from logcore.storage.opened_source import file_version, open_source
+from logcore.storage.opened_source import open_source
 from logcore.storage.remote_tier.chunked_segment import is_chunked_segment
 from logcore.storage.remote_tier.segment_copies import copy_chunked
 from logcore.storage.source_bytes import SourceBytes
@@ -69,11 +71,19 @@ class CopyTask:
     """Of a source on an object store: names the content that was listed. None for other files."""
     is_remote: bool = False
     """Whether it is a segment in remote storage. Such a file was complete when it got its name."""
+    chunk_map: bytes | None = field(default=None, repr=False)
+    """What the manifest of a segment in chunks says; None: it has to be read."""
 
     @property
     def file(self) -> SegmentFile:
         """The source file when it was examined."""
-        return SegmentFile(self.file_base_offset, self.source, self.size, self.modified_ms, 0, etag=self.etag)
+        base, source = self.file_base_offset, self.source
+        return SegmentFile(base, source, self.size, self.modified_ms, 0, etag=self.etag, chunk_map=self.chunk_map)
+
+    @property
+    def registered(self) -> RegisteredObject | None:
+        """The object that is to be registered; None for other files."""
+        return None if self.etag is None else RegisteredObject(self.etag, self.chunk_map)
 
     @property
     def seen(self) -> str:
@@ -323,6 +333,7 @@ def _describe(
             retired_ms=None,
             replaced_by=None,
             etag=(task.etag or None) if in_place else None,
+            chunk_map=task.chunk_map if in_place and task.etag else None,
         ),
         findings,
         header,
@@ -361,7 +372,7 @@ def _opened(task: CopyTask, path: str, start: int, stop: int | None) -> Iterator
     """Open the bytes of a file from start to stop. Our own copy is read piece by piece, without its holes."""
     if task.in_place:
         with (
-            mapped_file.mapped(path, start, stop, at_source=True, etag=task.etag) as mapped,
+            mapped_file.mapped(path, start, stop, at_source=True, registered=task.registered) as mapped,
             memoryview(mapped)[start:stop] as content,
         ):
             yield content, None

@@ -92,7 +92,7 @@ def _validate(lake: str, segment: Segment, is_digested: bool, returns_rows: bool
     start, end = segment.start, segment.start + segment.size
     with (
         mapped_file.mapped(
-            segment.local_path(lake), start, end, at_source=segment.lies_at_source, etag=segment.etag
+            segment.local_path(lake), start, end, at_source=segment.lies_at_source, registered=segment.registered
         ) as mapped,
         memoryview(mapped) as whole,
     ):

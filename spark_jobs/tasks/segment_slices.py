@@ -55,6 +55,7 @@ def part_of(lake: str, parent: Segment, start: int, end: int, base_offset: int, 
         in_place=parent.lies_at_source,
         end=parent.start + end,
         etag=parent.etag,
+        chunk_map=parent.chunk_map,
     )
     return SliceCopy(task, parent)
 

@@ -286,7 +286,7 @@ def _log_passes(
         chosen = _files_to_read(config.lake, log, files, rows)
         here = [rows[s.segment_id] for s in log.feeding if s.segment_id in rows]
         places = [
-            SegmentPlace(s.segment_id, s.base_offset, s.next_offset, s.local_path(config.lake), s.start, s.etag)
+            SegmentPlace(s.segment_id, s.base_offset, s.next_offset, s.local_path(config.lake), s.start, s.registered)
             for s in log.feeding
         ]
         opened = [BatchFile(storage.join(root, f.path), f.least.get("base_offset")) for f in chosen]

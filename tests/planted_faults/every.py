@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.planted_faults import (
+    chunk_maps,
     cluster_settings,
     columns,
     decoding,
@@ -31,6 +32,7 @@ FAULTS = (
     *newest_rows.FAULTS,
     *maintenance.FAULTS,
     *remote_storage.FAULTS,
+    *chunk_maps.FAULTS,
     *scale.FAULTS,
     *rounds.FAULTS,
     *operation.FAULTS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.planted_faults.fault import Fault
 
 COPIES = "tests/unit/spark_jobs/lake/store/test_local_copies.py"
-CHUNKS = "tests/unit/logcore/remote/test_chunks.py"
+CHUNKS = "tests/unit/logcore/remote/chunked/test_chunks.py"
 INVENTORY = "tests/unit/logcore/remote/test_inventory.py"
 JOINED = "tests/unit/logcore/reading/test_joined_logs.py"
 LAKES = "tests/jobs/test_remote_storage.py"
@@ -38,35 +38,35 @@ FAULTS = (
     ),
     Fault(
         "a chunk may give fewer bytes of the segment than the manifest says",
-        "logcore/remote/chunks.py",
+        "logcore/remote/chunked/chunks.py",
         "    if len(content) != chunk.size:\n",
         "    if len(content) > chunk.size:\n",
         (CHUNKS, "-k", "another_size"),
     ),
     Fault(
         "a chunk of a remote segment expands without its limit",
-        "logcore/remote/chunks.py",
+        "logcore/remote/chunked/chunks.py",
         "decompress(Codec.ZSTD, content, chunk.size)",
         "decompress(Codec.ZSTD, content, 1 << 30)",
         (CHUNKS, "-k", "expands"),
     ),
     Fault(
         "bytes after the frame of a chunk are ignored",
-        "logcore/remote/chunks.py",
+        "logcore/remote/chunked/chunks.py",
         "(_CHECKSUM_BYTES if has_checksum else 0) == len(content)",
         "(_CHECKSUM_BYTES if has_checksum else 0) <= len(content)",
         (CHUNKS, "-k", "after_the_frame"),
     ),
     Fault(
         "the frame of a chunk may end without its last block",
-        "logcore/remote/chunks.py",
+        "logcore/remote/chunked/chunks.py",
         "        if at >= len(content):\n            return False\n",
         "        if at >= len(content):\n            return at == len(content)\n",
         (CHUNKS, "-k", "last_block_is_missing"),
     ),
     Fault(
         "a manifest is not compared with the size of its object",
-        "logcore/remote/chunk_index.py",
+        "logcore/remote/chunked/chunk_index.py",
         "        if nbytes != self.stored_size:\n",
         "        if nbytes < 0:\n",
         (CHUNKS, "-k", "stored_objects"),
@@ -109,8 +109,8 @@ FAULTS = (
     Fault(
         "segments of all logs are joined although some were chosen",
         "logcore/reading/joined_logs.py",
-        "    whole = remote_inventory(logs, tuple(remotes), notes, selection)\n",
-        "    whole = remote_inventory(logs, tuple(remotes), notes)\n",
+        "    whole = remote_inventory(logs, tuple(remotes), notes, selection, registered)\n",
+        "    whole = remote_inventory(logs, tuple(remotes), notes, None, registered)\n",
         (JOINED, "-k", "chosen_logs"),
     ),
     Fault(
@@ -305,7 +305,7 @@ FAULTS = (
     ),
     Fault(
         "a wrong private key is damage of the segment",
-        "logcore/remote/chunks.py",
+        "logcore/remote/chunked/chunks.py",
         "        if secret is None:\n            raise LogError(\n",
         "        if secret is None:\n            raise CorruptChunkError(\n",
         (LAKES, "-k", "another_pair"),

@@ -7,7 +7,7 @@ Values only; `logcore.storage.discovery` fills them. All are read at one moment.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.remote_tier import remote_range
@@ -30,6 +30,8 @@ class SegmentFile:
         etag: Names the content of an object; empty if its store states none. None for a file of a disk.
         end: Position after the last byte that belongs to the log; None: the end of the file. Only a remote segment ends
             earlier, where the next segment begins inside of it.
+        chunk_map: Of a segment in chunks, what its manifest says (`logcore.remote.chunked.chunk_map`); None: readers
+            open the manifest.
     """
 
     base_offset: int
@@ -40,6 +42,7 @@ class SegmentFile:
     beside: tuple[tuple[str, str], ...] | None = None
     etag: str | None = None
     end: int | None = None
+    chunk_map: bytes | None = field(default=None, repr=False)
 
     @property
     def log_bytes(self) -> int:

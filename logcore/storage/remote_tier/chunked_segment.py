@@ -3,21 +3,24 @@
 Its path is that of the object `.log`, and its bytes are those of the segment. A read fetches whole chunks, and only
 those that it touches. The chunk that was read last is kept: readers of headers read small pieces in order.
 
-Bytes that do not decrypt, or are not what the manifest says, are `SourceUnreadable`: they are never returned in part.
+What is known of the chunks comes from the manifest, or from a chunk map that a lake has registered: then no manifest is
+read. Bytes that do not decrypt, or are not what is known, are `SourceUnreadable`: they are never returned in part. Only
+after such an error of a registered map the manifest is read, to say which of them is wrong.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from logcore.errors import LogError
+from logcore.errors import CorruptIndexError, LogError
 from logcore.remote import aiven_layout
-from logcore.remote.chunk_index import SegmentChunk
-from logcore.remote.chunks import ChunkCipher, fill_from_chunk, index_contents
-from logcore.remote.segment_manifest import MOST_MANIFEST_BYTES, SegmentManifest, parse_manifest
+from logcore.remote.chunked.chunk_index import SegmentChunk
+from logcore.remote.chunked.chunk_map import unpacked
+from logcore.remote.chunked.chunks import ChunkCipher, fill_from_chunk, index_contents
+from logcore.remote.chunked.segment_manifest import MOST_MANIFEST_BYTES, SegmentManifest, parse_manifest
 from logcore.remote.stored_part import SegmentPart
 from logcore.storage.files import read_file
 from logcore.storage.objects.addresses import is_object
@@ -76,25 +79,33 @@ class ChunkedSegment:
         opener: Opens objects.
         etag: Names the content of the object when it was listed; None: it is used as it is now.
         modified_ms: When the object was written, as it was listed.
+        chunk_map: What the manifest of the object with this ETag says; None: the manifest is read.
 
     Raises:
         SourceUnreadable: The segment or its manifest does not exist, or they do not fit each other.
         SourceChanged: The object is another one than was listed.
     """
 
-    def __init__(self, path: str, opener: Opener, etag: str | None = None, modified_ms: int = 0) -> None:
-        self.path = path
-        self.manifest = read_manifest(path)
+    def __init__(
+        self,
+        path: str,
+        opener: Opener,
+        etag: str | None = None,
+        modified_ms: int = 0,
+        chunk_map: bytes | None = None,
+    ) -> None:
+        self.path, self._is_registered = path, chunk_map is not None
+        self.manifest = read_manifest(path) if chunk_map is None else _registered(path, chunk_map)
         stored_size = self.manifest.chunks.stored_size
-        known = None if etag is None else ObjectVersion(stored_size, modified_ms, etag)
-        self._stored = opener(path, known)
+        self._opener, self._version = opener, None if etag is None else ObjectVersion(stored_size, modified_ms, etag)
+        self._stored = opener(path, self._version)
         self._cipher: ChunkCipher | None = None
         self._last: tuple[int, memoryview] | None = None
         try:
             self.manifest.refuse_other_sizes(self._stored.size)
         except LogError as error:
             self._stored.close()
-            raise SourceUnreadable(error.message, file=shown(path), advice=_COMPARE) from error
+            raise self._explained(error) from error
 
     @property
     def is_remote(self) -> bool:
@@ -187,7 +198,7 @@ class ChunkedSegment:
             while until < numbers.stop and chunks.chunk(until).stored_end - first.stored_position <= PART_BYTES:
                 until += 1
             size = chunks.chunk(until - 1).stored_end - first.stored_position
-            stored = self._stored.view(size, first.stored_position)
+            stored = self._view(size, first.stored_position)
             for number in range(at, until):
                 chunk = chunks.chunk(number)
                 low = chunk.stored_position - first.stored_position
@@ -203,15 +214,65 @@ class ChunkedSegment:
         self._last = (part.chunk.number, content)
         return content
 
+    def _view(self, size: int, position: int) -> memoryview:
+        try:
+            return self._stored.view(size, position)
+        except SourceChanged:
+            if not self._fits_manifest():
+                raise
+            wrong = CorruptIndexError(f"{_OTHER_MAP}: the object has another size than the map says")
+            raise SourceUnreadable(wrong.message, file=shown(self.path), advice=_RESTORE) from wrong
+
     def _decode(self, target: memoryview, part: _Part) -> None:
         try:
             if self._cipher is None:
-                self._cipher = cipher_of(self.manifest)
+                self._cipher = self._new_cipher()
             fill_from_chunk(target, part.content, part.chunk, self.manifest, self._cipher)
         except LogError as error:
-            raise SourceUnreadable(
-                error.message, file=shown(self.path), position=error.position, advice=error.advice or _COMPARE
-            ) from error
+            raise self._explained(error) from error
+
+    def _new_cipher(self) -> ChunkCipher | None:
+        """Decrypt the key of the segment. Its manifest may have been written again since, for another RSA key."""
+        try:
+            return cipher_of(self.manifest)
+        except LogError:
+            now = self._manifest_now()
+            if now is None or now.chunks != self.manifest.chunks or now.encryption == self.manifest.encryption:
+                raise
+            return cipher_of(now)
+
+    def _explained(self, error: LogError) -> SourceUnreadable:
+        """The error of a chunk or of its place. It says so if the registered map is not that of the manifest."""
+        if self._is_other_map():
+            message, advice = f"{_OTHER_MAP}: {error.message}", _RESTORE
+        else:
+            message, advice = error.message, error.advice or _COMPARE
+        return SourceUnreadable(message, file=shown(self.path), position=error.position, advice=advice)
+
+    def _is_other_map(self) -> bool:
+        """Whether the registered chunk map says something else than the manifest."""
+        now = self._manifest_now()
+        return now is not None and now != self.manifest
+
+    def _fits_manifest(self) -> bool:
+        """Whether the object has its ETag and the size that the manifest says, which is another than in the map."""
+        now = self._manifest_now()
+        if now is None or self._version is None or now.chunks.stored_size == self._version.size:
+            return False
+        try:
+            with closing(self._opener(self.path, replace(self._version, size=now.chunks.stored_size))) as stored:
+                return bool(stored.read(1, 0))
+        except LogError:
+            return False
+
+    def _manifest_now(self) -> SegmentManifest | None:
+        """The manifest; None if it is known anyway, or cannot be read."""
+        if not self._is_registered:
+            return None
+        try:
+            return read_manifest(self.path)
+        except LogError:
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +282,19 @@ class _Part:
     chunk: SegmentChunk
     content: memoryview
     is_stored: bool
+
+
+def _registered(path: str, chunk_map: bytes) -> SegmentManifest:
+    """What a registered chunk map says.
+
+    Raises:
+        SourceUnreadable: It cannot be one.
+    """
+    try:
+        return unpacked(chunk_map).manifest
+    except LogError as error:
+        message = f"its registered chunk map cannot be used: {error.message}"
+        raise SourceUnreadable(message, file=shown(path), advice=_RESTORE) from error
 
 
 def read_stored(path: str, limit: int | None = None) -> bytes:
@@ -291,3 +365,8 @@ def cipher_of(manifest: SegmentManifest) -> ChunkCipher | None:
 
 
 _COMPARE = "Compare the objects of the segment with another copy of the remote storage."
+_OTHER_MAP = "its registered chunk map is not that of its manifest"
+_RESTORE = (
+    "Restore the table `segments` of the lake from a copy, or take the log again into a new lake. "
+    "`loglake verify LAKE` names all such segments."
+)

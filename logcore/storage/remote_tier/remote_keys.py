@@ -11,7 +11,7 @@ import functools
 import os
 
 from logcore.errors import LogError
-from logcore.remote.chunks import PrivateKeys, read_private_key
+from logcore.remote.chunked.chunks import PrivateKeys, read_private_key
 from logcore.storage.files import read_file
 from logcore.storage.source_errors import shown
 

@@ -29,7 +29,7 @@ def copy_chunked(file: SegmentFile, start: int, end: int, destination: str) -> s
         SourceChanged: The object is another one than was listed, or the segment ends before `end`.
         OSError: The destination cannot be written.
     """
-    with closing(ChunkedSegment(file.path, open_stored, file.etag, file.modified_ms)) as segment:
+    with closing(ChunkedSegment(file.path, open_stored, file.etag, file.modified_ms, file.chunk_map)) as segment:
         if segment.size < end:
             message = f"bytes {start} to {end} of {segment.size} cannot be copied"
             raise SourceChanged(message, file=shown(file.path), position=start)

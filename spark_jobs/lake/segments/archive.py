@@ -10,10 +10,11 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from logcore.logs.growth.growth import LogTail
 from logcore.logs.model import readable_end
+from logcore.remote.chunked.chunk_map import RegisteredObject
 from logcore.segments.filenames import LOG_SUFFIX, segment_file_name
 from spark_jobs.lake.delta.commits import commit_guards, row_commits
 from spark_jobs.lake.delta.commits.commit_guards import Guard
@@ -66,6 +67,12 @@ class Segment:
     retired_because: str | None = None
     deleted_ms: int | None = None
     etag: str | None = None
+    chunk_map: bytes | None = field(default=None, repr=False)
+
+    @property
+    def registered(self) -> RegisteredObject | None:
+        """The object at its source, if its row says which one it was. A chunk map without an ETag is not used."""
+        return RegisteredObject(self.etag, self.chunk_map) if self.etag else None
 
     @property
     def feeds(self) -> bool:
@@ -201,6 +208,7 @@ def in_place_of(
         last_batch_size=ending.last_batch_size,
         last_batch_end=ending.last_batch_end,
         etag=None,
+        chunk_map=None,
     )
 
 

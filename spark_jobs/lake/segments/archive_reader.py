@@ -44,12 +44,15 @@ class ArchiveReader:
             with tempfile.TemporaryDirectory(prefix="loglake-") as scratch:
                 local = os.path.join(scratch, "segment")
                 with (
-                    mapped_file.mapped(segment.path, position, end, at_source=at_source, etag=ours.etag) as content,
+                    mapped_file.mapped(
+                        segment.path, position, end, at_source=at_source, registered=ours.registered
+                    ) as content,
                     open(local, "xb") as file,
                 ):
                     file.write(content)
                 yield from HeaderReader().headers(replace(segment, path=local), position)
             return
-        if ours.lies_at_source and file_digest(segment.path, ours.start, ours.start + ours.size) != ours.digest:
+        there = replace(segment, etag=ours.etag, chunk_map=ours.chunk_map if ours.etag else None)
+        if ours.lies_at_source and file_digest(segment.path, ours.start, ours.start + ours.size, there) != ours.digest:
             raise SourceChanged("it was registered in place, and was changed at the source", file=segment.path)
-        yield from HeaderReader().headers(segment, position)
+        yield from HeaderReader().headers(there, position)

@@ -153,7 +153,7 @@ def offsets_in_batch(lake: str, log: str, batch: Mapping[str, Any]) -> list[int]
     position = segment.start + batch["position"]
     end = position + batch["size"]
     path, at_source = segment.local_path(lake), segment.lies_at_source
-    with mapped_file.mapped(path, position, end, at_source=at_source, etag=segment.etag) as mapped:
+    with mapped_file.mapped(path, position, end, at_source=at_source, registered=segment.registered) as mapped:
         header = read_header(mapped, position)
         return [record.offset for record in read_records(mapped, position, header)]
 

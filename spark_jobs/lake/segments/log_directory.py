@@ -125,7 +125,9 @@ def slice_bytes(lake: str, segment: Segment) -> Iterator[memoryview]:
     end = segment.start + segment.size
     path = segment.local_path(lake)
     with (
-        mapped_file.mapped(path, segment.start, end, at_source=segment.lies_at_source, etag=segment.etag) as mapped,
+        mapped_file.mapped(
+            path, segment.start, end, at_source=segment.lies_at_source, registered=segment.registered
+        ) as mapped,
         memoryview(mapped) as whole,
     ):
         if len(whole) < end:

@@ -166,7 +166,9 @@ def _count_records_of(lake: str, segments: Sequence[Segment], replacement: Segme
     at_source = replacement.lies_at_source
     counts = {each.segment_id: 0 for each in segments}
     with (
-        mapped_file.mapped(replacement.local_path(lake), *bounds, at_source=at_source, etag=replacement.etag) as mapped,
+        mapped_file.mapped(
+            replacement.local_path(lake), *bounds, at_source=at_source, registered=replacement.registered
+        ) as mapped,
         memoryview(mapped) as whole,
     ):
         content = whole[bounds[0] : bounds[1]]

@@ -9,29 +9,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
+from logcore.logs.model.sources import SegmentFile
 from logcore.records.varint import Buffer
+from logcore.remote.chunked.chunk_map import RegisteredObject
 from logcore.storage.discovery import SourceUnreadable, map_file
 from logcore.storage.objects.object_reads import ObjectVersion
+from logcore.storage.remote_tier.chunked_segment import is_chunked_segment
 from logcore.storage.source_bytes import SourceBytes
 from spark_jobs.lake.store import local_copies
 
 
 @contextmanager
-def mapped_at_source(path: str, start: int, end: int | None, etag: str | None) -> Iterator[Buffer]:
+def mapped_at_source(path: str, start: int, end: int | None, registered: RegisteredObject | None) -> Iterator[Buffer]:
     """Yield bytes [start, end) of a file at its source, at their positions in the file; see `mapped_file.mapped`.
 
     Args:
         path: The file.
         start: First byte.
         end: Exclusive end; None: the end of the file.
-        etag: Names the content of an object; another object is refused.
+        registered: The object when it was registered; another object is refused. None: any is read.
 
     Raises:
         SourceUnreadable: It does not exist, or the disk fails to read some of it.
         SourceChanged: It was truncated while it was read, or was replaced since its registration.
     """
     with ExitStack() as stack:
-        kept = None if etag is None or end is None else local_copies.kept_registered(path, etag, end)
+        kept = None if registered is None or end is None else local_copies.kept_registered(path, registered.etag, end)
         if kept is not None:
             copied = None
             with suppress(SourceUnreadable):  # the run has just removed its copies
@@ -39,8 +42,7 @@ def mapped_at_source(path: str, start: int, end: int | None, etag: str | None) -
             if copied is not None:
                 yield copied
                 return
-    version = None if etag is None or end is None else ObjectVersion(end, 0, etag, is_part=True)
-    source = SourceBytes(path, sealed=False, seen=version)
+    source = SourceBytes(path, sealed=False, seen=None if registered is None else _seen(path, end, registered))
     source.fetch(start, source.size if end is None else end)
     gone = source.unreadable(start, source.size if end is None else end)
     if gone:
@@ -48,3 +50,12 @@ def mapped_at_source(path: str, start: int, end: int | None, etag: str | None) -
         message = f"the disk failed to read {nbytes} bytes of it, from this position on"
         raise SourceUnreadable(message, file=path, position=gone[0][0])
     yield source.content
+
+
+def _seen(path: str, end: int | None, registered: RegisteredObject) -> SegmentFile | ObjectVersion | None:
+    """The object as it was registered, of which the bytes up to `end` are read."""
+    if end is None:
+        return None
+    if registered.chunk_map is not None and is_chunked_segment(path):
+        return SegmentFile(0, path, end, 0, 0, etag=registered.etag, chunk_map=registered.chunk_map)
+    return ObjectVersion(end, 0, registered.etag, is_part=True)

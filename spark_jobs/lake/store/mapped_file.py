@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 from logcore.records.varint import Buffer
+from logcore.remote.chunked.chunk_map import RegisteredObject
 from logcore.storage.discovery import SourceUnreadable, map_file
 from spark_jobs.lake.store import local_copies, object_store
 from spark_jobs.lake.store.bytes_at_source import mapped_at_source
@@ -17,7 +18,12 @@ from spark_jobs.lake.store.storage import is_remote
 
 @contextmanager
 def mapped(
-    path: str, start: int = 0, end: int | None = None, *, at_source: bool = False, etag: str | None = None
+    path: str,
+    start: int = 0,
+    end: int | None = None,
+    *,
+    at_source: bool = False,
+    registered: RegisteredObject | None = None,
 ) -> Iterator[Buffer]:
     """Yield bytes [start, end) of a file, at their positions in the file; bytes around them must not be read.
 
@@ -30,15 +36,15 @@ def mapped(
         start: First byte.
         end: Exclusive end; None: the end of the file.
         at_source: It was registered at its source.
-        etag: Names the content of an object that was registered at its source; another object is refused.
+        registered: The object, if it was registered at its source; another object is refused.
 
     Raises:
         SourceUnreadable: It does not exist, or it is at its source and the disk fails to read some of it.
         SourceChanged: It is at its source and was truncated while it was read, or was replaced since its registration.
         StorageError: The object store failed.
     """
-    if at_source and (etag is not None or not is_remote(path)):
-        with mapped_at_source(path, start, end, etag) as content:
+    if at_source and (registered is not None or not is_remote(path)):
+        with mapped_at_source(path, start, end, registered) as content:
             yield content
         return
     if not is_remote(path):

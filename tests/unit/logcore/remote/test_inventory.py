@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from logcore.remote.chunked.segment_manifest import DescribedOffsets
 from logcore.remote.inventory import FoundSegment, LogLineage, RemoteStatus, StoredObjects, grouped, inventory
 from logcore.remote.lineage import JoinedSegment
 from logcore.remote.remote_segment import RemoteSegment, RemoteSegmentState, TopicIdPartition
-from logcore.remote.segment_manifest import DescribedOffsets
 from logcore.remote.segment_states import SegmentStates
 from logcore.remote.stored_names import part_of
 from logcore.remote.stored_part import RemoteObject

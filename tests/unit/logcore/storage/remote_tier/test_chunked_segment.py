@@ -6,12 +6,15 @@ import hashlib
 import os
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from logcore.errors import LogError
 from logcore.logs.model.sources import SegmentFile
+from logcore.remote.chunked.chunk_map import ChunkMap, packed
+from logcore.remote.chunked.segment_manifest import parse_manifest
 from logcore.remote.stored_part import SegmentPart
 from logcore.storage.headers import HeaderReader
 from logcore.storage.opened_source import open_source, open_stored
@@ -163,3 +166,75 @@ def test_only_names_of_the_layout_are_segments_in_chunks() -> None:
 def test_the_digest_of_a_segment_in_chunks_is_that_of_its_bytes(keep: Keep) -> None:
     path = keep(chunk_size=777, compressed=True)
     assert file_digest(path) == hashlib.sha256(LOG).hexdigest()
+
+
+def registered(path: str, *, manifest: bytes | None = None, size: int = len(LOG)) -> SegmentFile:
+    """A segment as a lake registered it, with the chunk map of a manifest; by default of its own."""
+    said = parse_manifest(Path(path).with_suffix(".rsm-manifest").read_bytes() if manifest is None else manifest)
+    there = os.stat(path)
+    modified_ms = there.st_mtime_ns // 1_000_000
+    etag = f"file of {there.st_size} bytes at {modified_ms}"
+    return SegmentFile(0, path, size, modified_ms, 0, etag=etag, chunk_map=packed(ChunkMap(said, "v")))
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_a_segment_with_a_registered_chunk_map_is_read_without_its_manifest(
+    keep: Keep, compressed: bool, is_encrypted: bool
+) -> None:
+    path = keep(chunk_size=1000, compressed=compressed, is_encrypted=is_encrypted)
+    file = registered(path)
+    Path(path).with_suffix(".rsm-manifest").unlink()
+    assert read_range(path, 2_999, 8_001, file) == LOG[2_999:8_001]
+    assert file_digest(path, seen=file) == hashlib.sha256(LOG).hexdigest()
+
+
+def test_a_registered_chunk_map_does_not_hide_that_the_object_was_replaced(keep: Keep) -> None:
+    path = keep(chunk_size=1000, compressed=True)
+    file = registered(path)
+    keep(LOG[::-1], chunk_size=1000, compressed=True)
+    os.utime(path, (1, 1))
+    with pytest.raises(SourceChanged):
+        read_range(path, 0, 100, file)
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True])
+@pytest.mark.parametrize("other", [LOG[::-1], LOG[:-1000], LOG + LOG], ids=["other-sizes", "shorter", "longer"])
+def test_a_registered_chunk_map_of_another_manifest_gives_no_bytes_and_is_named(
+    keep: Keep, other: bytes, is_encrypted: bool
+) -> None:
+    path = keep(other, chunk_size=1000, compressed=True, is_encrypted=is_encrypted)
+    manifest = Path(path).with_suffix(".rsm-manifest").read_bytes()
+    keep(chunk_size=1000, compressed=True, is_encrypted=is_encrypted)
+    file = registered(path, manifest=manifest)
+    with pytest.raises(SourceUnreadable, match="its registered chunk map is not that of its manifest") as caught:
+        read_range(path, 0, 9_000, file)
+    assert caught.value.file == path
+    assert "table `segments`" in str(caught.value)
+
+
+def test_a_registered_chunk_map_that_is_no_map_is_named(keep: Keep) -> None:
+    path = keep(chunk_size=1000)
+    file = registered(path)
+    with pytest.raises(SourceUnreadable, match="its registered chunk map cannot be used: the chunk map ends"):
+        read_range(path, 0, 100, replace(file, chunk_map=file.chunk_map[:-1]))
+
+
+def test_a_broken_chunk_is_no_fault_of_the_registered_chunk_map(keep: Keep) -> None:
+    path = keep(chunk_size=1000, is_encrypted=True)
+    content = bytearray(Path(path).read_bytes())
+    content[20] ^= 1
+    Path(path).write_bytes(content)
+    with pytest.raises(SourceUnreadable, match="chunk 0 does not decrypt") as caught:
+        read_range(path, 0, 100, registered(path))
+    assert "chunk map" not in str(caught.value)
+
+
+def test_a_manifest_that_was_written_again_for_another_rsa_key_is_read(keep: Keep) -> None:
+    path = keep(chunk_size=1000, is_encrypted=True)
+    manifest = Path(path).with_suffix(".rsm-manifest").read_bytes()
+    before = manifest.replace(remote_objects.KEY_ID.encode(), b"key-of-last-year")
+    assert read_range(path, 0, 9_000, registered(path, manifest=before)) == LOG[:9_000]
+    Path(path).with_suffix(".rsm-manifest").write_bytes(before)
+    with pytest.raises(SourceUnreadable, match="'key-of-last-year', which was not given"):
+        read_range(path, 0, 9_000, registered(path))

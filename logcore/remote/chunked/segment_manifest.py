@@ -29,7 +29,7 @@ from typing import Any, TypeGuard
 
 from logcore.errors import CorruptIndexError, CorruptRecordError, UnsupportedFormatError
 from logcore.records.compression import Codec, decompress
-from logcore.remote.chunk_index import (
+from logcore.remote.chunked.chunk_index import (
     ENCRYPTION_BYTES,
     MOST_SEGMENT_BYTES,
     ChunkIndex,
@@ -156,7 +156,7 @@ def parse_manifest(content: bytes) -> SegmentManifest:
     encryption = None if fields.get("encryption") is None else _encryption(_object(fields["encryption"], "encryption"))
     chunks = _chunk_index(_object(fields.get("chunkIndex"), "chunkIndex"))
     if not is_compressed:
-        _refuse_changed_sizes(chunks, 0 if encryption is None else ENCRYPTION_BYTES)
+        refuse_changed_sizes(chunks, is_encrypted=encryption is not None)
     given_indexes = _object(fields.get("segmentIndexes"), "segmentIndexes")
     indexes = {
         part: _stored_index(_object(given_indexes[name], name))
@@ -207,8 +207,13 @@ def _chunk_index(fields: dict[str, Any]) -> ChunkIndex:
     raise UnsupportedFormatError("the chunk index is neither of type fixed nor variable")
 
 
-def _refuse_changed_sizes(chunks: ChunkIndex, added: int) -> None:
-    """Without compression the size of each stored chunk follows from that of its contents."""
+def refuse_changed_sizes(chunks: ChunkIndex, *, is_encrypted: bool) -> None:
+    """Compare the sizes of chunks that are not compressed: that of a stored chunk follows from that of its contents.
+
+    Raises:
+        CorruptIndexError: A stored chunk has another size.
+    """
+    added = ENCRYPTION_BYTES if is_encrypted else 0
     for number in {0, chunks.count - 1} if not chunks.stored_ends else range(chunks.count):
         chunk = chunks.chunk(number) if chunks.count else None
         if chunk is not None and chunk.stored_size != chunk.size + added:

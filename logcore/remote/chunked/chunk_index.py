@@ -27,6 +27,7 @@ Source: io.aiven.kafka.tieredstorage.manifest.index FixedSizeChunkIndex, Variabl
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -189,6 +190,16 @@ def stored_sizes(content: bytes) -> tuple[int, ...]:
     differences = (content[at : at + width] for at in range(_LIST_HEAD.size, end, width))
     (last,) = _INT.unpack_from(content, end)
     return _not_negative((*(base + int.from_bytes(each, "big") for each in differences), last))
+
+
+def size_list(sizes: Sequence[int]) -> bytes:
+    """The list of sizes of stored chunks, as `stored_sizes` reads it."""
+    if len(sizes) <= 1:
+        return struct.pack(f">i{len(sizes)}i", len(sizes), *sizes)
+    base = min(sizes[:-1])
+    width = max(1, -(-(max(sizes[:-1]) - base).bit_length() // 8))
+    differences = b"".join((size - base).to_bytes(width, "big") for size in sizes[:-1])
+    return _LIST_HEAD.pack(len(sizes), base, width) + differences + _INT.pack(sizes[-1])
 
 
 def most_list_bytes(count: int) -> int:

@@ -13,9 +13,9 @@ import pytest
 import zstandard
 
 from logcore.errors import CorruptChunkError, CorruptIndexError, LogError, UnsupportedFormatError
-from logcore.remote.chunk_index import ChunkIndex, SegmentChunk, stored_sizes
-from logcore.remote.chunks import ChunkCipher, PrivateKeys, fill_from_chunk, index_contents, read_private_key
-from logcore.remote.segment_manifest import SegmentManifest, parse_manifest
+from logcore.remote.chunked.chunk_index import ChunkIndex, SegmentChunk, stored_sizes
+from logcore.remote.chunked.chunks import ChunkCipher, PrivateKeys, fill_from_chunk, index_contents, read_private_key
+from logcore.remote.chunked.segment_manifest import SegmentManifest, parse_manifest
 from logcore.remote.stored_part import SegmentPart
 from tests import remote_objects
 
