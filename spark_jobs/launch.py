@@ -160,20 +160,21 @@ def register(lake: str, intake: Intake | None = None) -> None:
         registry.remember(lake, intake)
 
 
-def forget_remote(lake: str, intake: Intake) -> Intake:
-    """Forget the remote storage that earlier runs of these sources named.
+def forget_remote(lake: str, intake: Intake) -> tuple[str, ...]:
+    """Forget the remote storage that earlier runs of these sources named, in each registration that has one of them.
 
     Args:
         intake: of this run, completed by what is remembered.
 
     Returns:
-        the intake without remote storage.
+        the places of the storage in their order, each once.
 
     Raises:
         UsageError: segments of the lake are registered there, or its registration cannot be used.
     """
     held = [segment for segment in archive.read_segments(lake) if segment.lies_at_source]
-    for place in dict.fromkeys((*intake.remote, *registry.remote_of(lake, intake.paths))):
+    places = tuple(sorted({*intake.remote, *registry.remote_of(lake, intake.paths)}))
+    for place in places:
         there = [segment for segment in held if segment.path.startswith(place.rstrip("/") + "/")]
         if there:
             first = min(there, key=lambda segment: (segment.topic, segment.partition, segment.base_offset))
@@ -184,7 +185,7 @@ def forget_remote(lake: str, intake: Intake) -> Intake:
                 "lake with --mode copy."
             )
     registry.forget_remote(lake, intake.paths)
-    return replace(intake, remote=())
+    return places
 
 
 def engine_and_reason(engine: str | None = None) -> str:

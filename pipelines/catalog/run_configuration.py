@@ -83,6 +83,11 @@ class LakeRunConfig(dg.Config):
     remote: list[str] = Field(
         default=[], description="Remote storage of tiered topics: directories or s3:// prefixes, read as one log"
     )
+    forget_remote: bool = Field(
+        default=False,
+        description="First forget the remote storage that earlier runs of these sources named; refused while segments "
+        "of the lake are registered there",
+    )
     move_source: bool = Field(
         default=False, description="Read logs from these sources that were read from others, if both agree"
     )

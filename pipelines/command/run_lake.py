@@ -153,7 +153,8 @@ def watch(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[st
     intake = registered_lakes.as_remembered(lake, _intake(options, numbers))
     _say_of_policies(options, intake)
     intake = _forgetting_remote(options, lake, intake)
-    settings = RunSettings(**_given(_settings(intake, logs, options)))
+    # Storage that another command names later is not forgotten in each round.
+    settings = RunSettings(**_given(_settings(intake, logs, options) | {"forget_remote": False}))
     is_remote = any("://" in path for path in (*intake.paths, *intake.fill_from))
     interval_s = options.interval or (REMOTE_INTERVAL_S if is_remote else INTERVAL_S)
     return watch_lake(lake, settings, None if logs else intake, options.engine, interval_s)
@@ -258,11 +259,10 @@ def _forgetting_remote(options: argparse.Namespace, lake: str, intake: Intake) -
     """The intake, without the remembered remote storage if that is to be forgotten."""
     if not options.forget_remote:
         return intake
-    without = launch.forget_remote(lake, intake)
-    places = ", ".join(map(shown, intake.remote))
+    places = ", ".join(map(shown, launch.forget_remote(lake, intake)))
     said = f"the remote storage {places} is forgotten" if places else "no remote storage is remembered"
     sys.stderr.write(f"note: {said}\n")
-    return without
+    return replace(intake, remote=())
 
 
 def _intake(options: argparse.Namespace, numbers: Sequence[int]) -> Intake:
@@ -295,6 +295,7 @@ def _settings(intake: Intake, logs: Sequence[str], options: argparse.Namespace) 
         "isolation_level": intake.isolation_level,
         "fill_from": list(intake.fill_from),
         "remote": list(intake.remote),
+        "forget_remote": options.forget_remote,
         "move_source": options.move_source,
         "as_of_ms": options.as_of,
         "max_bytes_per_round": options.max_bytes_per_round,

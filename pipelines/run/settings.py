@@ -45,6 +45,7 @@ class RunSettings:
     isolation_level: str = ""
     fill_from: Sequence[str] = ()
     remote: Sequence[str] = ()
+    forget_remote: bool = False
     move_source: bool = False
     at_once: bool = True
     replace: str = ""

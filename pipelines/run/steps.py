@@ -19,6 +19,7 @@ from pipelines.run.recording.run_row_writer import RunRowWriter
 from pipelines.run.settings import Launcher, RunSettings
 from pipelines.run.step_result import StepResult
 from pipelines.run.topics.history_answers import history_answers
+from spark_jobs import launch
 from spark_jobs.contracts import (
     CheckForeignRowsConfig,
     ClusterConfig,
@@ -31,13 +32,14 @@ from spark_jobs.contracts import (
     ReplaceConfig,
     ValidateConfig,
 )
+from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.view.alarms import damage_of, stops_of
 from spark_jobs.lake.view.expectation_results import due_expectations, keep_evaluated, page_of
 from spark_jobs.lake.view.harm import look_at_tables, remember_tables
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.ledger_comparison import compare_with_ledger
 from spark_jobs.lake.view.open_findings import path_findings
-from spark_jobs.lake.view.registered_lakes import held_logs, takes_from_cluster
+from spark_jobs.lake.view.registered_lakes import held_logs, remote_of, takes_from_cluster
 
 READ_COMMITTED = "read_committed"
 
@@ -138,7 +140,12 @@ def ingest(run: Run) -> StepResult:
 
     If policies take settings from the cluster, what it says is read too, before the next round and the next steps. It
     is read once from all sources, so that of several copies the one that reaches furthest counts.
+
+    Raises:
+        UsageError: Remote storage is to be forgotten, and cannot be, or is named too.
     """
+    if run.settings.forget_remote:
+        _forget_remote(run)
     done = StepResult()
     policies = run.settings.policy_file(run.lake)
     for number, intake in enumerate(run.intakes):
@@ -172,6 +179,15 @@ def ingest(run: Run) -> StepResult:
     done.state = state = run.state()
     done.answers.append(checks.sources_agree(state, stops_of(state), path_findings(done.reports)))
     return done
+
+
+def _forget_remote(run: Run) -> None:
+    if run.settings.remote:
+        raise UsageError("forget_remote forgets remote storage, and remote names some: set one of them.")
+    for intake in run.intakes:
+        if intake.remote or remote_of(run.lake, intake.paths):
+            run.needs_to_act()
+            launch.forget_remote(run.lake, intake)
 
 
 def _read_metadata(run: Run) -> list[JobReport]:

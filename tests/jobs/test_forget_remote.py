@@ -34,7 +34,7 @@ def test_a_lake_with_copies_forgets_its_remote_storage_and_keeps_what_it_has(
 ) -> None:
     turn(lake, source, storage)
     intake = remembered(lake, source, storage)
-    assert launch.forget_remote(str(lake.path), intake).remote == ()
+    assert launch.forget_remote(str(lake.path), intake) == (str(storage.path),)
     assert [each.remote for each in registry.recall(str(lake.path)).intakes] == [()]
     turn(lake, source)
     assert lake.published("orders") == storage.partition.rows
@@ -68,7 +68,7 @@ def test_storage_whose_name_only_begins_alike_is_forgotten(
 ) -> None:
     turn(lake, source, storage, mode="reference")
     other = Intake((str(source.path),), remote=(str(tmp_path / "rem"),))
-    assert launch.forget_remote(str(lake.path), other).remote == ()
+    assert launch.forget_remote(str(lake.path), other) == (str(tmp_path / "rem"),)
 
 
 def test_the_option_forgets_for_this_run_and_later_ones(
@@ -82,3 +82,20 @@ def test_the_option_forgets_for_this_run_and_later_ones(
     assert main([*command, "--forget-remote"]) <= 1
     assert "note: no remote storage is remembered" in capsys.readouterr().err
     assert main([*command, "--forget-remote", "--remote", str(storage.path)]) == 64
+
+
+def test_the_note_names_the_storage_of_every_registration_once_and_in_order(
+    source: LogDirectory, lake: Lake, storage: RemoteStorage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["run", str(source.path), "--lake", str(lake.path)]
+    for name, remote in (("more", ("zz", "aa")), ("others", ("aa",))):
+        paths, places = (str(source.path), str(tmp_path / name)), tuple(str(tmp_path / each) for each in remote)
+        registry.remember(str(lake.path), Intake(paths, remote=places))
+    assert main([*command, "--remote", str(storage.path)]) <= 1
+    capsys.readouterr()
+    assert main([*command, "--forget-remote"]) <= 1
+    notes = [line for line in capsys.readouterr().err.splitlines() if "forgotten" in line]
+    assert notes == [
+        f"note: the remote storage {tmp_path / 'aa'}, {storage.path}, {tmp_path / 'zz'} is forgotten",
+    ]
+    assert {each.remote for each in registry.recall(str(lake.path)).intakes} == {()}

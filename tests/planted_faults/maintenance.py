@@ -435,8 +435,8 @@ FAULTS = (
     Fault(
         "damaged metadata of remote segments still proves that they are copied",
         "logcore/cli/maintenance/remote_copies.py",
-        "    if topic_id is None or any(each.severity is not Severity.INFO for each in of_metadata.findings):\n",
-        "    if topic_id is None:\n",
+        "    if segments is None or any(each.severity is not Severity.INFO for each in of_metadata.findings):\n",
+        "    if segments is None:\n",
         (TIERED, "-k", "doubtful"),
     ),
 )

@@ -362,9 +362,23 @@ FAULTS = (
     Fault(
         "a lake forgets remote storage of another registration of its sources without a look",
         "spark_jobs/launch.py",
-        "dict.fromkeys((*intake.remote, *registry.remote_of(lake, intake.paths)))",
+        "sorted({*intake.remote, *registry.remote_of(lake, intake.paths)})",
         "intake.remote",
         ("tests/jobs/test_forget_remote.py", "-k", "every_registration"),
+    ),
+    Fault(
+        "a run in Dagster reads remote storage that it should forget",
+        "pipelines/run/steps.py",
+        "            launch.forget_remote(run.lake, intake)\n",
+        "            pass\n",
+        ("tests/dagster/test_forget_remote.py", "-k", "with_the_field"),
+    ),
+    Fault(
+        "a run without work forgets remote storage while it only looks",
+        "pipelines/run/steps.py",
+        "            run.needs_to_act()\n            launch.forget_remote",
+        "            launch.forget_remote",
+        ("tests/dagster/test_forget_remote.py", "-k", "only_looks"),
     ),
     Fault(
         "a lake that forgets remote storage remembers it again",

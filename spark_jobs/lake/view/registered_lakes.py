@@ -208,6 +208,15 @@ def intakes_of(lake: str) -> tuple[Intake, ...]:
     return read_registered(lake).intakes
 
 
+def remote_of(lake: str, paths: Sequence[str]) -> tuple[str, ...]:
+    """Return the remote storage that is registered with any of these sources.
+
+    Raises:
+        UsageError: The registration cannot be used.
+    """
+    return registry.remote_of(lake, paths)
+
+
 def unadopted_sources(lake: str) -> tuple[str, ...]:
     """Return the paths that a lake names as its sources, if it has no sources here.
 
