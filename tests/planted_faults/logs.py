@@ -31,7 +31,7 @@ FAULTS = (
         "logcore/records/lz4_frames.py",
         "    if checked and view[end]",
         "    if False and view[end]",
-        ("tests/unit/logcore/records/test_compression.py",),
+        ("tests/unit/logcore/records/test_lz4_frames.py",),
     ),
     Fault(
         "bytes after an lz4 frame are overlooked",
@@ -45,7 +45,7 @@ FAULTS = (
         "logcore/records/compression.py",
         "        zlib.decompressobj(-zlib.MAX_WBITS).decompress(view[deflate : deflate + _DEFLATE_TABLES], 1)\n",
         "",
-        ("tests/unit/logcore/records/test_compression.py",),
+        ("tests/unit/logcore/records/test_gzip_streams.py",),
     ),
     Fault(
         "offsets inside a wrapper count from its own",
@@ -101,7 +101,7 @@ FAULTS = (
         "logcore/logs/model/offset_ledger.py",
         "BLOCKING = frozenset({OffsetState.OPEN, OffsetState.UNKNOWN,",
         "BLOCKING = frozenset({OffsetState.OPEN,",
-        ("tests/unit/logcore/logs/test_offset_ledger.py",),
+        ("tests/unit/logcore/logs/test_ledger_ranges.py",),
     ),
     Fault(
         "an index entry names the first offset",
@@ -129,7 +129,7 @@ FAULTS = (
         "logcore/logs/writer/open_segment.py",
         "if header.max_timestamp > self._greatest.timestamp:  # the first",
         "if header.max_timestamp >= self._greatest.timestamp:  # the first",
-        ("tests/unit/logcore/logs/test_writer.py",),
+        ("tests/unit/logcore/logs/writer",),
     ),
     Fault(
         "any history agrees with ours",
@@ -150,14 +150,14 @@ FAULTS = (
         "logcore/logs/model/offset_ledger.py",
         "        if result and each.published and _are_alike(result[-1], each):",
         "        if result and _are_alike(result[-1], each):",
-        ("tests/unit/logcore/logs/test_offset_ledger.py",),
+        ("tests/unit/logcore/logs/test_ledger_ranges.py",),
     ),
     Fault(
         "a frontier ends in damage",
         "logcore/logs/model/offset_ledger.py",
         "                break\n        else:\n            end = each.end_offset\n    return end",
         "                break\n        end = each.end_offset\n    return end",
-        ("tests/unit/logcore/logs/test_offset_ledger.py",),
+        ("tests/unit/logcore/logs/test_ledger_ranges.py",),
     ),
     Fault(
         "any encoder of snappy is believed",

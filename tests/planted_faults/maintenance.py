@@ -9,7 +9,7 @@ RECOVERY = ("tests/unit/logcore/logs/test_recovery.py", "tests/conformance/test_
 JOBS = ("tests/unit/spark_jobs/compaction",)
 TIERED = "tests/unit/logcore/cli/test_retain_tiered.py"
 TOPIC_MERGES = "tests/jobs/test_topic_merges.py"
-WRITER = ("tests/unit/logcore/logs/test_writer.py", "tests/kafka/test_writer.py")
+WRITER = ("tests/unit/logcore/logs/writer", "tests/kafka/test_writer.py")
 
 FAULTS = (
     Fault(
@@ -339,21 +339,21 @@ FAULTS = (
         "logcore/logs/writer/open_segment.py",
         "if len(self.content) > self._limits.segment_bytes - size:",
         "if len(self.content) > self._limits.segment_bytes - size + 1:",
-        ("tests/unit/logcore/logs/test_writer.py",),
+        ("tests/unit/logcore/logs/writer",),
     ),
     Fault(
         "a time index is filled to its last entry",
         "logcore/logs/writer/open_segment.py",
         "        if len(self.time_entries) >= self.time_index_room - 1:\n            return",
         "        if len(self.time_entries) >= self.time_index_room:\n            return",
-        ("tests/unit/logcore/logs/test_writer.py",),
+        ("tests/unit/logcore/logs/writer",),
     ),
     Fault(
         "a flush is due a millisecond late",
         "logcore/logs/writer/writer.py",
         "if as_of_ms - self._flushed_ms < self._config.flush_ms:",
         "if as_of_ms - self._flushed_ms <= self._config.flush_ms:",
-        ("tests/unit/logcore/logs/test_writer.py",),
+        ("tests/unit/logcore/logs/writer",),
     ),
     Fault(
         "a log cut back keeps its recovery point",

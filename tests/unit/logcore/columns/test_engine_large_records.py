@@ -11,6 +11,7 @@ from logcore.columns.engines import Engine
 from logcore.columns.wanted import Wanted
 from tests import handmade
 from tests.fuzz import streams
+from tests.unit.logcore.columns.both_decoders import injured_records
 from tests.unit.logcore.columns.decoded_rows import (
     decoded,
     every_engine,
@@ -19,7 +20,6 @@ from tests.unit.logcore.columns.decoded_rows import (
     summed,
 )
 from tests.unit.logcore.columns.engine_input import MAX_INT64
-from tests.unit.logcore.columns.test_decoding_parity import injured_records
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,8 @@ from logcore.columns.checking.checked import CheckedSegment
 from logcore.columns.kernels.library import Library
 from logcore.columns.wanted import Wanted
 from tests import handmade
+from tests.unit.logcore.columns.both_decoders import agreed
 from tests.unit.logcore.columns.decoded_rows import decoded
-from tests.unit.logcore.columns.test_decoding_parity import agreed
 
 pytestmark = pytest.mark.slow
 

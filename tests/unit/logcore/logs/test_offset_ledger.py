@@ -3,30 +3,12 @@
 import pytest
 
 from logcore.errors import InvalidRecordError
-from logcore.logs.ledger.ledger_builder import ledger_ranges
-from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.offset_ledger import (
     LedgerRange,
     OffsetState,
-    RangeCounts,
-    check_tiling,
-    joined,
-    ledger_findings,
-    mark_published,
-    offsets_by_state,
-    publish_end,
-    restart_offset,
-    split,
 )
-from logcore.logs.model.transactions import BatchFact, Transaction, TransactionState, TransactionView
-
-HELD_BY_BATCH = {10: [10, 13, 17], 20: [20, 29]}
-"""Offsets of the records of batches that have gaps, by base offset."""
-
-
-def batch(first: int, last: int, records: int | None = None, *, producer: int = -1, transactional: bool = False):
-    count = last - first + 1 if records is None else records
-    return BatchFact(first, last, count, producer, 0, transactional, False, None, "ok", "s", first, 70, 0)
+from logcore.logs.model.transactions import BatchFact, Transaction, TransactionState
+from tests.unit.logcore.logs.ledger_facts import batch, ledger, plain
 
 
 def control(offset: int, kind: str = "COMMIT", producer: int = 1) -> BatchFact:
@@ -35,33 +17,6 @@ def control(offset: int, kind: str = "COMMIT", producer: int = 1) -> BatchFact:
 
 def stretch(expected: int, reason: str = "CRC") -> BatchFact:
     return BatchFact(expected, None, 0, -1, -1, False, False, None, reason, "s", expected, 70, -1)
-
-
-def records_from(fact: BatchFact, cut: int) -> int:
-    return sum(offset >= cut for offset in HELD_BY_BATCH[fact.base_offset])
-
-
-def ledger(*batches: BatchFact, end: int, transactions=(), stable: int | None = None, **given) -> list[tuple]:
-    high_watermark = given.pop("high_watermark", end)
-    view = TransactionView(tuple(transactions), high_watermark if stable is None else stable)
-    rules = GapRules(
-        given.pop("cleaner_checkpoint", None), given.pop("compacted_by_policy", False), given.pop("gap_evidence", ())
-    )
-    ranges = ledger_ranges(
-        batches,
-        view,
-        high_watermark=high_watermark,
-        log_end_offset=end,
-        rules=rules,
-        records_from=records_from,
-        **({"start_offset": 0, "log_start_offset": 0} | given),
-    )
-    found = []
-    for r in ranges:
-        assert (r.gap_state is None) == (r.gaps == 0)
-        marked = (r.markers,) if r.markers else ()
-        found.append((r.start_offset, r.end_offset, str(r.state), r.records, r.gaps, r.evidence, *marked))
-    return found
 
 
 def decided(producer: int, first: int, last: int, state: TransactionState) -> Transaction:
@@ -339,136 +294,3 @@ def test_a_batch_beyond_the_log_end_is_the_callers_mistake() -> None:
 def test_a_view_that_does_not_know_a_transaction_is_the_callers_mistake() -> None:
     with pytest.raises(ValueError, match="derived from other batches"):
         ledger(batch(0, 3, producer=5, transactional=True), end=4)
-
-
-def plain(start: int, end: int, state: OffsetState = OffsetState.PRESENT, **counts) -> LedgerRange:
-    return LedgerRange(start, end, state, **{"records": end - start} | counts)
-
-
-@pytest.mark.parametrize(
-    ("ranges", "complaint"),
-    [
-        ([plain(0, 4), plain(5, 9)], "gap at offset 4"),
-        ([plain(0, 4), plain(3, 9)], "overlap at offset 3"),
-        ([plain(1, 9)], "gap at offset 0"),
-        ([plain(0, 8)], "ends at offset 8 instead of 9"),
-        ([plain(0, 4), plain(4, 4), plain(4, 9)], "empty range at offset 4"),
-        ([plain(0, 9, records=10)], "more than its 9 offsets"),
-        ([plain(0, 9, records=8, gaps=1, markers=2)], "2 markers in 1 gaps"),
-        ([], "ends at offset 0 instead of 9"),
-    ],
-)
-def test_ranges_that_do_not_tile_the_log_are_reported_with_their_offset(ranges, complaint) -> None:
-    with pytest.raises(ValueError, match=complaint):
-        check_tiling(ranges, 0, 9)
-    check_tiling([plain(0, 4), plain(4, 9)], 0, 9)
-
-
-def test_the_ledger_goes_on_at_its_first_open_offset_or_its_end() -> None:
-    assert restart_offset([plain(0, 4), plain(4, 6, OffsetState.OPEN), plain(6, 9, OffsetState.MISSING)]) == 4
-    assert restart_offset([plain(0, 4), plain(4, 9, OffsetState.MISSING)]) == 9
-
-
-@pytest.mark.parametrize("state", ["open", "missing", "corrupt", "unknown"])
-def test_publishing_stops_before_every_state_that_blocks(state) -> None:
-    ranges = [plain(0, 4), plain(4, 6, OffsetState(state)), plain(6, 9)]
-    assert publish_end(ranges, 0) == 4
-    assert publish_end(ranges, 4) == 4
-    assert publish_end(ranges, 6) == 9
-
-
-@pytest.mark.parametrize("state", ["aborted", "control", "compacted", "empty", "trimmed"])
-def test_publishing_passes_what_has_nothing_to_publish(state) -> None:
-    assert publish_end([plain(0, 4), plain(4, 6, OffsetState(state)), plain(6, 9)], 0) == 9
-
-
-@pytest.mark.parametrize("state", ["missing", "corrupt", "unknown"])
-def test_salvage_passes_what_is_damaged_where_something_follows_it_and_never_ends_in_it(state) -> None:
-    ranges = [plain(0, 4), plain(4, 6, OffsetState(state)), plain(6, 9), plain(9, 12, OffsetState(state))]
-    assert publish_end(ranges, 0, permissive=True) == 9
-    assert publish_end(ranges, 9, permissive=True) == 9
-    assert publish_end(ranges, 0) == 4
-    behind = [*ranges, plain(12, 14, OffsetState.CONTROL), plain(14, 15, OffsetState.OPEN)]
-    assert publish_end(behind, 0, permissive=True) == 14
-    undecided = [plain(0, 4), plain(4, 6, OffsetState.OPEN), plain(6, 9, OffsetState(state)), plain(9, 12)]
-    assert publish_end(undecided, 0, permissive=True) == 4
-
-
-def test_published_is_what_lies_below_the_frontier() -> None:
-    marked = mark_published([plain(0, 4), plain(4, 9)], 4)
-    assert [r.published for r in marked] == [True, False]
-
-
-def test_a_range_filled_below_the_frontier_is_not_marked_as_published() -> None:
-    ranges = [plain(0, 4, published=True), plain(4, 6), plain(6, 9, published=True), plain(9, 12)]
-    assert [r.published for r in mark_published(ranges, 12)] == [True, False, True, True]
-    at_its_end = [plain(0, 4, published=True), plain(4, 6, evidence="filled-late")]
-    assert [r.published for r in mark_published(at_its_end, 6)] == [True, False]
-    assert [r.published for r in mark_published([plain(0, 4, published=True), plain(4, 6)], 6)] == [True, True]
-
-
-def test_a_range_the_frontier_cuts_is_split_where_its_counts_allow_it() -> None:
-    marked = mark_published([plain(0, 10), plain(10, 20, OffsetState.COMPACTED, records=0)], 3)
-    assert [(r.start_offset, r.end_offset, r.records, r.published) for r in marked] == [
-        (0, 3, 3, True),
-        (3, 10, 7, False),
-        (10, 20, 0, False),
-    ]
-    assert [r.records for r in mark_published([plain(0, 4, OffsetState.TRIMMED, records=0)], 1)] == [0, 0]
-    with pytest.raises(ValueError, match="frontier 3"):
-        mark_published([plain(0, 10, records=8, gaps=2)], 3)
-
-
-def test_a_range_whose_gaps_are_only_counted_is_split_by_the_record_counter() -> None:
-    asked = []
-
-    def count_below(each: LedgerRange, at: int) -> RangeCounts:
-        asked.append((each.start_offset, at))
-        return RangeCounts(2, 1)
-
-    marked = mark_published([plain(4, 14, records=7, gaps=3, markers=2, published=True)], 8, count_below)
-    assert marked == [
-        plain(4, 8, records=2, gaps=2, markers=1, published=True),
-        plain(8, 14, records=5, gaps=1, markers=1),
-    ]
-    assert asked == [(4, 8)]
-    only_markers = plain(4, 14, records=0, gaps=10, markers=10)
-    assert [each.markers for each in split(only_markers, 7, count_below)] == [3, 7]
-    assert len(asked) == 1
-
-
-def test_published_neighbours_that_differ_in_nothing_else_are_joined() -> None:
-    ranges = [
-        plain(0, 4, published=True),
-        plain(4, 9, records=3, gaps=2, markers=1, published=True),
-        plain(9, 12),
-        plain(12, 15),
-        plain(15, 16, OffsetState.ABORTED, published=True),
-        plain(16, 17, OffsetState.ABORTED, published=True, evidence="filled-late"),
-        plain(18, 19, OffsetState.ABORTED, published=True, evidence="filled-late"),
-    ]
-    assert joined(ranges) == [plain(0, 9, records=7, gaps=2, markers=1, published=True), *ranges[2:]]
-
-
-def test_ranges_across_a_frontier_stay_apart() -> None:
-    """A publication that was planned before may end at their border, and gaps would hide which records lie below it."""
-    ranges = [plain(0, 4, published=True), plain(4, 9), plain(9, 12)]
-    assert joined(ranges) == ranges
-
-
-def test_offsets_are_counted_by_what_they_are() -> None:
-    ranges = [
-        plain(0, 10, records=4, gaps=6, markers=5),
-        plain(10, 11, OffsetState.CONTROL),
-        plain(11, 13, OffsetState.EMPTY, records=0, gaps=2),
-    ]
-    assert offsets_by_state(ranges) == {"present": 4, "control": 6, "compacted": 3}
-
-
-def test_lost_offsets_are_findings_and_nothing_else_is() -> None:
-    ranges = [plain(0, 4), plain(4, 6, OffsetState.MISSING, records=0, evidence="no-explanation")]
-    ranges += [plain(6, 7, OffsetState.CORRUPT, records=0, evidence="CRC"), plain(7, 9, OffsetState.COMPACTED)]
-    assert [(f.rule, f.start_offset, f.end_offset) for f in ledger_findings(ranges)] == [
-        ("missing-offsets", 4, 6),
-        ("corrupt-offsets", 6, 7),
-    ]

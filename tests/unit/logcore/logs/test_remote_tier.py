@@ -14,8 +14,8 @@ from logcore.logs.model.offset_ledger import (
 from logcore.logs.model.remote_tier import below_start
 from logcore.segments.side_files.leader_epochs import EpochEntry
 from tests.unit.logcore.logs.described_source import Source, batch, rules, tail_of
-from tests.unit.logcore.logs.test_offset_ledger import batch as fact
-from tests.unit.logcore.logs.test_offset_ledger import ledger
+from tests.unit.logcore.logs.ledger_facts import batch as fact
+from tests.unit.logcore.logs.ledger_facts import ledger
 
 EPOCH_0 = (EpochEntry(0, 0),)
 

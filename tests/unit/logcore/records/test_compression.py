@@ -1,80 +1,31 @@
+"""Streams of every codec give what was put in, up to a cap; damage in them is an error."""
+
 import gzip
-import itertools
-import random
 import struct
-import subprocess
-import sys
 import time
-import zlib
-from collections.abc import Iterator
 
 import pytest
 
 from logcore.errors import CorruptionReason, CorruptRecordError
 from logcore.records.compression import Codec, compress, decompress
-from logcore.records.lz4_frames import header_checksum
 from tests import handmade
+from tests.unit.logcore.records.compressed_streams import (
+    CAP,
+    CODECS,
+    STREAMS,
+    TEXT,
+    XERIAL,
+    lz4_frame,
+    refusal,
+    snappy_block,
+    xerial,
+    xerial_block,
+    zstd_frame,
+)
 
 pytestmark = pytest.mark.slow
 
-CAP = 1 << 20
-TEXT = bytes(range(256)) * 3 + b"loglake" * 40
 OTHER = b"another stream"
-
-XERIAL = bytes.fromhex("82534e41505059000000000100000001")
-
-
-def snappy_block(data: bytes) -> bytes:
-    """Raw snappy of literals alone: a length in base 128, then pieces of at most 60 bytes."""
-    preamble, left = b"", len(data)
-    while left > 127:
-        preamble, left = preamble + bytes([left % 128 + 128]), left // 128
-    out = preamble + bytes([left])
-    for start in range(0, len(data), 60):
-        piece = data[start : start + 60]
-        out += bytes([(len(piece) - 1) << 2]) + piece
-    return out
-
-
-def xerial_block(data: bytes) -> bytes:
-    block = snappy_block(data)
-    return struct.pack(">i", len(block)) + block
-
-
-def xerial(data: bytes, block: int = 100) -> bytes:
-    return XERIAL + b"".join(xerial_block(data[start : start + block]) for start in range(0, len(data), block))
-
-
-def lz4_frame(data: bytes, block: int = 200) -> bytes:
-    """A frame of stored blocks; 82 is the header checksum that goes with flags 60 40."""
-    blocks = [data[start : start + block] for start in range(0, len(data), block)]
-    stored = b"".join(struct.pack("<I", len(part) | 1 << 31) + part for part in blocks)
-    return bytes.fromhex("04224d18604082") + stored + bytes(4)
-
-
-def zstd_frame(data: bytes, block: int = 200) -> bytes:
-    """A frame of raw blocks, window 2 MiB, no content size, no checksum."""
-    parts = [data[start : start + block] for start in range(0, len(data), block)] or [b""]
-    out = bytes.fromhex("28b52ffd0058")
-    for index, part in enumerate(parts):
-        out += (len(part) << 3 | (index == len(parts) - 1)).to_bytes(3, "little") + part
-    return out
-
-
-# One stream of each codec, none of it made by the code under test.
-STREAMS = {
-    Codec.GZIP: gzip.compress(TEXT, mtime=0),
-    Codec.SNAPPY: xerial(TEXT),
-    Codec.LZ4: lz4_frame(TEXT),
-    Codec.ZSTD: zstd_frame(TEXT),
-}
-CODECS = list(STREAMS)
-
-
-def refusal(codec: int, data: bytes, limit: int = CAP) -> CorruptionReason:
-    with pytest.raises(CorruptRecordError) as caught:
-        decompress(codec, data, limit)
-    return caught.value.reason
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -248,174 +199,6 @@ def test_the_densest_snappy_there_is_is_not_refused() -> None:
     assert decompress(Codec.SNAPPY, block, CAP) == plain
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [0x20, 0xA0, 0x61, 0x62],
-    ids=["version 0", "version 2", "dictionary", "reserved bit"],
-)
-def test_lz4_frames_that_kafka_does_not_read_are_refused(flags: int) -> None:
-    stream = STREAMS[Codec.LZ4]
-    assert refusal(Codec.LZ4, stream[:4] + bytes([flags]) + stream[5:]) is CorruptionReason.CODEC_STREAM
-
-
-def test_lz4_blocks_that_depend_on_each_other_are_refused() -> None:
-    import lz4.frame
-
-    linked = lz4.frame.compress(TEXT * 200, block_linked=True)
-    with pytest.raises(CorruptRecordError, match="depend on each other"):
-        decompress(Codec.LZ4, linked, CAP)
-
-
-@pytest.mark.parametrize("limit", [len(TEXT), CAP])
-@pytest.mark.parametrize("largest", [4, 5, 6, 7])
-def test_lz4_frames_with_checksums_and_sizes_are_read(largest: int, limit: int) -> None:
-    import lz4.frame
-
-    for flags in itertools.product([False, True], repeat=3):
-        options = dict(zip(("content_checksum", "block_checksum", "store_size"), flags, strict=True))
-        stream = lz4.frame.compress(TEXT, block_linked=False, block_size=largest, **options)
-        assert decompress(Codec.LZ4, stream, limit) == TEXT
-
-
-def test_of_an_lz4_frame_all_is_checked_but_what_kafka_skips() -> None:
-    import lz4.frame
-
-    stream = lz4.frame.compress(TEXT, block_linked=False, content_checksum=True, block_checksum=True, store_size=True)
-    unchecked = [*range(len(stream) - 4, len(stream))]
-    for position in range(len(stream)):
-        injured = handmade.flip(stream, position)
-        if position in unchecked:
-            assert decompress(Codec.LZ4, injured, CAP) == TEXT
-        else:
-            assert refusal(Codec.LZ4, injured) is CorruptionReason.CODEC_STREAM
-
-
-# What Lz4BlockInputStream of Kafka 4.3.1 does with these: None = an exception.
-@pytest.mark.parametrize(
-    ("descriptor", "blocks", "content"),
-    [
-        ("6040 82", "06000080 73746f726564 00000000", b"stored"),
-        ("6070 73", "06000080 73746f726564 00000000", b"stored"),
-        ("6840 0500000000000000 61", "06000080 73746f726564 00000000", b"stored"),  # the size is another
-        ("6440 a7", "06000080 73746f726564 00000000 deadbeef", b"stored"),  # nor is the content's checksum
-        ("6440 a7", "06000080 73746f726564 00000000 dead", None),
-        ("6440 a7", "06000080 73746f726564 00000000", None),
-        ("6040 82", "06000080 73746f726564 00000080", b"stored"),  # an empty stored block ends a frame too
-        ("6040 82", "06000080 73746f726564", None),
-        ("6040 82", "06000080 73746f7265", None),
-        ("6040 82", "01000180" + "00" * 65537 + "00000000", None),  # a stored block above 64 KiB
-        ("6040 1a", "06000080 73746f726564 00000000", None),
-        ("6041 bd", "00000000", None),
-        ("6030 d4", "00000000", None),
-        ("60c0 2a", "00000000", None),
-    ],
-)
-def test_lz4_frames_end_as_in_kafka(descriptor: str, blocks: str, content: bytes | None) -> None:
-    stream = bytes.fromhex("04224d18" + descriptor + blocks)
-    if content is None:
-        assert refusal(Codec.LZ4, stream) is CorruptionReason.CODEC_STREAM
-    else:
-        assert decompress(Codec.LZ4, stream, CAP) == content
-
-
-def test_lz4_header_checksums_are_those_that_other_writers_write() -> None:
-    import lz4.frame
-
-    for size, store_size in itertools.product([0, 4, 5, 6, 7], [False, True]):
-        frame = lz4.frame.compress(TEXT * 9, block_linked=False, block_size=size, store_size=store_size)
-        end = 14 if store_size else 6
-        assert header_checksum(frame[4:end]) == frame[end]
-    assert header_checksum(bytes.fromhex("6040")) == 0x82
-    assert header_checksum(bytes.fromhex("04224d186040")) == 0x1A
-
-
-@pytest.mark.parametrize("checksum", [0x1A, 0x00, 0x83])
-def test_a_wrong_lz4_header_checksum_is_damage_in_all_formats_but_v0(checksum: int) -> None:
-    # 1a is what the producers of KAFKA-3160 wrote.
-    stream = handmade.patch(STREAMS[Codec.LZ4], 6, bytes([checksum]))
-    assert decompress(Codec.LZ4, stream, CAP, magic=0) == TEXT
-    for magic in (1, 2):
-        with pytest.raises(CorruptRecordError, match="checksum"):
-            decompress(Codec.LZ4, stream, CAP, magic=magic)
-
-
-def gzip_members() -> Iterator[bytes]:
-    """Members of every kind of deflate block, one block and several, with a bare header."""
-    texts = [b"", b"a", TEXT, TEXT * 40, bytes(5000), random.Random(5).randbytes(300)]
-    texts.append(bytes(random.Random(6).choices(b"etaoin shrdlu{}:,0123456789", k=1500)))
-    for text, level, strategy in itertools.product(texts, (0, 1, 6, 9), (zlib.Z_DEFAULT_STRATEGY, zlib.Z_FIXED)):
-        deflate = zlib.compressobj(level, zlib.DEFLATED, 31, 8, strategy)
-        yield deflate.compress(text) + deflate.flush()
-
-
-def decoded_by_zlib(stream: bytes) -> bytes | None:
-    """The content of all members of a stream; None if zlib refuses one, or the stream is cut or other bytes follow."""
-    out = b""
-    while stream:
-        member = zlib.decompressobj(31)
-        try:
-            out += member.decompress(stream)
-        except zlib.error:
-            return None
-        if not member.eof:
-            return None
-        stream = member.unused_data
-    return out
-
-
-def test_isal_has_no_opinion_of_its_own() -> None:
-    """Of every cut, and of every flip in the small members and some in the large ones."""
-    pytest.importorskip("isal", reason="isal has no wheel here: zlib is all there is")
-    chosen = random.Random(7)
-    flips = refused = 0
-    for stream in gzip_members():
-        injured = [stream[:length] for length in range(1, len(stream), 1 + len(stream) // 200)]
-        bits = range(8 * len(stream)) if len(stream) < 100 else chosen.sample(range(8 * len(stream)), 800)
-        injured += [handmade.flip(stream, bit // 8, bit % 8) for bit in bits]
-        for data in [stream, *injured]:
-            expected = decoded_by_zlib(data)
-            try:
-                assert decompress(Codec.GZIP, data, CAP) == expected
-            except CorruptRecordError:
-                assert expected is None
-                refused += 1
-            flips += 1
-    assert refused > flips // 2
-
-
-def test_what_isal_takes_and_zlib_does_not_is_refused() -> None:
-    """A table of distances that is not complete: isal would decode it, and the checksums are right."""
-    igzip_lib = pytest.importorskip("isal.igzip_lib", reason="isal has no wheel here: zlib is all there is")
-    text = b"hello kafka topic partition hello kafka topic partition hell"
-    deflate = zlib.compressobj(6, zlib.DEFLATED, -15, 8, zlib.Z_HUFFMAN_ONLY)
-    body = deflate.compress(text) + deflate.flush()
-    found = 0
-    for bit in range(8 * len(body)):
-        injured = handmade.flip(body, bit // 8, bit % 8)
-        stream = bytes.fromhex("1f8b08000000000000ff") + injured + struct.pack("<II", zlib.crc32(text), len(text))
-        try:
-            taken = igzip_lib.decompress(injured) == text
-        except igzip_lib.error:
-            continue
-        if taken and decoded_by_zlib(stream) is None:
-            found += 1
-            assert refusal(Codec.GZIP, stream) is CorruptionReason.CODEC_STREAM
-    assert found > 0
-
-
-def test_without_isal_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "isal", None)
-    for stream in gzip_members():
-        assert decompress(Codec.GZIP, stream, CAP) == decoded_by_zlib(stream)
-        assert refusal(Codec.GZIP, stream[:-1]) is CorruptionReason.CODEC_STREAM
-
-
-def test_a_gzip_length_that_lies_is_not_allocated() -> None:
-    for length in (0, 1, len(TEXT) - 1, len(TEXT) + 1, 1 << 20, (1 << 32) - 1):
-        stream = handmade.patch(STREAMS[Codec.GZIP], len(STREAMS[Codec.GZIP]) - 4, struct.pack("<I", length))
-        assert refusal(Codec.GZIP, stream) in (CorruptionReason.CODEC_STREAM, CorruptionReason.OUTPUT_CAP)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("block", [1, 1024, 32 * 1024, 100 * 1024])
 def test_xerial_blocks_may_have_any_size(block: int) -> None:
@@ -440,87 +223,6 @@ def test_a_number_that_is_no_codec_is_the_callers_mistake() -> None:
 
 def test_codecs_have_the_names_kafka_prints() -> None:
     assert [codec.kafka_name for codec in list(Codec)[:6]] == ["none", "gzip", "snappy", "lz4", "zstd", "reserved-5"]
-
-
-ORDINARY = random.Random(1).randbytes(800 * 1000)
-"""What does not compress, for bombs that begin like ordinary data; below the cap of 1 MiB."""
-
-
-def gzip_zeros(mebibytes: int, before: bytes = b"") -> bytes:
-    """A member of so many MiB of zeros; a fully flushed piece of deflate can be repeated."""
-    deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
-    start = deflate.compress(before) + deflate.flush(zlib.Z_FULL_FLUSH)
-    first = deflate.compress(bytes(1 << 20)) + deflate.flush(zlib.Z_FULL_FLUSH)
-    crc = zlib.crc32(before)
-    for _ in range(mebibytes):
-        crc = zlib.crc32(bytes(1 << 20), crc)
-    end = struct.pack("<II", crc, len(before) + (mebibytes << 20))
-    return bytes.fromhex("1f8b08000000000000ff") + start + first * mebibytes + b"\x03\x00" + end
-
-
-def zstd_zeros(mebibytes: int, before: bytes = b"") -> bytes:
-    """Runs of 128 KiB, 4 bytes each."""
-    raw = b"".join(
-        (len(part) << 3).to_bytes(3, "little") + part
-        for part in (before[start : start + 100_000] for start in range(0, len(before), 100_000))
-    )
-    run = ((128 * 1024) << 3 | 1 << 1).to_bytes(3, "little") + b"\0"
-    return bytes.fromhex("28b52ffd0058") + raw + run * (8 * mebibytes) + bytes.fromhex("010000")
-
-
-def lz4_zeros(mebibytes: int, before: bytes = b"") -> bytes:
-    start = lz4_frame(before, 64 * 1024)[:-4]
-    block = compress(Codec.LZ4, bytes(64 * 1024))[7:-4]
-    return start + block * (16 * mebibytes) + bytes(4)
-
-
-def snappy_zeros(mebibytes: int, before: bytes = b"") -> bytes:
-    block = compress(Codec.SNAPPY, bytes(32 * 1024))[16:]
-    return xerial(before, 32 * 1024) + block * (32 * mebibytes)
-
-
-BOMBS = {Codec.GZIP: gzip_zeros, Codec.SNAPPY: snappy_zeros, Codec.LZ4: lz4_zeros, Codec.ZSTD: zstd_zeros}
-
-MEASURE = """
-import resource, sys
-from logcore.errors import CorruptRecordError
-from logcore.records.compression import compress, decompress
-codec, data = int(sys.argv[1]), sys.stdin.buffer.read()
-decompress(codec, compress(codec, b"warm"), 10)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-try:
-    decompress(codec, data, 1 << 20)
-except CorruptRecordError as error:
-    print(error.reason, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-"""
-
-
-@pytest.mark.parametrize("codec", CODECS)
-def test_the_bombs_are_streams_that_would_go_off(codec: Codec) -> None:
-    assert decompress(codec, BOMBS[codec](2), 2 << 20) == bytes(2 << 20)
-    assert decompress(codec, BOMBS[codec](2, ORDINARY), 3 << 20) == ORDINARY + bytes(2 << 20)
-
-
-@pytest.mark.parametrize("before", [b"", ORDINARY], ids=["at once", "after ordinary data"])
-@pytest.mark.parametrize("codec", CODECS)
-def test_a_bomb_of_a_gibibyte_stops_at_the_cap_in_bounded_memory(codec: Codec, before: bytes) -> None:
-    bomb = BOMBS[codec](1024, before)
-    assert len(bomb) < 64 << 20
-    run = subprocess.run(
-        [sys.executable, "-c", MEASURE, str(int(codec))], input=bomb, capture_output=True, check=True, timeout=60
-    )
-    reason, grown_kib = run.stdout.split()
-    assert reason.decode() == CorruptionReason.OUTPUT_CAP
-    assert int(grown_kib) < 16 * 1024
-
-
-def test_a_zstd_frame_that_claims_a_tebibyte_is_not_believed() -> None:
-    # content size 2^40 in the frame header, a window of 1 MiB, and endless zeros
-    runs = zstd_zeros(1024)[6:]
-    stream = bytes.fromhex("28b52ffdc050") + struct.pack("<Q", 1 << 40) + runs
-    assert refusal(Codec.ZSTD, stream) is CorruptionReason.OUTPUT_CAP
-    claimed = bytes.fromhex("28b52ffdc050") + struct.pack("<Q", 1 << 40) + zstd_frame(TEXT)[6:]
-    assert refusal(Codec.ZSTD, claimed) is CorruptionReason.CODEC_STREAM
 
 
 @pytest.mark.parametrize("size", [0, 1, 65_536, 200_000])

@@ -5,60 +5,24 @@ import struct
 import pytest
 
 from logcore.errors import CorruptionReason
-from logcore.records.control import ControlType
-from logcore.records.record import Limits
-from logcore.segments.scanning.scan import End, ScannedBatch, SegmentScan, Stretch, last_good_end, scan
+from logcore.segments.scanning.scan import End, Stretch, last_good_end, scan
 from tests import handmade
 from tests.handmade import cut, fix_crc, flip, patch, zero_tail
+from tests.unit.logcore.segments.walked_segments import (
+    BASE,
+    FIRST,
+    OLD,
+    ROWS,
+    SECOND,
+    SEGMENT,
+    THIRD,
+    bad,
+    good,
+    repaired,
+    walk,
+)
 
-ROWS = [(b"k1", b"v1"), (None, b""), (b"", None)]
-FIRST = handmade.simple_batch(10, ROWS, leader_epoch=3)
-SECOND = handmade.simple_batch(13, ROWS, leader_epoch=3)
-THIRD = handmade.simple_batch(16, ROWS, leader_epoch=4)
-SEGMENT = FIRST + SECOND + THIRD
 STARTS = (0, len(FIRST), len(FIRST) + len(SECOND))
-BASE = 10
-
-
-def walk(
-    data: bytes, *, sealed: bool = True, decode: bool = True, base_offset: int = BASE, **options: int
-) -> SegmentScan:
-    """A finished scan of which the items are in `.items`, and whose bytes add up."""
-    finished = scan(data, base_offset=base_offset, sealed=sealed, decode=decode, **options)  # type: ignore[arg-type]
-    items = list(finished)
-    assert_accounted(data, finished, items)
-    finished.items = items  # type: ignore[attr-defined]
-    return finished
-
-
-def assert_accounted(data: bytes, finished: SegmentScan, items: list[ScannedBatch | Stretch]) -> None:
-    """Items tile the file in order up to the padding, and the sums say the same."""
-    position = 0
-    sums = {"valid": 0, "quarantined": 0, "tail": 0}
-    for item in items:
-        assert item.position == position
-        assert item.size > 0
-        position += item.size
-        sums["valid" if isinstance(item, ScannedBatch) else "tail" if item.tail else "quarantined"] += item.size
-    accounting = finished.accounting
-    assert accounting.file_size == len(data)
-    assert (accounting.valid, accounting.quarantined, accounting.tail) == tuple(sums.values())
-    assert position + accounting.padding == len(data)
-    assert not any(data[position:])
-
-
-def good(finished: SegmentScan) -> list[int]:
-    return [item.header.base_offset for item in finished.items if isinstance(item, ScannedBatch)]  # type: ignore[attr-defined]
-
-
-def bad(finished: SegmentScan) -> list[tuple[int, int, CorruptionReason]]:
-    items = finished.items  # type: ignore[attr-defined]
-    return [(item.position, item.size, item.reason) for item in items if isinstance(item, Stretch)]
-
-
-def repaired(finished: SegmentScan) -> list[int]:
-    items = finished.items  # type: ignore[attr-defined]
-    return [item.position for item in items if isinstance(item, Stretch) and item.is_repaired]
 
 
 @pytest.mark.parametrize("sealed", [True, False])
@@ -233,106 +197,6 @@ def test_a_base_offset_with_a_flipped_bit_never_passes_between_neighbours(bit: i
     assert bad(finished) == [(STARTS[1], len(SECOND), CorruptionReason.OFFSET_ORDER)]
 
 
-OLD = [
-    handmade.message_v0(10, b"key", b"value"),
-    handmade.wrapper_v0([11, 12, 14], codec=handmade.LZ4),
-    handmade.message_v1(15, 5, b"k", None),
-    handmade.wrapper_v1([16, 17, 19], codec=handmade.SNAPPY),
-    handmade.simple_batch(20, ROWS),
-    handmade.wrapper_append_time([23, 24], 77),
-    handmade.message_v0(25, None, b"v"),
-]
-OLD_OFFSETS = [10, 11, 15, 16, 20, 23, 25]
-
-
-@pytest.mark.parametrize("decode", [True, False])
-@pytest.mark.parametrize("sealed", [True, False])
-def test_formats_may_alternate_in_a_segment(sealed: bool, decode: bool) -> None:
-    finished = walk(b"".join(OLD), sealed=sealed, decode=decode)
-    assert finished.end is End.CLEAN
-    assert [
-        (item.header.base_offset, item.header.last_offset, item.header.record_count) for item in finished.items
-    ] == [
-        (10, 10, 1),
-        (11, 14, 3),
-        (15, 15, 1),
-        (16, 19, 3),
-        (20, 22, 3),
-        (23, 24, 2),
-        (25, 25, 1),
-    ]
-    assert [item.header.magic for item in finished.items] == [0, 0, 1, 1, 2, 1, 0]
-
-
-@pytest.mark.parametrize("index", range(len(OLD)))
-def test_every_flip_costs_its_message_alone_or_is_outside_of_the_checksum(index: int) -> None:
-    position = sum(map(len, OLD[:index]))
-    for at in range(len(OLD[index])):
-        for bit in (0, 3, 6):
-            finished = walk(flip(b"".join(OLD), position + at, bit), next_base_offset=26)
-            rest = [offset for place, offset in enumerate(OLD_OFFSETS) if place != index]
-            if 12 <= at < 16 and OLD[index][16] == 2:
-                assert good(finished) == OLD_OFFSETS  # the leader epoch
-            else:
-                lost = [(position, len(OLD[index]))]
-                assert good(finished) == rest
-                assert [stretch[:2] for stretch in bad(finished)] == lost
-                assert repaired(finished) == ([position] if 8 <= at < 12 else [])
-
-
-@pytest.mark.parametrize("index", range(len(OLD)))
-@pytest.mark.parametrize("bit", range(64))
-def test_an_offset_with_a_flipped_bit_never_passes_between_messages_of_any_format(index: int, bit: int) -> None:
-    position = sum(map(len, OLD[:index]))
-    finished = walk(flip(b"".join(OLD), position + 7 - bit // 8, bit % 8), next_base_offset=26)
-    assert good(finished) == [offset for place, offset in enumerate(OLD_OFFSETS) if place != index]
-    assert bad(finished) == [(position, len(OLD[index]), CorruptionReason.OFFSET_ORDER)]
-
-
-@pytest.mark.parametrize(
-    ("bad_one", "reason"),
-    [
-        (handmade.wrapper([], offset=14, value=b"no gzip"), CorruptionReason.CODEC_STREAM),
-        (handmade.wrapper([b""], offset=14), CorruptionReason.COUNT),
-        (handmade.wrapper([], offset=14, codec=handmade.ZSTD, value=b"x"), CorruptionReason.CODEC),
-        (handmade.wrapper([handmade.wrapper_v1([11, 12])], offset=14), CorruptionReason.CODEC),
-        (handmade.message(14, after=b"x"), CorruptionReason.RECORD_LENGTH),
-    ],
-)
-def test_a_bad_wrapper_with_a_right_checksum_costs_itself_and_is_never_a_tail(bad_one: bytes, reason) -> None:
-    first, last = OLD[0], OLD[2]
-    finished = walk(first + bad_one + last)
-    assert good(finished) == [10, 15]
-    assert bad(finished) == [(len(first), len(bad_one), reason)]
-    last_of_all = walk(first + bad_one, sealed=False)
-    assert last_of_all.end is End.CORRUPT
-    assert last_of_all.accounting.quarantined == len(bad_one)
-
-
-def test_offsets_inside_a_wrapper_rise_and_stay_in_it() -> None:
-    for offsets in ([11, 11, 14], [12, 11, 14], [11, 15, 14]):
-        inside = [handmade.message_v0(offset, b"k", b"v") for offset in offsets]
-        finished = walk(OLD[0] + handmade.wrapper(inside, offset=14, magic=0) + OLD[2])
-        assert good(finished) == [10, 15]
-        assert [reason for _, _, reason in bad(finished)] == [CorruptionReason.OFFSET_ORDER]
-
-
-def test_a_last_message_cut_at_any_byte_is_a_tail() -> None:
-    for last in (OLD[1], OLD[3]):
-        for length in range(8, len(last)):  # before, it is zeros alone: padding
-            finished = walk(OLD[0] + last[:length], sealed=False)
-            assert (good(finished), finished.end) == ([10], End.TORN)
-            sealed = walk(OLD[0] + last[:length])
-            assert (good(sealed), sealed.end) == ([10], End.CORRUPT)
-
-
-def test_a_good_wrapper_after_a_bad_batch_proves_where_the_bad_one_ends() -> None:
-    for following in (OLD[1], OLD[3]):
-        data = flip(OLD[0], 20) + following
-        finished = walk(data, sealed=False)
-        assert bad(finished) == [(0, len(OLD[0]), CorruptionReason.CRC)]
-
-
 def test_a_walk_reports_its_position_and_another_continues_from_there() -> None:
     data = b"".join(OLD[:3]) + flip(OLD[3], 40) + b"".join(OLD[4:]) + bytes(30)
     whole = scan(data, base_offset=BASE, sealed=False)
@@ -399,105 +263,6 @@ def test_an_offset_that_would_leave_64_bits_is_refused() -> None:
     finished = walk(handmade.simple_batch(base_offset, ROWS), base_offset=base_offset)
     assert good(finished) == []
     assert finished.accounting.quarantined > 0
-
-
-@pytest.mark.parametrize(
-    ("fields", "reason"),
-    [
-        ({"count": -1}, CorruptionReason.COUNT),
-        ({"count": 4}, CorruptionReason.COUNT),
-        ({"count": 2}, CorruptionReason.TRAILING_BYTES),
-        ({"count": 2**31 - 1}, CorruptionReason.COUNT),
-        ({"last_offset_delta": -1}, CorruptionReason.COUNT),
-        ({"last_offset_delta": 1}, CorruptionReason.COUNT),
-        ({"attributes": 5}, CorruptionReason.CODEC),
-        ({"attributes": 1}, CorruptionReason.CODEC_STREAM),
-    ],
-)
-def test_a_right_crc_does_not_excuse_wrong_contents(fields: dict[str, int], reason: CorruptionReason) -> None:
-    injured = handmade.simple_batch(13, ROWS, **fields)
-    finished = walk(FIRST + injured + THIRD)
-    assert good(finished) == [10, 16]
-    assert bad(finished) == [(len(FIRST), len(injured), reason)]
-
-
-def test_damage_under_a_right_crc_is_no_tail_even_at_the_end() -> None:
-    finished = walk(FIRST + handmade.simple_batch(13, ROWS, count=2), sealed=False)
-    assert finished.end is End.CORRUPT
-    assert finished.accounting.tail == 0
-
-
-def test_batches_after_two_that_do_not_parse_are_still_read() -> None:
-    """A right crc proves where its batch ends, whatever is wrong inside."""
-    injured = handmade.simple_batch(13, ROWS, count=2) + handmade.simple_batch(16, ROWS, count=2)
-    assert good(walk(FIRST + injured + handmade.simple_batch(19, ROWS))) == [10, 19]
-
-
-@pytest.mark.parametrize("deltas", [(0, 0), (1, 0), (0, 3), (-1, 0)])
-def test_records_outside_of_their_batch_or_out_of_order_are_refused(deltas: tuple[int, int]) -> None:
-    records = [handmade.record(delta, b"k", b"v") for delta in deltas]
-    finished = walk(FIRST + handmade.batch(records, base_offset=13, last_offset_delta=2) + THIRD)
-    assert [reason for _, _, reason in bad(finished)] == [CorruptionReason.OFFSET_ORDER]
-
-
-def test_without_decoding_records_are_not_looked_at() -> None:
-    finished = walk(FIRST + handmade.simple_batch(13, ROWS, count=2), decode=False)
-    assert good(finished) == [10, 13]
-
-
-def test_limits_reach_the_records() -> None:
-    big = handmade.batch([handmade.record(0, headers=[(b"a", b"")] * 3)], base_offset=10)
-    finished = scan(big, base_offset=10, sealed=True, limits=Limits(headers_per_record=2))
-    assert [type(item) for item in finished] == [Stretch]
-    assert finished.accounting.quarantined == len(big)
-
-
-def test_a_batch_that_compaction_emptied_is_good() -> None:
-    finished = walk(handmade.empty_batch(10, 5) + THIRD)
-    assert good(finished) == [10, 16]
-
-
-def test_a_batch_inside_a_records_value_is_never_read() -> None:
-    inner = handmade.simple_batch(14, ROWS)
-    outer = handmade.simple_batch(13, [(b"k", inner)])
-    hidden = handmade.simple_batch(14, ROWS)
-    assert good(walk(FIRST + outer + hidden)) == [10, 13, 14]
-    torn = walk(FIRST + cut(outer, len(outer) - 3), sealed=False)
-    assert good(torn) == [10]
-    for length in (5, len(outer) - 13, len(outer) + 1, 2**30):
-        broken = walk(FIRST + patch(outer, 8, struct.pack(">i", length)) + hidden)
-        assert bad(broken)[0][:2] == (len(FIRST), len(outer))
-        assert good(broken) == [10, 14]
-
-
-@pytest.mark.parametrize("decode", [True, False])
-def test_control_batches_say_what_they_are(decode: bool) -> None:
-    data = (
-        handmade.marker(10, handmade.ABORT, producer_id=7)
-        + handmade.marker(11, handmade.COMMIT, producer_id=7)
-        + handmade.control_batch(12, struct.pack(">hh", 0, 99), b"")
-        + handmade.simple_batch(13, ROWS)
-        + handmade.empty_batch(16, 0, attributes=handmade.CONTROL | handmade.TRANSACTIONAL, producer_id=7)
-    )
-    kinds = [item.control_type for item in walk(data, decode=decode).items]  # type: ignore[attr-defined]
-    assert kinds == [ControlType.ABORT, ControlType.COMMIT, ControlType.UNKNOWN, None, None]
-
-
-def test_a_control_record_that_is_none_is_refused_when_decoding() -> None:
-    finished = walk(handmade.control_batch(10, b"\0", b"") + SECOND)
-    assert [reason for _, _, reason in bad(finished)] == [CorruptionReason.CONTROL]
-    lenient = walk(handmade.control_batch(10, b"\0", b"") + SECOND, decode=False)
-    assert good(lenient) == [10, 13]
-
-
-def test_records_are_shown_to_an_inspector_before_their_batch_is() -> None:
-    seen: list[int] = []
-    walked = scan(SEGMENT, base_offset=BASE, sealed=True, inspect=lambda header, record: seen.append(record.offset))
-    stream = iter(walked)
-    next(stream)
-    assert seen == [10, 11, 12]
-    list(stream)
-    assert seen == list(range(10, 19))
 
 
 class TestLastGoodEnd:

@@ -6,54 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from logcore.logs.model.findings import Finding, Severity, exit_code
+from logcore.logs.model.findings import Severity, exit_code
 from logcore.segments.filenames import DirectoryKind
 from logcore.segments.side_files.leader_epochs import EpochEntry
-from logcore.storage.discovery import Discovery, HeaderReader, SegmentFile, SourceLog, discover
-from tests import handmade
-
-TOPIC_ID = "qesnf9AHR5-Xtl7tnUTbTA"
-UUID = "478272f0a33c41a18c274462e3ef6713"
-BATCH = handmade.simple_batch(0, [(b"k", b"v")])
-
-
-def segment(directory: Path, base_offset: int = 0, content: bytes = BATCH) -> Path:
-    directory.mkdir(parents=True, exist_ok=True)
-    path = directory / f"{base_offset:020d}.log"
-    path.write_bytes(content)
-    return path
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A log directory with one log and all root files."""
-    path = tmp_path / "kafka-logs"
-    orders = path / "orders-0"
-    segment(orders, 40)
-    segment(orders, 0)
-    segment(orders, 100, b"")
-    (orders / "partition.metadata").write_text(f"version: 0\ntopic_id: {TOPIC_ID}")
-    (orders / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n3 40\n")
-    (path / "replication-offset-checkpoint").write_text("0\n1\norders 0 99\n")
-    (path / "log-start-offset-checkpoint").write_text("0\n1\norders 0 17\n")
-    (path / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 40\n")
-    (path / "recovery-point-offset-checkpoint").write_text("0\n1\norders 0 100\n")
-    (path / "meta.properties").write_text("version=1\ncluster.id=QM1ixpRfs9zYMm7bMXWL6A\nnode.id=1\n")
-    return path
-
-
-def only_log(discovery: Discovery) -> SourceLog:
-    (log,) = discovery.logs
-    return log
-
-
-def rules(discovery: Discovery) -> list[str]:
-    return [finding.rule for finding in discovery.findings]
-
-
-def only(discovery: Discovery, rule: str) -> Finding:
-    (finding,) = [finding for finding in discovery.findings if finding.rule == rule]
-    return finding
+from logcore.storage.discovery import discover
+from tests.unit.logcore.storage.partition_folder import BATCH, TOPIC_ID, UUID, only, only_log, rules, segment
 
 
 def test_a_log_directory_is_seen_with_all_its_state(root: Path) -> None:
@@ -351,84 +308,6 @@ def test_a_file_that_is_named_like_a_partition_is_not_entered(root: Path) -> Non
     assert only(discovery, "unreadable").file == f"{root}/payments-0"
 
 
-def test_a_partition_directory_that_is_a_link_is_read_by_the_name_of_the_link(root: Path, tmp_path: Path) -> None:
-    volume = tmp_path / "volume" / "data"
-    (root / "orders-0").rename(tmp_path / "orders")
-    volume.parent.mkdir()
-    (tmp_path / "orders").rename(volume)
-    (root / "orders-0").symlink_to(volume)
-    discovery = discover([str(root)])
-    log = only_log(discovery)
-    assert discovery.findings == ()
-    assert (str(log.topic_partition), log.directory) == ("orders-0", f"{root}/orders-0")
-    assert (log.high_watermark, log.log_start_offset, log.topic_id) == (99, 17, TOPIC_ID)
-    assert [file.base_offset for file in log.segments] == [0, 40, 100]
-    assert only_log(discover([f"{root}/orders-0"])) == log
-    assert only_log(discover([str(root), str(volume.parent / "data")])) == log, "the same directory is taken once"
-
-
-def test_a_log_directory_of_links_alone_is_one(tmp_path: Path) -> None:
-    segment(tmp_path / "volume" / "0")
-    (tmp_path / "logs").mkdir()
-    (tmp_path / "logs" / "orders-0").symlink_to(tmp_path / "volume" / "0")
-    assert str(only_log(discover([str(tmp_path / "logs")])).topic_partition) == "orders-0"
-
-
-@pytest.mark.parametrize("name", [f"orders-1.{UUID}-future", f"orders-1.{UUID}-delete"])
-def test_a_link_out_of_use_is_set_aside_like_a_directory(root: Path, tmp_path: Path, name: str) -> None:
-    (root / name).symlink_to(segment(tmp_path / "volume").parent)
-    discovery = discover([str(root)])
-    assert [str(log.topic_partition) for log in discovery.set_aside] == ["orders-1"]
-
-
-def test_two_links_to_one_directory_are_one_log_and_that_is_reported(root: Path) -> None:
-    (root / "payments-0").symlink_to(root / "orders-0")
-    discovery = discover([str(root)])
-    assert str(only_log(discovery).topic_partition) == "orders-0"
-    finding = only(discovery, "second-source")
-    assert finding.file == f"{root}/payments-0"
-    assert f"{root}/orders-0" in finding.message
-
-
-def test_a_link_to_a_directory_that_is_no_partition_is_named_like_the_directory(root: Path, tmp_path: Path) -> None:
-    segment(tmp_path / "elsewhere")
-    (root / "data").symlink_to(tmp_path / "elsewhere")
-    (root / "or ders-0").symlink_to(tmp_path / "elsewhere")
-    (root / "note").symlink_to(tmp_path / "nowhere")
-    assert rules(discover([str(root)])) == ["unknown-directory", "illegal-topic-name"]
-
-
-@pytest.mark.parametrize("has_root_files", [True, False])
-@pytest.mark.parametrize(
-    ("target", "words"),
-    [
-        ("nowhere", "a link to a missing target"),
-        ("payments-0", "is a link to itself"),
-        (".", "is a link to a directory that contains it"),
-        ("..", "is a link to a directory that contains it"),
-    ],
-)
-def test_a_link_that_leads_nowhere_or_back_is_one_clear_finding(
-    root: Path, tmp_path: Path, target: str, words: str, has_root_files: bool
-) -> None:
-    place = root
-    if not has_root_files:
-        place = tmp_path / "bare"
-        place.mkdir()
-    (place / "payments-0").symlink_to(target)
-    discovery = discover([str(place)])
-    assert len(discovery.logs) == (1 if has_root_files else 0)
-    assert rules(discovery) == ["unreadable"]
-    assert discovery.findings[0].file == f"{place}/payments-0"
-    assert words in discovery.findings[0].message
-    assert exit_code(discovery.findings) == 3
-
-
-def test_a_named_link_to_a_log_directory_is_followed(root: Path, tmp_path: Path) -> None:
-    (tmp_path / "current").symlink_to(root)
-    assert len(discover([str(tmp_path / "current")]).logs) == 1
-
-
 def test_a_partition_directory_without_segments_is_a_log_without_segments(root: Path) -> None:
     (root / "empty-0").mkdir()
     discovery = discover([str(root)])
@@ -483,48 +362,6 @@ def test_looking_changes_nothing(root: Path) -> None:
     before = state()
     discover([str(root)])
     assert state() == before
-
-
-class TestHeaderReader:
-    """Headers of a source's batches, one small read each."""
-
-    FIRST = handmade.simple_batch(0, [(b"k", b"v")] * 2)
-    SECOND = handmade.simple_batch(2, [(b"k", b"v")] * 3)
-    THIRD = handmade.simple_batch(5, [(b"k", b"v")])
-
-    def file(self, tmp_path: Path, content: bytes) -> SegmentFile:
-        path = segment(tmp_path, 0, content)
-        return SegmentFile(0, str(path), len(content), 0, 0)
-
-    def test_headers_follow_one_another(self, tmp_path: Path) -> None:
-        file = self.file(tmp_path, self.FIRST + self.SECOND + self.THIRD)
-        walked = [(at, header and header.base_offset) for at, header in HeaderReader().headers(file)]
-        second, third = len(self.FIRST), len(self.FIRST) + len(self.SECOND)
-        assert walked == [(0, 0), (second, 2), (third, 5)]
-        assert [at for at, _ in HeaderReader().headers(file, third)] == [third]
-        header = HeaderReader().header_at(file, second)
-        assert header is not None
-        assert header.base_offset == 2
-
-    @pytest.mark.parametrize("position", [-1, 1, 10_000])
-    def test_a_position_without_a_header_has_none(self, tmp_path: Path, position: int) -> None:
-        assert HeaderReader().header_at(self.file(tmp_path, self.FIRST), position) is None
-
-    def test_every_cut_ends_the_walk_with_none(self, tmp_path: Path) -> None:
-        whole = self.FIRST + self.SECOND
-        for length in range(len(self.FIRST) + 1, len(whole)):
-            walked = list(HeaderReader().headers(self.file(tmp_path, whole[:length])))
-            assert [header is None for _, header in walked] == [False, True]
-
-    def test_a_batch_of_unknown_format_is_passed_over_if_one_follows(self, tmp_path: Path) -> None:
-        injured = handmade.patch(self.SECOND, 16, b"\x7f")
-        walked = list(HeaderReader().headers(self.file(tmp_path, self.FIRST + injured + self.THIRD)))
-        assert [header and header.base_offset for _, header in walked] == [0, 5]
-
-    @pytest.mark.parametrize("garbage", [b"\xff" * 100, bytes(100), b"\0" * 8 + b"\0\0\0\x20" + b"\xff" * 200])
-    def test_garbage_ends_the_walk_with_none(self, tmp_path: Path, garbage: bytes) -> None:
-        walked = list(HeaderReader().headers(self.file(tmp_path, self.FIRST + garbage)))
-        assert walked[-1] == (len(self.FIRST), None)
 
 
 def test_a_directory_whose_folders_are_only_named_like_partitions_is_one_finding(tmp_path):

@@ -1,4 +1,4 @@
-"""Headers of messages of format v0 and v1 in files; those of v2 are asked for in test_local."""
+"""Headers of messages of format v0 and v1 in files; test_header_reader has those of v2."""
 
 from pathlib import Path
 
