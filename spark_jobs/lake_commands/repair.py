@@ -9,7 +9,8 @@
 
 A table is rebuilt in one of two ways. `records` and all tables that cannot be derived are copied: their rows, as
 Delta's reader sees them, go into a table with our own layout. Any other table is moved aside, and the next
-``loglake run`` derives it from the archive. The old directory is kept in both cases. Copying needs a JVM.
+``loglake run`` derives it from the archive. So is `records` if it cannot be opened and no archived file was deleted.
+The old directory is kept in both cases. Copying needs a JVM.
 
 Archived files are restored from the log's source, or from a copy of it, if its bytes have the recorded SHA-256.
 
@@ -233,6 +234,13 @@ def plan(lake: str, name: str) -> Rebuild:
         copies, why = True, "retention or compaction deleted archived files that it describes"
     elif name not in DERIVED:
         copies, why = True, "it cannot be derived"
+    if name == "records" and not _can_be_opened(lake, name):
+        if _has_deleted_files(lake):
+            raise JobError(
+                f"Table {name}: it cannot be opened, and the archive no longer has all that it held. Restore it from "
+                "a backup of the lake."
+            )
+        return Rebuild(name, False, (name,), "it cannot be opened, so it is published again from the archive")
     if copies and name != "records" and not _is_readable(lake, name):
         if name == "runs":
             return Rebuild(name, False, (name,), "its rows cannot be read; the history of earlier runs is lost")
@@ -301,6 +309,18 @@ def _has_deleted_files(lake: str) -> bool:
     from spark_jobs.lake.segments import archive
 
     return any(segment.deleted_ms is not None for segment in archive.ingested_segments(lake))
+
+
+def _can_be_opened(lake: str, name: str) -> bool:
+    """Return whether the table is there, and its log can be read."""
+    from spark_jobs.lake.delta.tables.snapshots import open_table
+    from spark_jobs.lake.errors import TableUnreadable
+
+    try:
+        return open_table(lake, name) is not None
+    except TableUnreadable as error:
+        sys.stderr.write(f"{error}\n")
+        return False
 
 
 def _is_readable(lake: str, name: str) -> bool:

@@ -233,7 +233,7 @@ def _validation_findings(state: StateTables, place: _Place, content: memoryview)
         differing = {name: (said[name], value) for name, value in found.items() if said[name] != value}
         if differing:
             differences = ", ".join(f"{name} {before} instead of {now}" for name, (before, now) in differing.items())
-            message = f"The table validations has {differences}. Run `loglake repair LAKE --rebuild validations`."
+            message = f"The table validations has {differences}. {way_out(state.lake, 'validations')}"
             yield place.finding("rows-differ-from-archive", message, table="validations")
     if segment.generation == GENERATION_INGESTED:
         yield from _quarantined(state, place, stretches, content)
@@ -282,7 +282,7 @@ def _quarantined(
     at = other[0]["position"] if other else next(iter({p for p, _ in {*held} ^ {*wanted}}), None)
     message = (
         f"The table quarantine has {len(rows)} rows of its damaged bytes instead of {len(wanted)}"
-        f"{f', {len(other)} of them with other bytes' if other else ''}. {way_out('quarantine')}"
+        f"{f', {len(other)} of them with other bytes' if other else ''}. {way_out(state.lake, 'quarantine')}"
     )
     where = {} if at is None else {"position": segment.start + at}
     yield place.finding("rows-differ-from-archive", message, table="quarantine", **where)

@@ -15,7 +15,7 @@ from typing import Any
 
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.store import storage
-from spark_jobs.lake_verification.state import OpenedTable, StateTables, TableLog, way_out
+from spark_jobs.lake_verification.state import OpenedTable, StateTables, TableLog, way_out, way_out_of_log
 from spark_jobs.lake_verification.verified_thing import (
     DataUnreadable,
     Thing,
@@ -100,6 +100,9 @@ class _Reader:
         name = self._opened.name
         self._log.findings.append(finding(rule, f"Table {name}: {message}", table=name, **place))
 
+    def _way_out(self) -> str:
+        return way_out_of_log(self._state.lake, self._opened.name)
+
     def _pointer(self, path: str) -> None:
         try:
             json.loads(storage.read(path))["version"] + 0
@@ -114,7 +117,7 @@ class _Reader:
         first = min([*(version for version in commits if version <= newest), base + 1])
         for version in range(first, newest + 1):
             if version not in commits:
-                message = f"the commit file of version {version} is gone. {way_out(self._opened.name)}"
+                message = f"the commit file of version {version} is gone. {self._way_out()}"
                 path = delta_log.commit_file(self._state.lake, self._opened.name, version)
                 self._say("commit-file-damaged", message, file=path)
         for version in sorted(version for version in {*commits, *checkpoints} if version > newest):
@@ -132,18 +135,18 @@ class _Reader:
         except FileNotFoundError:
             return False  # removed meanwhile
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            message = f"the commit file of version {version} cannot be read: {error!r}. {way_out(self._opened.name)}"
+            message = f"the commit file of version {version} cannot be read: {error!r}. {self._way_out()}"
             self._say("commit-file-damaged", message, file=path)
             return False
         digest = hashlib.sha256(content).hexdigest()
         kept = self._state.recorded.get(self._opened.name, {}).get("commits") or {}
         if kept.get(str(version), digest) != digest:
             message = f"the commit file of version {version} is not the one that the last run left."
-            self._say("commit-file-damaged", f"{message} {way_out(self._opened.name)}", file=path)
+            self._say("commit-file-damaged", f"{message} {self._way_out()}", file=path)
         before = self._seen.setdefault(digest, version)
         if before != version:
             message = f"the commit file of version {version} repeats that of version {before}."
-            self._say("commit-file-damaged", f"{message} {way_out(self._opened.name)}", file=path)
+            self._say("commit-file-damaged", f"{message} {self._way_out()}", file=path)
         return True
 
     def _actions(self, version: int, path: str, actions: list[delta_log.Action]) -> None:
@@ -167,12 +170,12 @@ class _Reader:
                 files = {add["path"]: add["size"] for add in actions["add"]}
                 versions = {txn["appId"]: txn["version"] for txn in actions["txn"]}
         except (DataUnreadable, FileNotFoundError) as error:
-            message = f"the checkpoint of version {version} cannot be read: {error}. {way_out(self._opened.name)}"
+            message = f"the checkpoint of version {version} cannot be read: {error}. {self._way_out()}"
             self._say("commit-file-damaged", message, file=path)
             return
         if replays and (files != self._replayed.files or versions != self._replayed.versions):
             message = f"the checkpoint of version {version} does not match the commits up to it."
-            self._say("commit-file-damaged", f"{message} {way_out(self._opened.name)}", file=path)
+            self._say("commit-file-damaged", f"{message} {self._way_out()}", file=path)
 
     def _recorded(self) -> None:
         """Compare with what the last run recorded in ``tables.json``."""
@@ -180,7 +183,7 @@ class _Reader:
         version = said.get("version")
         if version is None:
             return
-        repair = way_out(self._opened.name)
+        repair = way_out(self._state.lake, self._opened.name)
         if version > self._opened.version:
             message = f"it is at version {self._opened.version}, the last run left it at {version}: commits were lost."
             self._say("table-went-back", f"{message} {repair}")

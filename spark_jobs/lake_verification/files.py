@@ -85,22 +85,22 @@ def verify_file(state: StateTables, archived: Archive, name: str, file: LiveFile
     try:
         size = storage.stat(where.path).size
     except (FileNotFoundError, NotADirectoryError):
-        result.findings.append(where.finding("table-file-missing", f"it is gone. {way_out(name)}"))
+        result.findings.append(where.finding("table-file-missing", f"it is gone. {way_out(state.lake, name)}"))
         return result
     if size != file.size:
-        message = f"it has {size} bytes, its commit records {file.size}. {way_out(name)}"
+        message = f"it has {size} bytes, its commit records {file.size}. {way_out(state.lake, name)}"
         result.findings.append(where.finding("table-file-size", message))
     result.counts.table_bytes = size
     try:
         with readable():
             recorded = read_table_log(state, name).contents.get(file.path)
             if recorded is not None and recorded != row_digest.of_bytes(where.path):
-                message = f"its bytes are not those that were written. {way_out(name)}"
+                message = f"its bytes are not those that were written. {way_out(state.lake, name)}"
                 result.findings.append(where.finding("table-file-damaged", message))
             _Reader(state, archived, where, result).read()
     except (DataUnreadable, FileNotFoundError) as error:
         rule = "page-checksum-differs" if "checksum" in str(error).lower() else "table-file-damaged"
-        result.findings.append(where.finding(rule, f"it cannot be read: {error}. {way_out(name)}"))
+        result.findings.append(where.finding(rule, f"it cannot be read: {error}. {way_out(state.lake, name)}"))
     return result
 
 
@@ -108,7 +108,7 @@ class _Place:
     """How findings name a data file."""
 
     def __init__(self, state: StateTables, name: str, file: LiveFile) -> None:
-        self.table, self.file = name, file
+        self.lake, self.table, self.file = state.lake, name, file
         self.path = storage.join(table_uri(state.lake, name), file.path)
 
     def finding(self, rule: str, message: str, log: str | None = None, **place: Any) -> LakeFinding:
@@ -189,7 +189,8 @@ class _Reader:
             self._verified.undigested.append(table)
 
     def _say(self, rule: str, message: str, **place: Any) -> None:
-        self._verified.findings.append(self._where.finding(rule, f"{message} {way_out(self._where.table)}", **place))
+        where = self._where
+        self._verified.findings.append(where.finding(rule, f"{message} {way_out(where.lake, where.table)}", **place))
 
     def _declared(self, parquet: pq.ParquetFile) -> pa.Schema | None:
         """Return the declared columns of the file; None if columns that identify rows are missing."""

@@ -27,12 +27,13 @@ from spark_jobs.lake.delta.tables.table_rows import open_dataset, read_rows
 from spark_jobs.lake.delta.tables.table_scan import scan
 from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.repair_commands import frontiers_command
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.ledger_ranges import batches_within, is_control, with_published
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_verification.files import offsets_of
 from spark_jobs.lake_verification.runs import HeldOffsets, OffsetRuns, joined
-from spark_jobs.lake_verification.state import StateTables
+from spark_jobs.lake_verification.state import StateTables, way_out
 from spark_jobs.lake_verification.verified_thing import (
     DataUnreadable,
     LakeFinding,
@@ -48,8 +49,6 @@ LISTED = 20
 
 UNEXPLAINED = frozenset({OffsetState.PRESENT, OffsetState.CONTROL, OffsetState.ABORTED, OffsetState.OPEN})
 """States of offsets that must lie in a segment."""
-
-_REBUILD = "Run `loglake repair LAKE --rebuild {table}`, then `loglake run` again."
 
 
 def log_things(state: StateTables, facts: BatchFacts | None) -> Iterator[Thing]:
@@ -193,7 +192,7 @@ class _Said:
 
 
 def _tiling(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[LakeFinding]:
-    state, repair = said.state, _REBUILD.format(table="offset_ledger")
+    state, repair = said.state, way_out(said.state.lake, "offset_ledger")
     feeding = state.feeding.get(said.log, ())
     validated = [segment for segment in feeding if segment.segment_id in state.validations]
     end = validated[-1].next_offset if validated else 0
@@ -220,7 +219,7 @@ def _tiling(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[LakeFinding]:
         span = with_rows[0].start_offset, with_rows[-1].end_offset
         text = (
             "the ledger says that its records are published, but the table records has no frontier of it. "
-            "Run `loglake repair LAKE --frontiers`."
+            f"Run `{frontiers_command(state.lake)}`."
         )
         yield said.finding("frontier-missing", "records", text, span)
         return
@@ -232,7 +231,8 @@ def _tiling(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[LakeFinding]:
         (max(row.start_offset, reach), row.end_offset) for row in ledger if row.published and row.end_offset > reach
     )
     text = "the ledger says that offsets [{start}, {end}) are published, the frontier is " + str(reach) + "."
-    yield from said.findings("rows-differ-from-ledger", "offset_ledger", text, repair, beyond)
+    for_each = repair.replace("{", "{{").replace("}", "}}")
+    yield from said.findings("rows-differ-from-ledger", "offset_ledger", text, for_each, beyond)
 
 
 def _hole(ledger: Sequence[LedgerRow]) -> tuple[int, int] | None:
@@ -299,7 +299,7 @@ def _validated(said: _Said, ledger: Sequence[LedgerRow], facts: BatchFacts | Non
             is_whole = False
             if segment.next_offset <= end:
                 text = f"the segment of offsets [{span[0]}, {span[1]}) has no row in the table validations."
-                repair = _REBUILD.format(table="validations")
+                repair = way_out(said.state.lake, "validations")
                 yield said.finding("ledger-has-a-hole", "validations", f"{text} {repair}", span)
             else:
                 text = (
@@ -315,7 +315,9 @@ def _validated(said: _Said, ledger: Sequence[LedgerRow], facts: BatchFacts | Non
                 f"the table batches has {found[0]} batches with {found[1]} records and {found[2]} bytes of the segment "
                 f"of offsets [{span[0]}, {span[1]}), validation counted {counted[0]}, {counted[1]} and {counted[2]}."
             )
-            yield said.finding("rows-differ-from-ledger", "batches", f"{text} {_REBUILD.format(table='batches')}", span)
+            yield said.finding(
+                "rows-differ-from-ledger", "batches", f"{text} {way_out(said.state.lake, 'batches')}", span
+            )
         records += counted[1]
     start = state.logs[said.log].log_start_offset if said.log in state.logs else 0
     feeding = state.feeding.get(said.log, ())
@@ -323,7 +325,7 @@ def _validated(said: _Said, ledger: Sequence[LedgerRow], facts: BatchFacts | Non
     # A batch that begins before the log start is in a segment, but only in part in the ledger.
     if is_whole and feeding and feeding[0].base_offset >= start and counts != records:
         text = f"the ledger counts {counts} records, validation counted {records}."
-        repair = _REBUILD.format(table="offset_ledger")
+        repair = way_out(said.state.lake, "offset_ledger")
         yield said.finding("rows-differ-from-ledger", "offset_ledger", f"{text} {repair}", (0, end))
 
 
@@ -341,7 +343,7 @@ def _transactions(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[LakeFind
             continue
         text = (
             f"a transaction of producer {row['producer_id']} is recorded with offsets {first} to {last} and its marker "
-            f"at {marker}, but the log ends at {end}. {_REBUILD.format(table='transactions')}"
+            f"at {marker}, but the log ends at {end}. {way_out(said.state.lake, 'transactions')}"
         )
         yield said.finding("rows-differ-from-ledger", "transactions", text, (first, last + 1))
 
@@ -402,7 +404,7 @@ def _rows(said: _Said, ledger: Sequence[LedgerRow], files: Sequence[LiveFile]) -
             given = replace.format(start=row.start_offset, end=row.end_offset)
             span = row.start_offset, row.end_offset
             yield said.finding("rows-differ-from-ledger", "records", f"offsets {text} {given}", span)
-    repair = replace + " If they were deleted on purpose, `loglake withdraw LAKE` records it."
+    repair = replace + " If they were deleted on purpose, `loglake withdraw LAKE --apply` records it."
     text = "published records of offsets [{start}, {end}) are not in the table."
     yield from said.findings("rows-differ-from-ledger", "records", text, repair, joined(missing))
     hidden = [(row.start_offset, row.end_offset) for row in withdrawn]

@@ -23,6 +23,7 @@ from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.errors import StorageError
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.repair_commands import rebuild_command, replace_command
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake.store import storage
@@ -37,17 +38,22 @@ if TYPE_CHECKING:
 RECORD_TABLES = ("records", "records_uncommitted")
 STATE_FILE = "tables.json"
 
-_WAY_OUT = "Run `loglake repair LAKE --rebuild {table}`, then `loglake run` again."
-_RECORDS_WAY_OUT = "Run `loglake run SOURCE --lake LAKE --replace ..` to publish the rows again from the archive."
 _RESTORE = "Restore the table {table} from a copy of the lake, or take the logs again into a new lake."
 _WITHOUT_REBUILD = frozenset({"logs", "segments"})
 
 
-def way_out(table: str) -> str:
-    """Return the command that repairs a damaged table."""
+def way_out(lake: str, table: str) -> str:
+    """Say how to repair a table with damaged files."""
     if table in RECORD_TABLES:
-        return _RECORDS_WAY_OUT
-    return (_RESTORE if table in _WITHOUT_REBUILD else _WAY_OUT).format(table=table)
+        return f"Run `{replace_command(lake)}` to publish the rows again from the archive."
+    return way_out_of_log(lake, table)
+
+
+def way_out_of_log(lake: str, table: str) -> str:
+    """Say how to repair a table whose log is damaged: nothing can be committed to it."""
+    if table in _WITHOUT_REBUILD:
+        return _RESTORE.format(table=table)
+    return f"Run `{rebuild_command(lake, table)}`, then `loglake run` again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +237,8 @@ class _noted:  # noqa: N801 - a context manager
                 self._state.findings.append(
                     finding(
                         "table-missing",
-                        f"The table {self._name} cannot be read: {unreadable}. {way_out(self._name)}",
+                        f"The table {self._name} cannot be read: {unreadable}. "
+                        f"{way_out_of_log(self._state.lake, self._name)}",
                         table=self._name,
                         file=table_uri(self._state.lake, self._name),
                     )
@@ -291,7 +298,7 @@ def _missing(state: StateTables) -> None:
             state.findings.append(
                 finding(
                     "table-missing",
-                    f"The table {name} is gone, but {why}. {way_out(name)}",
+                    f"The table {name} is gone, but {why}. {way_out(state.lake, name)}",
                     table=name,
                     file=table_uri(state.lake, name),
                 )

@@ -149,7 +149,7 @@ class _WholeLake:
             self._verify(of_logs)
         if self._sample.number == self._sample.total and self._selection.is_everything:
             self._take(stray_files(state))
-        self._take(ThingResult(list(_undigested(self._outcome.result.undigested))))
+        self._take(ThingResult(list(_undigested(self._lake, self._outcome.result.undigested))))
         if not self._outcome.things and not self._outcome.result.findings:
             more = unmatched(self._selection, (segment.topic for segment in state.segments))
             raise NothingToVerify(f"Nothing of the lake {self._lake} was checked: this choice is empty.{more}")
@@ -240,11 +240,11 @@ class _WholeLake:
             self._report(each)
 
 
-def _undigested(tables: Iterable[str]) -> Iterator[LakeFinding]:
+def _undigested(lake: str, tables: Iterable[str]) -> Iterator[LakeFinding]:
     """Report state tables with files that can only be compared with their own statistics."""
     for name, count in sorted(Counter(tables).items()):
         text = (
             f"Table {name}: {count} files have no row digest: an older Loglake or another engine wrote them. Their "
-            f"rows are verified only as far as other tables and the archive agree. {way_out(name)}"
+            f"rows are verified only as far as other tables and the archive agree. {way_out(lake, name)}"
         )
         yield finding("not-provable", text, table=name)

@@ -128,7 +128,7 @@ def test_any_other_feature_is_refused_by_name_and_its_message_says_the_way_out(n
     with pytest.raises(TableRefused, match=re.escape(feature)) as refused:
         table_features.refuse_unsupported(lake)
     said = str(refused.value)
-    assert f"loglake repair {lake} --rebuild records" in said
+    assert f"loglake repair {lake} --rebuild records --apply" in said
     if name in ONLY_REBUILT:
         return
     assert name not in LEAVES_A_TRACE or "leaves the feature checkpointProtection" in said
@@ -150,7 +150,7 @@ def test_any_other_feature_is_refused_by_name_and_its_message_says_the_way_out(n
 def test_clustering_of_a_state_table_is_refused(lake, alter):
     ensure_table(lake, "logs")
     alter("CLUSTER BY (log)", table="logs")
-    with pytest.raises(TableRefused, match=r"Table logs uses clustering, domainMetadata.*--rebuild logs"):
+    with pytest.raises(TableRefused, match=r"Table logs uses clustering, domainMetadata.*--rebuild logs --apply"):
         table_features.refuse_unsupported(lake)
 
 
@@ -268,7 +268,8 @@ def with_vectors(published_once: Path, tmp_path_factory: pytest.TempPathFactory,
 @pytest.mark.parametrize("job", CONFIGS)
 def test_with_deletion_vectors_every_job_refuses_and_writes_nothing(job, with_vectors, published_once):
     before = _files(with_vectors)
-    with pytest.raises(TableRefused, match=r"records uses deletionVectors.*DROP FEATURE deletionVectors.*--rebuild"):
+    said = r"records uses deletionVectors.*DROP FEATURE deletionVectors.*--rebuild records --apply"
+    with pytest.raises(TableRefused, match=said):
         launch.run(job, _config(job, with_vectors, published_once / "source"))
     assert _files(with_vectors) == before
 

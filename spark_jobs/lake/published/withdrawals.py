@@ -28,6 +28,7 @@ from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import clipped, holds, merged
 from spark_jobs.lake.published.gone_rows import Gone, Unclear, gone_parts, gone_ranges
 from spark_jobs.lake.published.present_offsets import PresentOffsets, present_offsets
+from spark_jobs.lake.repair_commands import frontiers_command
 from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.segments.ledger_ranges import CountBetween, counts_between
@@ -140,7 +141,7 @@ def plan(
     for row, offsets in present_offsets(table, [row for row in rows if row.log in ledgers]):
         raw = ledgers[row.log]
         if recorded[row.log] is None and any(each.has_rows for each in raw):
-            why = f"its frontier is gone; repair it first: loglake repair {lake} --frontiers"
+            why = f"its frontier is gone; repair it first: {frontiers_command(lake)}"
             logs.append(LogWithdrawal(row, (), (Unclear(0, frontier.published_end(raw), why),), tuple(raw)))
             continue
         ledger = ledger_ranges.with_published(lake, raw, recorded[row.log])

@@ -16,6 +16,7 @@ from spark_jobs.lake.delta.state.tables_file import TablesFile, TableState, dige
 from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
 from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.errors import TableUnreadable
+from spark_jobs.lake.repair_commands import rebuild_command, replace_command
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 
@@ -139,5 +140,5 @@ def _place(file: LiveFile) -> str:
 
 def _mended_by(lake: str, name: str) -> str:
     if name == "records":
-        return f"loglake run SOURCE --lake {lake} --replace OFFSETS writes the rows again from the archive"
-    return f"loglake repair {lake} --rebuild {name} rebuilds the table"
+        return f"{replace_command(lake, 'OFFSETS')} writes the rows again from the archive"
+    return f"{rebuild_command(lake, name)} rebuilds the table"

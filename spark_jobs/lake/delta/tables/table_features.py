@@ -33,6 +33,7 @@ from deltalake import DeltaTable, Schema
 from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
 from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.errors import TableRefused
+from spark_jobs.lake.repair_commands import rebuild_command
 from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.lake.table_specs import TABLES
 
@@ -100,7 +101,7 @@ def refuse_table(lake: str, name: str, table: DeltaTable, *, rewrites: bool = Fa
         TableRefused: See :func:`refuse_unsupported`.
     """
     place = f"delta.`{table_uri(lake, name)}`"
-    rebuild = f"loglake repair {lake} --rebuild {name}"
+    rebuild = rebuild_command(lake, name)
     unknown = _unknown_features(table)
     if unknown:
         raise TableRefused(

@@ -10,7 +10,9 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from logcore.storage.objects.answers import said
+from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY
 from spark_jobs.lake.errors import JobError, TableUnreadable, UsageError
+from spark_jobs.lake.repair_commands import rebuild_command, replace_command
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 
@@ -38,7 +40,7 @@ def refuse_half_swapped(lake: str, name: str) -> None:
     if not storage.is_remote(lake) and os.path.exists(os.path.join(rebuilding_folder(lake, name), READY_FILE)):
         raise JobError(
             f"Table {name}: a rebuild of it was interrupted when the new table was about to replace it. Finish it: "
-            f"loglake repair {lake} --rebuild {name} --apply."
+            f"{rebuild_command(lake, name)}"
         )
 
 
@@ -61,7 +63,8 @@ def reading(lake: str, name: str, path: str | None = None) -> Iterator[None]:
         raise
     except (pa.ArrowException, DeltaError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         where = uri if path is None else storage.join(uri, path)
-        raise TableUnreadable(
-            f"Table {name}: {where} can't be read ({said(error)[:300]}) To rebuild the table: "
-            f"loglake repair {lake} --rebuild {name}"
-        ) from error
+        is_row_file = path is not None and not path.startswith(LOG_DIRECTORY)
+        way_out = f"rebuild the table: {rebuild_command(lake, name)}"
+        if name == "records" and is_row_file:
+            way_out = f"write its rows again: {replace_command(lake)}"
+        raise TableUnreadable(f"Table {name}: {where} can't be read ({said(error)[:300]}) To {way_out}") from error

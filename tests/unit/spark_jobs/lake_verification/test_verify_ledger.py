@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from logcore.cli.main import main
 from tests.spark.cycle import Lake
 from tests.unit.spark_jobs.lake_verification.harmed_files import spans, table
 
@@ -39,7 +40,10 @@ def test_a_lost_frontier_is_named_with_the_command_that_writes_it_again(lake, ve
     done = verified(lake)
     assert done.code == 2
     assert len(done.of("frontier-missing")) == 2
-    assert "loglake repair LAKE --frontiers" in done.of("frontier-missing")[0]["message"]
+    command = f"loglake repair {lake.path} --frontiers --apply"
+    assert f"Run `{command}`." in done.of("frontier-missing")[0]["message"]
+    assert main(command.split()[1:]) == 0
+    assert verified(lake).of("frontier-missing") == []
 
 
 def test_a_missing_validation_is_named(lake, verified):

@@ -139,7 +139,7 @@ def test_a_damaged_file_of_a_state_table_is_named_with_the_command_that_repairs_
         lambda: row_commits.replace(lake, "logs", ("log", ["a/0"]), _logs(a=4), "run"),
         lambda: row_commits.delete(lake, "logs", ("log", ["a/0"]), "run"),
     ):
-        with pytest.raises(TableUnreadable, match=rf"(?s)^Table logs: .*loglake repair {lake} --rebuild logs$"):
+        with pytest.raises(TableUnreadable, match=rf"(?s)^Table logs: .*loglake repair {lake} --rebuild logs --apply$"):
             use()
     assert delta_log.newest_version(lake, "logs") == version
     with pytest.raises(TableUnreadable, match=path.name):
@@ -157,7 +157,7 @@ def test_a_damaged_commit_of_a_state_table_is_one_of_our_errors(tmp_path, conten
         lambda: delta_log.newest_version(lake, "logs"),
         lambda: row_commits.append(lake, "logs", _logs(b=1), "run"),
     ):
-        with pytest.raises(TableUnreadable, match=f"loglake repair {lake} --rebuild logs"):
+        with pytest.raises(TableUnreadable, match=f"loglake repair {lake} --rebuild logs --apply"):
             use()
     with contextlib.suppress(TableUnreadable):  # they look at what they need alone
         delta_log.read_commit(lake, "logs", 1)

@@ -215,7 +215,7 @@ def test_a_commit_that_was_emptied_or_is_damaged_is_an_error(lake):
     _commit_file(lake, 2).write_bytes(b"{")
     (finding,) = cheap_check(lake)
     assert finding.rule == "table-went-back"
-    assert f"loglake repair {lake} --rebuild records" in finding.message
+    assert f"loglake repair {lake} --rebuild records --apply" in finding.message
 
 
 def test_a_table_that_is_gone_is_an_error(lake):
