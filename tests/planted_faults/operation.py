@@ -8,10 +8,39 @@ DOCTOR = "tests/unit/logcore/cli/test_doctor.py"
 DOCTOR_OF_LAKES = "tests/unit/spark_jobs/lake_commands/test_doctor.py"
 CANCELLED = "tests/object_store/test_cancelled.py"
 METRICS = "tests/unit/spark_jobs/lake_commands/metrics/test_metrics.py"
+REPAIRS = "tests/jobs/test_repair_advice.py"
 RUNS = "tests/dagster/test_runs_of_a_lake.py"
 RECORDER = "pipelines/run/recording/run_row_writer.py"
 
 FAULTS = (
+    Fault(
+        "the command that an error names for a table only says what it would do",
+        "spark_jobs/lake/repair_commands.py",
+        "--rebuild {table} --apply",
+        "--rebuild {table}",
+        (REPAIRS, "-k", "cannot_be_read"),
+    ),
+    Fault(
+        "a lake with a space in its name breaks the command that an error names",
+        "spark_jobs/lake/repair_commands.py",
+        'f"loglake repair {shlex.quote(lake)} --rebuild',
+        'f"loglake repair {lake} --rebuild',
+        (REPAIRS, "-k", "cannot_be_read"),
+    ),
+    Fault(
+        "records whose log cannot be read are copied",
+        "spark_jobs/lake_commands/repair.py",
+        '    if name == "records" and not _can_be_opened(lake, name):\n',
+        '    if name == "nothing" and not _can_be_opened(lake, name):\n',
+        (REPAIRS, "-k", "cannot_be_read"),
+    ),
+    Fault(
+        "records are moved aside although the archive lost a part of them",
+        "spark_jobs/lake_commands/repair.py",
+        "        if _has_deleted_files(lake):\n            raise JobError(\n",
+        "        if not lake:\n            raise JobError(\n",
+        (REPAIRS, "-k", "no_longer_has"),
+    ),
     Fault(
         "SIGTERM ends a run without the release of its lease",
         "logcore/cli/termination.py",
