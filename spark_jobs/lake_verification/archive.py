@@ -137,7 +137,8 @@ def verify_segment(state: StateTables, segment: Segment, is_shared: bool = False
                 result.findings.append(_changed(place, content))
                 return result
             if not is_of_manifest:  # and the manifest is right
-                message = f"Its chunk map in the table segments is not that of its manifest. {way_out('segments')}"
+                message = "Its chunk map in the table segments is not that of its manifest."
+                message = f"{message} {way_out(state.lake, 'segments')}"
                 result.findings.append(place.finding("rows-differ-from-archive", message))
             result.findings += _validation_findings(state, place, content)
     except LogError as error:
