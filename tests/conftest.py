@@ -66,7 +66,8 @@ _SLOW_MARKERS = ("kafka", "object_store", "dagster", "spark", "crash", "cluster"
 _LONGEST_FILES = (
     *("journey/test_demo.py", "journey/test_pages.py", "harm/test_second_look.py", "harm/test_matrix.py"),
     "browser/test_pages_in_browser.py",
-    *("spark/test_shared_records.py", "spark/test_repair.py", "cluster/test_standalone.py", "harm/test_every_file.py"),
+    *("spark/shared_records/test_mixed_files.py", "spark/repair/test_frontiers.py", "cluster/test_standalone.py"),
+    "harm/test_every_file.py",
     "cluster/test_corpus.py",
     *("crash/test_every_side_effect.py", "crash/test_full_disk.py", "crash/test_maintenance.py"),
     *("dagster/test_a_lake_on_real_jobs.py", "object_store/test_journey.py", "spark/test_table_features.py"),

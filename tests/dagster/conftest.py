@@ -18,7 +18,8 @@ from pipelines.catalog.names import name_in_lake
 from pipelines.catalog.run_configuration import run_config
 from pipelines.command.history import settings_file
 from pipelines.definitions import build_definitions
-from spark_jobs.lake.setup.registry import register
+from spark_jobs.contracts import Intake
+from spark_jobs.lake.setup.registry import register, remember
 from spark_jobs.lake.view.registered_lakes import read_home, read_registered
 from tests.dagster.fake_jobs import WORLDS, FakeLauncher, World
 
@@ -162,3 +163,11 @@ def loglake(*arguments: str | Path, **environment: str) -> subprocess.CompletedP
         timeout=300,
         check=False,
     )
+
+
+@pytest.fixture
+def shop(home: Path, source: Path) -> str:
+    """A lake that remembers the source and has taken in nothing."""
+    lake = str(home / "lakes" / "shop")
+    remember(lake, Intake((str(source),)))
+    return lake

@@ -6,9 +6,6 @@ from tests.planted_faults.fault import Fault
 
 SOURCE_CHANGES = "tests/jobs/test_source_changes.py"
 CORPUS_TABLES = "tests/conformance/test_tables.py"
-OPTIMIZE = "tests/spark/test_optimize.py"
-SHARED_RECORDS = "tests/spark/test_shared_records.py"
-MAINTAIN = "tests/jobs/test_tidy_archive.py"
 EVERY_SIDE_EFFECT = "tests/crash/test_every_side_effect.py"
 READER = "tests/crash/test_reader.py"
 
@@ -151,14 +148,14 @@ FAULTS = (
         "spark_jobs/tidy_archive/archive_removal.py",
         "        if segment.next_offset > published:",
         "        if False:",
-        (MAINTAIN, "-k", "keeps_its_files"),
+        ("tests/jobs/tidy_archive/test_deletion.py", "-k", "keeps_its_files"),
     ),
     Fault(
         "an orphan is as old as its source says",
         "spark_jobs/tidy_archive/archive_removal.py",
         "min(clocks.as_of_ms, clocks.store_ms) - file.placed_ms",
         "min(clocks.as_of_ms, clocks.store_ms) - file.modified_ms",
-        (MAINTAIN, "-k", "young_orphans"),
+        ("tests/jobs/tidy_archive/test_orphans.py", "-k", "young_orphans"),
     ),
     Fault(
         "a new incarnation begins where its source does",
@@ -207,14 +204,14 @@ FAULTS = (
         "spark_jobs/row_files/file_runs.py",
         " and (end is None or reached < end)",
         "",
-        (OPTIMIZE, "-k", "undecided"),
+        ("tests/spark/test_optimize.py", "-k", "undecided"),
     ),
     Fault(
         "rows that do not rise are merged",
         "spark_jobs/row_files/merged_file.py",
         "                if offsets[0] <= reached or (np.diff(offsets) <= 0).any():",
         "                if False:",
-        (OPTIMIZE, "-k", "statistics_say"),
+        ("tests/spark/test_optimize.py", "-k", "statistics_say"),
     ),
     Fault(
         "a file put in order reaches over one that stays",
@@ -228,14 +225,14 @@ FAULTS = (
         "spark_jobs/row_files/ordered_files.py",
         "(offsets[rows] >= each.start)",
         "(offsets[rows] > each.start)",
-        (SHARED_RECORDS, "-k", "puts_mixed_files_back_in_order and compact"),
+        ("tests/spark/shared_records/test_mixed_files.py", "-k", "puts_mixed_files_back_in_order and compact"),
     ),
     Fault(
         "of a lost file only one log is written again",
         "spark_jobs/replace/lost_files.py",
         "            for log, span in each.spans.items():\n                wanted",
         "            for log, span in list(each.spans.items())[:1]:\n                wanted",
-        (SHARED_RECORDS, "-k", "widened_to_all"),
+        ("tests/spark/shared_records/test_lost_files.py", "-k", "widened_to_all"),
     ),
     Fault(
         "timestamps of a table lose their milliseconds",
@@ -333,21 +330,21 @@ FAULTS = (
         "pipelines/sensors.py",
         "if ended is dg.DagsterRunStatus.SUCCESS:",
         "if ended is not None and ended.name in ('SUCCESS', 'FAILURE'):",
-        ("tests/dagster/test_schedule_and_sensor.py", "-k", "run_failed_or_got_lost"),
+        ("tests/dagster/test_sensor.py", "-k", "run_failed_or_got_lost"),
     ),
     Fault(
         "the sensor does not see growth of an active segment",
         "pipelines/sensors.py",
         "if state.everything != lake.everything and lake.due_ms is None:",
         "if state.closed != lake.closed and lake.due_ms is None:",
-        ("tests/dagster/test_schedule_and_sensor.py", "-k", "growth_of_an_active_segment"),
+        ("tests/dagster/test_sensor.py", "-k", "growth_of_an_active_segment"),
     ),
     Fault(
         "a night acts where the policies say plan",
         "pipelines/schedules.py",
         'apply=now.policy.nightly == "apply"',
         'apply=now.policy.nightly != "off"',
-        ("tests/dagster/test_schedule_and_sensor.py", "-k", "dry_run_of_maintenance"),
+        ("tests/dagster/test_schedules.py", "-k", "dry_run_of_maintenance"),
     ),
     Fault(
         "an alert is posted at every tick",
@@ -368,7 +365,7 @@ FAULTS = (
         "pipelines/resources.py",
         'return engine if engine != "auto" else read_registered(lake).policy.engine',
         "return engine",
-        ("tests/dagster/test_schedule_and_sensor.py", "-k", "has_the_engine_of_the_policies"),
+        ("tests/dagster/test_schedules.py", "-k", "has_the_engine_of_the_policies"),
     ),
     Fault(
         "a run of one lake that failed is an alert of every lake",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.planted_faults.fault import Fault
 
-OPTIMIZE = "tests/spark/test_optimize.py"
 AHEAD = "tests/crash/test_ahead.py"
 LOCAL_EXECUTOR = "tests/unit/spark_jobs/tasks/local/test_local_executor.py"
 WORKING_AHEAD = "tests/jobs/test_working_ahead.py"
@@ -196,7 +195,7 @@ FAULTS = (
         "spark_jobs/lake/delta/files/live_files.py",
         "history.removed_ms.get(path, file.modified_ms)",
         "file.modified_ms",
-        (OPTIMIZE, "-k", "below_the_floor"),
+        ("tests/spark/test_unused_files.py", "-k", "below_the_floor"),
     ),
     Fault(
         "an outcome that is not known is forgotten when the log grows",

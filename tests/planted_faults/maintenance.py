@@ -374,7 +374,7 @@ FAULTS = (
         "spark_jobs/tasks/merged_segment.py",
         "modified_ms=last.modified_ms,",
         "modified_ms=first.modified_ms,",
-        ("tests/jobs/test_tidy_archive.py", "-k", "slices_become_one"),
+        ("tests/jobs/tidy_archive/test_joined_slices.py", "-k", "slices_become_one"),
     ),
     Fault(
         "a merge of a decoded table says that its rows are new",

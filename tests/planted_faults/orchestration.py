@@ -10,7 +10,6 @@ VIEWS = "tests/dagster/test_partition_views.py"
 FAILED_STEPS = "tests/dagster/test_failed_steps.py"
 PIPES = "tests/dagster/test_pipes.py"
 MAINTENANCE = "tests/dagster/test_maintenance_checks.py"
-SCHEDULES = "tests/dagster/test_schedule_and_sensor.py"
 
 FAULTS = (
     Fault(
@@ -116,6 +115,6 @@ FAULTS = (
         "pipelines/schedules.py",
         "        return isinstance(lake.policy.ingest, int)\n    except UsageError:",
         "        return lake.policy is not None\n    except UsageError:",
-        (SCHEDULES, "-k", "without_an_interval"),
+        ("tests/dagster/test_schedules.py", "-k", "without_an_interval"),
     ),
 )

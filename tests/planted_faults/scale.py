@@ -40,14 +40,14 @@ FAULTS = (
         "spark_jobs/lake/segments/archive.py",
         'return folder if named is None else f"{folder}/{named[1]}"',
         "return folder",
-        ("tests/jobs/test_tidy_archive.py", "tests/unit/spark_jobs/lake/segments/test_archive_paths.py"),
+        ("tests/jobs/tidy_archive", "tests/unit/spark_jobs/lake/segments/test_archive_paths.py"),
     ),
     Fault(
         "segments are merged in a lake of an older layout",
         "spark_jobs/tidy_archive/job.py",
         "    identity.upgrade(lake)  # before segments share a folder\n",
         "",
-        ("tests/jobs/test_tidy_archive.py", "-k", "layout_2"),
+        ("tests/jobs/tidy_archive/test_deletion.py", "-k", "layout_2"),
     ),
     Fault(
         "a swap writes rows of joined slices beside live ones",

@@ -13,6 +13,7 @@ import pytest
 from tests.broker_directory import LogDirectory
 from tests.in_process import EVERY_JOB_ON_SPARK, on_spark, without_spark
 from tests.spark.cycle import Lake
+from tests.spark.scattered_files import add_files, spans_of
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -37,3 +38,11 @@ def source(tmp_path: Path) -> LogDirectory:
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
     return Lake(tmp_path / "lake")
+
+
+@pytest.fixture
+def scattered(tmp_path):
+    """Two topics, two partitions and two incarnations in small files."""
+    add_files(tmp_path, *spans_of("a", 0, "a.0", *range(0, 60, 10)), *spans_of("a", 1, "a.0", 0, 5, 10))
+    add_files(tmp_path, *spans_of("a", 0, "a.1", 25, 30, 35, 40), *spans_of("b", 0, "b.0", 0, 10))
+    return tmp_path

@@ -1,15 +1,10 @@
-"""Small files become few in the same order, with the same rows; nothing goes that anybody can still need."""
+"""Small files become few in the same order, with the same rows, whatever commits or dies meanwhile."""
 
 from __future__ import annotations
 
-import datetime
-import json
 import os
-import random
 import subprocess
 import sys
-from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from spark_jobs.contracts import OptimizeConfig
 from spark_jobs.lake.delta.commits import commit_guards, file_commits, row_commits, table_commit
-from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.delta.files.live_files import live_files
 from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables.snapshots import open_table
@@ -30,7 +23,6 @@ from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.ledger import frontier
-from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.launch import run
 from spark_jobs.machine.session import get_session
@@ -38,65 +30,12 @@ from spark_jobs.optimize import job as optimize
 from spark_jobs.tasks.batch_stream import BatchFile, SegmentPlace, stream_batches
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.spark.cycle import AS_OF_MS, Lake
+from tests.spark.scattered_files import add_files, all_rows, optimize_config, removed_files, rows_of, spans_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("tasks_in_process")]
 
-DAY_MS = 86_400_000
-NOW_MS = 4_000_000_000_000
-"""Long after anything in these tests was written."""
 
-
-def _config(lake: Path, **changes: Any) -> OptimizeConfig:
-    return OptimizeConfig(str(lake), "optimize", **{"as_of_ms": AS_OF_MS, "apply": True} | changes)
-
-
-def _rows(topic: str, partition: int, log_id: str, start: int, end: int) -> list[dict[str, Any]]:
-    chance = random.Random(start)
-    return [
-        dict.fromkeys(TABLES["records"].schema.names)
-        | {
-            "topic": topic,
-            "partition": partition,
-            "offset": offset,
-            "timestamp_ms": offset,
-            "timestampType": 0,
-            "key": None if offset % 7 == 0 else f"k{offset}".encode(),
-            "value": b"" if offset % 5 == 0 else chance.randbytes(200),
-            "headers": [{"key": "h", "value": b"x"}, {"key": "h", "value": None}] if offset % 3 == 0 else None,
-            "log_id": log_id,
-            "segment_id": f"{topic}-{start}",
-            "position": offset,
-            "header_keys_raw": [b"\xff", b"\xfe"] if offset % 11 == 0 else None,
-            "published_at": None if start == 0 else datetime.datetime.fromtimestamp(start, datetime.UTC),
-        }
-        for offset in range(start, end)
-    ]
-
-
-def _add(lake: Path, *spans: tuple[str, int, str, int, int], name: str = "records") -> None:
-    """One file a span, committed together, and the frontier of each log."""
-    files = []
-    ends: dict[str, int] = {}
-    for topic, partition, log_id, start, end in spans:
-        rows = _rows(topic, partition, log_id, start, end)
-        chunk = pa.RecordBatch.from_pylist(rows, schema=TABLES[name].schema)
-        files.append(write_file(table_uri(str(lake), name), TABLES[name], [chunk], {"topic": topic}))
-        ends[f"{log_id}/{partition}"] = max(end, ends.get(f"{log_id}/{partition}", 0))
-    ids = {log: f"{name}/{log}" for log in ends}
-    found = commit_guards.versions(str(lake), name, list(ids.values()))
-    guards = [Guard(ids[log], found[ids[log]], end) for log, end in ends.items()]
-    file_commits.add_files(str(lake), name, files, "run", guards)
-
-
-def _spans(topic: str, partition: int, log_id: str, *cuts: int) -> list[tuple[str, int, str, int, int]]:
-    return [(topic, partition, log_id, start, end) for start, end in pairwise(cuts)]
-
-
-def _all(lake: Path, name: str = "records") -> list[str]:
-    return sorted(map(repr, Lake(lake).rows(name)))
-
-
-def _files(lake: Path, name: str = "records") -> dict[tuple[str, int, str], list[tuple[int, int]]]:
+def files_by_log(lake: Path, name: str = "records") -> dict[tuple[str, int, str], list[tuple[int, int]]]:
     """Offsets [first, last] of each live file by log, read from the rows, which must rise."""
     found: dict[tuple[str, int, str], list[tuple[int, int]]] = {}
     for file in live_files(open_table(str(lake), name)):
@@ -108,32 +47,24 @@ def _files(lake: Path, name: str = "records") -> dict[tuple[str, int, str], list
     return {place: sorted(spans) for place, spans in found.items()}
 
 
-@pytest.fixture
-def scattered(tmp_path):
-    """Two topics, two partitions and two incarnations in small files."""
-    _add(tmp_path, *_spans("a", 0, "a.0", *range(0, 60, 10)), *_spans("a", 1, "a.0", 0, 5, 10))
-    _add(tmp_path, *_spans("a", 0, "a.1", 25, 30, 35, 40), *_spans("b", 0, "b.0", 0, 10))
-    return tmp_path
-
-
 def test_small_files_become_one_a_log_with_the_same_rows_and_frontiers(scattered):
-    before = _all(scattered)
-    dry = run("optimize", _config(scattered, apply=False))
+    before = all_rows(scattered)
+    dry = run("optimize", optimize_config(scattered, apply=False))
     assert {(m["log"], m["start_offset"], m["end_offset"], m["files"]) for m in dry.plan["merges"]} == {
         ("a.0/0", 0, 50, 5),
         ("a.0/1", 0, 10, 2),
         ("a.1/0", 25, 40, 3),
     }
     assert DeltaTable(table_uri(str(scattered), "records")).version() == 2
-    report = run("optimize", _config(scattered))
+    report = run("optimize", optimize_config(scattered))
     assert not report.used_executor
     assert {change.log: change.metrics["files_after"] for change in report.changed} == {
         "a.0/0": 1,
         "a.0/1": 1,
         "a.1/0": 1,
     }
-    assert _all(scattered) == before
-    assert _files(scattered) == {
+    assert all_rows(scattered) == before
+    assert files_by_log(scattered) == {
         ("a", 0, "a.0"): [(0, 49)],
         ("a", 1, "a.0"): [(0, 9)],
         ("a", 0, "a.1"): [(25, 39)],
@@ -145,7 +76,7 @@ def test_small_files_become_one_a_log_with_the_same_rows_and_frontiers(scattered
         "b.0/0": 10,
     }
     version = DeltaTable(table_uri(str(scattered), "records")).version()
-    again = run("optimize", _config(scattered))
+    again = run("optimize", optimize_config(scattered))
     assert again.plan["merges"] == []
     assert DeltaTable(table_uri(str(scattered), "records")).version() == version
 
@@ -157,13 +88,13 @@ def _by_duckdb(table: DeltaTable) -> list[tuple[Any, ...]]:
 
 
 def test_workers_merge_as_the_driver_does_and_every_reader_sees_the_same_rows(scattered, monkeypatch):
-    before = _all(scattered)
+    before = all_rows(scattered)
     monkeypatch.setattr(optimize, "IN_PROCESS_BYTES", 0)
-    report = run("optimize", _config(scattered))
+    report = run("optimize", optimize_config(scattered))
     assert report.used_executor
     assert report.metrics["merged_files"] == 10
     uri = table_uri(str(scattered), "records")
-    assert _all(scattered) == before
+    assert all_rows(scattered) == before
     table = DeltaTable(uri)
     assert (table.protocol().min_reader_version, table.protocol().min_writer_version) == (1, 2)
     offsets = sorted((row["topic"], row["partition"], row["offset"]) for row in Lake(scattered).rows("records"))
@@ -175,25 +106,25 @@ def test_workers_merge_as_the_driver_does_and_every_reader_sees_the_same_rows(sc
 
 
 def test_a_large_run_is_cut_into_files_near_the_target_that_a_second_run_leaves(tmp_path):
-    _add(tmp_path, *_spans("a", 0, "a.0", *range(0, 2001, 50)))
-    before = _all(tmp_path)
+    add_files(tmp_path, *spans_of("a", 0, "a.0", *range(0, 2001, 50)))
+    before = all_rows(tmp_path)
     sizes = {"small_bytes": 30_000, "target_bytes": 100_000}
-    report = run("optimize", _config(tmp_path, **sizes))
+    report = run("optimize", optimize_config(tmp_path, **sizes))
     assert report.metrics["merged_files"] == 40
-    [spans] = _files(tmp_path).values()
+    [spans] = files_by_log(tmp_path).values()
     assert 3 <= len(spans) <= 6
     assert [first for first, _ in spans[1:]] == [last + 1 for _, last in spans[:-1]]
     sizes_now = [file.size for file in live_files(open_table(str(tmp_path), "records"))]
     assert max(sizes_now) < 160_000
     assert min(sizes_now) > 30_000
-    assert _all(tmp_path) == before
-    assert run("optimize", _config(tmp_path, **sizes)).plan["merges"] == []
+    assert all_rows(tmp_path) == before
+    assert run("optimize", optimize_config(tmp_path, **sizes)).plan["merges"] == []
 
 
 @pytest.mark.long
 def test_merged_files_have_full_row_groups_and_the_statistics_of_their_rows(tmp_path):
-    _add(tmp_path, *_spans("a", 0, "a.0", *range(0, 200_001, 20_000)))
-    run("optimize", _config(tmp_path))
+    add_files(tmp_path, *spans_of("a", 0, "a.0", *range(0, 200_001, 20_000)))
+    run("optimize", optimize_config(tmp_path))
     [file] = live_files(open_table(str(tmp_path), "records"))
     meta = pq.read_metadata(Path(table_uri(str(tmp_path), "records"), file.path))
     assert [meta.row_group(i).num_rows for i in range(meta.num_row_groups)] == [65_536, 65_536, 65_536, 3_392]
@@ -202,17 +133,17 @@ def test_merged_files_have_full_row_groups_and_the_statistics_of_their_rows(tmp_
 
 
 def test_an_append_between_plan_and_commit_is_kept_and_the_merge_goes_on(scattered):
-    before = _all(scattered)
-    plan = optimize.plan(_config(scattered))
-    _add(scattered, *_spans("a", 0, "a.0", 50, 60))
-    report = optimize.apply(plan, _config(scattered), None)
+    before = all_rows(scattered)
+    plan = optimize.plan(optimize_config(scattered))
+    add_files(scattered, *spans_of("a", 0, "a.0", 50, 60))
+    report = optimize.apply(plan, optimize_config(scattered), None)
     assert report.metrics["overtaken"] == 0
-    assert len(_all(scattered)) == len(before) + 10
-    assert _files(scattered)["a", 0, "a.0"] == [(0, 49), (50, 59)]
+    assert len(all_rows(scattered)) == len(before) + 10
+    assert files_by_log(scattered)["a", 0, "a.0"] == [(0, 49), (50, 59)]
 
 
 def test_an_append_between_look_and_commit_makes_the_commit_look_again(scattered, monkeypatch):
-    before = _all(scattered)
+    before = all_rows(scattered)
     rewrite = file_commits.rewrite_files
     calls = []
 
@@ -223,37 +154,37 @@ def test_an_append_between_look_and_commit_makes_the_commit_look_again(scattered
 
             def append_then_check(*looked):
                 monkeypatch.setattr(table_commit, "check_guards", check)
-                _add(scattered, *_spans("a", 0, "a.0", 50, 60))
+                add_files(scattered, *spans_of("a", 0, "a.0", 50, 60))
                 check(*looked)
 
             monkeypatch.setattr(table_commit, "check_guards", append_then_check)
         rewrite(*args, **kwargs)
 
     monkeypatch.setattr(file_commits, "rewrite_files", overtaken_once)
-    run("optimize", _config(scattered))
+    run("optimize", optimize_config(scattered))
     assert len(calls) == 2
-    assert len(_all(scattered)) == len(before) + 10
+    assert len(all_rows(scattered)) == len(before) + 10
 
 
 def test_files_that_a_replacement_took_meanwhile_are_planned_again_and_never_doubled(scattered):
-    plan = optimize.plan(_config(scattered))
+    plan = optimize.plan(optimize_config(scattered))
     [taken] = [f for f in live_files(open_table(str(scattered), "records")) if f.least["offset"] == 20]
-    rows = [row | {"value": b"new"} for row in _rows("a", 0, "a.0", 20, 30)]
+    rows = [row | {"value": b"new"} for row in rows_of("a", 0, "a.0", 20, 30)]
     chunk = pa.RecordBatch.from_pylist(rows, schema=TABLES["records"].schema)
     root = table_uri(str(scattered), "records")
     file = write_file(root, TABLES["records"], [chunk], {"topic": "a"})
     file_commits.rewrite_files(str(scattered), "records", [taken.path], [file], "replace", data_change=True)
-    before = _all(scattered)
-    report = optimize.apply(plan, _config(scattered), None)
+    before = all_rows(scattered)
+    report = optimize.apply(plan, optimize_config(scattered), None)
     assert report.metrics["overtaken"] == 0
-    assert _all(scattered) == before
-    assert _files(scattered)["a", 0, "a.0"] == [(0, 49)]
+    assert all_rows(scattered) == before
+    assert files_by_log(scattered)["a", 0, "a.0"] == [(0, 49)]
     # what was written for the overtaken merge is gone: 3 logs merged, 1 single file, 10 + 1 superseded
     assert len(list(Path(root).rglob("*.parquet"))) == 3 + 1 + 10 + 1
 
 
 def test_files_that_are_not_what_their_statistics_say_are_left_with_a_finding(tmp_path):
-    _add(tmp_path, *_spans("a", 0, "a.0", 0, 10, 20, 30), *_spans("b", 0, "b.0", 0, 10, 20))
+    add_files(tmp_path, *spans_of("a", 0, "a.0", 0, 10, 20, 30), *spans_of("b", 0, "b.0", 0, 10, 20))
     files = {
         file.least["offset"]: file
         for file in live_files(open_table(str(tmp_path), "records"))
@@ -261,26 +192,26 @@ def test_files_that_are_not_what_their_statistics_say_are_left_with_a_finding(tm
     }
     root = Path(table_uri(str(tmp_path), "records"))
     (root / files[10].path).write_bytes((root / files[20].path).read_bytes())
-    report = run("optimize", _config(tmp_path))
+    report = run("optimize", optimize_config(tmp_path))
     [finding] = report.findings
     assert finding["rule"] == "table-file-damaged"
     assert "do not rise" in finding["message"]
-    assert _files(tmp_path)["b", 0, "b.0"] == [(0, 19)]
-    assert len(_files(tmp_path)["a", 0, "a.0"]) == 3
+    assert files_by_log(tmp_path)["b", 0, "b.0"] == [(0, 19)]
+    assert len(files_by_log(tmp_path)["a", 0, "a.0"]) == 3
 
 
 def test_undecided_rows_stay_in_files_of_their_own(tmp_path):
-    _add(tmp_path, *_spans("a", 0, "a.0", 0, 10, 20, 30), name="records_uncommitted")
+    add_files(tmp_path, *spans_of("a", 0, "a.0", 0, 10, 20, 30), name="records_uncommitted")
     uri = table_uri(str(tmp_path), "records_uncommitted")
-    tail = _rows("a", 0, "a.0", 30, 40)
+    tail = rows_of("a", 0, "a.0", 30, 40)
     for part in (tail[:5], tail[5:]):
         rows = pa.Table.from_pylist(part, schema=TABLES["records_uncommitted"].schema)
         write_deltalake(uri, rows, mode="append")
-    before = _all(tmp_path, "records_uncommitted")
+    before = all_rows(tmp_path, "records_uncommitted")
     _logs(tmp_path, ("a", 0, "a.0"))
-    run("optimize", _config(tmp_path))
-    assert _files(tmp_path, "records_uncommitted")["a", 0, "a.0"] == [(0, 29), (30, 34), (35, 39)]
-    assert _all(tmp_path, "records_uncommitted") == before
+    run("optimize", optimize_config(tmp_path))
+    assert files_by_log(tmp_path, "records_uncommitted")["a", 0, "a.0"] == [(0, 29), (30, 34), (35, 39)]
+    assert all_rows(tmp_path, "records_uncommitted") == before
 
 
 def _logs(lake: Path, *logs: tuple[str, int, str]) -> None:
@@ -305,7 +236,7 @@ def test_after_many_small_runs_every_table_is_merged_and_the_lake_goes_on(tmp_pa
         lake.turn(source.path)
     names = [path.name for path in (lake.path / "tables").iterdir()]
     before = {name: sorted(map(repr, lake.rows(name))) for name in names}
-    run("optimize", _config(lake.path, as_of_ms=AS_OF_MS))
+    run("optimize", optimize_config(lake.path, as_of_ms=AS_OF_MS))
     assert {name: sorted(map(repr, lake.rows(name))) for name in names} == before
     counts = {name: len(live_files(open_table(str(lake.path), name))) for name in names}
     assert counts == dict.fromkeys(names, 1) | {"records": 2}
@@ -317,7 +248,7 @@ def test_after_many_small_runs_every_table_is_merged_and_the_lake_goes_on(tmp_pa
     assert _streamed(lake, file.path, "orders") == [
         (row["base_offset"], row["last_offset"]) for row in rows if row["topic"] == "orders"
     ]
-    assert run("optimize", _config(lake.path)).plan["merges"] == []
+    assert run("optimize", optimize_config(lake.path)).plan["merges"] == []
     orders.append(5)
     source.high_watermarks(orders_0=35, payments_0=30)
     assert not lake.turn(source.path)["ingest"].findings
@@ -339,12 +270,12 @@ def _streamed(lake: Lake, path: str, topic: str) -> list[tuple[int, int]]:
 APPENDING = """
 import sys
 from pathlib import Path
-from tests.spark.test_optimize import _add
+from tests.spark.test_optimize import add_files
 from spark_jobs.lake.errors import ConcurrentChange
 for start in range(0, 200, 5):
     while True:
         try:
-            _add(Path(sys.argv[1]), ("a", 0, "a.0", start, start + 5))
+            add_files(Path(sys.argv[1]), ("a", 0, "a.0", start, start + 5))
             break
         except ConcurrentChange:
             pass
@@ -353,132 +284,48 @@ for start in range(0, 200, 5):
 
 @pytest.mark.long
 def test_while_another_process_publishes_every_row_is_there_once(tmp_path):
-    _add(tmp_path, ("b", 0, "b.0", 0, 5))
+    add_files(tmp_path, ("b", 0, "b.0", 0, 5))
     process = subprocess.Popen([sys.executable, "-c", APPENDING, str(tmp_path)])
     merged = 0
     while process.poll() is None:
-        merged += int(run("optimize", _config(tmp_path)).metrics.get("merged_files", 0))
+        merged += int(run("optimize", optimize_config(tmp_path)).metrics.get("merged_files", 0))
     assert process.returncode == 0
     assert merged > 0, "nothing was merged meanwhile: this test looks at nothing"
-    run("optimize", _config(tmp_path))
+    run("optimize", optimize_config(tmp_path))
     offsets = [row["offset"] for row in Lake(tmp_path).rows("records") if row["topic"] == "a"]
     assert sorted(offsets) == list(range(200))
-    assert _files(tmp_path)["a", 0, "a.0"] == [(0, 199)]
-
-
-def _age(written_ms: int, *paths: Path) -> None:
-    for path in paths:
-        os.utime(path, ns=(written_ms * 1_000_000,) * 2)
-
-
-@pytest.fixture
-def years_later(monkeypatch):
-    """The disk's own time is far ahead, so that files are as old as a run's clock says."""
-    monkeypatch.setattr(storage, "clock_ms", lambda root: 2 * NOW_MS)
-
-
-def test_a_run_with_a_clock_ahead_of_time_leaves_the_files_of_a_publish_at_work(scattered):
-    at_work = Path(table_uri(str(scattered), "records"), "topic=a", "part-not-committed-yet.parquet")
-    at_work.write_bytes(b"half written")
-    assert run("optimize", _config(scattered, as_of_ms=NOW_MS)).metrics["removed_files"] == 0
-    assert at_work.exists()
-
-
-def test_only_files_below_the_floor_that_no_version_names_are_removed(scattered, years_later):
-    run("optimize", _config(scattered))
-    root = Path(table_uri(str(scattered), "records"))
-    live = {root / file.path for file in live_files(open_table(str(scattered), "records"))}
-    superseded = set(root.rglob("*.parquet")) - live
-    assert len(superseded) == 10
-    old, young = root / "topic=a" / "part-old.parquet", root / "topic=a" / "part-young.parquet"
-    for path in (old, young):
-        path.write_bytes(b"half written")
-    _age(0, *live, *superseded)  # a file counts from its removal, however long ago it was written
-    removed_ms = max(_removals(root).values())
-
-    soon = removed_ms + 7 * DAY_MS - 1000
-    _age(soon - 8 * DAY_MS, old)
-    _age(soon - 6 * DAY_MS, young)
-    dry = run("optimize", _config(scattered, as_of_ms=soon, apply=False))
-    assert [file["path"] for file in dry.plan["vacuum"]["files"]] == ["topic=a/part-old.parquet"]
-    assert old.exists()
-    before = _all(scattered)
-    assert run("optimize", _config(scattered, as_of_ms=soon)).metrics["removed_files"] == 1
-    assert not old.exists()
-    assert young.exists()
-    assert all(path.exists() for path in superseded)
-
-    later = removed_ms + 7 * DAY_MS + 1000
-    assert run("optimize", _config(scattered, as_of_ms=later)).metrics["removed_files"] == 10
-    assert not any(path.exists() for path in superseded)
-    assert all(path.exists() for path in live)
-    assert _all(scattered) == before
-
-
-def _removals(root: Path) -> dict[str, int]:
-    lines = [line for path in sorted((root / "_delta_log").glob("*.json")) for line in path.read_text().splitlines()]
-    removed = [json.loads(line)["remove"] for line in lines if line.startswith('{"remove"')]
-    return {action["path"]: action["deletionTimestamp"] for action in removed}
-
-
-def test_a_floor_below_seven_days_is_refused_unless_it_is_forced(scattered):
-    with pytest.raises(UsageError, match="seven days"):
-        run("optimize", _config(scattered, vacuum_after_ms=7 * DAY_MS - 1))
-    orphan = Path(table_uri(str(scattered), "records"), "topic=a", "part-orphan.parquet")
-    orphan.write_bytes(b"x")
-    _age(NOW_MS - DAY_MS, orphan)
-    forced = _config(scattered, as_of_ms=NOW_MS, vacuum_after_ms=DAY_MS // 2, force=True)
-    assert run("optimize", forced).metrics["removed_files"] >= 1
-    assert not orphan.exists()
-
-
-def test_files_younger_than_twice_the_longest_wait_for_a_commit_stay(tmp_path, years_later):
-    """A publish that takes five days has files of five days that no version names yet."""
-    spec, root = TABLES["records"], table_uri(str(tmp_path), "records")
-    chunk = pa.RecordBatch.from_pylist(_rows("a", 0, "a.0", 0, 5), schema=TABLES["records"].schema)
-    file = write_file(root, spec, [chunk], {"topic": "a"})
-    waited = replace(file, modified_ms=file.modified_ms - 5 * DAY_MS)
-    file_commits.add_files(str(tmp_path), "records", [waited], "run")
-    waiting = write_file(root, spec, [chunk], {"topic": "a"})
-    _age(NOW_MS - 9 * DAY_MS, Path(root, waiting.path))
-    assert run("optimize", _config(tmp_path, as_of_ms=NOW_MS, apply=False)).plan["vacuum"]["count"] == 0
-    file_commits.add_files(str(tmp_path), "records", [replace(waiting, modified_ms=file.modified_ms)], "run")
-    late = write_file(root, spec, [chunk], {"topic": "a"})
-    _age(NOW_MS - 11 * DAY_MS, Path(root, late.path))
-    report = run("optimize", _config(tmp_path, as_of_ms=NOW_MS, apply=False))
-    assert [each["path"] for each in report.plan["vacuum"]["files"]] == [late.path]
-    assert 10 * DAY_MS <= report.plan["vacuum"]["floor_ms"] < 10 * DAY_MS + 600_000
+    assert files_by_log(tmp_path)["a", 0, "a.0"] == [(0, 199)]
 
 
 def test_sizes_that_would_be_merged_for_ever_are_refused(tmp_path):
     with pytest.raises(UsageError, match="at least twice"):
-        run("optimize", _config(tmp_path, small_bytes=100 << 20, target_bytes=128 << 20))
+        run("optimize", optimize_config(tmp_path, small_bytes=100 << 20, target_bytes=128 << 20))
     with pytest.raises(UsageError, match="at most"):
-        run("optimize", _config(tmp_path, target_bytes=1 << 30))
+        run("optimize", optimize_config(tmp_path, target_bytes=1 << 30))
 
 
 @pytest.mark.long
 def test_frontiers_outlive_checkpoint_and_log_cleanup(tmp_path):
     for start in range(0, 120, 10):
-        _add(tmp_path, *_spans("a", 0, "a.0", start, start + 10), *_spans("a", start + 1, "a.0", 0, 3))
+        add_files(tmp_path, *spans_of("a", 0, "a.0", start, start + 10), *spans_of("a", start + 1, "a.0", 0, 3))
     logs = ["a.0/0", *(f"a.0/{start + 1}" for start in range(0, 120, 10))]
-    before, rows = frontier.read_frontiers(str(tmp_path), logs), _all(tmp_path)
+    before, rows = frontier.read_frontiers(str(tmp_path), logs), all_rows(tmp_path)
     assert before["a.0/0"] == 120
     log = Path(table_uri(str(tmp_path), "records"), "_delta_log")
     for path in log.glob("*.json"):
         os.utime(path, (1_000_000_000, 1_000_000_000))  # much older than the commits that Delta keeps
-    report = run("optimize", _config(tmp_path))
+    report = run("optimize", optimize_config(tmp_path))
     assert report.metrics["checkpoints"] == 1
     kept = sorted(path.name for path in log.glob("*.json"))
     assert len(kept) < 5, "nothing was cleaned up: this test looks at nothing"
     assert frontier.read_frontiers(str(tmp_path), logs) == before
-    assert _all(tmp_path) == rows
-    assert run("optimize", _config(tmp_path)).plan["checkpoints"] == {}
+    assert all_rows(tmp_path) == rows
+    assert run("optimize", optimize_config(tmp_path)).plan["checkpoints"] == {}
     uri = table_uri(str(tmp_path), "records")
     assert get_session().read.format("delta").load(uri).count() == len(rows)
     assert polars.read_delta(uri).height == len(rows)
     # and the guards still stand on them
-    _add(tmp_path, *_spans("a", 0, "a.0", 120, 130))
+    add_files(tmp_path, *spans_of("a", 0, "a.0", 120, 130))
     assert frontier.read_frontiers(str(tmp_path), ["a.0/0"]) == {"a.0/0": 130}
 
 
@@ -502,17 +349,17 @@ run("optimize", OptimizeConfig.from_json(sys.argv[1]))
 @pytest.mark.crash
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_killed_around_the_commit_the_rows_are_the_same_and_a_rerun_ends_it(scattered, moment):
-    before = _all(scattered)
-    config = _config(scattered, as_of_ms=0)  # nothing is old
+    before = all_rows(scattered)
+    config = optimize_config(scattered, as_of_ms=0)  # nothing is old
     done = subprocess.run([sys.executable, "-c", KILLED, config.to_json(), moment], check=False)
     assert done.returncode == 9
-    assert _all(scattered) == before
+    assert all_rows(scattered) == before
     assert read_rows(str(scattered), "records", ["offset"]).num_rows == len(before)
     run("optimize", config)
-    assert _all(scattered) == before
-    assert _files(scattered)["a", 0, "a.0"] == [(0, 49)]
+    assert all_rows(scattered) == before
+    assert files_by_log(scattered)["a", 0, "a.0"] == [(0, 49)]
     assert run("optimize", config).plan["merges"] == []
     root = Path(table_uri(str(scattered), "records"))
-    named = {file.path for file in live_files(open_table(str(scattered), "records"))} | _removals(root).keys()
+    named = {file.path for file in live_files(open_table(str(scattered), "records"))} | removed_files(root).keys()
     left = [path for path in root.rglob("*.parquet") if str(path.relative_to(root)) not in named]
     assert len(left) == (3 if moment == "before" else 0)
