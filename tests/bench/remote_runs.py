@@ -26,6 +26,7 @@ from tests.bench.objects import run, served
 from tests.bench.results import Line, Unit
 from tests.bench.totals import Differ
 from tests.broker_directory import TOPIC_ID, LogDirectory
+from tests.object_store.gateway import Gateway
 
 REFERENCE = "remote-reference"
 PARTITIONS = 100
@@ -62,11 +63,12 @@ def reference_lines(count: int) -> Iterator[Line]:
         stored = _store(gateway.folder / "bench" / "tier", scratch / "logs", count // PARTITIONS)
         with patch.dict(os.environ, {KEYS_VARIABLE: f"{remote_objects.KEY_ID}={key}"}):
             before = gateway.sent()
-            taken = run(str(scratch / "logs"), str(lake), scratch, "--remote", tier, "--mode", "reference")
-            sent = gateway.sent() - before
-        _compare(lake, count // PARTITIONS)
-        asked = {"objects": gateway.requests(".log"), "manifests": gateway.requests(".rsm-manifest")}
-        asked["listings"] = gateway.requests() - asked["objects"] - asked["manifests"]
+            command = (str(scratch / "logs"), str(lake), scratch, "--remote", tier, "--mode", "reference")
+            taken = run(*command)
+            sent, asked = gateway.sent() - before, _requests(gateway)
+            _compare(lake, count // PARTITIONS)
+            run(*command)
+            later, asked_later = gateway.sent() - before - sent, _requests(gateway)
     beside = 100 * (sent - stored.log_bytes) / stored.log_bytes
     yield Line(
         f"{REFERENCE}: bytes that travel for {stored.segments:,} remote segments beside those that are decoded",
@@ -76,11 +78,19 @@ def reference_lines(count: int) -> Iterator[Line]:
         beside,
         beside,
         f"{sent / 1e6:,.1f} MB, {taken.seconds:.1f} s for the run; requests: "
-        + ", ".join(f"{counts.total():,} of {name}" for name, counts in asked.items()),
+        + ", ".join(f"{count:,} of {name}" for name, count in asked.items())
+        + f"; the next run: {later / 1e6:,.1f} MB, "
+        + ", ".join(f"{asked_later[name] - count:,} of {name}" for name, count in asked.items()),
         f"{stored.log_bytes / 1e6:,.1f} MB of objects, {stored.segment_bytes / 1e6:,.1f} MB of segments",
         1,
         0.1,
     )
+
+
+def _requests(gateway: Gateway) -> dict[str, int]:
+    """Requests so far, by what they are about."""
+    asked = {"objects": gateway.requests(".log").total(), "manifests": gateway.requests(".rsm-manifest").total()}
+    return asked | {"listings": gateway.requests().total() - sum(asked.values())}
 
 
 def _store(tier: Path, logs: Path, segments_each: int) -> _Bucket:
