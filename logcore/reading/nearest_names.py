@@ -35,20 +35,26 @@ def nearest(pattern: str, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def no_such_topic(pattern: str, topics: Iterable[str]) -> str:
-    """Return the message for a pattern that matches no topic.
+    """Return the message for a pattern that matches no topic; arguments as `no_such`."""
+    return no_such("topic", pattern, topics)
+
+
+def no_such(kind: str, pattern: str, names: Iterable[str]) -> str:
+    """Return the message for a name or a pattern that matches nothing.
 
     Args:
-        pattern: A name or a glob.
-        topics: The existing topics. The message has the nearest ones; if none is near, it has some of them.
+        kind: What it should match: `topic`, `group`.
+        pattern: The name, or a glob.
+        names: The existing names. The message has the nearest ones; if none is near, it has some of them.
     """
-    known = sorted(set(topics))
+    known = sorted(set(names))
     close = nearest(pattern, known)
     if close:
-        return f"{pattern!r} matches no topic; the nearest names are {', '.join(close)}."
+        return f"{pattern!r} matches no {kind}; the nearest names are {', '.join(close)}."
     if not known:
-        return f"{pattern!r} matches no topic: there is none."
+        return f"{pattern!r} matches no {kind}: there is none."
     more = f" and {len(known) - MOST} more" if len(known) > MOST else ""
-    return f"{pattern!r} matches no topic; there are {', '.join(known[:MOST])}{more}."
+    return f"{pattern!r} matches no {kind}; there are {', '.join(known[:MOST])}{more}."
 
 
 def unmatched(selection: LogSelection, topics: Iterable[str]) -> str:

@@ -5,13 +5,14 @@ A selection that matches nothing is not a success: it is reported with what exis
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from logcore.errors import LogError
-from logcore.logs.model.findings import Finding, found
+from logcore.logs.model.findings import Finding, Severity, found
 from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.sources import SourceLog
-from logcore.reading.nearest_names import MOST, no_such_topic
+from logcore.reading.nearest_names import MOST, no_such, no_such_topic
 from logcore.reading.read_options import OffsetRange, ReadOptions
 from logcore.reading.visible_offsets import visible_high_watermark
 from logcore.records.model import LOG_OVERHEAD
@@ -35,6 +36,20 @@ def nothing_chosen(selection: LogSelection, logs: Sequence[SourceLog]) -> Iterat
     of_topics = [name for name in names if selection.matches_topic(name.topic)]
     for number in selection.unmatched_partitions({name.partition for name in of_topics}) if of_topics else ():
         yield found("nothing-chosen", f"--partition {number} matches nothing; there are {_listed(of_topics)}.")
+
+
+def matches_nothing(option: str, kind: str, values: Iterable[str], names: Collection[str]) -> Iterator[Finding]:
+    """Yield information about values of an option that match nothing, with the nearest names.
+
+    Args:
+        option: The option, such as `--group`.
+        kind: What its values name: `topic`, `group`.
+        values: Those that match nothing.
+        names: What exists.
+    """
+    for value in values:
+        finding = found("nothing-chosen", f"{option} {no_such(kind, value, names)}")
+        yield replace(finding, severity=Severity.INFO)
 
 
 def beyond_offsets(options: ReadOptions, logs: Sequence[SourceLog], *, everything: bool) -> Finding | None:

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from logcore.errors import LogError
-from logcore.library.offset_lookup import lookup_log
-from logcore.logs.lookup import LATEST, list_offsets
-from logcore.logs.model import readable_end
-from logcore.logs.model.findings import found
-from logcore.logs.model.sources import SourceLog
 from logcore.reading.internal_topics.cluster_metadata import Moment
 from logcore.reading.internal_topics.consumer_groups import FoundGroup, read_groups
+from logcore.reading.internal_topics.log_ends import LogEnds
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadRules
-from logcore.segments.filenames import MAX_OFFSET
 from logcore.topics.internal_topics import InternalTopic
 from spark_jobs.cluster.internal_sources import ClusterLogs, Row, standing, time_of
 
@@ -35,8 +29,7 @@ def group_rows(
     """
     rows: GroupRows = {"cluster_groups": [], "cluster_group_members": [], "cluster_group_offsets": []}
     groups = read_groups(cluster.of(InternalTopic.CONSUMER_OFFSETS), cluster.logs, notes, Moment(), ReadRules())
-    logs = {(log.topic_partition.topic, log.topic_partition.partition): log for log in cluster.logs}
-    ends: dict[tuple[str, int], int | None] = {}
+    ends = LogEnds(cluster.logs)
     for group in groups:
         place = cluster.place(group.log) | {"group": group.state.group, "standing": standing(group.log)}
         state = group.state
@@ -64,36 +57,24 @@ def group_rows(
             }
             for member in state.members
         ]
-        for partition in state.offsets:
-            if partition not in ends:
-                ends[partition] = _log_end(logs.get(partition), notes)
-        rows["cluster_group_offsets"] += _offsets(group, place, logs, ends, open_transactions, notes)
+        rows["cluster_group_offsets"] += _offsets(group, place, ends, open_transactions, notes)
     return rows
 
 
 def _offsets(
     group: FoundGroup,
     place: Row,
-    logs: Mapping[tuple[str, int], SourceLog],
-    ends: Mapping[tuple[str, int], int | None],
+    ends: LogEnds,
     open_transactions: Mapping[tuple[str, int], int | None],
     notes: Notes,
 ) -> Iterator[Row]:
     for (topic, partition), commit in sorted(group.state.offsets.items()):
-        log, log_end = logs.get((topic, partition)), ends[topic, partition]
-        end = stable = None
-        if log is not None and log_end is not None:
-            end = readable_end.high_watermark(
-                log.high_watermark, log_start_offset=log.log_start_offset, log_end_offset=log_end
-            )
-            if (topic, partition) in open_transactions:
-                stable = min(end, _or_end(open_transactions[topic, partition], end))
-            if commit.offset > log_end:
-                message = (
-                    f"Group {group.state.group} has committed offset {commit.offset} of {topic}-{partition}, whose log "
-                    f"ends at {log_end}."
-                )
-                notes.say(found("commit-beyond-log-end", message, start_offset=log_end, end_offset=commit.offset))
+        beyond = ends.commit_beyond(group.state.group, topic, partition, commit.offset)
+        if beyond is not None:
+            notes.say(beyond)
+        end, stable = ends.high_watermark(topic, partition), None
+        if end is not None and (topic, partition) in open_transactions:
+            stable = min(end, _or_end(open_transactions[topic, partition], end))
         yield place | {
             "topic": topic,
             "partition": partition,
@@ -111,16 +92,6 @@ def _offsets(
 
 def _or_end(offset: int | None, end: int) -> int:
     return end if offset is None else offset
-
-
-def _log_end(log: SourceLog | None, notes: Notes) -> int | None:
-    """The offset after the last batch of a log; None if the source has no log, or it cannot be read."""
-    if log is None:
-        return None
-    try:
-        return list_offsets(lookup_log(log, LATEST, MAX_OFFSET, notes), LATEST).offset
-    except LogError:
-        return None  # the job `ingest` reports it
 
 
 def first_open(rows: Sequence[Mapping[str, object]]) -> dict[tuple[str, int], int]:

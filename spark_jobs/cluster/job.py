@@ -41,6 +41,7 @@ from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive
+from spark_jobs.lake.setup.identity import cluster_of, cluster_of_sources
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.tasks.executor import Executor
 
@@ -123,7 +124,9 @@ def plan(config: ClusterConfig) -> ClusterPlan:
 
     Raises:
         JobError: An object store cannot be read.
+        LakeRefused: The lake holds another cluster than the sources.
         TableUnreadable: A table is damaged.
+        UsageError: The sources are of several clusters.
     """
     if config.only_metadata:  # it says less than what is kept
         return _read(config)
@@ -147,7 +150,8 @@ def _read(config: ClusterConfig) -> ClusterPlan:
     except LogError as error:
         raise JobError(str(error)) from error
     made.directories = source_directories(logs)
-    for cluster in clusters_of(logs, config.cluster):
+    held = cluster_of(config.lake, cluster_of_sources((log.cluster_id for log in logs), config.cluster))
+    for cluster in clusters_of(logs, held):
         if not config.only_metadata:
             made.commits.add(config.lake, cluster, cluster.of(InternalTopic.CONSUMER_OFFSETS), notes)
             _read_groups(config.lake, cluster, found, sources, notes)

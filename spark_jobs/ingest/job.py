@@ -37,7 +37,7 @@ from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
-from spark_jobs.lake.setup.identity import claim, cluster_of
+from spark_jobs.lake.setup.identity import claim, cluster_of, cluster_of_sources
 from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.setup.remembered_sources import keep_reads, recall_reads
 from spark_jobs.lake.store import local_copies
@@ -103,12 +103,7 @@ def plan(config: IngestConfig) -> IngestPlan:
     placed = [PlacedFinding(finding) for finding in (*discovery.findings, *of_remote)]
     left_alone: list[PlacedFinding] = []
     sources = [log for log in logs if log.kind is DirectoryKind.LIVE and _is_chosen(config, log)]
-    clusters = sorted({log.cluster_id for log in sources if log.cluster_id})
-    if len(clusters) > 1:
-        raise UsageError(
-            f"The sources are of several clusters ({', '.join(clusters)}); a lake holds one. Run once each."
-        )
-    cluster = clusters[0] if clusters else config.cluster
+    cluster = cluster_of_sources((log.cluster_id for log in sources), config.cluster)
     if sources:
         cluster = cluster_of(config.lake, cluster)
     held = _held(config, cluster, segments, remembered)

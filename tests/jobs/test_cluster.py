@@ -14,8 +14,9 @@ from spark_jobs import launch
 from spark_jobs.cluster.kept_history import with_history
 from spark_jobs.contracts import ClusterConfig, JobReport
 from spark_jobs.lake.delta.commits import table_commit
+from spark_jobs.lake.errors import LakeRefused, UsageError
 from tests import handmade
-from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
+from tests.broker_directory import CLUSTER, OTHER_TOPIC_ID, LogDirectory, Partition
 from tests.spark.cycle import AS_OF_MS, Lake
 
 COMMIT, ABORT = 1, 0
@@ -168,6 +169,21 @@ def test_a_commit_beyond_the_end_of_its_log_is_a_finding_once(cluster: Cluster) 
     assert "Group a " in found[0]["message"]
 
 
+@pytest.mark.parametrize("is_last_of_two", [False, True])
+def test_a_log_whose_last_segment_cannot_be_read_may_reach_the_commit(cluster: Cluster, is_last_of_two: bool) -> None:
+    if is_last_of_two:
+        cluster.orders.roll()
+        cluster.orders.append(5)
+    cluster.write(commit("a", 12))
+    cluster.source.high_watermarks(orders_0=15, __consumer_offsets_0=cluster.groups.next_offset)
+    segment = cluster.orders.segments()[-1]
+    segment.unlink()
+    segment.symlink_to(segment)  # not even root can read it
+    cluster.run()
+    assert "commit-beyond-log-end" not in cluster.lake.rules()
+    assert cluster.offsets() == {"a": (12, 15, 3)}
+
+
 def test_rows_of_a_source_that_is_away_stay(cluster: Cluster) -> None:
     cluster.write(commit("a", 1))
     cluster.stable()
@@ -176,6 +192,33 @@ def test_rows_of_a_source_that_is_away_stay(cluster: Cluster) -> None:
     shutil.rmtree(cluster.source.path)
     assert cluster.run().plan["logs"] == []
     assert cluster.lake.versions() == before
+
+
+def group_of(directory: LogDirectory, group: str) -> Path:
+    """Write `__consumer_offsets-0` with a commit of a group; returns the log directory."""
+    log = directory.partition("__consumer_offsets-0", OTHER_TOPIC_ID)
+    log.roll()
+    log.write(handmade.simple_batch(0, [commit(group, 3)]))
+    directory.high_watermarks(__consumer_offsets_0=1)
+    return directory.path
+
+
+@pytest.mark.parametrize("with_own_source", [False, True])
+def test_a_source_of_another_cluster_is_refused_and_nothing_is_written(
+    cluster: Cluster, with_own_source: bool, tmp_path: Path
+) -> None:
+    other = group_of(LogDirectory(tmp_path / "other", cluster="DDDDDDDDDDDDDDDDDDDDDD"), "theirs")
+    sources = (str(cluster.source.path), str(other)) if with_own_source else (str(other),)
+    with pytest.raises((LakeRefused, UsageError), match="DDDDDDDDDDDDDDDDDDDDDD"):
+        launch.run("cluster", ClusterConfig(str(cluster.lake.path), "run", AS_OF_MS, sources))
+    assert cluster.commits() == []
+
+
+def test_a_source_that_states_no_cluster_is_of_the_cluster_of_the_lake(cluster: Cluster, tmp_path: Path) -> None:
+    copy = group_of(LogDirectory(tmp_path / "copy", cluster=None), "ours")
+    launch.run("cluster", ClusterConfig(str(cluster.lake.path), "run", AS_OF_MS, (str(copy),)))
+    (row,) = cluster.lake.rows("cluster_group_offsets")
+    assert (row["group"], row["cluster"]) == ("ours", CLUSTER)
 
 
 def test_a_run_that_stops_at_any_commit_is_completed_by_the_next(

@@ -15,6 +15,8 @@ CLUSTER_RECORDS = "tests/jobs/test_cluster_records.py"
 CLUSTER_TABLES = "tests/conformance/test_cluster_tables.py"
 GAPS = "tests/jobs/test_cluster_gaps.py"
 IN_A_RUN = "tests/jobs/test_cluster_in_a_run.py"
+OF_GROUPS = "tests/unit/logcore/cli/test_groups.py"
+OF_CLUSTER = "tests/jobs/test_cluster.py"
 PLACEMENT = "tests/unit/spark_jobs/lake/view/test_placement.py"
 KILLED = "tests/crash/test_cluster.py"
 
@@ -167,6 +169,20 @@ FAULTS = (
         "_TYPES_WITH_SECRETS = (4, 10, 11, 26)\n",
         "_TYPES_WITH_SECRETS = (4, 10, 26)\n",
         (CLUSTER_RECORDS, "-k", "no_secret"),
+    ),
+    Fault(
+        "a log whose last segment cannot be read ends before it",
+        "logcore/reading/internal_topics/log_ends.py",
+        "base >= last.base_offset for base in log.unreadable)",
+        "base < 0 for base in log.unreadable)",
+        (OF_GROUPS, "-k", "may_reach"),
+    ),
+    Fault(
+        "internal topics of another cluster are written into a lake",
+        "spark_jobs/cluster/job.py",
+        "    held = cluster_of(config.lake, cluster_of_sources((log.cluster_id for log in logs), config.cluster))\n",
+        "    held = cluster_of_sources((), config.cluster)\n",
+        (OF_CLUSTER, "-k", "another_cluster"),
     ),
     Fault(
         "commits in damaged bytes are forgotten",

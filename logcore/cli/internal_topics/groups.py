@@ -12,6 +12,8 @@ from logcore.logs.model.sources import SourceLog
 from logcore.reading.chosen_logs import find_logs, one_of_each
 from logcore.reading.internal_topics.consumer_groups import FoundGroup, read_groups
 from logcore.reading.internal_topics.internal_logs import internal_logs
+from logcore.reading.internal_topics.log_ends import LogEnds
+from logcore.reading.unmatched_options import matches_nothing
 from logcore.segments.filenames import DirectoryKind
 from logcore.topics.internal_topics import InternalTopic
 
@@ -34,7 +36,8 @@ def add_parser(
         type=high_watermark,
         default="checkpoint",
         metavar="checkpoint|log-end|N",
-        help="the end of committed records (default: a directory's replication-offset-checkpoint)",
+        help="the end of committed records (default: a directory's replication-offset-checkpoint); N is an offset of "
+        "__consumer_offsets",
     )
     add_choice_of_moment(parser)
     parser.add_argument("--format", choices=("text", "jsonl"), default="text")
@@ -48,19 +51,26 @@ def run(arguments: argparse.Namespace) -> int:
     logs = find_logs(options, notes, quiet=quiet)
     logs = one_of_each(tuple(log for log in logs if log.kind is DirectoryKind.LIVE), notes)
     chosen = internal_logs(logs, notes, InternalTopic.CONSUMER_OFFSETS)
-    ends = {(log.topic_partition.topic, log.topic_partition.partition): log.high_watermark for log in logs}
+    ends, seen = LogEnds(logs, arguments.high_watermark), set[str]()
     for group in read_groups(chosen, logs, notes, moment_of(arguments), options.rules):
+        seen.add(group.state.group)
         if arguments.group is None or group.state.group in arguments.group:
-            line = _fields(group, ends)
+            line = _fields(group, ends, notes)
             sys.stdout.write(json_line(line) if arguments.format == "jsonl" else _text(line))
+    unmatched = [name for name in dict.fromkeys(arguments.group or ()) if chosen and name not in seen]
+    for finding in matches_nothing("--group", "group", unmatched, seen):
+        notes.say(finding)
     return notes.exit_code
 
 
-def _fields(found_group: FoundGroup, ends: dict[tuple[str, int], int | None]) -> dict[str, object]:
+def _fields(found_group: FoundGroup, ends: LogEnds, notes: CommandNotes) -> dict[str, object]:
     state, log = found_group.state, found_group.log
     offsets: list[dict[str, object]] = []
     for (topic, partition), commit in sorted(state.offsets.items()):
-        end = ends.get((topic, partition))
+        beyond = ends.commit_beyond(state.group, topic, partition, commit.offset)
+        if beyond is not None:
+            notes.say(beyond)
+        end = ends.high_watermark(topic, partition)
         offsets.append(
             {
                 "topic": topic,

@@ -9,6 +9,8 @@ from fnmatch import fnmatchcase
 from logcore.cli.internal_topics.metadata import add_options, states, topic_lines
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.record_lines import fields_line, json_line, value_text
+from logcore.logs.model.log_selection import LogSelection
+from logcore.reading.unmatched_options import matches_nothing
 
 
 def add_parser(
@@ -29,12 +31,17 @@ def add_parser(
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
-    notes = CommandNotes()
+    notes, is_read, seen = CommandNotes(), False, set[str]()
     for read in states(arguments, notes):
+        is_read = True
         for line in topic_lines(read):
             name = str(line["topic"])
+            seen.add(name)
             if arguments.name is None or any(fnmatchcase(name, pattern) for pattern in arguments.name):
                 sys.stdout.write(json_line(line) if arguments.format == "jsonl" else _text(line))
+    unmatched = LogSelection.of(arguments.name).unmatched_topics(seen) if is_read else ()
+    for finding in matches_nothing("--name", "topic", unmatched, seen):
+        notes.say(finding)
     return notes.exit_code
 
 

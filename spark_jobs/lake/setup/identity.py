@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from spark_jobs.lake.errors import JobError, LakeRefused, UsageError
@@ -86,6 +87,22 @@ def cluster_of(lake: str, stated: str | None) -> str | None:
             "A lake holds one cluster: give the source a lake of its own."
         )
     return held or stated
+
+
+def cluster_of_sources(ids: Iterable[str | None], name: str | None) -> str | None:
+    """Return the one cluster that the sources of a run state, or its name if they state none.
+
+    Args:
+        ids: Cluster ids of the logs at the sources; None where a source states none.
+        name: What the operator calls the cluster; None: nothing.
+
+    Raises:
+        UsageError: They are of several clusters.
+    """
+    stated = sorted({each for each in ids if each})
+    if len(stated) > 1:
+        raise UsageError(f"The sources are of several clusters ({', '.join(stated)}); a lake holds one. Run once each.")
+    return stated[0] if stated else name
 
 
 def claim(lake: str, cluster: str | None) -> None:

@@ -178,6 +178,14 @@ def test_a_log_that_begins_after_all_snapshots_is_an_error(metadata: Path, capsy
     assert "begins at offset 5, and no usable snapshot ends there or after it" in captured.err
 
 
+def test_a_pattern_that_matches_no_topic_of_the_metadata_is_reported(metadata: Path, capsys: Captured) -> None:
+    assert names(capsys, metadata, "--name", "[ab]") == "ab"
+    assert main(["topics", str(metadata), "--name", "x*", "--name", "a"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("a  ")
+    assert captured.err == "info: --name 'x*' matches no topic; there are a, b, c and 1 more.\n"
+
+
 def test_an_open_transaction_is_reported_and_does_not_count(metadata: Path, capsys: Captured) -> None:
     with (metadata / f"{0:020d}.log").open("ab") as file:
         file.write(handmade.simple_batch(4, [(None, b"\1\x17\0\0"), topic("e")]))
