@@ -5,6 +5,7 @@ LogError
 ├─ InvalidRecordError     the bytes are valid, but a rule of the log is broken (offset order, sequence, timestamp)
 ├─ CorruptIndexError      a derived file (index, checkpoint, metadata text) is invalid; it can be rebuilt
 ├─ CorruptChunkError      a stored chunk of a remote segment does not give the segment's bytes
+├─ SegmentKeyError        a private key does not decrypt the AES key of a remote segment: one of the two is another
 └─ UnsupportedFormatError an unknown format version of a side file; batches of all formats are read
 
 A caller's own mistake is a ValueError or TypeError and never one of these. Messages never contain keys, values or
@@ -167,6 +168,10 @@ class CorruptIndexError(LogError):
 
 class CorruptChunkError(LogError):
     """A stored chunk of a remote segment cannot be decrypted or decompressed, or gives another number of bytes."""
+
+
+class SegmentKeyError(LogError):
+    """The private key that was given does not decrypt the AES key of a remote segment. Either may be the wrong one."""
 
 
 class UnsupportedFormatError(LogError):

@@ -28,7 +28,7 @@ from spark_jobs.lake.segments.archive import GENERATION_INGESTED, Segment, stem_
 from spark_jobs.lake.segments.log_directory import SIDE_SUFFIXES, side_file
 from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.store import mapped_file, storage
-from spark_jobs.lake.store.referenced_bytes import NotReachable, is_damage, stored_objects, stored_size
+from spark_jobs.lake.store.referenced_bytes import NotReachable, is_damage, key_evidence, stored_objects, stored_size
 from spark_jobs.lake_verification.state import StateTables, of_log, way_out
 from spark_jobs.lake_verification.verified_thing import (
     DataUnreadable,
@@ -144,9 +144,11 @@ def verify_segment(state: StateTables, segment: Segment, is_shared: bool = False
     except LogError as error:
         if not segment.lies_at_source:
             raise
-        if not is_damage(error):
-            return _not_checked(place, str(error))
-        message = f"It was registered at its source, and has changed there: {error.message}. {_RESTORE}"
+        has_other_key, why = key_evidence(path, error, segment.chunk_map)
+        if not is_damage(error) and not has_other_key:
+            return _not_checked(place, f"{error} {why}".rstrip())
+        what = why if has_other_key else error.message
+        message = f"It was registered at its source, and has changed there: {what}. {_RESTORE}"
         result.findings.append(place.finding("archive-file-changed", message))
     return result
 

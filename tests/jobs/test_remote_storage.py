@@ -364,7 +364,8 @@ def test_verify_with_the_private_key_of_another_pair_calls_nothing_damaged(
     monkeypatch.setenv(KEYS_VARIABLE, f"{remote_objects.KEY_ID}={tmp_path / 'other.pem'}")
     code, findings, _ = verified(lake, capsys)
     assert (code, [each["rule"] for each in findings]) == (1, ["archive-not-checked"] * 3)
-    assert "does not decrypt the key of the segment" in findings[0]["message"]
+    both = "the private key is of another pair, or dataKey in the manifest was changed"
+    assert f"does not decrypt the key of the segment: {both}" in findings[0]["message"]
 
 
 def test_without_the_key_encrypted_segments_are_a_finding_and_verify_does_not_call_them_damaged(

@@ -12,6 +12,7 @@ LAKES = "tests/jobs/test_remote_storage.py"
 RANGES = "tests/jobs/test_remote_ranges.py"
 RETAIN = "tests/unit/logcore/cli/test_retain_tiered.py"
 EMPTY = "tests/unit/logcore/reading/test_empty_remote_storage.py"
+KEYS = "tests/object_store/test_registered_keys.py"
 LINEAGE = "tests/unit/logcore/remote/test_lineage.py"
 
 FAULTS = (
@@ -306,9 +307,37 @@ FAULTS = (
     Fault(
         "a wrong private key is damage of the segment",
         "logcore/remote/chunked/chunks.py",
-        "        if secret is None:\n            raise LogError(\n",
-        "        if secret is None:\n            raise CorruptChunkError(\n",
+        "            raise SegmentKeyError(\n",
+        "            raise CorruptChunkError(\n",
         (LAKES, "-k", "another_pair"),
+    ),
+    Fault(
+        "verify calls a manifest damaged although the private key may be the wrong one",
+        "spark_jobs/lake/store/referenced_bytes.py",
+        "        cipher_of(then)\n",
+        "        pass\n",
+        (KEYS, "-k", "both_causes"),
+    ),
+    Fault(
+        "verify does not compare the key of a manifest with the registered one",
+        "spark_jobs/lake/store/referenced_bytes.py",
+        "        if then.encryption == manifest.encryption:\n",
+        "        if then.chunks == manifest.chunks:\n",
+        (KEYS, "-k", "damaged_if"),
+    ),
+    Fault(
+        "a lake follows a broker that deletes local segments after their copy, as a trim of the log",
+        "spark_jobs/ingest/log_growth.py",
+        "        source_log_start_offset=source.whole_log_start_offset,\n",
+        "        source_log_start_offset=source.log_start_offset,\n",
+        ("tests/jobs/test_tiered_retention.py", "-k", "no_trim"),
+    ),
+    Fault(
+        "local limits of a tiered topic decide about the archive of a lake",
+        "spark_jobs/retention/job.py",
+        "        retention_ms=policy.retention_ms,\n",
+        "        retention_ms=0,\n",
+        ("tests/jobs/test_tiered_retention.py", "-k", "local_limits_of_the_cluster_remove"),
     ),
     Fault(
         "kept bytes of an object are used for another version of it",

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from logcore.errors import CorruptChunkError, CorruptRecordError, LogError
+from logcore.errors import CorruptChunkError, CorruptRecordError, LogError, SegmentKeyError
 from logcore.records.compression import ZSTD_MAX_WINDOW, ZSTD_RATIO, Codec, decompress
 from logcore.remote.chunked.chunk_index import ENCRYPTION_BYTES, SegmentChunk
 from logcore.remote.chunked.segment_manifest import SegmentEncryption, SegmentManifest
@@ -85,8 +85,9 @@ class PrivateKeys:
         """Decrypt the AES key of a segment.
 
         Raises:
-            LogError: There is no key of this ID, or it does not decrypt the key of the segment. Nothing shows whether
-                the key is of another pair or the manifest was changed.
+            LogError: There is no key of this ID.
+            SegmentKeyError: It does not decrypt the key of the segment. Nothing here shows whether the key is of
+                another pair or the manifest was changed: OAEP fails in the same way.
             CorruptChunkError: What it decrypts is no AES key.
         """
         key = self._keys.get(encryption.key_id)
@@ -97,10 +98,13 @@ class PrivateKeys:
             )
         secret = _unpadded(_rsa(key, encryption.wrapped_key), key.key_size // 8)
         if secret is None:
-            raise LogError(
-                f"the RSA key {encryption.key_id!r} does not decrypt the key of the segment",
-                advice="Check that the file has the private key of this ID. If others decrypt, compare the manifest "
-                "with another copy.",
+            size, expected = len(encryption.wrapped_key), key.key_size // 8
+            sizes = "" if size == expected else f" (dataKey has {size} bytes, and the private key is for {expected})"
+            raise SegmentKeyError(
+                f"the RSA key {encryption.key_id!r} does not decrypt the key of the segment: the private key is of "
+                f"another pair, or dataKey in the manifest was changed{sizes}",
+                advice="Check that the file has the private key of this ID. If it decrypts other segments, compare the "
+                "manifest with another copy.",
             )
         if len(secret) not in _AES_KEY_BYTES:
             raise CorruptChunkError(f"the key of the segment has {len(secret)} bytes, which is no AES key")

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 
-from logcore.errors import CorruptChunkError, CorruptIndexError, LogError
+from logcore.errors import CorruptChunkError, CorruptIndexError, LogError, SegmentKeyError
 from logcore.remote import aiven_layout
+from logcore.remote.chunked.chunk_map import unpacked
 from logcore.remote.stored_names import part_of
 from logcore.remote.stored_part import RemoteLayout, SegmentPart
-from logcore.storage.remote_tier.chunked_segment import is_chunked_segment
+from logcore.storage.remote_tier.chunked_segment import cipher_of, is_chunked_segment, read_manifest
 from logcore.storage.remote_tier.remote_listing import has_segments
 from logcore.storage.source_errors import SourceChanged, shown
 from spark_jobs.lake.errors import StorageError
@@ -55,6 +56,30 @@ def stored_objects(path: str) -> tuple[str, ...]:
 def is_damage(error: LogError) -> bool:
     """Return whether an error of a read at a source means other bytes, and not that they cannot be read now."""
     return isinstance(error, SourceChanged) or isinstance(error.__cause__, CorruptChunkError | CorruptIndexError)
+
+
+def key_evidence(path: str, error: LogError, chunk_map: bytes | None) -> tuple[bool, str]:
+    """Find out whose fault it is that the key of a segment does not decrypt: the private key's, or the manifest's.
+
+    Args:
+        path: The segment.
+        error: Of a read at its source.
+        chunk_map: As it was registered with the segment: it has the encrypted key as it was then.
+
+    Returns:
+        Whether the manifest is damaged, and a sentence; empty if nothing is known or the error is another one.
+    """
+    if not isinstance(error.__cause__, SegmentKeyError) or chunk_map is None:
+        return False, ""
+    try:
+        manifest, then = read_manifest(path), unpacked(chunk_map).manifest
+        if then.encryption == manifest.encryption:
+            why = "The manifest has this key as it was registered, so the private key is of another pair."
+            return False, why
+        cipher_of(then)
+    except LogError:
+        return False, ""
+    return True, "dataKey in its manifest is not the one that was registered, which the private key decrypts"
 
 
 def _refuse_missing_storage(path: str) -> None:

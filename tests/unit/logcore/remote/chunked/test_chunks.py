@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 import zstandard
 
-from logcore.errors import CorruptChunkError, CorruptIndexError, LogError, UnsupportedFormatError
+from logcore.errors import (
+    CorruptChunkError,
+    CorruptIndexError,
+    LogError,
+    SegmentKeyError,
+    UnsupportedFormatError,
+)
 from logcore.remote.chunked.chunk_index import ChunkIndex, SegmentChunk, stored_sizes
 from logcore.remote.chunked.chunks import ChunkCipher, PrivateKeys, fill_from_chunk, index_contents, read_private_key
 from logcore.remote.chunked.segment_manifest import SegmentManifest, parse_manifest
@@ -380,8 +386,14 @@ def test_a_missing_or_wrong_private_key_is_said_by_its_id() -> None:
     with pytest.raises(LogError, match="'static-key-id', which was not given"):
         PrivateKeys({}).cipher(encryption)
     other = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    with pytest.raises(LogError, match="does not decrypt the key") as caught:
+    both = "does not decrypt the key of the segment: the private key is of another pair, or dataKey in the manifest was"
+    with pytest.raises(SegmentKeyError, match=f"{both} changed") as caught:
         PrivateKeys({remote_objects.KEY_ID: other}).cipher(encryption)
+    assert "has the private key of this ID" in str(caught.value)
+    assert "compare the manifest with another copy" in str(caught.value)
+    longer = rsa.generate_private_key(public_exponent=65537, key_size=3072)
+    with pytest.raises(SegmentKeyError, match="dataKey has 256 bytes, and the private key is for 384"):
+        PrivateKeys({remote_objects.KEY_ID: longer}).cipher(encryption)
     assert not isinstance(caught.value, CorruptChunkError), "the key may be the wrong one, and no chunk damaged"
 
 
