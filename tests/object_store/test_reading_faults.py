@@ -91,7 +91,7 @@ def test_a_store_that_refuses_is_one_line_that_says_what_to_do(logs, proxy, caps
     for command in ("ls", "dump", "ledger"):
         assert main([command, logs]) == 3
         (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith("error: ")
+        assert line.startswith("error unreadable: ")
         for part in words.split("*"):
             assert part.strip() in line
         assert proxy.address.removeprefix("http://") in line

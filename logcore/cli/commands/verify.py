@@ -17,7 +17,7 @@ from collections import Counter
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
-from logcore.cli.output.command_notes import CommandNotes
+from logcore.cli.output.command_notes import CommandNotes, kind_text
 from logcore.cli.output.progress import ReadProgress
 from logcore.cli.output.record_lines import json_line
 from logcore.cli.output.terminal import FILE, OF_SEVERITY, Style, Terminal, duration_text, size_text
@@ -237,8 +237,7 @@ def _text(finding: Finding, terminal: Terminal = FILE) -> str:
         place.append(f"position {finding.position}")
     if finding.start_offset is not None:
         place.append(f"offset {finding.start_offset}")
-    kind = f"{terminal.styled(str(finding.severity), OF_SEVERITY[finding.severity])} {finding.rule}"
-    return ": ".join([kind, *([", ".join(place)] if place else []), finding.message]) + "\n"
+    return ": ".join([kind_text(finding, terminal), *([", ".join(place)] if place else []), finding.message]) + "\n"
 
 
 def _summary_text(totals: ValidationTotals, lines: Lines, verdicts: Counter[Verdict]) -> str:

@@ -12,6 +12,11 @@ from logcore.logs.model.findings import Finding, Severity, exit_code
 from logcore.reading.notes import Notes
 
 
+def kind_text(finding: Finding, terminal: Terminal) -> str:
+    """Return severity and rule of a finding, as each command prints them: `warning no-remote-metadata`."""
+    return f"{terminal.styled(str(finding.severity), OF_SEVERITY[finding.severity])} {finding.rule}"
+
+
 @dataclass(slots=True)
 class CommandNotes(Notes):
     """Findings of one command. Each is reported once on stderr, as soon as it is known.
@@ -32,7 +37,7 @@ class CommandNotes(Notes):
         """
         if self.is_new(finding):
             self.findings.append(finding)
-            self._print(finding.severity, finding.message)
+            self._print(kind_text(finding, Terminal.of(sys.stderr)), finding.message)
 
     def refuse(self, message: str) -> None:
         """Report that a request is not carried out, and continue.
@@ -41,17 +46,17 @@ class CommandNotes(Notes):
             message: The reason, as a sentence.
         """
         self.is_refused = True
-        self._print(Severity.ERROR, message)
+        severity = Severity.ERROR
+        self._print(Terminal.of(sys.stderr).styled(str(severity), OF_SEVERITY[severity]), message)
 
     def clear_progress(self) -> None:
         """Remove the line of the progress from a terminal."""
         if self.progress is not None:
             self.progress.clear()
 
-    def _print(self, severity: Severity, message: str) -> None:
+    def _print(self, kind: str, message: str) -> None:
         self.clear_progress()
-        severity_text = Terminal.of(sys.stderr).styled(str(severity), OF_SEVERITY[severity])
-        sys.stderr.write(f"{severity_text}: {message}\n")
+        sys.stderr.write(f"{kind}: {message}\n")
 
     @property
     def exit_code(self) -> ExitCode:

@@ -174,7 +174,7 @@ class TestDamage:
         captured = capsys.readouterr()
         assert [json.loads(line)["offset"] for line in captured.out.splitlines()] == [3, 5, 7]
         (line,) = captured.err.splitlines()
-        assert line.startswith("error: ")
+        assert line.startswith("error corrupt-bytes: ")
         assert str(path) in line
         assert "position 0" in line
 
@@ -182,7 +182,7 @@ class TestDamage:
         with (root / "orders-0" / "00000000000000000005.log").open("ab") as file:
             file.write(made.UNDER_WAY)
         assert main(["dump", str(root)]) == 0
-        assert capsys.readouterr().err.startswith("info: ")
+        assert capsys.readouterr().err.startswith("info torn-tail: ")
 
     def test_a_torn_sealed_segment_is_damage(self, root: Path, capsys: Captured) -> None:
         path = root / "orders-0" / "00000000000000000000.log"

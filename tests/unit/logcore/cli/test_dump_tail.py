@@ -101,7 +101,7 @@ def test_damage_from_the_first_shown_record_on_is_reported_once(tmp_path: Path, 
     (folder / "00000000000000000000.index").write_bytes(EVERY_FIFTH)
     assert offsets(capsys, "--all", "--tail", "25", folder, code=2) == [*range(565, 570), *range(580, 600)]
     assert main(["dump", "--all", "--tail", "25", str(folder)]) == 2
-    assert capsys.readouterr().err.count("error: ") == 1
+    assert capsys.readouterr().err.count("error corrupt-bytes: ") == 1
     path.write_bytes(handmade.flip(b"".join(BATCHES), POSITIONS[52] + 80))
     assert offsets(capsys, "--all", "--tail", "15", folder) == list(range(585, 600))
 

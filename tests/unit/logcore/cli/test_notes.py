@@ -17,7 +17,14 @@ def test_a_finding_is_reported_once(capsys: Captured) -> None:
     for position in (1, 2, 1, 2, 1):
         notes.say(damage(position))
     assert notes.findings == [damage(1), damage(2)]
-    assert capsys.readouterr().err == "error: bytes from position 1\nerror: bytes from position 2\n"
+    assert capsys.readouterr().err == (
+        "error corrupt-bytes: bytes from position 1\nerror corrupt-bytes: bytes from position 2\n"
+    )
+
+
+def test_a_refusal_has_no_rule(capsys: Captured) -> None:
+    Notes().refuse("orders-0 is not read.")
+    assert capsys.readouterr().err == "error: orders-0 is not read.\n"
 
 
 def test_the_number_of_comparisons_does_not_grow_faster_than_that_of_findings(

@@ -169,7 +169,7 @@ def test_without_the_metadata_topic_nothing_goes_and_a_warning_says_so(log: Tier
     assert main(["retain", source, "--plan", "--as-of", str(T + 1000), *DUE]) == 1
     said = capsys.readouterr()
     assert gone(json.loads(said.out)) == []
-    assert "warning: no partition of __remote_log_metadata is in" in said.err
+    assert "warning no-remote-metadata: no partition of __remote_log_metadata is in" in said.err
 
 
 def test_the_log_start_deletes_also_what_was_never_copied(log: TieredLog, capsys: Captured) -> None:
@@ -282,8 +282,8 @@ def test_without_leader_epochs_no_local_segment_goes_and_a_warning_says_so(
     said = capsys.readouterr()
     assert gone(json.loads(said.out)) == []
     assert (
-        "warning: orders-0: leader-epoch-checkpoint has no epochs that can be read. Without them nothing shows which "
-        "offsets are in remote storage, so no segment is deleted by age or size." in said.err
+        "warning remote-tier-unproven: orders-0: leader-epoch-checkpoint has no epochs that can be read. Without them "
+        "nothing shows which offsets are in remote storage, so no segment is deleted by age or size." in said.err
     )
 
 

@@ -66,7 +66,7 @@ def test_a_few_kilobytes_that_hold_large_values_are_shown_one_after_the_other(tm
                     sizes.append(size)
                     heads.append(head)
                     size, head = 0, b""
-        peak = int(child.stderr.read())
+        peak = int(child.stderr.read().split()[-1])  # after the lines of a progress, if the machine is slow
         assert child.wait() == 0
     assert [f'"offset":{at},'.encode() in head for at, head in enumerate(heads)] == 6 * [True]
     assert min(sizes) > VALUE * 4 // 3

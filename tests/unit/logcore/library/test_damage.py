@@ -103,7 +103,7 @@ def test_findings_are_those_that_dump_reports(
     logcore.open_log_directory(logdir).record_batches(["offset"], on_finding=found).read_all()
     main(["dump", "--format", "arrow", "-o", str(tmp_path / "records.arrow"), str(logdir)])
     reported = capsys.readouterr().err.splitlines()
-    assert [f"{finding.severity}: {finding.message}" for finding in found.all] == reported
+    assert [f"{finding.severity} {finding.rule}: {finding.message}" for finding in found.all] == reported
     assert bool(reported) == (name != "transactions-4.4.0")
 
 

@@ -35,8 +35,9 @@ def test_an_empty_directory_is_not_called_a_storage_that_lost_its_segments(log: 
     said = run("remote", log)
     assert said.code == 3
     assert [line for line in said.errors.splitlines() if line.startswith("error")] == [
-        f"error: {root} has no object of a segment, and the metadata says that 2 segments of orders-0 were copied. "
-        "They are not counted as lost. Is the storage not mounted, or is its directory or prefix another one?"
+        f"error remote-storage-empty: {root} has no object of a segment, and the metadata says that 2 segments of "
+        "orders-0 were copied. They are not counted as lost. "
+        "Is the storage not mounted, or is its directory or prefix another one?"
     ]
     *segments, summary = said.lines
     assert [(each["status"], each["orphaned"], each["missing"]) for each in segments] == [

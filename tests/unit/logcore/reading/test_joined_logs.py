@@ -55,8 +55,8 @@ def test_remote_segments_of_two_leaders_that_overlap_are_read_once(log: TieredLo
     assert dumped(log) == log.expected(0)
     said = [line for line in run("remote", log).errors.splitlines() if "more than one" in line]
     assert said == [
-        "info: orders-0: offsets between 3 and 17 are in more than one remote segment. Each offset is read once. "
-        "Segments that begin inside of others: 2."
+        "info remote-overlap: orders-0: offsets between 3 and 17 are in more than one remote segment. "
+        "Each offset is read once. Segments that begin inside of others: 2."
     ]
 
 
