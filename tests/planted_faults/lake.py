@@ -117,14 +117,14 @@ FAULTS = (
         "spark_jobs/lake/delta/state/table_checks.py",
         "    if version < before.version:\n",
         "    if False:\n",
-        ("tests/unit/spark_jobs/lake/delta/state/test_table_state.py",),
+        ("tests/unit/spark_jobs/lake/delta/state/test_table_checks.py",),
     ),
     Fault(
         "a table file of another size is as good",
         "spark_jobs/lake/delta/state/table_checks.py",
         "        elif listed[file.path] != file.size:\n",
         "        elif False:\n",
-        ("tests/unit/spark_jobs/lake/delta/state/test_table_state.py",),
+        ("tests/unit/spark_jobs/lake/delta/state/test_table_checks.py",),
     ),
     Fault(
         "compaction retires first and adds then",

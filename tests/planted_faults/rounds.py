@@ -68,7 +68,7 @@ FAULTS = (
         "spark_jobs/lake/delta/state/table_checks.py",
         "if since >= 0 and since_then.missing_to is not None:",
         "if False:",
-        ("tests/unit/spark_jobs/lake/delta/state/test_table_state.py",),
+        ("tests/unit/spark_jobs/lake/delta/state/test_table_checks.py",),
     ),
     Fault(
         "a watch does not say that a log stopped",
