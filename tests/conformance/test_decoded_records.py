@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
+from logcore.cli.main import main
 from tests.conformance.conftest import Corpus
 from tests.conformance.decoded_dumps import as_dumped, decoded_dumps, our_records, without_secrets
 from tests.conformance.snapshots import SNAPSHOTS
@@ -93,3 +95,22 @@ def test_every_internal_topic_of_every_case_is_compared(corpus: Corpus, compared
     not_compared = {f"{case} {topic}" for case, topic, _ in files} - compared.topics
     assert not_compared == {f"{case} __transaction_state" for case in NOT_DECODED}
     assert compared.snapshots == sum(path.suffix == ".checkpoint" for _, _, path in files) > 5
+
+
+def test_the_command_shows_the_records_of_each_snapshot(corpus: Corpus, capsys: pytest.CaptureFixture[str]) -> None:
+    snapshots = 0
+    for snapshot in CASES.values():
+        dumps = [dump for dump in decoded_dumps(corpus.case(snapshot)) if dump.file.suffix == ".checkpoint"]
+        for directory in {dump.file.parent for dump in dumps}:
+            assert main(["dump", "--decode", "--snapshots", "--format", "jsonl", str(directory)]) == 0
+            shown: dict[int, dict[int, Any]] = {}
+            for line in map(json.loads, capsys.readouterr().out.splitlines()):
+                shown.setdefault(line["snapshot"], {})[line["offset"]] = line["value"]
+            expected = {
+                int(dump.file.name[:20]): {at: without_secrets(payload) for at, (_, payload) in dump.records.items()}
+                for dump in dumps
+                if dump.file.parent == directory
+            }
+            assert shown == expected
+            snapshots += len(expected)
+    assert snapshots > 5

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, islice
 from typing import TextIO
 
 from logcore.cli.output.bulk import LineMaker, can_write_lines, write_first_lines, write_lines
@@ -49,6 +49,7 @@ from logcore.records.batch import BatchHeader, read_header
 from logcore.segments.filenames import DirectoryKind
 from logcore.segments.scanning.scan import ScannedBatch, Stretch
 from logcore.storage.discovery import new_text, shown
+from logcore.topics.internal_topics import InternalTopic
 
 FORMATS = ("text", "jsonl", "csv", "arrow", "parquet")
 
@@ -70,7 +71,11 @@ def add_parser(
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--batches", action="store_true", help="batch headers instead of records")
     what.add_argument("--indexes", action="store_true", help="entries of offset, time and transaction indexes")
-    what.add_argument("--snapshots", action="store_true", help="entries of producer snapshots")
+    what.add_argument(
+        "--snapshots",
+        action="store_true",
+        help="entries of producer snapshots; with --decode records of metadata snapshots",
+    )
     what.add_argument("--checkpoints", action="store_true", help="checkpoints, topic ids and broker properties")
     parser.add_argument("--format", choices=FORMATS, default="text")
     parser.add_argument("-o", "--output", metavar="FILE", help="write there instead of to stdout; must not exist yet")
@@ -127,7 +132,9 @@ def _run(arguments: argparse.Namespace, notes: CommandNotes) -> int:
     if beyond is not None:
         notes.say(replace(beyond, severity=Severity.INFO))
     with _output(arguments) as out:
-        if side:
+        if arguments.decode and arguments.snapshots:
+            _dump_snapshots(arguments, options, logs, notes, out)
+        elif side:
             lines = _side_lines(arguments, options, logs, notes)
             for number, line in enumerate(lines):
                 if number == arguments.limit:
@@ -143,7 +150,9 @@ def _refuse_nonsense(arguments: argparse.Namespace, side: bool) -> None:
     error: Callable[[str], object] = arguments.parser.error
     if side and arguments.format not in ("text", "jsonl"):
         error(f"--format {arguments.format} is for records; use text or jsonl")
-    record_options = ("key", "header", "since", "until", "control", "text", "decode")
+    record_options = ["key", "header", "since", "until", "control", "text"]
+    if not arguments.snapshots:
+        record_options.append("decode")
     for name in record_options if side else ():
         if getattr(arguments, name):
             error(f"--{name} is for records")
@@ -272,6 +281,18 @@ def _dump_decoded(
 
         out.flush()
         write_lines(_shown(group, notes), notes, out.buffer.write, CommitLineMaker(form))
+
+
+def _dump_snapshots(
+    arguments: argparse.Namespace, options: ReadOptions, logs: tuple[SourceLog, ...], notes: Notes, out: TextIO
+) -> None:
+    """Write the decoded records of snapshots of the cluster's metadata."""
+    from logcore.cli.output.decoded_snapshots import decoded_snapshot_lines
+
+    of_metadata = internal_logs(logs, notes, InternalTopic.CLUSTER_METADATA)
+    as_json = arguments.format == "jsonl"
+    lines = decoded_snapshot_lines(of_metadata, options.offsets, notes, as_json=as_json)
+    out.writelines(islice(lines, arguments.limit))
 
 
 def _shown(choices: Iterable[_Choice], notes: Notes) -> Iterator[ShownSegment]:

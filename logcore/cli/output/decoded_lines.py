@@ -95,7 +95,8 @@ def decoded_fields(
 def decoded_text(log: SourceLog, fields: dict[str, object]) -> str:
     """Return one line for a person from the fields of a record."""
     timestamp = fields["timestamp"]
-    parts = [f"{log.topic_partition} offset {fields['offset']}"]
+    file = f" snapshot {fields['snapshot']}" if "snapshot" in fields else ""
+    parts = [f"{log.topic_partition}{file} offset {fields['offset']}"]
     parts.append(shown_time(timestamp) if isinstance(timestamp, int) else "no-timestamp")
     if "control_type" in fields:
         parts.append(str(fields["control_type"]))

@@ -24,8 +24,9 @@ from logcore.messages.known_messages import MessageFamily, message_named
 from logcore.messages.reader import ReadMessage, UnreadMessage, UnreadReason, read_message
 from logcore.reading.internal_topics.internal_logs import InternalRecord, internal_records
 from logcore.reading.notes import Notes
-from logcore.records.batch import LENGTH_AT, LOG_OVERHEAD
+from logcore.records.batch import LENGTH_AT, LOG_OVERHEAD, BatchHeader
 from logcore.records.control import ControlType
+from logcore.records.record import Record
 from logcore.segments.filenames import DirectoryKind
 from logcore.segments.scanning.scan import Stretch, scan
 from logcore.storage.discovery import read_file, shown
@@ -176,6 +177,38 @@ def _is_whole_batch(log: SourceLog, finding: Finding) -> bool:
     return length <= segment.size - position - LOG_OVERHEAD
 
 
+@dataclass(slots=True)
+class SnapshotRecords:
+    """The records of a snapshot, control records included.
+
+    Attributes:
+        content: The bytes of its file.
+        is_whole: Whether all bytes could be read and the last record is a footer; known after `read`.
+    """
+
+    content: bytes
+    is_whole: bool = False
+
+    def read(self) -> Iterator[tuple[BatchHeader, Record]]:
+        """Yield each record that can be read, and the header of its batch."""
+        records: list[tuple[BatchHeader, Record]] = []
+        is_damaged, last = False, None
+        walk = scan(
+            self.content,
+            base_offset=0,
+            sealed=True,
+            inspect=lambda header, record: records.append((header, record)),
+        )
+        for item in walk:
+            is_damaged |= isinstance(item, Stretch)
+            yield from records
+            last = records[-1] if records else last
+            records.clear()
+        footer = None if last is None else InternalRecord.of(*last)
+        is_closed = footer is not None and footer.is_control and footer.control_type is ControlType.SNAPSHOT_FOOTER
+        self.is_whole = is_closed and not is_damaged
+
+
 @dataclass(frozen=True, slots=True)
 class ReadSnapshot:
     """A snapshot that is whole.
@@ -268,26 +301,16 @@ def snapshot_state(path: str, end: int, notes: Notes) -> ReadSnapshot | None:
     except LogError as error:
         notes.say(found("unreadable", str(error.at(file=shown(path))), file=path))
         return None
-    state, time_ms, last = ClusterState(), -1, ControlType.UNKNOWN
-    records: list[InternalRecord] = []
-    is_damaged, lost_from = False, None
-    walk = scan(
-        content,
-        base_offset=0,
-        sealed=True,
-        inspect=lambda header, record: records.append(InternalRecord.of(header, record)),
-    )
-    for item in walk:
-        is_damaged |= isinstance(item, Stretch)
-        for record in records:
-            last = record.control_type if record.is_control else ControlType.UNKNOWN
-            if last is ControlType.SNAPSHOT_HEADER:
-                time_ms = _header_time(record)
-            unread = add_record(state, record, end - 1, notes, shown(path))
-            if unread is not None and unread.reason is not UnreadReason.UNKNOWN_TYPE:
-                lost_from = end
-        records.clear()
-    if is_damaged or last is not ControlType.SNAPSHOT_FOOTER:
+    state, time_ms, lost_from = ClusterState(), -1, None
+    records = SnapshotRecords(content)
+    for header, found_record in records.read():
+        record = InternalRecord.of(header, found_record)
+        if record.is_control and record.control_type is ControlType.SNAPSHOT_HEADER:
+            time_ms = _header_time(record)
+        unread = add_record(state, record, end - 1, notes, shown(path))
+        if unread is not None and unread.reason is not UnreadReason.UNKNOWN_TYPE:
+            lost_from = end
+    if not records.is_whole:
         message = f"{shown(path)} is damaged or does not end with a snapshot's footer; an earlier one is used."
         notes.say(found("snapshot-not-whole", message, file=path))
         return None
