@@ -110,8 +110,8 @@ FAULTS = (
     Fault(
         "a snapshot without a footer is used",
         "logcore/reading/internal_topics/cluster_metadata.py",
-        "    if is_damaged or last is not ControlType.SNAPSHOT_FOOTER:\n",
-        "    if is_damaged:\n",
+        "        self.is_whole = is_closed and not is_damaged\n",
+        "        self.is_whole = not is_damaged\n",
         (COMMANDS, "-k", "without_a_footer"),
     ),
     Fault(
