@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from logcore.cli.main import main
+from spark_jobs import launch
+from spark_jobs.contracts import IngestConfig
 from tests.jobs.tiered_lake import MODES
-from tests.spark.cycle import Lake
+from tests.spark.cycle import AS_OF_MS, Lake
 from tests.tiered_log import TieredLog
 
 Captured = pytest.CaptureFixture[str]
@@ -102,3 +104,17 @@ def test_a_segment_that_is_gone_from_a_storage_with_others_is_damage(
     assert main(["verify", str(lake.path), "--format", "jsonl"]) == 2
     *said, _ = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert [each["rule"] for each in said] == ["archive-file-missing"]
+
+
+def test_segments_that_were_registered_and_not_read_wait_for_the_mount(log: TieredLog, lake: Lake) -> None:
+    """The run that registered them was killed."""
+    paths, remote = (str(log.logs),), (str(log.remote),)
+    config = IngestConfig(str(lake.path), paths, "first", AS_OF_MS, remote=remote, mode="reference")
+    launch.run("ingest", config)
+    unmount(log)
+    assert run(log, lake, "--mode", "reference") == 3
+    assert not {row["state"] for row in lake.rows("offset_ledger")} & {"missing", "corrupt", "unknown"}
+    mount(log)
+    assert run(log, lake, "--mode", "reference") == 0
+    assert values(lake) == log.expected(0)
+    assert {state for _, _, state in lake.ledger("orders")} == {"present"}
