@@ -284,7 +284,7 @@ def comparison_findings(
         if at == LISTED:
             what, end = f"and {len(differences) - LISTED} further ranges", max(each[2] for each in differences)
         replace = f"`loglake run SOURCE --lake LAKE --replace {start}..{end}` publishes them again from the archive"
-        meant = "; if the change is meant, `loglake withdraw LAKE` records rows that were deleted"
+        meant = "; if the change is meant, `loglake withdraw LAKE --apply` records rows that were deleted"
         rest = f"{replace}{meant}" if table == "records" else "The next run with read_uncommitted writes them again"
         yield (
             "rows-differ-from-archive",
