@@ -127,7 +127,7 @@ def _print_topics(options: argparse.Namespace, policies: Any, lake: str | None) 
 def _said_at(sources: list[str], as_of_ms: int) -> dict[str, Any]:
     """What the metadata at some sources said about each topic at a time."""
     from logcore.errors import LogError
-    from logcore.reading.internal_topics.cluster_metadata import Moment, read_cluster_state
+    from logcore.reading.internal_topics.cluster_metadata import Moment, left_out, read_cluster_state
     from logcore.reading.notes import Notes
     from logcore.topics.internal_topics import InternalTopic
     from logcore.topics.topic_settings import settings_of_topics
@@ -150,7 +150,8 @@ def _said_at(sources: list[str], as_of_ms: int) -> dict[str, Any]:
     if read.doubt is not None:
         for finding in notes.findings:
             sys.stderr.write(f"{finding.severity}: {finding.message}\n")
-    return dict(settings_of_topics(read.state, read.committed_end, read.doubt))
+    doubt = read.doubt or left_out(logs[0], read.end_offset, as_of_ms)
+    return dict(settings_of_topics(read.state, read.committed_end, doubt))
 
 
 def _unmatched(file: str, lake: str) -> int:

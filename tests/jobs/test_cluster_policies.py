@@ -290,6 +290,20 @@ def test_the_command_shows_each_setting_and_where_it_is_from(
     assert "warning: orders: nothing is taken from the cluster" in capsys.readouterr().err
 
 
+def test_the_command_says_that_a_record_after_one_of_a_later_time_is_left_out(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each controller has a clock. The state at a time ends at the first later record."""
+    cluster.metadata.say(created("orders"))
+    cluster.metadata.say(setting("orders", "segment.bytes", "5000"), time_ms=3000)
+    cluster.metadata.say(setting("orders", "cleanup.policy", "compact"), time_ms=2000)
+    path = cluster.policies("topics:\n  orders:\n    from: cluster\n")
+    source = str(cluster.source.path)
+    assert main(["config", "check", path, "--source", source, "--as-of", "2500ms"]) == 1
+    assert "nothing is taken from the cluster: Its record at offset 2" in capsys.readouterr().err
+    assert main(["config", "check", path, "--source", source, "--as-of", "3000ms"]) == 0
+
+
 def test_each_run_reads_the_metadata_if_a_policy_needs_it(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -138,8 +138,8 @@ FAULTS = (
     ),
     Fault(
         "a record of an earlier time after the state at a time is not noticed",
-        "logcore/cli/maintenance/log_settings.py",
-        "        if record.timestamp <= as_of_ms and not record.is_control:\n",
+        "logcore/reading/internal_topics/cluster_metadata.py",
+        "        if record.timestamp <= time_ms and not record.is_control:\n",
         "        if record.timestamp < 0:\n",
         (COMMANDS, "-k", "clock_that_was_ahead"),
     ),

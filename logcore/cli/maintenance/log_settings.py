@@ -18,10 +18,9 @@ from typing import Any
 
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding, Severity, found
-from logcore.logs.model.sources import SourceLog
 from logcore.logs.model.topic_config import TopicConfig, kafka_name, topic_config
 from logcore.reading.chosen_logs import find_logs
-from logcore.reading.internal_topics.cluster_metadata import MetadataRecords, Moment, read_cluster_state
+from logcore.reading.internal_topics.cluster_metadata import Moment, left_out, read_cluster_state
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadOptions
 from logcore.segments.filenames import METADATA_DIRECTORY, METADATA_TOPIC, parse_partition_directory
@@ -154,24 +153,10 @@ class SettingsOfLogs:
         if not logs:
             return _in_doubt(shown(path), "It cannot be read.", notes)
         read = read_cluster_state(logs[0], notes, Moment(time_ms=self.as_of_ms))
-        doubt = read.doubt or _left_out(logs[0], read.end_offset, self.as_of_ms)
+        doubt = read.doubt or left_out(logs[0], read.end_offset, self.as_of_ms)
         if doubt is not None:
             return _in_doubt(shown(path), doubt, notes)
         return settings_of_topics(read.state, read.committed_end, None)
-
-
-def _left_out(log: SourceLog, end_offset: int, as_of_ms: int) -> str | None:
-    """Why a state at a time may be incomplete, as a sentence; None if nothing was said by then and left out.
-
-    The state ends at the first record of a later time. What follows may be of an earlier time: clocks differ.
-    """
-    for record in MetadataRecords(log, Notes(), end_offset).read():
-        if record.timestamp <= as_of_ms and not record.is_control:
-            return (
-                f"Its record at offset {record.offset} is of an earlier time than one before it, and not later than "
-                "the clock of the command."
-            )
-    return None
 
 
 def _in_doubt(path: str, why: str, notes: Notes | None = None) -> Finding:

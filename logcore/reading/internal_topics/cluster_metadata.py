@@ -258,6 +258,25 @@ def read_cluster_state(log: SourceLog, notes: Notes, moment: Moment) -> ReadStat
     return ReadState(state, end_offset, snapshot_end, log.high_watermark or 0, records.lost_from)
 
 
+def left_out(log: SourceLog, end_offset: int, time_ms: int) -> str | None:
+    """Return why a state at a time may be incomplete, as a sentence; None if nothing was said by then and left out.
+
+    The state ends at the first record of a later time. What follows may be of an earlier time: clocks differ.
+
+    Args:
+        log: A log of `__cluster_metadata`.
+        end_offset: Where the state ends.
+        time_ms: The time, epoch milliseconds.
+    """
+    for record in MetadataRecords(log, Notes(), end_offset).read():
+        if record.timestamp <= time_ms and not record.is_control:
+            return (
+                f"Its record at offset {record.offset} is of an earlier time than one before it, and not later than "
+                "the clock of the command."
+            )
+    return None
+
+
 def tiered_topics(logs: Iterable[SourceLog], notes: Notes) -> frozenset[str]:
     """Return the topics with `remote.storage.enable`, by the longest log of `__cluster_metadata` among some logs.
 

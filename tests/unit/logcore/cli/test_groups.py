@@ -100,7 +100,7 @@ def test_a_commit_beyond_the_end_of_its_log_is_reported(broker: Path, capsys: Ca
     commits(broker, 11)
     assert lag(capsys, broker, code=1) == (8, -3)
     main(["groups", str(broker)])
-    message = "warning: Group billing has committed offset 11 of orders-0, whose log ends at 10."
+    message = "warning commit-beyond-log-end: Group billing has committed offset 11 of orders-0, whose log ends at 10."
     assert message in capsys.readouterr().err
 
 
@@ -136,5 +136,6 @@ def test_a_name_that_no_group_has_is_reported_with_the_nearest(broker: Path, cap
     captured = capsys.readouterr()
     assert captured.out.startswith("billing  ")
     assert captured.err == "".join(
-        f"info: --group '{name}' matches no group; the nearest names are billing.\n" for name in ("biling", "b*")
+        f"info nothing-chosen: --group '{name}' matches no group; the nearest names are billing.\n"
+        for name in ("biling", "b*")
     )

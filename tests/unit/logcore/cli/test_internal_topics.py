@@ -183,7 +183,7 @@ def test_a_pattern_that_matches_no_topic_of_the_metadata_is_reported(metadata: P
     assert main(["topics", str(metadata), "--name", "x*", "--name", "a"]) == 0
     captured = capsys.readouterr()
     assert captured.out.startswith("a  ")
-    assert captured.err == "info: --name 'x*' matches no topic; there are a, b, c and 1 more.\n"
+    assert captured.err == "info nothing-chosen: --name 'x*' matches no topic; there are a, b, c and 1 more.\n"
 
 
 def test_an_open_transaction_is_reported_and_does_not_count(metadata: Path, capsys: Captured) -> None:
