@@ -10,7 +10,9 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import shutil
+import struct
 from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -35,6 +37,9 @@ CLUSTERS = int(os.environ.get("LOGLAKE_TEST_CLUSTERS", "1"))
 STEPS = 40
 SEEDS = [sampling.chance(f"operated cluster {number}").randrange(1 << 31) for number in range(CLUSTERS)]
 REBALANCING = ("PreparingRebalance", "CompletingRebalance")
+BEYOND = re.compile(
+    r"warning commit-beyond-log-end: Group (.+) has committed offset (\d+) of (.+), whose log ends at (\d+)\."
+)
 PARTITION_FIELDS = ("partition", "leader", "replicas", "isr", "eligible_leader_replicas", "last_known_elr")
 
 Captured = pytest.CaptureFixture[str]
@@ -60,7 +65,38 @@ def metadata(cluster: OperatedCluster, capsys: Captured) -> list[dict[str, Any]]
 
 
 def groups(cluster: OperatedCluster, capsys: Captured) -> list[dict[str, Any]]:
-    return printed(capsys, "groups", "--high-watermark", "log-end", *cluster.sources)
+    """Lines of all groups. Its warnings are the commits that the Admin API says, beyond the end of their log."""
+    command = ["groups", "--high-watermark", "log-end", *cluster.sources, "--format", "jsonl"]
+    code, captured = main(command), capsys.readouterr()
+    warnings = [line for line in captured.err.splitlines() if line.startswith("warning")]
+    said = [BEYOND.fullmatch(line) for line in warnings]
+    assert all(said), captured.err
+    assert code == (1 if said else 0), captured.err
+    settled = {entry["group"] for entry in cluster.answers["groups"]} - {*cluster.answers.get("unsettled", ())}
+    commits = {match.groups() for match in said if match}
+    assert {each for each in commits if each[0] in settled} == beyond_log_end(cluster, settled), cluster.story
+    return [json.loads(line) for line in captured.out.splitlines()]
+
+
+def beyond_log_end(cluster: OperatedCluster, names: Collection[str]) -> set[tuple[str, ...]]:
+    """Group, offset, topic partition and log end, where the offset is larger than the end."""
+    ends = {each.name: log_end(each) for log_dir in cluster.log_dirs for each in log_dir.iterdir() if each.is_dir()}
+    return {
+        (entry["group"], str(commit["offset"]), place, str(ends[place]))
+        for entry in cluster.answers["groups"]
+        for place, commit in entry["offsets"].items()
+        if entry["group"] in names and place in ends and commit["offset"] > ends[place]
+    }
+
+
+def log_end(directory: Path) -> int:
+    """The offset after the last batch of a log (KIP-98); the base offset of a last segment without any."""
+    last = max(directory.glob("*.log"))
+    content, at, end = last.read_bytes(), 0, int(last.stem)
+    while at + 61 <= len(content):
+        base, size, delta = struct.unpack_from(">qi11xi", content, at)
+        at, end = at + 12 + size, base + delta + 1
+    return end
 
 
 def test_topics_are_those_of_the_admin_api(cluster: OperatedCluster, capsys: Captured) -> None:
