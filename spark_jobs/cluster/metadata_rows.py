@@ -212,7 +212,10 @@ def metadata_rows(cluster: ClusterLogs, log: SourceLog, notes: Notes) -> Metadat
     newest = _newest_snapshot(log, end, notes)
     if newest is not None:
         end, snapshot = newest
-        lost = _Lost(records.lost_from, end - 1, snapshot.lost_from)
+        in_snapshot = snapshot.lost_from
+        if in_snapshot is None and any(later > end for later, _ in log.metadata_snapshots):
+            in_snapshot = end  # a later snapshot is not whole: it has what was said after this one
+        lost = _Lost(records.lost_from, end - 1, in_snapshot)
         clock.offset, clock.time_ms = end - 1, snapshot.time_ms
         topics.begin_again(snapshot.state.topics)
         settings.begin_again(snapshot.state.settings)

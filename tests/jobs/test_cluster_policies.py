@@ -242,6 +242,19 @@ def test_a_log_that_ends_before_its_damaged_snapshot_is_doubtful(cluster: Cluste
     assert (due(plan), len(plan["in_doubt"])) == ([], 1)
 
 
+def test_a_snapshot_before_a_damaged_one_is_doubtful_if_the_log_ends_before_both(cluster: Cluster) -> None:
+    old = created("orders"), setting("orders", "cleanup.policy", "delete"), setting("orders", "retention.ms", "2000")
+    cluster.metadata.say(created("orders"))
+    cluster.metadata.snapshot(6, *old)
+    cluster.metadata.snapshot(9, *old[:2], setting("orders", "retention.ms", "-1"))
+    newest = max(cluster.metadata.path.glob("*.checkpoint"))
+    newest.write_bytes(newest.read_bytes()[:-1])
+    cluster.read_metadata()
+    assert set(standings(cluster).values()) == {"doubtful"}
+    plan = cluster.retained()
+    assert (due(plan), len(plan["in_doubt"])) == ([], 1)
+
+
 def test_settings_of_a_topic_that_was_made_again_do_not_count_for_the_log_before(cluster: Cluster) -> None:
     cluster.metadata.say(created("orders"), removed("orders"), created("orders", 1))
     cluster.metadata.say(setting("orders", "cleanup.policy", "delete"), setting("orders", "retention.ms", "0"))

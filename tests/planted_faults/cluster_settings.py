@@ -137,6 +137,13 @@ FAULTS = (
         (COMMANDS, "-k", "without_a_topic_id"),
     ),
     Fault(
+        "a snapshot counts although a later one is damaged",
+        "spark_jobs/cluster/metadata_rows.py",
+        "            in_snapshot = end  # a later snapshot is not whole: it has what was said after this one\n",
+        "            in_snapshot = None\n",
+        ("tests/jobs/test_cluster_policies.py", "-k", "before_a_damaged_one"),
+    ),
+    Fault(
         "a record of an earlier time after the state at a time is not noticed",
         "logcore/reading/internal_topics/cluster_metadata.py",
         "        if record.timestamp <= time_ms and not record.is_control:\n",
