@@ -88,8 +88,9 @@ def reference_lines(count: int) -> Iterator[Line]:
 
 
 def _requests(gateway: Gateway) -> dict[str, int]:
-    """Requests so far, by what they are about."""
-    asked = {"objects": gateway.requests(".log").total(), "manifests": gateway.requests(".rsm-manifest").total()}
+    """Requests so far, by what they are about. A page of a listing may begin after the name of an object."""
+    suffixes = {"objects": ".log", "manifests": ".rsm-manifest"}
+    asked = {name: gateway.requests(suffix)["GetObject"] for name, suffix in suffixes.items()}
     return asked | {"listings": gateway.requests().total() - sum(asked.values())}
 
 
