@@ -197,7 +197,7 @@ _EXPLAINED: tuple[tuple[tuple[str, ...], str], ...] = (
 - **remote-reference** is `loglake run --mode reference` into a new lake on a disk. Segments of 530 KB, random values,
   lie in the store as those of remote-read, and the metadata topic names them. The operating system counts the bytes
   that the store sends. The figure is what is more than each object `.log` once: manifests, listings, HTTP headers,
-  second reads. Equality first: each offset of the table is there once, with its value.
+  second reads. Equality first: each offset of the table is there once, with its value. The next run finds nothing new.
 """,
     ),
     (
