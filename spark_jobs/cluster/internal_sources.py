@@ -95,5 +95,7 @@ def time_of(time_ms: int | None) -> datetime | None:
 
 
 def as_text(value: object) -> object:
-    """Return a value with texts that Arrow can hold: bytes that are not UTF-8 are replaced."""
+    """Return a value with texts that Arrow can hold, also in lists: bytes that are not UTF-8 are replaced."""
+    if isinstance(value, list):
+        return [as_text(each) for each in value]
     return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace") if isinstance(value, str) else value

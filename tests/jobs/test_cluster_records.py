@@ -168,6 +168,40 @@ def test_commits_that_cannot_be_read_are_findings_and_the_rest_has_rows(tmp_path
     assert {row["group"] for row in lake.rows("cluster_groups")} == {"a", "b"}
 
 
+def test_names_that_are_not_utf_8_have_rows_with_replaced_bytes(tmp_path: Path) -> None:
+    """A member by GroupMetadataValue 0 with ConsumerProtocolAssignment 0; a transaction by TransactionLogValue 0."""
+
+    def raw(value: bytes) -> bytes:
+        return struct.pack(">h", len(value)) + value
+
+    def sized(value: bytes) -> bytes:
+        return struct.pack(">i", len(value)) + value
+
+    of_topic = raw(b"or\xffders") + struct.pack(">ii", 1, 0)
+    assignment = struct.pack(">hi", 0, 1) + of_topic + struct.pack(">i", -1)
+    member = raw(b"m\xff") + raw(b"c") + raw(b"/h") + struct.pack(">i", 1000) + sized(b"") + sized(assignment)
+    group = struct.pack(">h", 0) + raw(b"consumer") + struct.pack(">i", 1) + raw(b"range") + raw(b"m\xff")
+    _, value = commit("g")
+    assert value is not None
+    beyond = struct.pack(">h", 1) + raw(b"g\xff") + raw(b"orders") + struct.pack(">i", 0)
+    rows = (struct.pack(">h", 2) + raw(b"g\xff"), group + struct.pack(">i", 1) + member), (beyond, value)
+    write(tmp_path / "__consumer_offsets-0", *rows)
+    transaction = struct.pack(">hqhibi", 0, 5, 0, 1000, 1, 1) + of_topic + struct.pack(">qq", 1, 1)
+    write(tmp_path / "__transaction_state-0", (struct.pack(">h", 0) + raw(b"id\xff"), transaction))
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / f"{0:020d}.log").touch()
+    lines = "0\n3\n__consumer_offsets 0 2\n__transaction_state 0 1\norders 0 0\n"
+    (tmp_path / "replication-offset-checkpoint").write_text(lines)
+    lake = Lake(tmp_path / "lake")
+    for _ in range(2):
+        report = cluster(lake, tmp_path)
+    assert not any(report.plan["rows"].values())
+    (found,) = lake.rows("cluster_group_members")
+    assert (found["group"], found["member_id"], found["assignment"]) == ("g\ufffd", "m\ufffd", ["or\ufffdders-0"])
+    (state,) = lake.rows("cluster_transactional_ids")
+    assert (state["transactional_id"], state["partitions"]) == ("id\ufffd", ["or\ufffdders-0"])
+
+
 def test_a_log_that_begins_at_two_snapshots_uses_the_one_of_the_highest_epoch(tmp_path: Path) -> None:
     log = tmp_path / "__cluster_metadata-0"
     log.mkdir()

@@ -171,6 +171,13 @@ FAULTS = (
         (CLUSTER_RECORDS, "-k", "no_secret"),
     ),
     Fault(
+        "names in lists must be UTF-8",
+        "spark_jobs/cluster/internal_sources.py",
+        "        return [as_text(each) for each in value]\n",
+        "        return value\n",
+        (CLUSTER_RECORDS, "-k", "not_utf_8"),
+    ),
+    Fault(
         "a log whose last segment cannot be read ends before it",
         "logcore/reading/internal_topics/log_ends.py",
         "base >= last.base_offset for base in log.unreadable)",

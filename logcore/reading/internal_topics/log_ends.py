@@ -17,7 +17,7 @@ from logcore.logs.model.sources import SourceLog
 from logcore.reading.read_options import HighWatermark
 from logcore.reading.segment_reading import reading_start
 from logcore.segments.filenames import MAX_OFFSET
-from logcore.storage.discovery import HeaderReader
+from logcore.storage.discovery import HeaderReader, shown
 from logcore.storage.source_bytes import SourceBytes
 
 _Place = tuple[str, int]
@@ -57,7 +57,8 @@ class LogEnds:
         end = self._log_end(topic, partition)
         if end is None or offset <= end:
             return None
-        message = f"Group {group} has committed offset {offset} of {topic}-{partition}, whose log ends at {end}."
+        name = f"{shown(topic)}-{partition}"
+        message = f"Group {shown(group)} has committed offset {offset} of {name}, whose log ends at {end}."
         return found("commit-beyond-log-end", message, start_offset=end, end_offset=offset)
 
     def _log_end(self, topic: str, partition: int) -> int | None:
