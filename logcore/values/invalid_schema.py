@@ -6,6 +6,8 @@ import pyarrow as pa
 
 from logcore.values.limits import DEEPEST_VALUE, MOST_COLUMNS
 
+_RENAME = "Rename it in the schema, or decode as bytes."
+
 
 class InvalidSchemaError(Exception):
     """A schema is invalid, or it describes values that have no columns.
@@ -21,6 +23,26 @@ class InvalidSchemaError(Exception):
         self.message = message
         self.place = place
         self.advice = advice
+
+
+def check_name(name: str, place: str) -> None:
+    """Refuse a name that a table or SQL can't have. Arrow would end it at NUL, and find no value.
+
+    Args:
+        place: Path of what it is in.
+
+    Raises:
+        InvalidSchemaError: The name is empty, or has NUL or half of a surrogate pair.
+    """
+    if not name:
+        raise InvalidSchemaError("A field with an empty name has no column.", place=place, advice=_RENAME)
+    if name != comment_of(name):
+        raise InvalidSchemaError("A name has NUL or half of a surrogate pair.", place=place, advice=_RENAME)
+
+
+def comment_of(text: str) -> str:
+    """Return what a schema says about a field as a table can hold it: `?` for NUL and half of a surrogate pair."""
+    return text.replace("\0", "?").encode("utf-8", "replace").decode()
 
 
 def check_columns(arrow_type: pa.DataType) -> None:

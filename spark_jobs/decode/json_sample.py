@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from logcore.values.invalid_schema import InvalidSchemaError, check_name
 from logcore.values.json.shape import date_of, integer_of, moment_of
 from logcore.values.json.text import ExactNumber
 from logcore.values.undecodable import Undecodable
@@ -102,7 +103,11 @@ class SampledPlace:
             notes.append(f"{path}: a map, because it has {len(self.properties):,} different names")
             return made | {"additionalProperties": values}
         prefix = f"{path}." if path else ""
-        found = {name: inner.schema(f"{prefix}{name}", notes) for name, inner in sorted(self.properties.items())}
+        named = {name: inner for name, inner in sorted(self.properties.items()) if _can_be_a_column(name)}
+        if len(named) < len(self.properties):
+            lost = len(self.properties) - len(named)
+            notes.append(f"{f'{path}: ' if path else ''}{lost:,} names left out, because no column can have them")
+        found = {name: inner.schema(f"{prefix}{name}", notes) for name, inner in named.items()}
         properties = {name: inner for name, inner in found.items() if inner is not None}
         if not properties:
             notes.append(f"{path or 'the whole'}: left out, because no property of it has a type")
@@ -116,6 +121,14 @@ def kind_of(value: object) -> str:
         return "integer" if isinstance(value, int) and _fits(integer_of, value) else "number"
     names = {type(None): "null", bool: "boolean", str: "string", dict: "object", list: "array"}
     return names[type(value)]
+
+
+def _can_be_a_column(name: str) -> bool:
+    try:
+        check_name(name, "")
+    except InvalidSchemaError:
+        return False
+    return True
 
 
 def _fits(convert: Callable[[object], object], value: object) -> bool:

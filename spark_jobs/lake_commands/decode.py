@@ -92,12 +92,13 @@ def _decode(options: argparse.Namespace) -> int:
 
 def _infer(lake: str, topic: str) -> int:
     """Print a policy to accept, what was seen, and schemas."""
+    from logcore.storage.source_errors import shown
     from spark_jobs.decode.inference import propose
 
     proposals = propose(lake, topic)
     for each in proposals:
         for line in each.seen:
-            sys.stdout.write(f"# {each.part}: {line}\n")
+            sys.stdout.write(f"# {each.part}: {shown(line)}\n")  # names of records must not end the comment
     if not any(each.format for each in proposals):
         sys.stdout.write("# nothing is proposed\n")
         return ExitCode.WARNING

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tests.jobs.decoded_lake import Decoded
@@ -114,6 +115,12 @@ BY_CASE = {"type": "object", "properties": {"a": {"type": "string"}, "A": {"type
         ("avro", avro(ID, {"name": "part", "type": "Missing"}), "is not defined"),
         ("json", json.dumps(SELF), "refers to itself"),
         ("json", json.dumps(BY_CASE), "case only"),
+        (
+            "json",
+            json.dumps({"type": "object", "properties": {"id": {"type": "integer"}, "": {"type": "string"}}}),
+            "empty",
+        ),
+        ("json", r'{"type": "object", "properties": {"\ud800": {"type": "integer"}}}', "surrogate"),
     ],
 )
 def test_a_schema_without_columns_makes_its_topic_wait(tmp_path: Path, name: str, schema: str, says: str) -> None:
@@ -122,6 +129,18 @@ def test_a_schema_without_columns_makes_its_topic_wait(tmp_path: Path, name: str
     topics: Any = lake.decode().plan["topics"]
     assert says in topics[0]["waits"]
     assert lake.rows() == []
+
+
+def test_a_schema_whose_texts_no_table_can_hold_is_a_reason_and_its_comments_are_cleaned(tmp_path: Path) -> None:
+    lake = Registered(tmp_path)
+    lake.register(1, avro(ID | {"doc": "number \ud800 of\0it"}))
+    lake.register(2, avro(ID, {"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["\ud800"]}}), version=2)
+    lake.append((b"k", named(1, zigzag(7))), (b"k", named(2, zigzag(7) + b"\x00")))
+    lake.decode()
+    assert lake.values() == [{"id": 7}]
+    assert lake.reasons() == [(1, 2, "BAD_SCHEMA")]
+    id = pa.schema(lake.table().schema().to_arrow()).field("value").type.field(0)
+    assert id.metadata[b"comment"] == b"number ? of?it"
 
 
 def test_values_of_a_schema_with_encrypted_fields_or_without_its_reference_are_undecoded_rows(tmp_path: Path) -> None:

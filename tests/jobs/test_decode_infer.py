@@ -92,3 +92,17 @@ def test_a_topic_without_published_records_is_refused(tmp_path: Path, capsys) ->
     assert main.main(["decode", lake.path, "--infer", "payments"]) == 64
     assert "No record of the topic payments is published" in capsys.readouterr().err
     assert not (Path(lake.path) / "tables" / "decoded").exists()
+
+
+def test_names_of_a_record_add_no_line_to_the_policy_and_those_without_a_column_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = Decoded(tmp_path)
+    names = {"x\nlake:\n  nightly: apply\n#": None, "y\u2028lake: {nightly: apply}": None, "z\x1b[2J": None}
+    lake.append((b"k", json.dumps({"id": 1, "": 2, "n\0": 3, "\ud800": 4} | names).encode()))
+    assert main.main(["decode", lake.path, "--infer", "orders"]) == 0
+    policy, _, schema = capsys.readouterr().out.partition("\n# orders.value.json, a file beside the policies:\n")
+    assert yaml.safe_load(policy).keys() == {"topics"}
+    assert policy.replace("\n", "").isprintable()
+    assert json.loads(schema)["properties"] == {"id": {"type": "integer"}}
+    assert "# value: 3 names left out, because no column can have them\n" in policy

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from logcore.values.invalid_schema import InvalidSchemaError
+from logcore.values.invalid_schema import InvalidSchemaError, check_name, comment_of
 from logcore.values.limits import DEEPEST_VALUE, LARGEST_SCHEMA, MOST_COLUMNS
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
@@ -222,6 +222,8 @@ class _Reader:
         symbols = schema.get("symbols")
         if not isinstance(symbols, list) or not all(isinstance(each, str) for each in symbols):
             raise InvalidSchemaError(f"The enum {name} has no symbols.", place=place)
+        for symbol in symbols:
+            check_name(symbol, place)
         return self._defined(name, Enum(name, tuple(map(str, symbols))), place)
 
     def _fixed(self, schema: Mapping[str, object], namespace: str, place: str) -> Type:
@@ -241,6 +243,8 @@ class _Reader:
             return name, name.rpartition(".")[0]
         said = schema.get("namespace", namespace)
         inner = said if isinstance(said, str) else namespace
+        if inner:
+            check_name(inner, place)
         return (f"{inner}.{name}" if inner else name), inner
 
     def _defined(self, name: str, kind: Type, place: str) -> Type:
@@ -315,4 +319,4 @@ def _digits_of(size: int) -> int:
 
 
 def _text(doc: object) -> str:
-    return " ".join(doc.split()) if isinstance(doc, str) else ""
+    return comment_of(" ".join(doc.split())) if isinstance(doc, str) else ""

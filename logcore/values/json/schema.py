@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from logcore.values.invalid_schema import InvalidSchemaError
+from logcore.values.invalid_schema import InvalidSchemaError, check_name, comment_of
 from logcore.values.json.shape import (
     JsonField,
     JsonList,
@@ -111,7 +111,7 @@ class _Reader:
             raise InvalidSchemaError("Here must be a JSON object with a type.", place=place.path, advice=_ADVICE)
         description = schema.get("description")
         if isinstance(description, str):
-            self.comments.setdefault(place.path, description)
+            self.comments.setdefault(place.path, comment_of(description))
         for keyword in _CHANGES_THE_SHAPE:
             if keyword in schema and schema[keyword] not in (True, False, [], {}):
                 raise InvalidSchemaError(f"{keyword} has no columns.", place=place.path, advice=_ADVICE)
@@ -163,6 +163,10 @@ class _Reader:
         more = schema.get("additionalProperties", True)
         if not isinstance(properties, dict) or not isinstance(required, list):
             raise InvalidSchemaError("properties must be an object, required an array.", place=place.path)
+        if not all(isinstance(name, str) for name in required):
+            raise InvalidSchemaError("required must be an array of names.", place=place.path)
+        for name in properties:
+            check_name(name, place.path)
         if not properties and isinstance(more, dict) and more:
             return JsonMap(self.shape(place.below(more), False, (*followed, "additionalProperties")), nullable)
         if not properties:

@@ -11,7 +11,7 @@ import binascii
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from logcore.values.invalid_schema import InvalidSchemaError
+from logcore.values.invalid_schema import InvalidSchemaError, comment_of
 from logcore.values.limits import DEEPEST_VALUE, LARGEST_SCHEMA
 from logcore.values.protobuf.wire import FIXED32, FIXED64, LENGTH, VARINT, WireField, fields_in, varint_at
 from logcore.values.undecodable import Undecodable
@@ -309,7 +309,7 @@ def _comments(file: _Fields) -> Mapping[tuple[int, ...], str]:
         for location in _Fields.of(info).parts(1):
             parts = _Fields.of(location)
             said = [*parts.texts(3), *parts.texts(4)]
-            text = " ".join(" ".join(said).split())
+            text = comment_of(" ".join(" ".join(said).split()))
             if text:
                 found[tuple(parts.numbers(1))] = text
     return found

@@ -21,7 +21,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from logcore.values.invalid_schema import InvalidSchemaError
+from logcore.values.invalid_schema import InvalidSchemaError, check_name
 from logcore.values.limits import DEEPEST_VALUE, MOST_COLUMNS
 from logcore.values.protobuf.descriptors import ENUM, GROUP, MESSAGE, EnumType, FieldType, MessageType, Schema, signed
 from logcore.values.protobuf.wire import FIXED32, FIXED64, LENGTH, START_GROUP, VARINT
@@ -178,6 +178,7 @@ class _Builder:
         return MessageKind(arrow_type, wire_type, shapes)
 
     def _field(self, field: FieldType, path: str, outer: tuple[str, ...]) -> FieldShape:
+        check_name(field.name, path)
         if field.comment:
             self.comments[path] = field.comment
         kind = self._kind(field, path, outer)

@@ -364,6 +364,8 @@ def test_a_body_too_long_and_one_too_short_are_two_failures_and_shift_no_row() -
         ('"null"', "always null"),
         ("[]", "union"),
         ('["int", "int"]', "twice"),
+        (r'{"type": "enum", "name": "E", "symbols": ["A", "\ud800"]}', "surrogate"),
+        (r'{"type": "fixed", "name": "F", "namespace": "n\udfff", "size": 1}', "surrogate"),
         ("nothing at all", "no JSON"),
         ("{}", "no name"),
         ("[" * 1000, "no JSON|levels"),

@@ -145,6 +145,10 @@ def test_a_value_of_more_than_the_limit_is_refused_before_it_is_parsed():
         ({"$ref": "other.json"}, "unknown"),
         ({"type": "object", "properties": {"a": {"type": "string"}, "A": {"type": "string"}}}, "case only"),
         ({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["b"]}, "is no property"),
+        ({"type": "object", "properties": {"a": {"type": "string"}}, "required": [{}]}, "array of names"),
+        ({"type": "object", "properties": {"a": {"type": "string"}, "": {"type": "string"}}}, "empty name"),
+        ({"type": "object", "properties": {"a\0b": {"type": "string"}}}, "NUL"),
+        ({"type": "object", "properties": {"a": {"type": "string"}, "\ud800": {"type": "string"}}}, "surrogate"),
     ],
 )
 def test_a_schema_without_columns_is_refused_by_name(schema, words):

@@ -403,6 +403,14 @@ def test_a_registry_gives_one_file_and_the_files_that_it_imports() -> None:
         decoder_of("protobuf", text)
 
 
+@pytest.mark.parametrize("name", ["", "a\0b"])
+def test_a_field_whose_name_no_column_can_have_is_refused(name: str) -> None:
+    order = descriptor_pb2.FileDescriptorProto(name="order.proto", syntax="proto3")
+    order.message_type.add(name="Order").field.add(name=name, number=1, type=5, label=1)
+    with pytest.raises(InvalidSchemaError, match="name"):
+        decoder_of("protobuf", base64.b64encode(order.SerializeToString()).decode())
+
+
 def test_damaged_descriptors_are_refused_or_read_and_never_end_in_another_error() -> None:
     chance = drawing("protobuf")
     original = base64.b64decode(schema_text(ALL_KINDS))[-2000:]
