@@ -129,6 +129,10 @@ def test_a_time_is_the_first_offset_that_is_not_before_it(built, lake: Lake) -> 
     for moment, end in ((0, 0), (FIRST_MS, 0), (FIRST_MS + 1, 40), (FIRST_MS + 1000, 40), (FIRST_MS + 2001, 100)):
         assert state(lake, "customers", f"{moment}ms")[:2] == (0, replay(rows, end)), moment
     assert state(lake, "customers", "2100-01-01")[:2] == (0, replay(rows, 110))
+    for before in ("0001-01-01", "0001-01-01T00:00+14:00"):
+        assert state(lake, "customers", before)[:2] == (0, {}), before
+    for after in ("9999-12-31T23:59:59.999", "253402300800000", f"{10**18 - 1}"):
+        assert state(lake, "customers", after)[:2] == (0, replay(rows, 110)), after
 
 
 def test_the_first_late_record_is_the_cut_also_if_earlier_ones_follow_it(tmp_path: Path) -> None:

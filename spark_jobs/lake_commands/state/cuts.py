@@ -22,6 +22,7 @@ from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.row_files.published_rows import Span, published_rows
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST_MICROS = (1 << 63) - 1
 _COLUMNS = ("log_id", "partition", "offset", "timestamp")
 
 
@@ -91,16 +92,16 @@ def cuts_at_time(
 
 def _first_at(lake: str, files: Sequence[LiveFile], span: Span, time_ms: int) -> int | None:
     """The least offset of a record that is not before a time. Records without a readable timestamp are skipped."""
-    time = _EPOCH + timedelta(milliseconds=time_ms)
+    micros = max(-_MOST_MICROS, min(time_ms * 1000, _MOST_MICROS))  # a time is not bound to the years 1 to 9999
     # Delta keeps milliseconds, and other engines may round a maximum down.
-    chosen = [file for file in files if span.may_be_in(file) and _may_reach(file, time - timedelta(milliseconds=1))]
+    chosen = [file for file in files if span.may_be_in(file) and _may_reach(file, time_ms - 1)]
     least: int | None = None
     for file in sorted(chosen, key=lambda each: each.min_offset or 0):
         if least is not None and file.min_offset is not None and file.min_offset >= least:
             break
         for batch in published_rows(lake, [file], span, _COLUMNS):
             late = np.asarray(
-                pc.greater_equal(batch["timestamp"], pa.scalar(time, batch["timestamp"].type)).fill_null(False)
+                pc.greater_equal(batch["timestamp"], pa.scalar(micros, batch["timestamp"].type)).fill_null(False)
             )
             if late.any():
                 found = int(np.asarray(batch["offset"])[late].min())
@@ -108,8 +109,9 @@ def _first_at(lake: str, files: Sequence[LiveFile], span: Span, time_ms: int) ->
     return least
 
 
-def _may_reach(file: LiveFile, time: datetime) -> bool:
+def _may_reach(file: LiveFile, time_ms: int) -> bool:
     greatest = file.greatest.get("timestamp")
     if not isinstance(greatest, datetime):
         return True
-    return (greatest if greatest.tzinfo else greatest.replace(tzinfo=UTC)) >= time
+    moment = greatest if greatest.tzinfo else greatest.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // timedelta(milliseconds=1) >= time_ms
