@@ -93,10 +93,11 @@ def proposal(part: str, sample: Sequence[bytes | None]) -> Proposal:
         return Proposal(part, None, None, tuple(seen))
     texts = sum(_is_text(body) for body in bodies)
     seen.append(f"{texts:,} are text in UTF-8")
-    if texts == len(bodies):
+    if 2 * texts > len(bodies):
         of_json = _of_json(bodies, seen)
         if of_json is not None:
             return Proposal(part, "json", of_json, tuple(seen))
+    if texts == len(bodies):
         name = "uuid" if _decoded("uuid", None, bodies, []) == len(bodies) else "string"
         return Proposal(part, name, None, tuple(seen))
     _of_bytes(part, bodies, seen)

@@ -84,6 +84,9 @@ def test_a_damaged_value_among_json_is_counted(capsys) -> None:
     made = proposal("value", [b'{"n": 1}', b'{"n": 2}', b'{"n": '])
     assert made.format == "json"
     assert "2 of 3 decode with the proposal, 1 SYNTAX" in made.seen
+    bytes_too = proposal("value", [b'{"n": 1}', b'{"n": 2}', b"\xff\xfe"])
+    assert bytes_too.format == "json"
+    assert "2 of 3 decode with the proposal, 1 INVALID_UTF8" in bytes_too.seen
 
 
 def test_a_topic_without_published_records_is_refused(tmp_path: Path, capsys) -> None:
