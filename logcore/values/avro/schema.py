@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from logcore.values.invalid_schema import InvalidSchemaError, check_name, comment_of
-from logcore.values.limits import DEEPEST_VALUE, LARGEST_SCHEMA, MOST_COLUMNS
+from logcore.values.limits import DEEPEST_VALUE, LARGEST_SCHEMA, LARGEST_VALUE, MOST_COLUMNS
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -231,6 +231,8 @@ class _Reader:
         size = schema.get("size")
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:
             raise InvalidSchemaError(f"The fixed {name} has no size.", place=place)
+        if size > LARGEST_VALUE:
+            raise InvalidSchemaError(f"The fixed {name} has more than {LARGEST_VALUE} bytes.", place=place)
         logical, precision, scale = _logical(schema, "fixed", size)
         return self._defined(name, Fixed(name, size, logical, precision, scale), place)
 

@@ -364,6 +364,7 @@ def test_a_body_too_long_and_one_too_short_are_two_failures_and_shift_no_row() -
         ('"null"', "always null"),
         ("[]", "union"),
         ('["int", "int"]', "twice"),
+        ('{"type": "fixed", "name": "F", "size": 1000000000000000000000}', "more than 33554432 bytes"),
         (r'{"type": "enum", "name": "E", "symbols": ["A", "\ud800"]}', "surrogate"),
         (r'{"type": "fixed", "name": "F", "namespace": "n\udfff", "size": 1}', "surrogate"),
         ("nothing at all", "no JSON"),
