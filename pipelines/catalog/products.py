@@ -106,7 +106,13 @@ INTAKE = (
     ),
     Step(chains.INTAKE[3], None, (check_definitions.TABLES_UNHARMED,)),
     Step(
-        chains.INTAKE[4], None, (check_definitions.DECODED_ROWS_EQUAL_RECORDS, check_definitions.UNDECODED_SHARE_STEADY)
+        chains.INTAKE[4],
+        None,
+        (
+            check_definitions.DECODED_ROWS_EQUAL_RECORDS,
+            check_definitions.UNDECODED_SHARE_STEADY,
+            check_definitions.SCHEMAS_OF_OWN_SUBJECT,
+        ),
     ),
     Step(chains.INTAKE[5], None, (check_definitions.LATEST_FOLLOWS_RECORDS,)),
     Step(

@@ -226,6 +226,14 @@ UNDECODED_SHARE_STEADY = CheckDefinition(
     "look at the reasons in the table undecoded/TOPIC: a producer may write another format or schema. Then correct the "
     "policy, and decode again: loglake decode LAKE --replace TOPIC.",
 )
+SCHEMAS_OF_OWN_SUBJECT = CheckDefinition(
+    "schemas_of_own_subject",
+    RECORDS,
+    "Of each topic that a policy decodes, no row that was published last names a schema of another subject than the "
+    "topic's. It answers only for lakes with such a policy.",
+    "look at the producer of these rows: it may write to the wrong topic. If the schema is right, name its subject in "
+    "decode.value.subjects or decode.key.subjects, and decode again: loglake decode LAKE --replace TOPIC.",
+)
 NULL_SHARE_STEADY = CheckDefinition(
     "null_share_steady",
     RECORDS,
@@ -291,6 +299,7 @@ CHECK_DEFINITIONS = (
     TABLES_UNHARMED,
     DECODED_ROWS_EQUAL_RECORDS,
     UNDECODED_SHARE_STEADY,
+    SCHEMAS_OF_OWN_SUBJECT,
     LATEST_FOLLOWS_RECORDS,
     CLUSTER_FOLLOWS_SOURCES,
     NO_COMMIT_BEYOND_LOG_END,

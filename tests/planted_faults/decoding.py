@@ -216,4 +216,18 @@ FAULTS = (
         "aligned(values.field(list(there).index(sorted(there)[0])), field.type)",
         (MERGED, "-k", "aligned_by_name"),
     ),
+    Fault(
+        "rows before the newest count as rows of another subject",
+        "spark_jobs/lake/decoded/other_subjects.py",
+        "last = max((time for time in times",
+        "last = min((time for time in times",
+        ("tests/jobs/test_other_subjects.py", "-k", "earlier_runs"),
+    ),
+    Fault(
+        "rows that fail for another reason count as rows of another subject",
+        "spark_jobs/lake/decoded/other_subjects.py",
+        "pc.and_(is_newest, pc.equal(reason, pa.scalar(_REASON, reason.type)))",
+        "is_newest",
+        ("tests/jobs/test_other_subjects.py", "-k", "another_reason"),
+    ),
 )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from logcore.logs.model.findings import Severity
 from pipelines.metadata.values import table_value
 from pipelines.run.check_definitions import (
     DECODED_ROWS_EQUAL_RECORDS,
     LATEST_FOLLOWS_RECORDS,
+    SCHEMAS_OF_OWN_SUBJECT,
     UNDECODED_SHARE_STEADY,
     CheckAnswer,
     Failure,
@@ -18,6 +19,9 @@ from spark_jobs.contracts import JobReport
 from spark_jobs.lake.view.decoded.latest_topics import LatestTopic
 from spark_jobs.lake.view.decoded.topics import DecodedTopic
 from spark_jobs.lake.view.lake_state import LakeState
+
+_SHOWN = 5
+"""Schema ids that a line names at most."""
 
 
 def decoded_rows_equal_records(
@@ -94,6 +98,41 @@ def undecoded_share_steady(state: LakeState, topics: Sequence[DecodedTopic]) -> 
         failures,
         f"the share of undecoded rows has not risen in {counted(len(topics), 'topic')}",
         {"shares": table_value(["topic", "of the newest rows", "of the rows before"], listed)},
+    )
+
+
+def schemas_of_own_subject(state: LakeState, topics: Sequence[DecodedTopic]) -> CheckAnswer:
+    """Check that no newest row names a schema of another subject.
+
+    Args:
+        topics: The topics that a policy decodes.
+    """
+    failures = [
+        Failure(
+            f"{counted(each.rows, 'newest row')} with a schema of another subject{_listed(each.schema_ids)}",
+            each.log,
+            f"{topic.topic}-{each.partition} of lake {state.name}",
+            f"{each.offset}",
+            severity=Severity.WARNING,
+        )
+        for topic in topics
+        for each in topic.of_other_subjects
+    ]
+    return SCHEMAS_OF_OWN_SUBJECT.answer(
+        state.lake,
+        failures,
+        f"no newest row names a schema of another subject in {counted(len(topics), 'topic')}",
+        {"rows": sum(each.rows for topic in topics for each in topic.of_other_subjects)},
+    )
+
+
+def _listed(schema_ids: Collection[int]) -> str:
+    if not schema_ids:
+        return ""  # the rows name it by a GUID
+    more = len(schema_ids) - _SHOWN
+    shown = ", ".join(str(schema) for schema in sorted(schema_ids)[:_SHOWN])
+    return (
+        f" ({'schema id' if len(schema_ids) == 1 else 'schema ids'} {shown}{f' and {more} more' if more > 0 else ''})"
     )
 
 

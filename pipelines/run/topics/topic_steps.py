@@ -26,6 +26,7 @@ def decode(run: Run) -> StepResult:
     if done.state is not None:
         done.answers.append(topic_checks.decoded_rows_equal_records(done.state, topics, report))
         done.answers.append(topic_checks.undecoded_share_steady(done.state, topics))
+        done.answers.append(topic_checks.schemas_of_own_subject(done.state, topics))
     return done
 
 

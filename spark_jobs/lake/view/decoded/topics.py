@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from spark_jobs.lake.decoded.balance import LogBalance, balances
+from spark_jobs.lake.decoded.other_subjects import OtherSubjectRows, other_subject_rows
 from spark_jobs.lake.decoded.topic_tables import DECODED
 from spark_jobs.lake.decoded.undecoded_share import UndecodedShare, undecoded_share
 from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
@@ -45,6 +46,15 @@ class DecodedTopic(TopicAsset):
             TableUnreadable: A table is damaged.
         """
         return undecoded_share(self.lake, self.topic)
+
+    @cached_property
+    def of_other_subjects(self) -> tuple[OtherSubjectRows, ...]:
+        """The newest rows that name a schema of another subject, by log.
+
+        Raises:
+            TableUnreadable: A table is damaged.
+        """
+        return tuple(other_subject_rows(self.lake, self.topic))
 
     @property
     def rows(self) -> int:
