@@ -28,6 +28,8 @@ from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 
+_UNFORESEEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""Errors of code that meets a value it does not expect. Others, such as those of a disk, end the job."""
 IN_PROCESS_BYTES = 1 << 20
 """Up to so many bytes of ``records`` the driver decodes by itself, and the plain way: it needs no worker, and native
 code on foreign bytes could end the driver."""
@@ -150,6 +152,11 @@ def plan(config: DecodeConfig) -> DecodePlan:
             plans.append(_plan_topic(config, topic, history, sources))
         except (JobError, UsageError) as error:  # of this topic only
             plans.append(TopicPlan(topic.name, waits=str(error)))
+        except _UNFORESEEN as error:  # a schema that nobody thought of holds up its own topic only
+            waits = (
+                f"its schema cannot be used ({type(error).__name__}). This is a mistake in Loglake; please report it."
+            )
+            plans.append(TopicPlan(topic.name, waits=waits))
     return DecodePlan(tuple(plans))
 
 

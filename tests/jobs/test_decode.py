@@ -182,6 +182,26 @@ def test_many_commits_without_rows_of_a_topic_are_read_once(lake: Decoded, monke
     assert [row["value"] for row in lake.rows()] == ["one"]
 
 
+def test_an_unforeseen_error_of_a_schema_holds_up_its_own_topic_only(lake: Decoded, monkeypatch) -> None:
+    lake.append((b"a", b"one"))
+    lake.append_elsewhere("payments-0", 1, OTHER_TOPIC_ID)
+    lake.publish()
+    real = plan.TopicFormats.of
+
+    def fails(policy: object, topic: str) -> object:
+        if topic == "payments":
+            raise TypeError("planted-value")
+        return real(policy, topic)
+
+    monkeypatch.setattr(plan.TopicFormats, "of", fails)
+    report = lake.decode()
+    waits = {topic["topic"]: topic["waits"] for topic in report.plan["topics"]}
+    assert waits["orders"] is None
+    assert "its schema cannot be used (TypeError)" in waits["payments"]
+    assert "planted-value" not in str(report.plan)
+    assert [row["value"] for row in lake.rows()] == ["one"]
+
+
 def test_rows_in_parts_and_in_many_tasks_are_the_rows_of_one_task(lake: Decoded, monkeypatch) -> None:
     for number in range(4):
         lake.append((b"a", b"one %d" % number), (b"b", b"\xff"), (b"c", None))

@@ -155,7 +155,7 @@ def test_partitions_that_are_not_stated_are_left_out(tmp_path: Path) -> None:
     lake.turn(source.path)
     assert {row["partition"] for row in state(lake, "orders", "orders-1:5")[2]} == {1}
     path = tmp_path / "both"
-    assert main.main(["state", str(lake.path), "orders", "--at", "orders-1:5,orders-0:3", "--out", str(path)]) == 0
+    assert main.main(["state", str(lake.path), "orders", "--at", "orders-1:5, orders-0:3", "--out", str(path)]) == 0
     rows = pq.read_table(path).to_pylist()
     assert [(row["partition"], row["offset"]) for row in rows] == [
         (p, o) for p, n in ((0, 3), (1, 5)) for o in range(n)

@@ -48,7 +48,8 @@ def stated_offsets(text: str, topic: str) -> dict[int, int] | None:
     Raises:
         UsageError: It names another topic, or a partition twice.
     """
-    parts = [re.fullmatch(r"(.+)-([0-9]{1,10}):([0-9]{1,18})", part, re.ASCII) for part in text.split(",")]
+    form = re.compile(r"(.+)-([0-9]{1,10}):([0-9]{1,18})", re.ASCII)
+    parts = [form.fullmatch(part.strip()) for part in text.split(",")]
     stated: dict[int, int] = {}
     for part in parts:
         if part is None:
