@@ -7,6 +7,7 @@ would take from values.
 from __future__ import annotations
 
 import base64
+import math
 import random
 import struct
 from typing import Any
@@ -22,6 +23,8 @@ from logcore.messages.schema import (
     Versions,
 )
 
+_NO_JSON_NUMBERS = {math.nan: "NaN", math.inf: "Infinity", -math.inf: "-Infinity"}
+"""How Kafka's JSON writes them."""
 _FORMATS = {
     ScalarType.INT8: (">b", 8, True),
     ScalarType.INT16: (">h", 16, True),
@@ -116,8 +119,8 @@ class PackedMessage:
             flag = chance.random() < 0.5
             return struct.pack(">?", flag), flag
         if kind is ScalarType.FLOAT64:
-            number = chance.choice((0.0, 1.5, chance.uniform(-1e9, 1e9)))
-            return struct.pack(">d", number), number
+            number = chance.choice((0.0, 1.5, chance.uniform(-1e9, 1e9), *_NO_JSON_NUMBERS))
+            return struct.pack(">d", number), _NO_JSON_NUMBERS.get(number, number)
         if kind is ScalarType.UUID:
             content = chance.choice((bytes(16), chance.randbytes(16)))
             return content, base64.urlsafe_b64encode(content).decode().rstrip("=")

@@ -1,6 +1,7 @@
 """Values of a message as the JSON that Kafka's tools print.
 
-Bytes are base64, a uuid is base64 for addresses without padding. Tagged fields that equal their default, and tagged
+Bytes are base64, a uuid is base64 for addresses without padding. Numbers that JSON does not have are the texts `NaN`,
+`Infinity` and `-Infinity`. Tagged fields that equal their default, and tagged
 fields that the schema does not have, are left out.
 
 Source: generated classes `…JsonConverter`, org.apache.kafka.common Uuid.toString.
@@ -9,6 +10,7 @@ Source: generated classes `…JsonConverter`, org.apache.kafka.common Uuid.toStr
 from __future__ import annotations
 
 import base64
+import math
 from typing import Any
 from uuid import UUID
 
@@ -24,6 +26,13 @@ def message_json(message: ReadMessage) -> dict[str, Any]:
 def uuid_text(value: UUID) -> str:
     """Return a uuid as Kafka writes it, such as `AAAAAAAAAAAAAAAAAAAAAQ`."""
     return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
+
+
+def number_json(value: float) -> float | str:
+    """Return a float64 as Kafka writes it: as a number, or as text if JSON has no such number."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def _struct(layout: StructLayout, values: dict[str, Value]) -> dict[str, Any]:
@@ -43,6 +52,8 @@ def _value(layout: TypeLayout, value: Value) -> Any:
         return base64.b64encode(value).decode()
     if isinstance(value, UUID):
         return uuid_text(value)
+    if isinstance(value, float):
+        return number_json(value)
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return value

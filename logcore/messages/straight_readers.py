@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from logcore.messages.kafka_json import uuid_text
+from logcore.messages.kafka_json import number_json, uuid_text
 from logcore.messages.layout import NUMBERS, ArrayLayout, FieldLayout, StructLayout, TypeLayout, message_layout
 from logcore.messages.reader import ReadMessage
 from logcore.messages.schema import MessageSchema, ScalarType
@@ -100,6 +100,7 @@ class _Code:
             "unpack": struct.unpack_from,
             "uuid": _uuid_text if as_json else _uuid,
             "base64": _base64,
+            "number": number_json,
         }
         self._as_json = as_json
         self._indent, self._numbered = 2, 0
@@ -138,6 +139,8 @@ class _Code:
         if kind is ScalarType.BOOL:
             self._doubt(f"{name} > 1")
             return f"{name} == 1"
+        if kind is ScalarType.FLOAT64 and self._as_json:
+            return f"number({name})"
         return f"uuid({name})" if kind is ScalarType.UUID else name
 
     def _field(self, field: FieldLayout, depth: int, null_marker: str) -> str:

@@ -63,7 +63,7 @@ def test_damaged_messages_are_read_as_the_generic_reader_reads_them_or_left_to_i
         generic = read_message(schema, version, data)
         straight = read_straight(schema, version, BEFORE + data, len(BEFORE))
         if straight is not None:
-            assert straight == generic
+            assert repr(straight) == repr(generic), "as text: NaN is equal to nothing"
             read += 1
         as_json = read_straight_json(schema, version, BEFORE + data, len(BEFORE))
         if as_json is not None:
