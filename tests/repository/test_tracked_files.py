@@ -51,6 +51,11 @@ def test_no_file_knows_the_machine_it_was_written_on():
     assert {name: found for name, content in texts() if (found := MACHINE_PATH.findall(content))} == {}
 
 
+def test_no_compiled_file_is_tracked():
+    """Jars and classes come from a registry; where they lie, `LOGLAKE_HOME` says."""
+    assert [name for name in tracked() if name.endswith((".jar", ".class", ".so", ".pyc"))] == []
+
+
 def test_no_link_is_tracked():
     """A tracked link named like an ignored folder replaces that folder, and all that is in it, when it is merged."""
     listed = subprocess.run(["git", "ls-files", "-s", "-z"], cwd=REPOSITORY, capture_output=True, check=True)
