@@ -1,7 +1,7 @@
 """A simple cleaner: section 9 in the plainest way, over the model's own reading of bytes.
 
 It replaces the real ones where the checker is tested: `MUTANTS` are cleaners with one fault each, and the checker
-must find every one; `RETENTION_MUTANTS` the same for retention. It puts no segments together.
+must find every one. It puts no segments together.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tests.handmade import CONTROL, DELETE_HORIZON, TRANSACTIONAL, batch, empty_batch, record
 from tests.model.batches import AbortedEntry, Batch, Read, batches
-from tests.model.checker import Cleaned, Kept, Settings, expected_retention, unreadable
+from tests.model.checker import Cleaned, Settings, unreadable
 from tests.model.reference_log import ReferenceLog, Segment
 
 
@@ -411,58 +411,3 @@ MUTANTS: tuple[type[NaiveCleaner], ...] = tuple(
     each for each in list(globals().values()) if isinstance(each, type) and issubclass(each, NaiveCleaner)
 )[1:]
 """Cleaners with a fault each; the docstring names it."""
-
-
-def naive_retention(log: ReferenceLog, settings: Settings) -> Kept:
-    """The checker's own."""
-    return expected_retention(log, settings)
-
-
-def _keeps_all(log: ReferenceLog, settings: Settings) -> Kept:
-    """Nothing ever goes."""
-    return Kept(log.segments, log.log_start)
-
-
-def _a_moment_early(log: ReferenceLog, settings: Settings) -> Kept:
-    """A segment goes when its age is the limit, not only when it is above it."""
-    return expected_retention(log, replace(settings, retention_ms=max(settings.retention_ms - 1, -1)))
-
-
-def _ignores_the_high_watermark(log: ReferenceLog, settings: Settings) -> Kept:
-    """What was never committed goes too."""
-    return expected_retention(replace(log, high_watermark=None), settings)
-
-
-def _ignores_the_log_start(log: ReferenceLog, settings: Settings) -> Kept:
-    """Files that deleteRecords left stay."""
-    kept = expected_retention(replace(log, log_start=0), settings)
-    return Kept(kept.segments, max(log.log_start, kept.log_start))
-
-
-def _below_the_limit(log: ReferenceLog, settings: Settings) -> Kept:
-    """The size rule goes on until the log is below its limit."""
-    limit = settings.retention_bytes
-    longest = max(len(each.content) for each in log.segments)
-    return expected_retention(log, replace(settings, retention_bytes=limit if limit < 0 else max(limit - longest, 0)))
-
-
-def _no_new_segment(log: ReferenceLog, settings: Settings) -> Kept:
-    """Where everything goes, the active segment stays."""
-    kept = expected_retention(log, settings)
-    if kept.segments[-1] not in log.segments:
-        return Kept((log.active,), max(log.log_start, log.active.base_offset))
-    return kept
-
-
-def _one_a_time(log: ReferenceLog, settings: Settings) -> Kept:
-    """A pass deletes one segment."""
-    if expected_retention(log, settings).segments == log.segments or len(log.segments) == 1:
-        return expected_retention(log, settings)
-    left = log.segments[1:]
-    return Kept(left, max(log.log_start, left[0].base_offset))
-
-
-RETENTION_MUTANTS = (
-    *(_keeps_all, _a_moment_early, _ignores_the_high_watermark, _ignores_the_log_start),
-    *(_below_the_limit, _no_new_segment, _one_a_time),
-)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.model.checker import Cleaner, Retainer, Settings
+from tests.model.faulty_retention import RETENTION_MUTANTS, naive_retention
 from tests.model.histories import SHORT_OF_RETENTION, STORIES, Violated, random_history, run, shortest
-from tests.model.naive_cleaner import MUTANTS, RETENTION_MUTANTS, NaiveCleaner, naive_retention
+from tests.model.naive_cleaner import MUTANTS, NaiveCleaner
 
 SETTINGS = Settings()
 

@@ -196,6 +196,20 @@ FAULTS = (
         ("tests/unit/pipelines/errors/test_interrupts.py", "-k", "more_follows"),
     ),
     Fault(
+        "a cancel that a finalizer drops does not cancel the nightly verification",
+        "pipelines/nightly_verification.py",
+        "            with lost_interrupts_repeated(more_follows=True):",
+        "            if True:",
+        ("tests/dagster/test_interrupted_steps.py", "-k", "nightly and dropped"),
+    ),
+    Fault(
+        "an error that a cancel caused fails the nightly verification",
+        "pipelines/nightly_verification.py",
+        "            if is_interrupt(error):",
+        "            if False:",
+        ("tests/dagster/test_interrupted_steps.py", "-k", "nightly and cause"),
+    ),
+    Fault(
         "an error that a cancel caused is tried again",
         "pipelines/assets.py",
         "        if is_interrupt(error):\n            run.listener.failed(error)",
