@@ -115,10 +115,12 @@ def test_the_nightly_verification_is_canceled_too(
 ) -> None:
     world.ends = {"orders-0": 3}
     assert execute(lake=str(home / "lakes" / "shop")).success
+    asked: list[Any] = []
     if is_dropped:
         cancel_in_finalizer(monkeypatch, instance, "verify", 2.0)
     else:
-        cancel_by_an_error(monkeypatch, instance, "verify")
+        asked = cancel_by_an_error(monkeypatch, instance, "verify")
 
     verification = define().resolve_job_def("shop__verification")
     assert_canceled(verification.execute_in_process(instance=instance, raise_on_error=False), instance)
+    assert len(asked) == (0 if is_dropped else 1), "it is not tried again"

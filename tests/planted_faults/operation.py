@@ -203,7 +203,7 @@ FAULTS = (
         ("tests/dagster/test_interrupted_steps.py", "-k", "nightly and dropped"),
     ),
     Fault(
-        "an error that a cancel caused fails the nightly verification",
+        "the nightly verification is tried again after a cancel",
         "pipelines/nightly_verification.py",
         "            if is_interrupt(error):",
         "            if False:",
