@@ -69,7 +69,8 @@ def lost_interrupts_repeated(*, more_follows: bool = False) -> Iterator[None]:
     try:
         yield
     finally:
-        sys.unraisablehook = before
+        if sys.unraisablehook is take:  # a generator that is closed late must not disturb another block
+            sys.unraisablehook = before
         waiting = [again for again in repeats if not again.finished.is_set()]
         for again in waiting:  # if the work has ended, there is nothing to interrupt
             again.cancel()

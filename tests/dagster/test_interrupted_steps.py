@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.dagster, pytest.mark.usefixtures("signals_act")]
 
 @pytest.fixture(autouse=True)
 def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    gc.collect()  # closes generators of canceled steps of the test before
     monkeypatch.setattr("pipelines.errors.failures.TRANSIENT_WAIT_SECONDS", 0)
 
 
