@@ -16,8 +16,8 @@ from random import Random
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
-
 from kafka import KafkaConsumer, KafkaProducer
+
 from tests.kafka import distribution
 from tests.kafka.broker import Broker
 
