@@ -25,7 +25,8 @@ from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 
 RULES = 1
-"""Version of the decoders. Rows that other rules would decode in another way raise it."""
+"""Version of the decoders. A change that gives decoded rows other values raises it, and their topics wait. A change
+that only decodes more rows does not: `--replace` decodes the earlier ones."""
 _BYTES, _PROTOBUF = "bytes", "protobuf"
 _WITH_SCHEMA = ("json", "avro", _PROTOBUF)
 _PROTO_SUFFIX = ".proto"

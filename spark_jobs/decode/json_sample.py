@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from logcore.values.invalid_schema import InvalidSchemaError, check_name
-from logcore.values.json.shape import date_of, integer_of, moment_of
+from logcore.values.json.shape import date_of, integer_of, is_cut_moment, moment_of
 from logcore.values.json.text import ExactNumber
 from logcore.values.undecodable import Undecodable
 
 MOST_NAMES = 200
 """An object with more different names is a map, if its values have one type."""
+
+_MOMENT = "date-time"
 
 Schema = dict[str, object]
 
@@ -25,6 +27,8 @@ class SampledPlace:
     """Number of values by type of JSON Schema."""
     dates: int = 0
     moments: int = 0
+    cut_moments: int = 0
+    """Those of the moments with digits below microseconds."""
     properties: dict[str, SampledPlace] = field(default_factory=dict)
     items: SampledPlace | None = None
 
@@ -40,13 +44,16 @@ class SampledPlace:
                 self.items.add(inner)
         elif isinstance(value, str) and not isinstance(value, ExactNumber):
             self.dates += _fits(date_of, value)
-            self.moments += _fits(moment_of, value)
+            if _fits(moment_of, value):
+                self.moments += 1
+                self.cut_moments += is_cut_moment(value)
 
     def merge(self, other: SampledPlace) -> None:
         """Add what was seen at another place."""
         self.kinds += other.kinds
         self.dates += other.dates
         self.moments += other.moments
+        self.cut_moments += other.cut_moments
         for name, inner in other.properties.items():
             self.properties.setdefault(name, SampledPlace()).merge(inner)
         if other.items is not None:
@@ -87,10 +94,16 @@ class SampledPlace:
         return None
 
     def _form(self, made: Schema, path: str, notes: list[str]) -> None:
-        for form, count in (("date-time", self.moments), ("date", self.dates)):
+        for form, count in ((_MOMENT, self.moments), ("date", self.dates)):
             if count == self.kinds["string"]:
                 made["format"] = form
-                notes.append(f"{path}: all {count:,} texts have the form {form}")
+                cut = self._cut() if form == _MOMENT else ""
+                notes.append(f"{path}: all {count:,} texts have the form {form}{cut}")
+
+    def _cut(self) -> str:
+        verb = "has" if self.cut_moments == 1 else "have"
+        said = f"; {self.cut_moments:,} {verb} digits below microseconds, which would be cut"
+        return said if self.cut_moments else ""
 
     def _object(self, made: Schema, path: str, notes: list[str]) -> Schema | None:
         if len(self.properties) > MOST_NAMES:

@@ -80,6 +80,13 @@ def test_objects_with_very_many_names_are_a_map_and_integers_that_are_too_large_
     assert large.schema == {"type": "object", "properties": {"n": {"type": "number"}}}
 
 
+def test_a_time_whose_digits_below_microseconds_would_be_cut_is_said() -> None:
+    texts = ["2024-05-17T08:30:00.123456789Z", "2024-05-17T08:30:00.5Z", "2024-05-17T08:30:00.1234560Z"]
+    made = proposal("value", [json.dumps({"at": text}).encode() for text in texts])
+    assert made.schema == {"type": "object", "properties": {"at": {"type": "string", "format": "date-time"}}}
+    assert "at: all 3 texts have the form date-time; 1 has digits below microseconds, which would be cut" in made.seen
+
+
 def test_a_damaged_value_among_json_is_counted(capsys) -> None:
     made = proposal("value", [b'{"n": 1}', b'{"n": 2}', b'{"n": '])
     assert made.format == "json"

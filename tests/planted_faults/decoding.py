@@ -21,6 +21,13 @@ FAULTS = (
         ("tests/unit/logcore/values/json/test_json_values.py", "-k", "refused_by_name"),
     ),
     Fault(
+        "a time with nine digits of a second is rounded",
+        "logcore/values/json/shape.py",
+        'int((fraction or "")[:_DIGITS_OF_MICROSECONDS].ljust(_DIGITS_OF_MICROSECONDS, "0"))',
+        'round(float(f"0.{fraction or 0}") * 1_000_000)',
+        ("tests/unit/logcore/values/json/test_json_values.py", "-k", "microseconds_are_cut"),
+    ),
+    Fault(
         "the frontier of a decoded table is not compared",
         "spark_jobs/lake/decoded/topic_tables.py",
         "                if found != guard.planned:",

@@ -28,6 +28,13 @@ FAULTS = (
         (JSON_BLOCKS, "-k", "beside_others"),
     ),
     Fault(
+        "the JSON kernel takes seven digits of a second for microseconds",
+        "logcore/columns/kernels/parsing/json_tokens.py",
+        "            if digits < 6:\n",
+        "            if digits < 7:\n",
+        (JSON_BLOCKS, "-k", "below_microseconds"),
+    ),
+    Fault(
         "credentials of a schema registry follow to another place",
         "spark_jobs/decode/registry_address.py",
         " and _origin(newurl) == _origin(req.full_url):\n",

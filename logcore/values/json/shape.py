@@ -253,24 +253,27 @@ def date_of(value: object) -> date:
 
 
 def moment_of(value: object) -> datetime:
-    """A date-time of RFC 3339 in UTC, with microseconds."""
+    """A date-time of RFC 3339 in UTC. Digits below microseconds are cut: the moment is never later than the text."""
     found = _MOMENT.fullmatch(text_of(value))
     if found is None:
         raise Undecodable(Reason.WRONG_TYPE, "", "no date-time such as 2024-05-17T08:30:00Z")
     *parts, fraction, sign, hours, minutes = found.groups()
-    digits = (fraction or "").rstrip("0")
-    if len(digits) > _DIGITS_OF_MICROSECONDS:
-        raise Undecodable(Reason.OUT_OF_RANGE, "", "more digits than microseconds; without `format` it is a string")
     try:
         year, month, day, hour, minute, second = map(int, parts)
         zone = UTC
         if sign is not None:
             away = timedelta(hours=int(hours), minutes=_minutes(minutes))
             zone = timezone(away if sign == "+" else -away)
-        microsecond = int(digits.ljust(_DIGITS_OF_MICROSECONDS, "0"))
+        microsecond = int((fraction or "")[:_DIGITS_OF_MICROSECONDS].ljust(_DIGITS_OF_MICROSECONDS, "0"))
         return datetime(year, month, day, hour, minute, second, microsecond, zone).astimezone(UTC)
     except (ValueError, OverflowError):
         raise Undecodable(Reason.OUT_OF_RANGE, "", "no moment of the years 1 to 9999") from None
+
+
+def is_cut_moment(text: str) -> bool:
+    """Whether `moment_of` cuts digits of this date-time, other than zeros."""
+    found = _MOMENT.fullmatch(text)
+    return found is not None and bool((found[7] or "")[_DIGITS_OF_MICROSECONDS:].strip("0"))
 
 
 def _minutes(text: str) -> int:

@@ -179,7 +179,7 @@ def days_at(source, position, end):
 
 @called
 def moment_at(source, position, end):
-    """Microseconds since 1970 of a date-time of RFC 3339 that fills the text; whether it is one."""
+    """Microseconds since 1970 of a date-time of RFC 3339 that fills the text, further digits cut; whether it is one."""
     nothing = (nb.int64(0), False)
     days, is_date = days_at(source, position, end)
     if not is_date or end - position < 20:
@@ -197,9 +197,8 @@ def moment_at(source, position, end):
     if byte_at(source, position) == 46:
         position += 1
         while position < end and is_digit(byte_at(source, position)):
-            if digits >= 6:
-                return nothing
-            micros = micros * 10 + (byte_at(source, position) - 48)
+            if digits < 6:
+                micros = micros * 10 + (byte_at(source, position) - 48)
             digits += 1
             position += 1
         if digits == 0:

@@ -108,7 +108,7 @@ def random_value(schema: dict[str, Any], draw: random.Random) -> Any:
     if form == "date":
         return f"{draw.randrange(1, 9999):04}-{draw.randrange(1, 13):02}-{draw.randrange(1, 30):02}"
     if form == "date-time":
-        fraction = draw.choice(("", ".5", ".123456", ".1234560", ".0000001"))
+        fraction = draw.choice(("", ".5", ".123456", ".1234560", ".0000001", ".999999999", ".123456789012"))
         zone = draw.choice(("Z", "z", "+00:00", "-05:30", "+23:59", "-24:00"))
         day = f"{draw.randrange(1, 9999):04}-{draw.randrange(1, 13):02}-{draw.randrange(1, 30):02}"
         hour, minute, second = draw.randrange(25), draw.randrange(60), draw.randrange(61)
@@ -242,6 +242,13 @@ def test_damaged_values_are_the_same_in_both_ways() -> None:
         b'{"i":1,"t":"0001-01-01T00:00:00+00:01"}',
         b'{"i":1,"t":"9999-12-31T23:59:59.999999Z"}',
         b'{"i":1,"t":"9999-12-31T23:59:59-00:01"}',
+        b'{"i":1,"t":"9999-12-31T23:59:59.999999999Z"}',
+        b'{"i":1,"t":"1969-12-31T23:59:59.999999999+00:00"}',
+        b'{"i":1,"t":"2016-12-31T23:59:59.123456789"}',
+        b'{"i":1,"t":"2016-12-31T23:59:59.123456789012345678901234567890Z"}',
+        b'{"i":1,"t":"2016-12-31T23:59:59.1234567 Z"}',
+        b'{"i":1,"t":"2016-12-31T23:59:59.123456/Z"}',
+        b'{"i":1,"t":"2016-12-31T23:59:59.1234567',
         b'{"i":1,"t":"2016-12-31T23:59:60Z"}',
         b'{"i":1,"t":"2016-12-31T23:59:59"}',
         b'{"i":1,"o":{}}',
@@ -271,6 +278,12 @@ def test_what_is_certain_is_decided_by_the_kernel() -> None:
     }  # fmt: skip
     bodies = [json.dumps(row, ensure_ascii=False).encode(), json.dumps(row | {"o": None}).encode(), None]
     assert check_same(of(WHOLE), bodies) == 2  # o may not be null
+
+
+def test_digits_below_microseconds_are_certain() -> None:
+    decoder = of({"type": "string", "format": "date-time"})
+    texts = ["2024-05-17T08:30:00.123456789Z", "1969-12-31T23:59:59.9999999+01:00", "2024-05-17T08:30:00.0000001Z"]
+    assert check_same(decoder, [json.dumps(text).encode() for text in texts]) == len(texts)
 
 
 def test_keys_that_the_schema_lacks_are_certain_while_they_are_few_and_plain() -> None:

@@ -108,7 +108,9 @@ def test_descriptions_are_comments_by_path():
         (b'{"id":1,"items":[],"day":"2023-02-29"}', Reason.OUT_OF_RANGE, "day"),
         (b'{"id":1,"items":[],"day":"yesterday"}', Reason.WRONG_TYPE, "day"),
         (b'{"id":1,"items":[],"at":"2024-01-01T00:00:00"}', Reason.WRONG_TYPE, "at"),
-        (b'{"id":1,"items":[],"at":"2024-01-01T00:00:00.1234567Z"}', Reason.OUT_OF_RANGE, "at"),
+        (b'{"id":1,"items":[],"at":"2024-01-01T00:00:60.123456789Z"}', Reason.OUT_OF_RANGE, "at"),
+        (b'{"id":1,"items":[],"at":"2024-01-01T00:00:00.Z"}', Reason.WRONG_TYPE, "at"),
+        (b'{"id":1,"items":[],"at":"2024-01-01T00:00:00.123456789xZ"}', Reason.WRONG_TYPE, "at"),
         (b'{"id":1,"items":[],"at":"0001-01-01T00:00:00+01:00"}', Reason.OUT_OF_RANGE, "at"),
         (b'{"id":1,"items":[],"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}", Reason.TOO_DEEP, "byte 122"),
         (b'{"id":01,"items":[]}', Reason.SYNTAX, "byte 7"),
@@ -117,6 +119,40 @@ def test_descriptions_are_comments_by_path():
 )
 def test_what_is_no_order_has_a_reason_and_a_place(body, reason, place):
     assert failure(ORDER, body) == (reason, place)
+
+
+AT = {"type": "string", "format": "date-time"}
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2024-05-17T08:30:00.123456789Z", datetime(2024, 5, 17, 8, 30, 0, 123456, UTC)),
+        ("2024-05-17T08:30:00.000000999Z", datetime(2024, 5, 17, 8, 30, 0, 0, UTC)),
+        ("2024-05-17T08:30:00.1234567+02:00", datetime(2024, 5, 17, 6, 30, 0, 123456, UTC)),
+        ("1969-12-31T23:59:59.999999999Z", datetime(1969, 12, 31, 23, 59, 59, 999999, UTC)),
+        ("0001-01-01T00:00:00.000000001Z", datetime(1, 1, 1, tzinfo=UTC)),
+        ("9999-12-31T23:59:59.999999999Z", datetime(9999, 12, 31, 23, 59, 59, 999999, UTC)),
+        ("2024-05-17T08:30:00." + "9" * 5000 + "Z", datetime(2024, 5, 17, 8, 30, 0, 999999, UTC)),
+    ],
+    ids=lambda value: str(value)[:32],
+)
+def test_digits_below_microseconds_are_cut_toward_the_earlier_moment(text, moment):
+    assert column(AT, json.dumps(text).encode()) == moment
+
+
+def test_generated_moments_are_those_of_the_standard_library():
+    rng = random.Random(21)
+    decoder = decoder_of("json", json.dumps(AT))
+    texts = []
+    for _ in range(ROWS):
+        day = f"{rng.randrange(2, 9999):04}-{rng.randrange(1, 13):02}-{rng.randrange(1, 29):02}"
+        digits = "".join(rng.choice("0123456789") for _ in range(rng.randrange(13)))
+        zone = rng.choice(("Z", f"{rng.choice('+-')}{rng.randrange(24):02}:{rng.randrange(60):02}"))
+        clock = f"{rng.randrange(24):02}:{rng.randrange(60):02}:{rng.randrange(60):02}"
+        texts.append(f"{day}T{clock}{'.' if digits else ''}{digits}{zone}")
+    found = pa.array([decoder.decode(json.dumps(text).encode()) for text in texts], type=decoder.arrow_type)
+    assert found.to_pylist() == [datetime.fromisoformat(text).astimezone(UTC) for text in texts]
 
 
 def test_a_hundred_levels_that_the_schema_ignores_decode_and_brackets_in_text_are_no_levels():
