@@ -94,6 +94,7 @@ def _infer(lake: str, topic: str) -> int:
     """Print a policy to accept, what was seen, and schemas."""
     from logcore.storage.source_errors import shown
     from spark_jobs.decode.inference import propose
+    from spark_jobs.lake.store.storage import folder_name
 
     proposals = propose(lake, topic)
     for each in proposals:
@@ -103,15 +104,16 @@ def _infer(lake: str, topic: str) -> int:
         sys.stdout.write("# nothing is proposed\n")
         return ExitCode.WARNING
     sys.stdout.write(f"topics:\n  {topic}:\n")
+    files = {each.part: folder_name(topic, f".{each.part}.json") for each in proposals}
     for each in proposals:
         if each.format is not None:
             sys.stdout.write(f"    decode.{each.part}: {each.format}\n")
         if each.schema is not None:
-            sys.stdout.write(f"    decode.{each.part}.schema: {topic}.{each.part}.json\n")
+            sys.stdout.write(f"    decode.{each.part}.schema: {files[each.part]}\n")
     for each in proposals:
         if each.schema is not None:
             schema = json.dumps(each.schema, indent=2, ensure_ascii=False)
-            sys.stdout.write(f"\n# {topic}.{each.part}.json, a file beside the policies:\n{schema}\n")
+            sys.stdout.write(f"\n# {files[each.part]}, a file beside the policies:\n{schema}\n")
     return ExitCode.CLEAN
 
 

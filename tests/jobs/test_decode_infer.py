@@ -11,6 +11,7 @@ import yaml
 
 from logcore.cli import main
 from spark_jobs.decode.inference import proposal
+from tests import handmade
 from tests.jobs.decoded_lake import Decoded
 
 
@@ -102,6 +103,32 @@ def test_a_topic_without_published_records_is_refused(tmp_path: Path, capsys) ->
     assert main.main(["decode", lake.path, "--infer", "payments"]) == 64
     assert "No record of the topic payments is published" in capsys.readouterr().err
     assert not (Path(lake.path) / "tables" / "decoded").exists()
+
+
+def test_schemas_of_a_topic_with_the_longest_name_have_names_of_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = "long." * 49 + "name"  # 249 characters, as many as Kafka allows
+    lake = Decoded(tmp_path)
+    partition = lake.source.partition(f"{topic}-0", "CCCCCCCCCCCCCCCCCCCCCQ")
+    partition.roll()
+    partition.write(handmade.simple_batch(0, [(b'{"k":1}', b'{"v":1}')], base_timestamp=1, leader_epoch=0))
+    lake.marks[f"{topic}_0"] = 1
+    lake.publish()
+    assert main.main(["decode", lake.path, "--infer", topic]) == 0
+    policy, *schemas = capsys.readouterr().out.split("\n# ")[-3:]
+    policy = policy[policy.index("topics:") :]
+    names = []
+    for text in schemas:
+        name, _, schema = text.partition(", a file beside the policies:\n")
+        (tmp_path / name).write_text(schema)
+        names.append(name)
+    settings = yaml.safe_load(policy)["topics"][topic]
+    assert names == [settings["decode.key.schema"], settings["decode.value.schema"]]
+    assert names[0].endswith(".key.json")
+    assert names[1].endswith(".value.json")
+    lake.policies.write_text(policy)
+    assert lake.decode().metrics == {"decoded": 1, "undecoded": 0, "waiting": 0}
 
 
 def test_names_of_a_record_add_no_line_to_the_policy_and_those_without_a_column_are_left_out(

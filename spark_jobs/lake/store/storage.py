@@ -91,15 +91,18 @@ def join(root: str, *parts: str) -> str:
     return posixpath.join(root, *parts) if is_remote(root) else os.path.join(root, *parts)
 
 
-def folder_name(name: str) -> str:
+def folder_name(name: str, suffix: str = "") -> str:
     """Return the folder name for something of this name: the name itself, or its beginning and a digest if the name is
     too long. Different names get different folders: topics, clusters and ids have no ``~``.
+
+    Args:
+        suffix: Follows the name, and is never shortened.
     """
-    encoded = name.encode()
-    if len(encoded) <= _LONGEST_NAME:
-        return name
+    encoded, longest = name.encode(), _LONGEST_NAME - len(suffix.encode())
+    if len(encoded) <= longest:
+        return name + suffix
     digest = hashlib.sha256(encoded).hexdigest()[:_DIGEST_DIGITS]
-    return f"{encoded[: _LONGEST_NAME - _DIGEST_DIGITS - 1].decode(errors='ignore')}~{digest}"
+    return f"{encoded[: longest - _DIGEST_DIGITS - 1].decode(errors='ignore')}~{digest}{suffix}"
 
 
 def is_shortened(folder: str) -> bool:
