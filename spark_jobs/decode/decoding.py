@@ -20,7 +20,7 @@ from logcore.values.invalid_schema import InvalidSchemaError
 from logcore.values.protobuf.descriptors import parse
 from logcore.values.registry.schemas import Schemas, context_of
 from logcore.values.wire.prefix import Framing
-from spark_jobs.decode.proto_schema import compiled_schema, compiled_writer
+from spark_jobs.decode.protobuf.proto_schema import compiled_schema, compiled_writer
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 

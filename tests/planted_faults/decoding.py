@@ -10,9 +10,17 @@ LOCAL_EXECUTOR = "tests/unit/spark_jobs/tasks/local/test_local_executor.py"
 MERGED = "tests/unit/logcore/values/evolution/test_merged_types.py"
 SCHEMA_IDS = "tests/jobs/test_decode_schema_ids.py"
 VERIFY = "tests/jobs/test_verify_decoded.py"
+BUILT_IN = "tests/jobs/test_decode_built_in_imports.py"
 HISTORY = "tests/jobs/test_history_checks.py"
 
 FAULTS = (
+    Fault(
+        "a built-in file comes before a reference of the registry",
+        "spark_jobs/decode/protobuf/proto_schema.py",
+        'f"-I{folder}", *built_in),',
+        '*built_in, f"-I{folder}"),',
+        (BUILT_IN, "-k", "comes_before and text"),
+    ),
     Fault(
         "a property whose name no column can have becomes a column",
         "logcore/values/json/schema.py",

@@ -65,6 +65,7 @@ NOT_IMPORTED = {
     "cryptography": "logcore imports it for encrypted segments in remote storage",
     "dagster-dg-cli": "commands in pyproject.toml's tool tables",
     "delta-spark": "the version that deploy/jars.lock goes with",
+    "googleapis-common-protos": "files that Protobuf schemas import",
     "grpcio-tools": "the compiler of Protobuf schemas, in a process of its own",
     "pandas": "rows for suites of Great Expectations; its version is bounded by what Spark supports",
 }
@@ -161,6 +162,12 @@ def test_it_holds_the_three_packages_and_their_data_alone(wheel: Path) -> None:
         "loglake-0.1.0.dist-info",
     }
     assert {"logcore/py.typed", "spark_jobs/machine/jars.lock", "pipelines/dagster.yaml"} <= set(names)
+    assert {name.rpartition("/protobuf/")[2] for name in names if name.endswith(".proto")} == {
+        "confluent/meta.proto",
+        "confluent/type/decimal.proto",
+        "confluent/type/variant.proto",
+        "confluent/types/decimal.proto",
+    }
     assert [name for name in names if "__pycache__" in name] == []
 
 

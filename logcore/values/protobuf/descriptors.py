@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from logcore.values.invalid_schema import InvalidSchemaError, comment_of
@@ -127,20 +128,47 @@ def parse(text: str, references: Mapping[str, str]) -> Schema:
     """
     if len(text) > LARGEST_SCHEMA:
         raise InvalidSchemaError(f"The schema has more than {LARGEST_SCHEMA} bytes.", advice="Use a smaller schema.")
-    try:
-        files = [
-            file for each in (*references.values(), text) for file in _files(base64.b64decode(each, validate=True))
-        ]
-        read = [_File.of(file) for file in files]
-    except (binascii.Error, ValueError, UnicodeDecodeError) as error:
-        raise InvalidSchemaError("The schema is not base64 of a descriptor.", advice=_ADVICE) from error
-    except Undecodable as failure:
-        raise InvalidSchemaError(f"The descriptor is damaged: {failure}.", advice=_ADVICE) from failure
+    with _named_errors():
+        read = [_File.of(file) for file in _all_files(text, references)]
     if not read:
         raise InvalidSchemaError("The schema has no file.", advice=_ADVICE)
     messages = {message.name: message for file in read for message in file.messages}
     enums = {enum.name: enum for file in read for enum in file.enums}
     return Schema(messages, enums, read[-1].roots)
+
+
+def missing_imports(text: str, references: Mapping[str, str]) -> frozenset[str]:
+    """Return the imports of a compiled schema, and of what it refers to, that are none of these files.
+
+    Args:
+        text: As for :func:`parse`.
+        references: As for :func:`parse`.
+
+    Raises:
+        InvalidSchemaError: It is no compiled schema.
+    """
+    names, imports = set(references), set[str]()
+    with _named_errors():
+        for file in _all_files(text, references):
+            parts = _Fields.of(file)
+            names.add(parts.text(1))
+            imports.update(parts.texts(3))
+    return frozenset(imports - names)
+
+
+def _all_files(text: str, references: Mapping[str, str]) -> Iterator[bytes]:
+    for each in (*references.values(), text):
+        yield from _files(base64.b64decode(each, validate=True))
+
+
+@contextmanager
+def _named_errors() -> Iterator[None]:
+    try:
+        yield
+    except (binascii.Error, ValueError, UnicodeDecodeError) as error:
+        raise InvalidSchemaError("The schema is not base64 of a descriptor.", advice=_ADVICE) from error
+    except Undecodable as failure:
+        raise InvalidSchemaError(f"The descriptor is damaged: {failure}.", advice=_ADVICE) from failure
 
 
 def _files(content: bytes) -> Iterator[bytes]:

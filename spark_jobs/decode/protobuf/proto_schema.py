@@ -1,7 +1,7 @@
 """Protobuf schemas in text become compiled schemas, by the compiler of the package grpcio-tools.
 
 It runs in a process of its own: a schema may come from anywhere, and the compiler is native code. It reads the file. It
-takes imports from the file's folder and from Google's own schemas, such as `google/protobuf/timestamp.proto`.
+takes imports from the file's folder, or else from :mod:`~spark_jobs.decode.protobuf.built_in_files`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import base64
 import binascii
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,13 +18,16 @@ from dataclasses import replace
 from functools import lru_cache
 
 from logcore.values.invalid_schema import InvalidSchemaError
+from logcore.values.protobuf.descriptors import missing_imports
 from logcore.values.registry.schemas import WriterSchema
+from spark_jobs.decode.protobuf.built_in_files import built_in_files
 from spark_jobs.lake.errors import JobError, UsageError
 
 _SECONDS = 60
 _COMPILER = "grpc_tools"
 _MAIN = "registered.proto"
 """Name that a schema of a registry gets; a registry has none for it."""
+_NOT_FOUND = re.compile(r"(\S+): File not found\.")
 
 
 def compiled_schema(path: str) -> str:
@@ -59,23 +63,45 @@ def _compiled_texts(texts: tuple[tuple[str, str], ...]) -> tuple[str | None, str
 
 
 def compiled_writer(schema: WriterSchema) -> WriterSchema:
-    """Return a schema of a registry with Protobuf in text compiled; others as they are.
+    """Return a schema of a registry with Protobuf in text compiled, and with the built-in files that it imports.
+
+    Other formats are returned as they are. A reference of the registry comes before a built-in file of that name.
 
     Raises:
         InvalidSchemaError: The compiler refuses the text.
         UsageError: The compiler is not installed.
         JobError: It did not end by itself.
     """
-    if schema.format != "protobuf" or _is_base64(schema.text):
+    if schema.format != "protobuf":
         return schema
+    if _is_base64(schema.text):
+        return _with_built_in_files(schema)
     names = [name for name in schema.references if not _is_base64(schema.references[name])]
     if any(not name.endswith(".proto") for name in names):
         raise InvalidSchemaError("the name of a referenced schema does not end with .proto.")
     texts = tuple((name, schema.references[name]) for name in sorted(names))
     compiled, problem = _compiled_texts((*texts, (_MAIN, schema.text)))
     if compiled is None:
+        unknown = _NOT_FOUND.search(problem)
+        if unknown is not None:
+            raise InvalidSchemaError(
+                f"it imports {unknown[1]}, which is neither a reference of the schema nor built in."
+            )
         raise InvalidSchemaError(f"the compiler refuses it: {problem}.")
     return replace(schema, text=compiled, references={})
+
+
+def _with_built_in_files(schema: WriterSchema) -> WriterSchema:
+    """A compiled schema, with built-in files that it imports as one more reference."""
+    references = {name: text for name, text in schema.references.items() if _is_base64(text)}
+    missing = missing_imports(schema.text, references) & built_in_files().keys()
+    if not missing:
+        return schema
+    imports = "".join(f'import "{name}";\n' for name in sorted(missing))
+    compiled, problem = _compiled_texts(((_MAIN, f'syntax = "proto3";\n{imports}'),))
+    if compiled is None:
+        raise InvalidSchemaError(f"the compiler refuses what it imports: {problem}.")
+    return replace(schema, references={_MAIN: compiled, **schema.references})
 
 
 def _is_base64(text: str) -> bool:
@@ -93,12 +119,12 @@ def _compiled(folder: str, name: str) -> tuple[str | None, str]:
             "Protobuf schemas in text need the package grpcio-tools, which comes with the extra `lake`. Install it, or "
             "name a compiled schema in base64."
         )
-    known = os.path.join(os.path.dirname(package.origin), "_proto")
+    built_in = (f"-I{each}={path}" for each, path in built_in_files().items())
     with tempfile.TemporaryDirectory(prefix="loglake-proto-") as scratch:
         out = os.path.join(scratch, "schema")
         command = [
             # Isolated, and not in a folder with files of others: Python would import modules from there.
-            *(sys.executable, "-I", "-m", f"{_COMPILER}.protoc", f"-I{folder}", f"-I{known}"),
+            *(sys.executable, "-I", "-m", f"{_COMPILER}.protoc", f"-I{folder}", *built_in),
             *("--include_imports", "--include_source_info", f"--descriptor_set_out={out}", name),
         ]
         try:

@@ -9,8 +9,8 @@ import pytest
 
 from logcore.values.invalid_schema import InvalidSchemaError
 from logcore.values.registry.schemas import WriterSchema
-from spark_jobs.decode import proto_schema
-from spark_jobs.decode.proto_schema import compiled_writer
+from spark_jobs.decode.protobuf import proto_schema
+from spark_jobs.decode.protobuf.proto_schema import compiled_writer
 from spark_jobs.lake.errors import JobError
 
 
