@@ -142,6 +142,7 @@ def test_the_first_late_record_is_the_cut_also_if_earlier_ones_follow_it(tmp_pat
         append_segment(orders, [(b"k", b"%d" % timestamp)], timestamp)
     source.high_watermarks(orders_0=4)
     lake.turn(source.path)
+    assert state(lake, "orders", "-6000ms")[:2] == (0, {})
     assert state(lake, "orders", "6000ms")[:2] == (0, {b"k": (0, b"5000")})
     assert state(lake, "orders", "9000ms")[:2] == (0, {b"k": (0, b"5000")})
     assert state(lake, "orders", "9001ms")[:2] == (0, {b"k": (3, b"7000")})

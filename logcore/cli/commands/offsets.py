@@ -37,9 +37,11 @@ _OF_REMOTE_STORAGE = (lookup.LATEST_TIERED, lookup.EARLIEST_PENDING_UPLOAD)
 
 def moment(text: str) -> int:
     """Parse a name of `NAMES`, its number in Kafka's protocol, or a time."""
-    numbers = {str(number): number for number in NAMES.values()}
-    at = (NAMES | numbers)[text] if text in NAMES or text in numbers else time_ms(text)
-    if at < 0 and at not in NAMES.values():
+    known = NAMES | {str(number): number for number in NAMES.values()}
+    if text in known:
+        return known[text]
+    at = time_ms(text)
+    if at < 0:
         raise argparse.ArgumentTypeError(f"{text!r} is neither a time from 1970 on nor one of {', '.join(NAMES)}")
     return at
 

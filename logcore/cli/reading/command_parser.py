@@ -14,7 +14,8 @@ from typing import Any, NoReturn
 from logcore.exit_codes import ExitCode
 from logcore.reading.nearest_names import nearest
 
-_NUMBER = re.compile(r"-[0-9.]+")
+_NUMBER = re.compile(r"-[0-9.]+(ms)?$")
+"""Values that begin with `-` and are never options: numbers, and times before 1970."""
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -22,6 +23,11 @@ class CommandParser(argparse.ArgumentParser):
 
     _arguments: Sequence[str] = ()
     """The arguments that are being parsed."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Make a parser, as argparse does."""
+        super().__init__(*args, **kwargs)
+        self._negative_number_matcher = _NUMBER
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse arguments. All of them must be known: otherwise the process ends with wrong usage (64)."""
@@ -40,9 +46,9 @@ class CommandParser(argparse.ArgumentParser):
             message: The error. An unknown option is reported instead, because other errors may follow from it: without
                 its option, a value looks like one more path.
         """
-        unknown = next(self._unknown_options(), None)
-        if unknown is not None:
-            message = self._unknown("option", unknown, self._option_string_actions, prefix="--")
+        place = next(self._unknown_options(), None)
+        if place is not None:
+            message = self._unknown_option(place)
         sys.stderr.write(f"error: {message.rstrip('.')}.\n")
         self.print_usage(sys.stderr)
         self.exit(ExitCode.USAGE)
@@ -55,10 +61,10 @@ class CommandParser(argparse.ArgumentParser):
         choices = [str(choice) for choice in action.choices]
         raise argparse.ArgumentError(action, f"{value!r} is none of {', '.join(choices)}{_hint(str(value), choices)}")
 
-    def _unknown_options(self) -> Iterator[str]:
-        """Yield the options among the arguments that this parser does not have."""
+    def _unknown_options(self) -> Iterator[int]:
+        """Yield the places of options among the arguments that this parser does not have."""
         known = self._option_string_actions
-        for text in self._arguments:
+        for place, text in enumerate(self._arguments):
             if text == "--":
                 return
             if not text.startswith("-") or text == "-" or " " in text or _NUMBER.fullmatch(text):
@@ -68,7 +74,14 @@ class CommandParser(argparse.ArgumentParser):
             name = text.partition("=")[0]
             is_short = not text.startswith("--")
             if not (text[:2] in known if is_short else any(option.startswith(name) for option in known)):
-                yield name
+                yield place
+
+    def _unknown_option(self, place: int) -> str:
+        text, before = self._arguments[place], self._arguments[place - 1] if place else ""
+        action = self._option_string_actions.get(before)
+        if action is not None and action.nargs is None and not text.startswith("--"):
+            return f"unknown option {text!r}; a value that begins with - is written {before}={text}"
+        return self._unknown("option", text.partition("=")[0], self._option_string_actions, prefix="--")
 
     def _unknown(self, kind: str, name: str, known: Iterable[str], prefix: str = "") -> str:
         names = [each.removeprefix(prefix) for each in known if each.startswith(prefix)]

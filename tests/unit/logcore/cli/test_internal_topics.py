@@ -155,7 +155,9 @@ def test_a_state_at_an_offset_has_the_records_before_it(
     assert names(capsys, "--at", at, metadata) == expected
 
 
-@pytest.mark.parametrize(("at", "expected"), [("5ms", "a"), ("10ms", "ab"), ("20ms", "abc"), ("30ms", "abcd")])
+@pytest.mark.parametrize(
+    ("at", "expected"), [("-5ms", ""), ("5ms", "a"), ("10ms", "ab"), ("20ms", "abc"), ("30ms", "abcd")]
+)
 def test_a_state_at_a_time_has_the_records_up_to_it(metadata: Path, capsys: Captured, at: str, expected: str) -> None:
     assert names(capsys, "--at", at, metadata) == expected
 

@@ -69,6 +69,15 @@ def test_wrong_usage_is_64_and_says_what_is_wrong(arguments: list[str], capsys: 
         (["recover", "x", "--salvag", "--oyt", "y"], "unknown option '--oyt'; the nearest name is --out."),
         (["run", "x", "--laek", "y"], "unknown option '--laek'; the nearest name is --lake."),
         (["withdraw", "x", "--aplly"], "unknown option '--aplly'; the nearest name is --apply."),
+        (
+            ["state", "x", "-a", "--at", "-a-0:7", "--out", "y"],
+            "unknown option '-a'; `loglake state --help` lists all.",
+        ),
+        (
+            ["state", "x", "a", "--at", "-a-0:7", "--out", "y"],
+            "unknown option '-a-0:7'; a value that begins with - is written --at=-a-0:7.",
+        ),
+        (["dump", "x", "--key", "-k"], "unknown option '-k'; a value that begins with - is written --key=-k."),
         (["config", "chek", "x"], "unknown action 'chek'; the nearest names are check, schema."),
         (
             ["ls", "--format", "josnl", "x"],

@@ -197,7 +197,7 @@ def test_text_is_for_people(known: Path, capsys: Captured) -> None:
     assert capsys.readouterr().out == "orders-0  no such record\n"
 
 
-@pytest.mark.parametrize("at", ["-7", "soon", "1969-12-31"])
+@pytest.mark.parametrize("at", ["-7", "soon", "1969-12-31", "-1ms", "-5ms"])
 def test_a_question_that_no_directory_answers_is_wrong_usage(known: Path, capsys: Captured, at: str) -> None:
     assert main(["offsets", "--at", at, str(known)]) == 64
     assert "neither" in capsys.readouterr().err
