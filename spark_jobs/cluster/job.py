@@ -95,7 +95,9 @@ class ClusterPlan:
         return {
             "rows": {COMMITS: self.commits.changed}
             | {name: rows.num_rows for name, (_, rows) in self.replaced.items()},
-            "findings": [finding.message for finding in self.findings],
+            "findings": [
+                {"rule": each.rule, "severity": str(each.severity), "message": each.message} for each in self.findings
+            ],
             **self.found(),
         }
 

@@ -126,6 +126,8 @@ def _print_topics(options: argparse.Namespace, policies: Any, lake: str | None) 
 
 def _said_at(sources: list[str], as_of_ms: int) -> dict[str, Any]:
     """What the metadata at some sources said about each topic at a time."""
+    from logcore.cli.output.command_notes import kind_text
+    from logcore.cli.output.terminal import Terminal
     from logcore.errors import LogError
     from logcore.reading.internal_topics.cluster_metadata import Moment, left_out, read_cluster_state
     from logcore.reading.notes import Notes
@@ -149,7 +151,7 @@ def _said_at(sources: list[str], as_of_ms: int) -> dict[str, Any]:
     read = read_cluster_state(logs[0], notes, Moment(time_ms=as_of_ms))
     if read.doubt is not None:
         for finding in notes.findings:
-            sys.stderr.write(f"{finding.severity}: {finding.message}\n")
+            sys.stderr.write(f"{kind_text(finding, Terminal.of(sys.stderr))}: {finding.message}\n")
     doubt = read.doubt or left_out(logs[0], read.end_offset, as_of_ms)
     return dict(settings_of_topics(read.state, read.committed_end, doubt))
 

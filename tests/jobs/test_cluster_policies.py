@@ -317,6 +317,18 @@ def test_the_command_says_that_a_record_after_one_of_a_later_time_is_left_out(
     assert main(["config", "check", path, "--source", source, "--as-of", "3000ms"]) == 0
 
 
+def test_the_command_prints_the_findings_that_put_the_source_in_doubt(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.metadata.say(created("orders"), setting("orders", "segment.bytes", "5000"))
+    cluster.metadata.damage(1)
+    path = cluster.policies("topics:\n  orders:\n    from: cluster\n")
+    assert main(["config", "check", path, "--source", str(cluster.source.path)]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert any(line.startswith("info torn-tail: ") for line in lines), lines
+    assert any(line.startswith("warning: orders: nothing is taken from the cluster") for line in lines), lines
+
+
 def test_each_run_reads_the_metadata_if_a_policy_needs_it(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

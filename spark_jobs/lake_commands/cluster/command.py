@@ -57,9 +57,12 @@ cluster_command = ClusterCommand()
 
 
 def _cluster(options: argparse.Namespace) -> int:
+    from logcore.cli.output.command_notes import kind_text
+    from logcore.cli.output.terminal import Terminal
     from spark_jobs import launch
     from spark_jobs.contracts import ClusterConfig
     from spark_jobs.lake.errors import UsageError
+    from spark_jobs.lake.ledger.finding_rows import from_plain
     from spark_jobs.lake.setup import registry
 
     lake = lake_at(options.lake)
@@ -78,8 +81,9 @@ def _cluster(options: argparse.Namespace) -> int:
         sys.stdout.write(f"{name}: {rows:,} {'row' if rows == 1 else 'rows'} {word}\n")
     for log, why in described["waits"].items():
         sys.stdout.write(f"{log}: waits: {why}\n")
-    for message in described["findings"]:
-        sys.stderr.write(f"warning: {message}\n")
+    for each in described["findings"]:
+        finding = from_plain(each)
+        sys.stderr.write(f"{kind_text(finding, Terminal.of(sys.stderr))}: {finding.message}\n")
     if not described["logs"]:
         sys.stdout.write("no source has an internal topic: name the log directories of brokers with --source PATH\n")
     elif not (changed or described["waits"] or described["findings"]):
