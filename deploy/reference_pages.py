@@ -173,6 +173,8 @@ With `from: cluster` the topics of a pattern have the settings that `__cluster_m
 
 - These settings are taken: cleanup.policy, retention.ms, retention.bytes, the settings of compaction, segment.bytes,
   segment.index.bytes, index.interval.bytes and file.delete.delay.ms. A line of the file wins.
+- No policy has settings such as message.timestamp.type: brokers use them when they append, and maintenance takes the
+  timestamps that are in the batches.
 - Only settings that were made for the topic are in the metadata. Defaults of brokers are not. What is not there has
   the default of this page: without `cleanup.policy` or `retention.*` nothing is removed.
 - `loglake run` and `loglake watch` read the metadata at the sources in each run, and so does `loglake cluster`. It is
