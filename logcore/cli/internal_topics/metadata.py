@@ -20,6 +20,8 @@ from logcore.topics.cluster_states import TOPIC_RESOURCE, StateRow
 from logcore.topics.internal_topics import InternalTopic
 
 _Line = dict[str, object]
+_OF_BOOTSTRAP = -1
+"""Offset of what only the snapshot at offset 0 says, with which a cluster begins."""
 
 
 def add_parser(
@@ -132,6 +134,8 @@ def _text(line: _Line) -> str:
     points, timestamp = fields.get("end_points"), fields.get("timestamp")
     if isinstance(points, list):
         fields["end_points"] = [f"{point['name']}://{point['host']}:{point['port']}" for point in points]
+    if fields.get("offset") == _OF_BOOTSTRAP:
+        fields["offset"] = "bootstrap"
     if isinstance(timestamp, int):
         fields["timestamp"] = time_text(timestamp)
     first = fields_line(fields) if kind in fields else f"{kind}  {fields_line(fields)}"

@@ -61,6 +61,15 @@ def lines(log: MetadataLog, capsys: Captured) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
+def test_what_the_snapshot_says_that_a_cluster_begins_with_has_no_offset(tmp_path: Path, capsys: Captured) -> None:
+    log = MetadataLog(tmp_path)
+    log.snapshot(0, feature("group.version", 1), time_ms=1000)
+    log.say(created("orders"))
+    assert lines(log, capsys)[0] == f"feature  name group.version  level 1  offset bootstrap  {TIME}  committed"
+    assert main(["metadata", str(log.path), "--format", "jsonl"]) == 0
+    assert '"offset":-1' in capsys.readouterr().out.splitlines()[0]
+
+
 def test_each_thing_is_a_line_for_people(log: MetadataLog, capsys: Captured) -> None:
     unassigned = "A" * 22
     assert lines(log, capsys) == [
