@@ -1,8 +1,8 @@
 """Text of a JSON Schema becomes a shape of typed columns; what has no columns is refused by name.
 
 Types, `properties`, `required`, `items`, `additionalProperties`, `format` date and date-time, null as a second type or
-in `oneOf` and `anyOf`, `$ref` and `description` are understood. Constraints such as `minimum` are not checked:
-values are decoded, not validated.
+in `oneOf` and `anyOf`, choices of one shape, `allOf`, `enum` and `const` without a type, `$ref` and `description` are
+understood. Constraints such as `minimum` are not checked: values are decoded, not validated.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from logcore.values.invalid_schema import InvalidSchemaError, check_name, comment_of
+from logcore.values.json.merged_shape import merged_shape
+from logcore.values.json.references import SchemaDocuments
 from logcore.values.json.shape import (
     JsonField,
     JsonList,
@@ -28,9 +30,8 @@ from logcore.values.json.shape import (
     text_of,
     truth_of,
 )
-from logcore.values.json.text import parse_json
-from logcore.values.limits import DEEPEST_VALUE, LARGEST_SCHEMA, MOST_COLUMNS
-from logcore.values.undecodable import Undecodable
+from logcore.values.json.text import ExactNumber
+from logcore.values.limits import DEEPEST_VALUE, MOST_COLUMNS
 
 _SCALARS: Mapping[tuple[str, str], tuple[pa.DataType, Callable[[object], object]]] = {
     ("string", ""): (pa.string(), text_of),
@@ -42,9 +43,13 @@ _SCALARS: Mapping[tuple[str, str], tuple[pa.DataType, Callable[[object], object]
     ("null", ""): (pa.null(), nothing_of),
 }
 _CHANGES_THE_SHAPE = (
-    "allOf", "not", "if", "patternProperties", "prefixItems", "additionalItems", "dependentSchemas", "$dynamicRef",
+    "if", "patternProperties", "prefixItems", "additionalItems", "dependentSchemas", "$dynamicRef",
     "unevaluatedProperties",
 )  # fmt: skip
+_CHOICES = ("oneOf", "anyOf")
+_NAMES_OF_TYPES: Mapping[type, str] = {
+    bool: "boolean", int: "integer", ExactNumber: "number", str: "string", type(None): "null",
+}  # fmt: skip
 _ADVICE = "Describe the values with types, properties and items alone, or decode them as string."
 
 
@@ -61,45 +66,27 @@ def json_shape(schema: str, references: Mapping[str, str]) -> tuple[JsonShape, d
     Raises:
         InvalidSchemaError: The text is invalid, or it allows values that have no columns.
     """
-    document = schema_document(schema)
-    reader = _Reader(references)
-    shape = reader.shape(_Place(document, "", document), False, ())
+    reader = _Reader(SchemaDocuments(schema, references))
+    shape = reader.shape(_Place(reader.documents.main, "", ""), False, ())
     return shape, reader.comments
-
-
-def schema_document(text: str) -> object:
-    """Parse the text of a schema as strictly as a value.
-
-    Raises:
-        InvalidSchemaError: It is no JSON.
-    """
-    if len(text) > LARGEST_SCHEMA:
-        raise InvalidSchemaError(f"The schema has more than {LARGEST_SCHEMA} characters.")
-    try:
-        return parse_json(text.encode())
-    except Undecodable as failure:
-        raise InvalidSchemaError(f"The schema is no JSON text: {failure}.") from None
-    except UnicodeEncodeError:
-        raise InvalidSchemaError("The schema is no text in Unicode.") from None
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A part of a schema, the path of the column, and the document in which `#` begins."""
+    """A part of a schema, the path of the column, and the address of the schema that it is a part of."""
 
     schema: object
     path: str
-    root: object
+    base: str
 
     def below(self, schema: object, step: str = "") -> _Place:
-        return _Place(schema, f"{self.path}.{step}".strip(".") if step else self.path, self.root)
+        return _Place(schema, f"{self.path}.{step}".strip(".") if step else self.path, self.base)
 
 
 @dataclass(slots=True)
 class _Reader:
-    references: Mapping[str, str]
+    documents: SchemaDocuments
     comments: dict[str, str] = field(default_factory=dict)
-    documents: dict[str, object] = field(default_factory=dict)
     parts: int = 0
 
     def shape(self, place: _Place, nullable: bool, followed: tuple[str, ...]) -> JsonShape:
@@ -109,25 +96,44 @@ class _Reader:
         schema = place.schema
         if not isinstance(schema, dict):
             raise InvalidSchemaError("Here must be a JSON object with a type.", place=place.path, advice=_ADVICE)
+        place = _Place(schema, place.path, self.documents.base_of(schema, place.base))
         description = schema.get("description")
         if isinstance(description, str):
             self.comments.setdefault(place.path, comment_of(description))
         for keyword in _CHANGES_THE_SHAPE:
             if keyword in schema and schema[keyword] not in (True, False, [], {}):
                 raise InvalidSchemaError(f"{keyword} has no columns.", place=place.path, advice=_ADVICE)
+        parts = self._parts(place, schema)
+        if parts:
+            shapes = [self.shape(place.below(each), nullable, (*followed, "allOf")) for each in parts]
+            return merged_shape(shapes, place.path)
         if "$ref" in schema:
             return self._referenced(place, schema["$ref"], nullable, followed)
-        for keyword in ("oneOf", "anyOf"):
-            if keyword in schema:
-                inner, null = self._chosen(place, keyword, schema[keyword])
-                return self.shape(place.below(inner), nullable or null, (*followed, keyword))
+        for keyword in _CHOICES:
+            if any(map(_says_shape, _listed(schema, keyword))):
+                return self._chosen(place, keyword, _listed(schema, keyword), nullable, followed)
         name, null = self._type(place, schema)
         return self._typed(place, schema, name, nullable or null, followed)
 
-    def _type(self, place: _Place, schema: dict[str, object]) -> tuple[str, bool]:
+    def _parts(self, place: _Place, schema: Mapping[str, object]) -> list[object]:
+        """Schemas that say together what is here; empty: the schema says it alone."""
+        refers = "$ref" in schema
+        if refers and not self.documents.combines(place.base):
+            return []
+        parts = [each for each in _listed(schema, "allOf") if _says_shape(each)]
+        own = {keyword: content for keyword, content in schema.items() if keyword not in ("allOf", "$ref")}
+        if own.get("properties"):
+            parts.append(own)
+        elif not parts:
+            return []
+        if refers:
+            parts.insert(0, {"$ref": schema["$ref"]})
+        return parts if refers or len(parts) > 1 or parts[0] is not own else []
+
+    def _type(self, place: _Place, schema: Mapping[str, object]) -> tuple[str, bool]:
         names = schema.get("type")
-        if names is None and "properties" in schema:
-            names = "object"
+        if names is None:
+            names = "object" if "properties" in schema else _types_of_symbols(schema)
         listed = names if isinstance(names, list) else [names]
         others = [name for name in listed if name != "null"]
         if not others and listed == ["null"]:
@@ -136,12 +142,19 @@ class _Reader:
             raise InvalidSchemaError("A value needs one type, or one type and null.", place=place.path, advice=_ADVICE)
         return others[0], len(others) != len(listed)
 
-    def _chosen(self, place: _Place, keyword: str, choices: object) -> tuple[object, bool]:
-        if isinstance(choices, list):
-            others = [choice for choice in choices if choice != {"type": "null"}]
-            if len(others) == 1:
-                return others[0], len(others) != len(choices)
-        raise InvalidSchemaError(f"{keyword} of several types has no columns.", place=place.path, advice=_ADVICE)
+    def _chosen(
+        self, place: _Place, keyword: str, choices: list[object], nullable: bool, followed: tuple[str, ...]
+    ) -> JsonShape:
+        """The shape of all choices but null."""
+        others = [choice for choice in choices if not _is_null(choice)]
+        nullable = nullable or len(others) != len(choices)
+        comments = dict(self.comments)
+        shapes = [self.shape(place.below(each), nullable, (*followed, keyword)) for each in others]
+        if len(shapes) > 1:  # the description of one choice is none of the column
+            self.comments = comments
+        if not shapes or any(shape != shapes[0] for shape in shapes):
+            raise InvalidSchemaError(f"{keyword} of several types has no columns.", place=place.path, advice=_ADVICE)
+        return shapes[0]
 
     def _typed(
         self, place: _Place, schema: dict[str, object], name: str, nullable: bool, followed: tuple[str, ...]
@@ -173,8 +186,6 @@ class _Reader:
             raise InvalidSchemaError(
                 "An object needs properties, or additionalProperties with a type.", place=place.path, advice=_ADVICE
             )
-        if missing := [name for name in required if name not in properties]:
-            raise InvalidSchemaError(f"{missing[0]} is required and is no property.", place=place.path)
         fields = tuple(
             JsonField(name, self.shape(place.below(inner, name), False, (*followed, "")), name in required)
             for name, inner in properties.items()
@@ -184,25 +195,47 @@ class _Reader:
     def _referenced(self, place: _Place, target: object, nullable: bool, followed: tuple[str, ...]) -> JsonShape:
         if not isinstance(target, str):
             raise InvalidSchemaError("$ref must be a string.", place=place.path)
-        name, _, pointer = target.partition("#")
-        root = place.root
-        if name:
-            if name not in self.references:
-                raise InvalidSchemaError(
-                    f"The referenced schema {name} is unknown.", place=place.path, advice="Add it to the references."
-                )
-            if name not in self.documents:
-                self.documents[name] = schema_document(self.references[name])
-            root = self.documents[name]
-        step = f"{name or id(place.root)}#{pointer}"
+        found = self.documents.find(place.base, target, place.path)
+        step = f"#{id(found.schema)}"
         if step in followed:
             raise InvalidSchemaError(
                 f"{target} refers to itself; such values have no columns.", place=place.path, advice=_ADVICE
             )
-        inner: object = root
-        for part in pointer.split("/")[1:]:
-            part = part.replace("~1", "/").replace("~0", "~")
-            if not isinstance(inner, dict) or part not in inner:
-                raise InvalidSchemaError(f"{target} leads nowhere.", place=place.path)
-            inner = inner[part]
-        return self.shape(_Place(inner, place.path, root), nullable, (*followed, step))
+        return self.shape(_Place(found.schema, place.path, found.base), nullable, (*followed, step))
+
+
+def _listed(schema: Mapping[str, object], keyword: str) -> list[object]:
+    found = schema.get(keyword)
+    return found if isinstance(found, list) else []
+
+
+def _is_null(schema: object) -> bool:
+    """Whether a choice allows null alone. It may have a title."""
+    if not isinstance(schema, dict):
+        return False
+    kind = schema.get("type", _types_of_symbols(schema))
+    return kind in ("null", ["null"])
+
+
+def _says_shape(schema: object) -> bool:
+    """Whether a schema says what a value is, and does not only limit it."""
+    if not isinstance(schema, dict):
+        return False
+    if any(schema.get(keyword) for keyword in ("$ref", "properties", "items", "enum")) or "const" in schema:
+        return True
+    kind = schema.get("type")
+    named = kind if isinstance(kind, list) else [kind]
+    if any(each not in (None, "object", "array") for each in named) or isinstance(
+        schema.get("additionalProperties"), dict
+    ):
+        return True
+    return any(_says_shape(each) for keyword in ("allOf", *_CHOICES) for each in _listed(schema, keyword))
+
+
+def _types_of_symbols(schema: Mapping[str, object]) -> list[str]:
+    """Types of the values that `enum` or `const` lists."""
+    symbols = [schema["const"]] if "const" in schema else _listed(schema, "enum")
+    names = {_NAMES_OF_TYPES.get(type(symbol), "") for symbol in symbols}
+    if "number" in names:
+        names.discard("integer")
+    return [] if "" in names else sorted(names)

@@ -1,0 +1,240 @@
+"""Forms of JSON Schema that generators and Confluent's serializers write: values equal those of its deserializer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from logcore.values.column import decode_column_plainly
+from logcore.values.formats import decoder_of
+from logcore.values.invalid_schema import InvalidSchemaError
+
+NOT_INCLUDED = {"type": "null", "title": "Not included"}
+TEXT = {"type": "string"}
+OLD, NEW = "http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema"
+PREFIX = 5
+
+
+def order(*, draft: str = NEW, title: str = "Order", **keywords: Any) -> dict[str, Any]:
+    return {"$schema": draft, "title": title, "type": "object"} | {
+        {"defs": "$defs", "id": "$id", "ref": "$ref"}.get(name, name): content for name, content in keywords.items()
+    }
+
+
+def item(**keywords: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {"sku": TEXT}, **keywords}
+
+
+def values(
+    schema: dict[str, Any], references: dict[str, Any], sent: list[dict[str, Any]]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """What their deserializer reads of their serializer's bytes, and what ours does."""
+    client = SchemaRegistryClient.new_client({"url": "mock://"})
+    named = []
+    for name, each in references.items():
+        client.register_schema(name, Schema(json.dumps(each), "JSON"))
+        named.append(SchemaReference(name, name, 1))
+    known = Schema(json.dumps(schema), "JSON", named)
+    serializer = JSONSerializer(known, client, to_dict=lambda value, _: value)
+    deserializer = JSONDeserializer(known, schema_registry_client=client)
+    context = SerializationContext("orders", MessageField.VALUE)
+    bodies = [serializer(value, context) for value in sent]
+    decoder = decoder_of("json", known.schema_str, {name: json.dumps(each) for name, each in references.items()})
+    column = decode_column_plainly(decoder, pa.array([body[PREFIX:] for body in bodies]))
+    assert column.failed == ()
+    return [deserializer(body, context) for body in bodies], column.values.to_pylist()
+
+
+FORMS: dict[str, tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]] = {
+    # What Confluent's Java serializer makes of a class: each field of an object type is this.
+    "a null with a title": (
+        order(draft=OLD, properties={"a": {"oneOf": [NOT_INCLUDED, TEXT]}}, additionalProperties=False),
+        {},
+        [{"a": None}, {"a": "x"}],
+    ),
+    "a null with a title or a reference": (
+        order(
+            draft=OLD,
+            properties={"a": {"oneOf": [NOT_INCLUDED, {"$ref": "#/definitions/Item"}]}},
+            definitions={"Item": item()},
+        ),
+        {},
+        [{"a": None}, {"a": {"sku": "x"}}],
+    ),
+    "a null as the only symbol": (
+        order(properties={"a": {"anyOf": [{"enum": [None]}, TEXT]}, "b": {"anyOf": [{"const": None}, TEXT]}}),
+        {},
+        [{"a": None, "b": None}, {"a": "x", "b": "y"}],
+    ),
+    "choices of one type": (
+        order(properties={"a": {"oneOf": [{"const": "A", "title": "One"}, {"const": "B"}, NOT_INCLUDED]}}),
+        {},
+        [{"a": "A"}, {"a": None}],
+    ),
+    "choices that only limit": (
+        order(properties={"a": TEXT, "b": TEXT}, oneOf=[{"required": ["a"]}, {"required": ["b"]}]),
+        {},
+        [{"a": "x"}, {"b": "y"}],
+    ),
+    "allOf of one": (
+        order(properties={"a": {"allOf": [{"$ref": "#/$defs/Item"}], "description": "x"}}, defs={"Item": item()}),
+        {},
+        [{"a": {"sku": "x"}}],
+    ),
+    "allOf of several": (
+        order(
+            allOf=[{"$ref": "#/$defs/Item"}, {"properties": {"n": {"type": "integer"}}}, {"required": ["sku"]}],
+            properties={"own": TEXT, "sku": TEXT},
+            defs={"Item": item(additionalProperties=True)},
+        ),
+        {},
+        [{"sku": "x", "n": 5, "own": "y"}],
+    ),
+    "allOf of limits": (
+        order(properties={"a": {"type": "string", "allOf": [{"minLength": 1}, {"maxLength": 9}]}}),
+        {},
+        [{"a": "x"}],
+    ),
+    "properties beside $ref": (
+        order(ref="#/$defs/Item", properties={"own": TEXT}, defs={"Item": item()}),
+        {},
+        [{"sku": "x", "own": "y"}],
+    ),
+    "an anchor": (
+        order(properties={"a": {"$ref": "#it"}}, defs={"x": item(**{"$anchor": "it"})}),
+        {},
+        [{"a": {"sku": "x"}}],
+    ),
+    "an anchor of an earlier draft": (
+        order(draft=OLD, properties={"a": {"$ref": "#it"}}, definitions={"x": item(**{"$id": "#it"})}),
+        {},
+        [{"a": {"sku": "x"}}],
+    ),
+    "an anchor of another schema": (
+        order(properties={"a": {"$ref": "item.json#it"}}),
+        {"item.json": order(properties={"a": TEXT}, defs={"x": item(**{"$anchor": "it"})})},
+        [{"a": {"sku": "x"}}],
+    ),
+    "another schema relative to $id": (
+        order(id="http://shop.example/order.json", properties={"a": {"$ref": "item.json"}}),
+        {"http://shop.example/item.json": item(**{"$id": "http://shop.example/item.json"})},
+        [{"a": {"sku": "x"}}],
+    ),
+    "a schema that names another one relative to itself": (
+        order(properties={"a": {"$ref": "http://shop.example/v1/item.json"}}),
+        {
+            "http://shop.example/v1/item.json": {
+                "type": "object",
+                "properties": {"sku": {"$ref": "../sku.json#/$defs/s"}},
+            },
+            "http://shop.example/sku.json": {"$defs": {"s": TEXT}},
+        },
+        [{"a": {"sku": "x"}}],
+    ),
+    "its own $id": (
+        order(
+            id="http://shop.example/order.json",
+            properties={"a": {"$ref": "http://shop.example/order.json#/$defs/Item"}},
+            defs={"Item": item()},
+        ),
+        {},
+        [{"a": {"sku": "x"}}],
+    ),
+    "a bundle": (
+        order(
+            id="http://shop.example/order.json",
+            properties={"a": {"$ref": "item.json"}, "b": {"$ref": "item.json#/properties/sku"}},
+            defs={
+                "Item": {
+                    "$id": "item.json",
+                    "type": "object",
+                    "properties": {"sku": {"$ref": "#/$defs/s"}},
+                    "$defs": {"s": TEXT},
+                }
+            },
+        ),
+        {},
+        [{"a": {"sku": "x"}, "b": "y"}],
+    ),
+    "a pointer with escapes": (
+        order(
+            properties={"a": {"$ref": "#/$defs/an%20item"}, "b": {"$ref": "#/$defs/a~1b%25"}},
+            defs={"an item": item(), "a/b%": TEXT},
+        ),
+        {},
+        [{"a": {"sku": "x"}, "b": "y"}],
+    ),
+    "a pointer into a list": (
+        order(properties={"a": {"$ref": "#/$defs/x/oneOf/1"}}, defs={"x": {"oneOf": [{"type": "null"}, TEXT]}}),
+        {},
+        [{"a": "x"}],
+    ),
+    "symbols without a type": (
+        order(
+            properties={
+                "a": {"enum": ["A", "B"]},
+                "b": {"const": 3},
+                "c": {"enum": [1, 2.5]},
+                "d": {"enum": [None, True]},
+            }
+        ),
+        {},
+        [{"a": "A", "b": 3, "c": 2.5, "d": None}, {"a": "B", "b": 3, "c": 1, "d": True}],
+    ),
+    "a required name that is no property": (
+        order(properties={"a": TEXT}, required=["a", "b"]),
+        {},
+        [{"a": "x", "b": 1}],
+    ),
+    "what must not be": (order(properties={"a": {"type": "string", "not": {"const": ""}}}), {}, [{"a": "x"}]),
+}
+NO_PROPERTIES = {"a required name that is no property": {"b"}}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_values_equal_those_of_the_deserializer(form: str) -> None:
+    schema, references, sent = FORMS[form]
+    theirs, ours = values(schema, references, sent)
+    assert theirs == sent
+    columns = ours[0].keys()
+    assert ours == [{name: value.get(name) for name in columns} for value in theirs]
+    assert columns == {name for value in sent for name in value} - NO_PROPERTIES.get(form, set())
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        (order(properties={"a": {"$ref": "#it"}}), "#it leads nowhere"),
+        (order(properties={"a": {"$ref": "item.json#it"}}), "#it leads nowhere"),
+        (order(properties={"a": {"$ref": "#/$defs/x/oneOf/2"}}, defs={"x": {"oneOf": [TEXT, TEXT]}}), "leads nowhere"),
+        (order(properties={"a": {"$ref": "#/$defs/x/oneOf/-1"}}, defs={"x": {"oneOf": [TEXT, TEXT]}}), "leads nowhere"),
+        (order(properties={"a": {"$ref": "http://[/x.json"}}), "is unknown"),
+        (order(properties={"a": {"allOf": [{"$ref": "#"}]}}), "refers to itself"),
+        (order(properties={"a": TEXT, "b": {"allOf": [item(), {"properties": {"sku": {"type": "number"}}}]}}), "b.sku"),
+    ],
+)
+def test_a_reference_or_a_mix_without_an_answer_is_refused(schema: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidSchemaError, match=words):
+        decoder_of("json", json.dumps(schema), {"item.json": json.dumps(item())})
+
+
+def test_an_earlier_draft_takes_nothing_that_is_beside_a_reference() -> None:
+    schema = order(draft=OLD, ref="#/definitions/Item", properties={"own": TEXT}, definitions={"Item": item()})
+    assert decoder_of("json", json.dumps(schema)).arrow_type == pa.struct({"sku": pa.string()})
+
+
+def test_a_part_with_an_id_is_found_by_it_alone_and_not_where_it_is_a_value() -> None:
+    schema = order(properties={"a": {"$ref": "item.json"}}, examples=[{"$id": "item.json", "type": "integer"}])
+    with pytest.raises(InvalidSchemaError, match=r"item\.json is unknown"):
+        decoder_of("json", json.dumps(schema))
+
+
+def test_the_description_of_a_choice_is_no_comment_of_the_column() -> None:
+    choices = [{"const": "A", "description": "One."}, {"const": "B", "description": "Two."}]
+    assert decoder_of("json", json.dumps(order(properties={"a": {"oneOf": choices}}))).comments == {}
