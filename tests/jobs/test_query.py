@@ -184,6 +184,14 @@ def test_changes_of_views_end_with_the_command(lake, capsys):
     assert lake.versions() == before
 
 
+def test_the_rows_of_the_last_of_several_queries_are_shown(lake, capsys):
+    sql = "select * from records; create temp table t as select 7 as x; select 1 as x; select x from t"
+    assert ask(capsys, lake, sql, "--format", "jsonl").rows == [{"x": 7}]
+    failed = ask(capsys, lake, "select error('in the first one') from records; select 1")
+    assert (failed.code, failed.out) == (64, "")
+    assert "in the first one" in failed.err
+
+
 def test_memory_that_is_not_enough_is_said_with_what_to_do(lake, capsys):
     sql = "select list(i) from range(30000000) t(i)"
     answer = ask(capsys, lake, sql, "--memory", "16")

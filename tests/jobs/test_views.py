@@ -85,6 +85,8 @@ def test_a_file_of_somebody_else_and_a_place_in_the_lake_are_refused(
     assert other.read_text() == "mine"
     assert main.main(["views", lake.path, "-o", str(Path(lake.path) / "lake.duckdb")]) == 64
     assert "Name a file outside of lakes and sources" in capsys.readouterr().err
+    assert main.main(["views", lake.path, "-o", str(tmp_path / "nowhere" / "lake.duckdb")]) == 64
+    assert capsys.readouterr().err == f"error: {tmp_path}/nowhere is no folder: the views can't be written there.\n"
 
 
 def test_a_lost_file_is_reported_and_the_older_views_stay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,7 +98,7 @@ def test_a_lost_file_is_reported_and_the_older_views_stay(tmp_path: Path, capsys
     for file in (lake.lake.path / "tables" / "records").rglob("*.parquet"):
         file.unlink()
     assert main.main(["views", lake.path, "-o", str(out)]) == 3
-    assert "loglake verify" in capsys.readouterr().err
+    assert capsys.readouterr().err.endswith(f". To find damage of a table: loglake verify {lake.path}\n")
     assert out.read_bytes() == before
 
 

@@ -60,7 +60,7 @@ class LakeConnection:
             if not statements:
                 raise UsageError("The query is empty.")
             for statement in statements[:-1]:
-                self.connection.execute(statement)
+                self.connection.execute(statement).complete()
             result = self.connection.sql(statements[-1])
             if result is None:  # a statement without rows
                 return pa.RecordBatchReader.from_batches(pa.schema([]), [])

@@ -57,7 +57,7 @@ def _views(options: argparse.Namespace) -> int:
     from spark_jobs.lake_commands.views import duckdb_file
 
     views = file_views(list(lake_views(lake)))
-    duckdb_file.write(os.path.abspath(options.output), views)
+    duckdb_file.write(os.path.abspath(options.output), views, lake)
     sys.stdout.write(f"{options.output}: {len(views)} views\n")
     return ExitCode.CLEAN
 

@@ -17,11 +17,16 @@ from spark_jobs.lake_commands.views.file_views import FileGroup, FileView
 _GLOB = re.compile(r"[*?\[]")
 
 
-def write(path: str, views: Sequence[FileView]) -> None:
+def write(path: str, views: Sequence[FileView], lake: str) -> None:
     """Write the file complete under another name, then give it its name; an older one is replaced in one step.
 
+    Args:
+        path: The file.
+        views: What it has.
+        lake: For errors.
+
     Raises:
-        UsageError: Another file has this name, which this command did not write.
+        UsageError: There is no such folder, or another file has this name, which this command did not write.
         JobError: A data file can't be read, or the file can't be written.
     """
     _refuse_others(path)
@@ -42,7 +47,8 @@ def write(path: str, views: Sequence[FileView]) -> None:
         os.replace(aside, path)
     except duckdb.Error as error:
         text = " ".join(str(error).split("\n\nLINE ", 1)[0].split())
-        raise JobError(f"The views can't be made: {text} To find damage of a table: loglake verify LAKE") from None
+        advice = f"To find damage of a table: loglake verify {lake}"
+        raise JobError(f"The views can't be made: {text.rstrip('.')}. {advice}") from None
     finally:
         for name in (aside, f"{aside}.wal"):
             with suppress(FileNotFoundError):
@@ -50,6 +56,9 @@ def write(path: str, views: Sequence[FileView]) -> None:
 
 
 def _refuse_others(path: str) -> None:
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        raise UsageError(f"{folder} is no folder: the views can't be written there.")
     if not os.path.lexists(path):
         return
     try:
