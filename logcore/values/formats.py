@@ -21,6 +21,8 @@ def decoder_of(
     schema: str | None,
     references: Mapping[str, str] = MappingProxyType({}),
     message: tuple[int, ...] | None = None,
+    *,
+    names_schema: bool = False,
 ) -> ValueDecoder:
     """Return the decoder of a format.
 
@@ -29,6 +31,8 @@ def decoder_of(
         schema: Text of the writer's schema, for the formats that have one; for Protobuf a compiled schema in base64.
         references: Texts of the schemas that it refers to, by the names that it uses for them.
         message: For Protobuf, the indexes that lead to the message type; None is the first.
+        names_schema: Whether values name their schema, as Confluent's serializers write them. If the whole schema is
+            Avro's `bytes`, these write the bytes without a length.
 
     Raises:
         InvalidSchemaError: The format is unknown, or the schema is missing, invalid or without columns.
@@ -45,6 +49,10 @@ def decoder_of(
     if format == "protobuf":
         decoder = ProtobufDecoder(schema, references, message)
     else:
-        decoder = AvroDecoder(schema, references) if format == "avro" else JsonDecoder(schema, references)
+        decoder = (
+            AvroDecoder(schema, references, bare_bytes=names_schema)
+            if format == "avro"
+            else JsonDecoder(schema, references)
+        )
     check_columns(decoder.arrow_type)
     return decoder

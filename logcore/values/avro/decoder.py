@@ -11,8 +11,8 @@ import pyarrow as pa
 from logcore.columns.kernels.families import Work
 from logcore.columns.kernels.library import is_chosen
 from logcore.values.avro.program import program_of
-from logcore.values.avro.schema import parse
-from logcore.values.avro.shape import Cursor, shape_of
+from logcore.values.avro.schema import Primitive, parse
+from logcore.values.avro.shape import Cursor, bare_bytes_shape, shape_of
 from logcore.values.blocks.decoded_block import decode_block
 from logcore.values.column import DecodedBlock
 from logcore.values.limits import check_size
@@ -22,15 +22,24 @@ from logcore.values.undecodable import Reason, Undecodable
 class AvroDecoder:
     """A `ValueDecoder` of one writer's schema, and a `BlockDecoder` where the kernel knows all of its types.
 
+    Args:
+        schema: JSON.
+        references: See :func:`logcore.values.avro.schema.parse`.
+        bare_bytes: Whether a value whose whole schema is `bytes` has no length before it.
+
     Raises:
         InvalidSchemaError: From the constructor, if the schema cannot be used.
     """
 
-    def __init__(self, schema: str, references: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(
+        self, schema: str, references: Mapping[str, str] = MappingProxyType({}), *, bare_bytes: bool = False
+    ) -> None:
         comments: dict[str, str] = {}
         parsed = parse(schema, references)
-        self._shape = shape_of(parsed, comments)
-        self._program = program_of(parsed)
+        if bare_bytes and isinstance(parsed, Primitive) and parsed.name == "bytes":
+            self._shape, self._program = bare_bytes_shape(parsed), None
+        else:
+            self._shape, self._program = shape_of(parsed, comments), program_of(parsed)
         self.comments: Mapping[str, str] = comments
         self.arrow_type: pa.DataType = self._shape.arrow_type
 

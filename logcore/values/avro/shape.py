@@ -126,6 +126,11 @@ def shape_of(kind: Type, comments: dict[str, str], path: str = "") -> AvroShape:
             return _record(kind, comments, path)
 
 
+def bare_bytes_shape(kind: Primitive) -> AvroShape:
+    """Return the shape of bytes without a length before them: all that is left."""
+    return _decimal(kind, lambda cursor: cursor.take(cursor.left))
+
+
 def _primitive(kind: Primitive) -> AvroShape:
     match kind.name, kind.logical:
         case "null", _:

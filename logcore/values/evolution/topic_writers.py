@@ -60,7 +60,8 @@ class KnownWriter:
 
     def decoder(self) -> ValueDecoder:
         """Return a new decoder."""
-        return decoder_of(self.schema.format, self.schema.text, self.schema.references, self.message)
+        schema = self.schema
+        return decoder_of(schema.format, schema.text, schema.references, self.message, names_schema=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

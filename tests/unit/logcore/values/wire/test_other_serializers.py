@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from decimal import Decimal
 from uuid import UUID
 
 import pyarrow as pa
@@ -17,6 +18,8 @@ from google.protobuf.descriptor_pb2 import DescriptorProto
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from logcore.values.column import decode_column_plainly
+from logcore.values.evolution.topic_writers import SchemaNaming, topic_writers
+from logcore.values.evolution.written_column import WrittenColumnDecoder
 from logcore.values.formats import decoder_of
 from logcore.values.registry.schemas_topic import fold_schemas_topic
 from logcore.values.wire.prefix import VALUE_HEADER, Framing, Writer, split_row
@@ -80,6 +83,35 @@ def test_avro_of_two_schemas_is_decoded_as_each_was_written(in_header):
     named = header_column(pa.array(headers, HEADERS), VALUE_HEADER)
     assert (named is not None) == in_header
     assert decoded(client, "AVRO", bodies, named) == sent
+
+
+@pytest.mark.parametrize(
+    ("kind", "sent"),
+    [("bytes", [b"\x02A", b"A", b"\xff" * 300]), ("long", [1 << 40, -1]), ("string", ["Ångström", "x"])],
+)
+@pytest.mark.parametrize("is_short", [False, True])  # the registry may keep the name alone
+def test_avro_without_a_record_is_decoded_and_bytes_have_no_length_before_them(kind, sent, is_short):
+    client = SchemaRegistryClient.new_client({"url": "mock://"})
+    serializer, deserializer = AvroSerializer(client, json.dumps({"type": kind})), AvroDeserializer(client)
+    context = SerializationContext("orders", MessageField.VALUE)
+    bodies = [serializer(value, context) for value in sent]
+    assert [deserializer(body, context) for body in bodies] == sent
+    records = topic_records(client, "AVRO")
+    if is_short:
+        records = [(key, json.dumps({**json.loads(value), "schema": f'"{kind}"'}).encode()) for key, value in records]
+    naming = SchemaNaming("avro", (SUBJECT,), Framing.PREFIX)
+    writers = topic_writers(fold_schemas_topic(records).schemas, naming, "value")
+    column = WrittenColumnDecoder(writers).decode(pa.array(bodies), None, is_plain=False)
+    assert column.failed == ()
+    assert column.values.to_pylist() == sent
+
+
+def test_a_decimal_alone_is_all_bytes_after_the_id():
+    """Connect writes it so: its schema is `bytes` too."""
+    schema = json.dumps({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2})
+    decoder = decoder_of("avro", schema, names_schema=True)
+    assert [decoder.decode(body) for body in (b"\x02\x00", b"\xff", b"")] == [Decimal("5.12"), Decimal("-0.01"), 0]
+    assert decoder_of("avro", schema).decode(b"\x02\xff") == Decimal("-0.01")
 
 
 def test_json_is_decoded():
