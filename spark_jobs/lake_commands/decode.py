@@ -23,7 +23,7 @@ from typing import Any
 
 from logcore.cli.reading.arguments import time_ms
 from logcore.exit_codes import ExitCode
-from spark_jobs.lake_commands.outcome import guarded, lake_at
+from spark_jobs.lake_commands.outcome import guarded, lake_at, refuse_unmatched
 
 
 class DecodeCommand:
@@ -67,6 +67,7 @@ def _decode(options: argparse.Namespace) -> int:
     lake = lake_at(options.lake)
     if options.infer is not None:
         return _infer(lake, options.infer)
+    refuse_unmatched(lake, options.topic)
     policies = options.policies or registry.recall(lake).policies
     as_of_ms = options.now_ms if options.as_of is None else options.as_of
     topics = tuple(dict.fromkeys((*options.topic, *options.replace))) if options.topic else ()
@@ -80,8 +81,8 @@ def _decode(options: argparse.Namespace) -> int:
         described = launch.run("decode", config).plan["topics"]
     if not described:
         sys.stdout.write(
-            "no policy decodes a topic of this lake: set decode.value or decode.key of a topic in a policies file, and "
-            "name it with --policies; --infer TOPIC proposes settings\n"
+            f"no policy decodes {'a chosen topic' if options.topic else 'a topic of this lake'}: set decode.value or "
+            "decode.key of a topic in a policies file, and name it with --policies; --infer TOPIC proposes settings\n"
         )
         return ExitCode.CLEAN
     code = ExitCode.CLEAN

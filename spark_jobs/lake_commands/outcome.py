@@ -1,9 +1,9 @@
-"""Exit codes of the lake commands; our errors become one paragraph on stderr."""
+"""Exit codes of the lake commands, and what they refuse: our errors become one paragraph on stderr."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from logcore.exit_codes import ExitCode
 
@@ -36,3 +36,21 @@ def lake_at(path: str) -> str:
     if read_identity(lake) is None:
         raise UsageError(f"{path} is no lake: it has no lake.json.")
     return lake
+
+
+def refuse_unmatched(lake: str, patterns: Sequence[str]) -> None:
+    """Refuse patterns of ``--topic`` that match no topic of the lake: a misspelled name would do nothing unnoticed.
+
+    Raises:
+        UsageError: One does not match; the error has the nearest names.
+    """
+    from logcore.logs.model.log_selection import LogSelection
+    from logcore.reading.nearest_names import unmatched
+    from spark_jobs.lake.errors import UsageError
+    from spark_jobs.lake.segments import archive
+
+    if not patterns:
+        return
+    said = unmatched(LogSelection(tuple(patterns)), {log.topic for log in archive.read_logs(lake).values()})
+    if said:
+        raise UsageError(said.strip())

@@ -74,6 +74,23 @@ def test_the_command_says_for_each_topic_what_it_did(lake: Decoded, capsys: pyte
     assert capsys.readouterr().out == "orders: 0 decoded, 0 undecoded, 0 offsets left\n"
 
 
+def test_a_choice_that_matches_no_topic_is_refused_with_the_nearest_name(
+    lake: Decoded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake.append((b"a", b"one"))
+    for command in ("decode", "latest"):
+        chosen = [command, lake.path, "--policies", str(lake.policies), "--topic", "ordrs"]
+        assert main.main(chosen) == 64
+        captured = capsys.readouterr()
+        assert (captured.out, captured.err) == (
+            "",
+            "error: --topic 'ordrs' matches no topic; the nearest names are orders.\n",
+        )
+    lake.policies.write_text("topics: {payments: {decode.value: string}}")
+    assert main.main(["decode", lake.path, "--policies", str(lake.policies), "--topic", "orders"]) == 0
+    assert capsys.readouterr().out.startswith("no policy decodes a chosen topic: set decode.value")
+
+
 def test_a_log_whose_worker_died_twice_waits_and_the_others_are_decoded(lake: Decoded, monkeypatch, capsys) -> None:
     lake.append_elsewhere("orders-1", 3)
     lake.append((b"a", b"one"))

@@ -20,7 +20,7 @@ from typing import Any
 
 from logcore.cli.reading.arguments import natural, time_ms
 from logcore.exit_codes import ExitCode
-from spark_jobs.lake_commands.outcome import guarded, lake_at
+from spark_jobs.lake_commands.outcome import guarded, lake_at, refuse_unmatched
 
 
 class LatestCommand:
@@ -57,6 +57,7 @@ def _latest(options: argparse.Namespace) -> int:
     from spark_jobs.lake.setup import registry
 
     lake = lake_at(options.lake)
+    refuse_unmatched(lake, options.topic)
     policies = options.policies or registry.recall(lake).policies
     as_of_ms = options.now_ms if options.as_of is None else options.as_of
     topics = tuple(dict.fromkeys((*options.topic, *options.replace))) if options.topic else ()
@@ -71,8 +72,8 @@ def _latest(options: argparse.Namespace) -> int:
         described = launch.run("latest", config).plan["topics"]
     if not described:
         sys.stdout.write(
-            "no policy has `latest` for a topic of this lake: set it to delete or soft-delete in a policies file, and "
-            "name the file with --policies\n"
+            f"no policy has `latest` for {'a chosen topic' if options.topic else 'a topic of this lake'}: set it to "
+            "delete or soft-delete in a policies file, and name the file with --policies\n"
         )
     return max((_line(topic, dry_run=options.dry_run) for topic in described), default=ExitCode.CLEAN)
 
