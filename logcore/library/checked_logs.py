@@ -22,6 +22,7 @@ from logcore.reading.segment_reading import cannot_read, segment_bytes, walked
 from logcore.segments.filenames import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, is_coordinator_topic
 from logcore.segments.scanning.scan import ScannedBatch, Stretch, scan
 from logcore.storage.discovery import SourceChanged, SourceUnreadable
+from logcore.storage.machine import processors
 from logcore.storage.source_bytes import SourceBytes
 
 if TYPE_CHECKING:
@@ -208,11 +209,11 @@ class _Bulk:
     """Results of threads that check all segments of all logs. Take them in the same order."""
 
     def __init__(self, logs: tuple[SourceLog, ...], progress: ProgressDisplay | None) -> None:
-        from logcore.columns.checking.chunks import in_order, processors
+        from logcore.columns.checking.chunks import in_order
 
         self._failed: dict[str, LogError] = {}
         self._progress = progress
-        self._results = _Peekable(in_order(chain.from_iterable(map(self._jobs, logs)), processors()))
+        self._results = _Peekable(in_order(chain.from_iterable(map(self._jobs, logs)), processors.available()))
 
     def _jobs(self, log: SourceLog) -> Iterator[Job[_Owner, Seen]]:
         from logcore.columns.checking.checked import CheckedSegment

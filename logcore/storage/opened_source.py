@@ -72,6 +72,9 @@ class OpenedSource(Protocol):
         Raises as `read`; SourceChanged also where the file ends early.
         """
 
+    def request(self, start: int, end: int) -> None:
+        """Say that start..end are read soon. A segment in chunks fetches the stored bytes meanwhile."""
+
     def data_ranges(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield the ranges of start..end that are not holes. Raises as `read`."""
 
@@ -195,6 +198,9 @@ class LocalFile:
                 message = f"it was truncated while it was read: byte {position + done} of {self.size} is gone"
                 raise SourceChanged(message, file=shown(self.path), position=position + done)
             done += given
+
+    def request(self, start: int, end: int) -> None:
+        """Do nothing: the system reads ahead."""
 
     def data_ranges(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield the ranges of start..end that are not holes."""

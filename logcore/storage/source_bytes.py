@@ -20,6 +20,7 @@ from logcore.errors import LogError
 from logcore.logs.model.sources import SegmentFile
 from logcore.records.batch import LOG_OVERHEAD
 from logcore.storage.files import MOST_SECTORS, joined
+from logcore.storage.machine import processors
 from logcore.storage.objects.object_reads import ObjectVersion
 from logcore.storage.opened_source import open_source
 from logcore.storage.source_errors import SourceUnreadable, shown
@@ -79,6 +80,11 @@ class SourceBytes:
         unit = self._file.unit_bytes
         self._unit = unit // PIECE if unit % PIECE == 0 else 1
         """Pieces that are read together: those of a chunk, which is decrypted as a whole."""
+        self._decodes_ahead = unit == 1 or processors.available() > 1
+        """Whether other threads read ahead. With one processor they only request: decoding there would take the
+        processor from the reader, and the decoded bytes would have left its caches when the reader needs them."""
+        self._requested: set[int] = set()
+        """Pieces that were requested, and not yet read."""
         self._memory = _reserved(path, self.size)
         self.content: memoryview = memoryview(self._memory) if self._memory is not None else memoryview(b"")
 
@@ -113,6 +119,7 @@ class SourceBytes:
                 fetched = self._pieces.setdefault(piece, done)
                 if fetched is done:
                     mine.append(piece)
+                    self._requested.discard(piece)
                 elif not fetched.done.is_set():
                     others.append(fetched)
         try:
@@ -138,9 +145,18 @@ class SourceBytes:
             known = len(list(takewhile(self._was_read, reversed(before))))
             following = -(-min(2 * known, _AHEAD) // self._unit) * self._unit
             last = min(wanted.stop + following, (self.size - 1) // PIECE + 1)
-            ahead = [piece for piece in range(wanted.stop, last) if piece not in self._pieces]
+            ahead = [
+                piece
+                for piece in range(wanted.stop, last)
+                if piece not in self._pieces and piece not in self._requested
+            ]
+            if not self._decodes_ahead:
+                self._requested.update(ahead)
         for pieces in _runs(ahead, max(_REQUEST, self._unit)):
-            _threads_ahead().submit(self._fetch_quietly, pieces)
+            if self._decodes_ahead:
+                _threads_ahead().submit(self._fetch_quietly, pieces)
+            else:
+                self._file.request(pieces.start * PIECE, pieces.stop * PIECE)
 
     def _was_read(self, piece: int) -> bool:
         return piece < self._released or piece in self._pieces

@@ -13,9 +13,24 @@ RANGES = "tests/jobs/test_remote_ranges.py"
 RETAIN = "tests/unit/logcore/cli/test_retain_tiered.py"
 EMPTY = "tests/unit/logcore/reading/test_empty_remote_storage.py"
 KEYS = "tests/object_store/test_registered_keys.py"
+SEGMENTS = "tests/unit/logcore/storage/remote_tier/test_chunked_segment.py"
 LINEAGE = "tests/unit/logcore/remote/test_lineage.py"
 
 FAULTS = (
+    Fault(
+        "chunks that were requested ahead are requested again",
+        "logcore/storage/remote_tier/chunked_segment.py",
+        "                request = self._requested.pop(at, None)\n",
+        "                request = None\n",
+        (SEGMENTS, "-k", "requested_ahead"),
+    ),
+    Fault(
+        "a request ahead that failed gives no bytes and no error",
+        "logcore/storage/remote_tier/chunked_segment.py",
+        "        except LogError:\n            return None\n        return stored[",
+        '        except LogError:\n            return memoryview(b"")\n        return stored[',
+        (SEGMENTS, "-k", "sent_again"),
+    ),
     Fault(
         "remote segments that cannot be read hold up the local part of their log",
         "spark_jobs/ingest/remote_ranges.py",

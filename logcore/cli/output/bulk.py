@@ -25,6 +25,7 @@ from logcore.reading.segment_reading import cannot_read, padding_finding, stretc
 from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Record
 from logcore.segments.scanning.scan import Stretch
 from logcore.storage.discovery import shown
+from logcore.storage.machine import processors
 
 if TYPE_CHECKING:
     from logcore.columns.checking.chunks import Chunk, Job
@@ -84,7 +85,7 @@ def write_lines(
     segments: Iterable[ShownSegment], notes: Notes, write: Callable[[memoryview], object], maker: LineMaker
 ) -> None:
     """Write the wanted records of segments as lines, in order, and report errors of the segments."""
-    from logcore.columns.checking.chunks import in_order, processors
+    from logcore.columns.checking.chunks import in_order
     from logcore.columns.decoding.line_buffers import TextPool
     from logcore.columns.decoding.turns import Waiting
 
@@ -109,7 +110,7 @@ def write_lines(
     progress = None if sys.stdout.isatty() else ReadProgress()
     if progress is not None and isinstance(notes, CommandNotes):
         notes.progress = progress.line
-    for job, result in in_order(chain.from_iterable(work.jobs() for work in works), processors()):
+    for job, result in in_order(chain.from_iterable(work.jobs() for work in works), processors.available()):
         work, shows = job.owner, job.owner.shows
         write_items(work, result.items)
         result.turn.taken()

@@ -7,7 +7,6 @@ interpreter's lock, so threads are enough.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -217,8 +216,3 @@ def _pass_turn(job: Job[Owner, Result], *, is_wanted: bool) -> None:
         job.turn.give()
     elif job.turn is not None:
         job.turn.drop()
-
-
-def processors() -> int:
-    """How many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

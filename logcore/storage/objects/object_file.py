@@ -73,6 +73,9 @@ class ObjectFile:
         """Read into the whole target. Raises as `read`."""
         read_into(self.path, target, position, self.version)
 
+    def request(self, start: int, end: int) -> None:
+        """Do nothing: an object has nothing to decode, so its bytes are read ahead as a whole."""
+
     def data_ranges(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield the range itself: objects have no holes."""
         if start < end:

@@ -10,7 +10,9 @@ after such an error of a registered map the manifest is read, to say which of th
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -24,7 +26,7 @@ from logcore.remote.chunked.segment_manifest import MOST_MANIFEST_BYTES, Segment
 from logcore.remote.stored_part import SegmentPart
 from logcore.storage.files import read_file
 from logcore.storage.objects.addresses import is_object
-from logcore.storage.objects.object_reads import PART_BYTES, ObjectVersion, whole_object
+from logcore.storage.objects.object_reads import PART_BYTES, ObjectVersion, part_threads, whole_object
 from logcore.storage.remote_tier.remote_keys import private_keys
 from logcore.storage.source_errors import SourceChanged, SourceUnreadable, shown
 
@@ -60,6 +62,9 @@ class StoredBytes(Protocol):
     def close(self) -> None:
         """Close it."""
 
+
+_MOST_REQUESTED = 16
+"""Chunks whose stored bytes may wait for a read. A reader that jumps leaves some unread: the oldest are dropped."""
 
 Opener = Callable[[str, ObjectVersion | None], StoredBytes]
 """Opens an object by its path, of a version if one is known. Raises SourceUnreadable."""
@@ -101,6 +106,9 @@ class ChunkedSegment:
         self._stored = opener(path, self._version)
         self._cipher: ChunkCipher | None = None
         self._last: tuple[int, memoryview] | None = None
+        self._lock = threading.Lock()
+        self._requested: dict[int, _Request] = {}
+        """By the number of a chunk: the request that was sent for it ahead of a read."""
         try:
             self.manifest.refuse_other_sizes(self._stored.size)
         except LogError as error:
@@ -169,6 +177,23 @@ class ChunkedSegment:
             message = f"it ends at byte {position + done}, {len(target) - done} bytes early"
             raise SourceChanged(message, file=shown(self.path), position=position + done)
 
+    def request(self, start: int, end: int) -> None:
+        """Request the stored bytes of start..end, which are read soon, in other threads. No chunk is decoded."""
+        numbers = self.manifest.chunks.chunks_of(start, min(end, self.size))
+        with self._lock:
+            at = numbers.start
+            while at < numbers.stop:
+                if at in self._requested:
+                    at += 1
+                    continue
+                until = self._together(at, numbers.stop)
+                first, size = self._stored_range(at, until)
+                request = _Request(first, part_threads().submit(self._view, size, first))
+                self._requested.update(dict.fromkeys(range(at, until), request))
+                at = until
+            while len(self._requested) > _MOST_REQUESTED:
+                self._requested.pop(next(iter(self._requested)))
+
     def data_ranges(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield the range itself: segments in chunks have no holes."""
         if start < end:
@@ -182,28 +207,45 @@ class ChunkedSegment:
         """Close it."""
         self._stored.close()
         self._last = None
+        with self._lock:
+            self._requested.clear()
 
     def _parts(self, start: int, end: int) -> Iterator[_Part]:
         """The chunks with bytes start..end, in order. Chunks that follow each other are fetched together."""
         chunks, numbers = self.manifest.chunks, self.manifest.chunks.chunks_of(start, end)
         at = numbers.start
         while at < numbers.stop:
-            first = chunks.chunk(at)
             last = self._last  # another thread may replace it
             if last is not None and last[0] == at:
-                yield _Part(first, last[1], is_stored=False)
+                yield _Part(chunks.chunk(at), last[1], is_stored=False)
                 at += 1
                 continue
-            until = at + 1
-            while until < numbers.stop and chunks.chunk(until).stored_end - first.stored_position <= PART_BYTES:
-                until += 1
-            size = chunks.chunk(until - 1).stored_end - first.stored_position
-            stored = self._view(size, first.stored_position)
+            with self._lock:
+                request = self._requested.pop(at, None)
+                until = at + 1 if request is not None else self._together(at, numbers.stop)
+            first, size = self._stored_range(at, until)
+            stored = None if request is None else request.content(first, size)
+            if stored is None:
+                stored = self._view(size, first)
             for number in range(at, until):
                 chunk = chunks.chunk(number)
-                low = chunk.stored_position - first.stored_position
+                low = chunk.stored_position - first
                 yield _Part(chunk, stored[low : low + chunk.stored_size], is_stored=True)
             at = until
+
+    def _together(self, at: int, stop: int) -> int:
+        """The end of the chunks from `at` on that one request fetches. Call it with the lock."""
+        chunks, until = self.manifest.chunks, at + 1
+        first = chunks.chunk(at).stored_position
+        while until < stop and until not in self._requested and chunks.chunk(until).stored_end - first <= PART_BYTES:
+            until += 1
+        return until
+
+    def _stored_range(self, at: int, until: int) -> tuple[int, int]:
+        """Position and size of the chunks at..until in the object."""
+        chunks = self.manifest.chunks
+        first = chunks.chunk(at).stored_position
+        return first, chunks.chunk(until - 1).stored_end - first
 
     def _kept(self, part: _Part) -> memoryview:
         """The bytes of the segment in a chunk, which is kept."""
@@ -282,6 +324,22 @@ class _Part:
     chunk: SegmentChunk
     content: memoryview
     is_stored: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A request for stored bytes from a position on."""
+
+    position: int
+    stored: Future[memoryview]
+
+    def content(self, position: int, size: int) -> memoryview | None:
+        """Stored bytes of it; None if it failed: the reader sends the request again and meets the error."""
+        try:
+            stored = self.stored.result()
+        except LogError:
+            return None
+        return stored[position - self.position : position - self.position + size]
 
 
 def _registered(path: str, chunk_map: bytes) -> SegmentManifest:

@@ -73,6 +73,10 @@ class FirstPart:
             raise SourceChanged(message, file=shown(self.path), position=position)
         self._whole.fill(target, position, gone)
 
+    def request(self, start: int, end: int) -> None:
+        """Say that start..end are read soon."""
+        self._whole.request(start, min(end, self._end))
+
     def data_ranges(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield the ranges of start..end that are not holes. Raises as the file."""
         yield from self._whole.data_ranges(start, min(end, self._end))

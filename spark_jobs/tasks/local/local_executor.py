@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from logcore.columns.kernels.library import ENGINE_VARIABLE, is_chosen
+from logcore.storage.machine import processors
 from spark_jobs.tasks.executor import ExpectedTask, Follow, Result, Task, TaskFailed, WorkerDied, bound, second_try
 from spark_jobs.tasks.local.file_syncs import FileSyncs
 from spark_jobs.tasks.local.kept_results import KeptResults
@@ -294,7 +295,7 @@ def _named(task: object) -> str:
 def processes_here() -> int:
     """Workers that this machine runs at a time: LOGLAKE_PROCESSES, else its cores."""
     given = os.environ.get("LOGLAKE_PROCESSES", "")
-    return int(given) if given.isdecimal() and int(given) > 0 else len(os.sched_getaffinity(0))
+    return int(given) if given.isdecimal() and int(given) > 0 else processors.available()
 
 
 _executor: LocalExecutor | None = None

@@ -23,6 +23,7 @@ from logcore.columns.decoding.line_forms import LineForm, LineFormat
 from logcore.columns.decoding.turns import Turn
 from logcore.columns.engines import Engine
 from logcore.storage import source_bytes
+from logcore.storage.machine import processors
 from tests import handmade
 from tests.conftest import REPOSITORY, Sample
 from tests.unit.logcore.cli import conftest as made
@@ -43,7 +44,7 @@ def chunk_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(chunks, "_PART_BYTES", 2 * nbytes)
         monkeypatch.setattr(chunks, "_BEYOND_BYTES", 100)
         monkeypatch.setattr(source_bytes, "PIECE", mmap.PAGESIZE)
-    monkeypatch.setattr(chunks, "processors", lambda: 3)
+    monkeypatch.setattr(processors, "available", lambda: 3)
 
 
 def said(engine: Engine, arguments: Sequence[str], capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> Said:

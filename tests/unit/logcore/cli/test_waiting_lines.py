@@ -15,6 +15,7 @@ from logcore.cli.main import main
 from logcore.columns.checking import chunks
 from logcore.columns.decoding import compiled, turns
 from logcore.records.compression import compress
+from logcore.storage.machine import processors
 from tests import handmade
 
 pytestmark = pytest.mark.slow
@@ -98,7 +99,7 @@ def test_lines_come_in_order_however_few_bytes_may_wait(
     monkeypatch.setenv("LOGLAKE_ENGINE", "kernels")
     monkeypatch.setattr(turns, "WAITING_BYTES", limit)
     monkeypatch.setattr(chunks, "plan_chunks", partial(chunks.plan_chunks, nbytes=10_000))
-    monkeypatch.setattr(chunks, "processors", lambda: threads)
+    monkeypatch.setattr(processors, "available", lambda: threads)
     monkeypatch.setattr(compiled, "ROW_LIMIT", 500)
     assert main(["dump", "--format", "jsonl", str(log)]) == 2
     given = capsys.readouterr()
@@ -113,9 +114,10 @@ import functools, sys
 from logcore.cli.main import main
 from logcore.columns.checking import chunks
 from logcore.columns.decoding import turns
+from logcore.storage.machine import processors
 turns.WAITING_BYTES = 1000
 chunks.plan_chunks = functools.partial(chunks.plan_chunks, nbytes=10_000)
-chunks.processors = lambda: 4
+processors.available = lambda: 4
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from logcore.errors import LogError
 from logcore.logs.model.sources import SegmentFile
+from logcore.remote.chunked.chunk_index import SegmentChunk
 from logcore.remote.chunked.chunk_map import ChunkMap, packed
 from logcore.remote.chunked.segment_manifest import parse_manifest
 from logcore.remote.stored_part import SegmentPart
+from logcore.storage import source_bytes
 from logcore.storage.headers import HeaderReader
-from logcore.storage.opened_source import open_source, open_stored
+from logcore.storage.machine import processors
+from logcore.storage.opened_source import LocalFile, open_source, open_stored
+from logcore.storage.remote_tier import chunked_segment
 from logcore.storage.remote_tier.chunked_segment import ChunkedSegment, is_chunked_segment, read_index
 from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE, private_keys
 from logcore.storage.source_bytes import SourceBytes
@@ -89,6 +95,90 @@ def test_only_chunks_that_are_touched_are_read(keep: Keep, monkeypatch: pytest.M
         file.read(100, 2600)
         file.read(10, 2995)
         assert read == [(2 * 1028, 1028), (3 * 1028, 1028)]
+
+
+@pytest.fixture
+def views(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Position and size of each request for stored bytes."""
+    requests: list[tuple[int, int]] = []
+    real = LocalFile.view
+
+    def counted(file: LocalFile, size: int, position: int) -> memoryview:
+        if file.path.endswith(".log"):
+            requests.append((position, size))
+        return real(file, size, position)
+
+    monkeypatch.setattr(LocalFile, "view", counted)
+    return requests
+
+
+def test_chunks_that_were_requested_ahead_are_not_requested_again(keep: Keep, views: list[tuple[int, int]]) -> None:
+    path = keep(chunk_size=1000, is_encrypted=True)
+    with closing(open_source(path)) as file:
+        file.request(1000, 3500)
+        file.request(2000, 4000)
+        assert file.read(5000, 500) == LOG[500:5500]
+    assert sorted(views) == [(0, 1028), (1028, 3 * 1028), (4 * 1028, 2 * 1028)]
+
+
+def test_a_request_ahead_that_failed_is_sent_again_by_the_reader(keep: Keep, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = keep(chunk_size=1000, is_encrypted=True)
+    errors = [SourceUnreadable("the store failed."), SourceUnreadable("it failed again.")]
+    real = LocalFile.view
+
+    def failing(file: LocalFile, size: int, position: int) -> memoryview:
+        if errors:
+            raise errors.pop(0)
+        return real(file, size, position)
+
+    with closing(open_source(path)) as file:
+        monkeypatch.setattr(LocalFile, "view", failing)
+        file.request(0, 1000)
+        with pytest.raises(SourceUnreadable, match="it failed again"):
+            file.read(1000, 0)
+        assert file.read(1000, 0) == LOG[:1000]
+
+
+def test_of_chunks_that_nobody_reads_only_the_newest_are_kept(
+    keep: Keep, views: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunked_segment, "_MOST_REQUESTED", 2)
+    path = keep(chunk_size=1000, is_encrypted=True)
+    with closing(open_source(path)) as file:
+        for start in (0, 3000, 6000):
+            file.request(start, start + 1000)
+        assert file.read(len(LOG), 0) == LOG
+    assert sorted(views).count((0, 1028)) == 1
+    assert (3 * 1028, 1028) in views
+    assert (6 * 1028, 1028) in views
+    assert sum(size for _, size in views) == os.path.getsize(path) + 1028
+
+
+@pytest.mark.parametrize("processors_here", [1, 2])
+def test_with_one_processor_stored_bytes_are_read_ahead_and_the_reader_decodes_them(
+    keep: Keep, views: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch, processors_here: int
+) -> None:
+    monkeypatch.setattr(processors, "available", lambda: processors_here)
+    monkeypatch.setattr(source_bytes, "PIECE", 4096)
+    monkeypatch.setattr(LocalFile, "is_remote", True)
+    decoders: dict[int, int] = {}
+    real = chunked_segment.fill_from_chunk
+
+    def noted(target: memoryview, content: memoryview, chunk: SegmentChunk, *more: Any) -> None:
+        decoders[chunk.number] = threading.get_ident()
+        real(target, content, chunk, *more)
+
+    monkeypatch.setattr(chunked_segment, "fill_from_chunk", noted)
+    log = LOG * 9
+    path = keep(log, chunk_size=4096, compressed=True, is_encrypted=True)
+    source = SourceBytes(path, sealed=True)
+    for at in range(0, len(log), 1000):
+        source.fetch(at, at + 1000)
+        assert source.content[at : at + 1000] == log[at : at + 1000]
+        source.release(at)
+    assert len(decoders) == -(-len(log) // 4096)
+    assert sum(size for _, size in views) == os.path.getsize(path)
+    assert (set(decoders.values()) == {threading.get_ident()}) == (processors_here == 1)
 
 
 def test_indexes_are_read_and_absent_ones_are_none(keep: Keep) -> None:
