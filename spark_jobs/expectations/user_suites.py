@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from spark_jobs.expectations.range_checks import CRITICAL, INFO, WARNING, ExpectationResult
 from spark_jobs.expectations.suite_rows import PublishedRange, chunks_of, decoded_chunks_of
+from spark_jobs.lake.errors import UsageError
 
 
 @dataclass(slots=True)
@@ -71,17 +72,33 @@ def _evaluate(lake: str, file: str, ranges: Sequence[PublishedRange], decoded: b
     rows = decoded_chunks_of if decoded else chunks_of
     logs = tuple(sorted({each.log for each in ranges}))
     try:
-        with open(file, encoding="utf-8") as opened:
-            content = json.load(opened)
-        suite = _Suite(name, content)
-    except OSError as error:
-        return [_unusable(name, f"{file} cannot be read: {error.strerror}", logs)]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        return [_unusable(name, f"{file} is not a suite of Great Expectations: {error}", logs)]
+        suite = _read(name, file)
+    except UsageError as error:
+        return [_unusable(name, str(error), logs)]
     for each in ranges:
         for chunk in rows(lake, each):
             suite.add(each.log, chunk)
     return suite.results()
+
+
+def check_suite(file: str) -> None:
+    """Read a suite as a run would, without rows.
+
+    Raises:
+        UsageError: The file cannot be read, or is not a suite of Great Expectations.
+    """
+    _read(os.path.basename(file), file)
+
+
+def _read(name: str, file: str) -> _Suite:
+    try:
+        with open(file, encoding="utf-8") as opened:
+            content = json.load(opened)
+        return _Suite(name, content)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise UsageError(f"{file} is not a suite of Great Expectations: {error}") from error
 
 
 def _unusable(name: str, why: str, logs: tuple[str, ...]) -> ExpectationResult:

@@ -7,8 +7,8 @@
 
 ``check`` prints each mistake with its line and column. Without a mistake it prints the policies as they are used, times
 in milliseconds and sizes in bytes. With ``--lake`` or ``--source`` it then prints the settings of each topic, and where
-each is from: a line of the file, a record of the cluster's metadata, or the default. ``--lake`` also names patterns
-that match no topic of the lake. ``schema`` prints a JSON schema for editors.
+each is from: a line of the file, a record of the cluster's metadata, or the default. Patterns that match none of these
+topics are named. ``schema`` prints a JSON schema for editors.
 
 Exit codes: 0 fine; 1 a pattern matches no topic, or what the cluster said is in doubt; 3 the lake or the metadata
 cannot be read; 64 a mistake in the file, or wrong usage.
@@ -19,7 +19,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from logcore.cli.reading.arguments import time_ms
@@ -71,14 +72,41 @@ def _check(options: argparse.Namespace) -> int:
     from spark_jobs.lake.setup.policies.policies_file import read_policies
 
     policies = read_policies(options.file)
+    _refuse_unusable_files(policies, options.file)
     if options.format == "text":
         for line in _lines(policies):
             sys.stdout.write(f"{line}\n")
         if not policies.topics and not policies.stated:
             sys.stdout.write("no policy: nothing is removed, and all settings have their defaults\n")
     lake = None if options.lake is None else lake_at(options.lake)
-    code = _print_topics(options, policies, lake) if lake is not None or options.source else ExitCode.CLEAN
-    return code if lake is None else max(code, _unmatched(options.file, lake))
+    return _print_topics(options, policies, lake) if lake is not None or options.source else ExitCode.CLEAN
+
+
+def _refuse_unusable_files(policies: Any, file: str) -> None:
+    """Refuse schemas and suites that the policies name and a run could not use; also formats without their schema."""
+    from spark_jobs.decode.decoding import Format
+    from spark_jobs.expectations.user_suites import check_suite
+    from spark_jobs.lake.errors import UsageError
+
+    mistakes = []
+    for policy in policies.topics:
+        lines = dict(policy.lines)
+        checks: list[tuple[tuple[str, ...], Callable[[], object]]] = [
+            ((f"decode_{part}_schema", f"decode_{part}"), partial(Format.of, policy, "", part))
+            for part in ("key", "value")
+        ]
+        for field in ("expectations_suite", "decode_expectations_suite"):
+            suite = getattr(policy, field)
+            if suite is not None:
+                checks.append(((field,), partial(check_suite, suite)))
+        for stated, check in checks:
+            try:
+                check()
+            except UsageError as error:
+                line = next((lines[field] for field in stated if field in lines), None)
+                mistakes.append(f"{file}, line {line}: {str(error).rstrip('.')}.")
+    if mistakes:
+        raise UsageError("\n".join(mistakes))
 
 
 def _print_topics(options: argparse.Namespace, policies: Any, lake: str | None) -> int:
@@ -121,7 +149,7 @@ def _print_topics(options: argparse.Namespace, policies: Any, lake: str | None) 
         if doubt is not None:
             kept = f"; {','.join(policy.withheld)} is not carried out" if policy.withheld else ""
             sys.stderr.write(f"warning: {topic}: nothing is taken from the cluster{kept}: {doubt}\n")
-    return code
+    return max(code, _unmatched(options.file, sorted(topics)))
 
 
 def _said_at(sources: list[str], as_of_ms: int) -> dict[str, Any]:
@@ -156,12 +184,11 @@ def _said_at(sources: list[str], as_of_ms: int) -> dict[str, Any]:
     return dict(settings_of_topics(read.state, read.committed_end, doubt))
 
 
-def _unmatched(file: str, lake: str) -> int:
+def _unmatched(file: str, topics: list[str]) -> int:
+    """Name patterns that match none of the topics; return the exit code."""
     from logcore.reading.nearest_names import no_such_topic
-    from spark_jobs.lake.segments.archive import read_logs
     from spark_jobs.lake.view.registered_lakes import idle_policies
 
-    topics = sorted({row.topic for row in read_logs(lake).values()})
     idle = idle_policies(file, topics)
     for pattern in idle:
         sys.stderr.write(f"warning: the pattern {no_such_topic(pattern, topics)}\n")

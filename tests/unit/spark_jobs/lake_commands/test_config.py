@@ -79,6 +79,44 @@ lake:
     assert "did you mean segment.bytes?" in lines[2]
 
 
+def test_schemas_and_suites_that_a_run_could_not_use_are_named_with_their_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "good.avsc").write_text('{"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}')
+    (tmp_path / "cut.avsc").write_text('{"type": "record"')
+    (tmp_path / "order.proto").write_text('syntax = "proto3"; message Order { int32 a = 1; }')
+    (tmp_path / "empty.json").write_text('{"expectations": []}')
+    text = """topics:
+  good:
+    decode.value: avro
+    decode.value.schema: good.avsc
+  gone:
+    decode.value: json
+    decode.value.schema: nope.json
+  cut:
+    decode.key: avro
+    decode.key.schema: cut.avsc
+  none:
+    decode.value: avro
+  other:
+    decode.value: protobuf
+    decode.value.schema: order.proto
+    decode.value.message: Other
+  suites:
+    expectations.suite: nope-suite.json
+    decode.expectations.suite: empty.json
+"""
+    assert main(["config", "check", written(tmp_path, text)]) == 64
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    lines = captured.err.splitlines()
+    assert [line.partition("line ")[2].split(":")[0] for line in lines] == ["7", "10", "12", "15", "18", "19"]
+    for line, named in zip(
+        lines, ("nope.json", "cut.avsc", "avro", "Other", "nope-suite.json", "empty.json"), strict=True
+    ):
+        assert named in line
+
+
 def test_an_empty_file_removes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "check", written(tmp_path, "# nothing\n")]) == 0
     assert "nothing is removed" in capsys.readouterr().out
