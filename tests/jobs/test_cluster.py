@@ -284,6 +284,23 @@ def test_the_command_prints_the_tables_and_findings(
     assert capsys.readouterr().out == "nothing new\n"
 
 
+def test_the_command_says_which_named_source_is_no_log_directory(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
+    cluster.write(commit("a", 1))
+    cluster.stable()
+    lake, missing = str(cluster.lake.path), tmp_path / "missing"
+    assert main(["cluster", lake, "--source", str(missing)]) == 3
+    captured = capsys.readouterr()
+    assert captured.err == f"error path-not-found: {missing} does not exist.\n"
+    assert "no source has an internal topic" in captured.out
+    assert main(["cluster", lake, "--source", str(missing), "--source", str(cluster.source.path)]) == 3
+    captured = capsys.readouterr()
+    assert captured.err == f"error path-not-found: {missing} does not exist.\n"
+    assert "cluster_group_offsets: 1 row written" in captured.out
+
+
 BEGIN, END = (None, b"\1\x17\0\0"), (None, b"\1\x18\0\0")
 
 

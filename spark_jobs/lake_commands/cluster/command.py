@@ -15,10 +15,12 @@ from __future__ import annotations
 import argparse
 import sys
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 from logcore.cli.reading.arguments import time_ms
 from logcore.exit_codes import ExitCode
+from logcore.logs.model.findings import Severity
 from spark_jobs.lake_commands.cluster.placement_text import placement_text
 from spark_jobs.lake_commands.outcome import guarded, lake_at
 
@@ -96,4 +98,21 @@ def _cluster(options: argparse.Namespace) -> int:
         placement = read_placement(lake, [SourceDirectory.of(value) for value in described["directories"]])
         sys.stdout.write(placement_text(placement))
         is_fine = is_fine and all(each.problem == NOT_PREFERRED for each in placement.problems)
-    return ExitCode.CLEAN if is_fine else ExitCode.WARNING
+    code = ExitCode.CLEAN if is_fine else ExitCode.WARNING
+    return max(code, _unusable(sources)) if options.source else code
+
+
+def _unusable(sources: Sequence[str]) -> ExitCode:
+    """Report named sources at which there is nothing to read; the job leaves that to `ingest`."""
+    from logcore.cli.output.command_notes import CommandNotes
+    from logcore.reading.chosen_logs import find_logs
+    from logcore.reading.notes import Notes
+    from logcore.reading.read_options import ReadOptions
+    from logcore.storage.discovery import shown
+
+    heard, notes, named = Notes(), CommandNotes(), {shown(source) for source in sources}
+    find_logs(ReadOptions(tuple(sources)), heard)
+    for finding in heard.findings:
+        if finding.severity is Severity.ERROR and finding.file in named:
+            notes.say(finding)
+    return notes.exit_code
