@@ -139,7 +139,7 @@ def test_a_request_ahead_that_failed_is_sent_again_by_the_reader(keep: Keep, mon
         assert file.read(1000, 0) == LOG[:1000]
 
 
-def test_of_chunks_that_nobody_reads_only_the_newest_are_kept(
+def test_the_newest_requested_chunks_are_kept_and_older_ones_are_dropped(
     keep: Keep, views: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chunked_segment, "_MOST_REQUESTED", 2)
