@@ -89,19 +89,6 @@ def test_a_file_of_somebody_else_and_a_place_in_the_lake_are_refused(
     assert capsys.readouterr().err == f"error: {tmp_path}/nowhere is no folder: the views can't be written there.\n"
 
 
-def test_a_lost_file_is_reported_and_the_older_views_stay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lake = Decoded(tmp_path)
-    lake.append((b"a", b"one"))
-    out = tmp_path / "lake.duckdb"
-    written(lake, out).close()
-    before = out.read_bytes()
-    for file in (lake.lake.path / "tables" / "records").rglob("*.parquet"):
-        file.unlink()
-    assert main.main(["views", lake.path, "-o", str(out)]) == 3
-    assert capsys.readouterr().err.endswith(f". To find damage of a table: loglake verify {lake.path}\n")
-    assert out.read_bytes() == before
-
-
 @pytest.mark.long
 @pytest.mark.spark
 def test_spark_reads_the_same_rows_from_the_statements(lake: Decoded, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ PROTOBUF = "tests/unit/logcore/values/protobuf/test_protobuf_values.py"
 AVRO_BLOCKS = "tests/unit/logcore/values/avro/test_avro_blocks.py"
 PROTOBUF_BLOCKS = "tests/unit/logcore/values/protobuf/test_protobuf_blocks.py"
 QUERY = "tests/jobs/test_query.py"
+BROKEN_VIEWS = "tests/jobs/test_broken_views.py"
 REGISTRY = "tests/unit/spark_jobs/decode/test_registry_address.py"
 
 FAULTS = (
@@ -237,5 +238,33 @@ FAULTS = (
         "each.key = name)[-1]",
         "each.key = name)[1]",
         (QUERY, "-k", "header"),
+    ),
+    Fault(
+        "one table that cannot be a view ends the query of others",
+        "spark_jobs/lake_commands/query/connection.py",
+        "                    absent.append(AbsentView(view.name, view.problem(error)))\n",
+        "                    raise JobError(view.problem(error)) from error\n",
+        (BROKEN_VIEWS, "-k", "list_of_views"),
+    ),
+    Fault(
+        "a query of a table that cannot be a view says that the table does not exist",
+        "spark_jobs/lake_commands/query/connection.py",
+        "if each.name == unknown[1].lower():",
+        "if each.name == unknown[1]:",
+        (BROKEN_VIEWS, "-k", "reason_as_its_error"),
+    ),
+    Fault(
+        "views over files show rows that another engine deleted",
+        "spark_jobs/lake_commands/query/lake_views.py",
+        "                if features:\n",
+        "                if not features:\n",
+        (BROKEN_VIEWS, "-k", "file_of_views and vectors"),
+    ),
+    Fault(
+        "a count of a view without rows is no error",
+        "spark_jobs/lake_commands/views/duckdb_file.py",
+        'WHERE problem IS NULL" if failed',
+        'WHERE true" if failed',
+        (BROKEN_VIEWS, "-k", "file_of_views and vectors"),
     ),
 )

@@ -360,6 +360,11 @@ def existing(lake: str, kinds: Sequence[str] = (DECODED, UNDECODED)) -> list[str
     return sorted(found)
 
 
+def topics_with_tables(lake: str, kinds: Sequence[str]) -> list[str]:
+    """Return topics that have a table of one of these kinds, by the names of the folders: for a lake without `logs`."""
+    return [folder.removeprefix("~") for folder in existing(lake, kinds) if not storage.is_shortened(folder)]
+
+
 def written_spec(table: TopicTable, columns: pa.Schema) -> TableSpec:
     """Return how files of a table that exists are written."""
     return TableSpec(table.name, columns, _STATISTICS, (), ("log_id", "partition", "offset"), table.name, ())

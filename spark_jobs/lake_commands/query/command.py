@@ -5,14 +5,17 @@
     loglake query LAKE --format csv < report.sql > report.csv
 
 Each table is a view of its name; tables of topics are `decoded_orders` and `undecoded_orders`. Only reads. The SQL sees
-the views and nothing else: no files, no network, no extensions.
+the views and nothing else: no files, no network, no extensions. A table that cannot be a view leaves the others as they
+are: a warning has the reason, or the error of a query that names it.
 
-Exit codes: 0 done; 3 a table cannot be read; 64 wrong usage, also a mistake in the SQL.
+Exit codes: 0 done; 3 a table that the SQL names, or that the list should have, cannot be read; 64 wrong usage, also a
+mistake in the SQL.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,6 +25,7 @@ from logcore.exit_codes import ExitCode
 from spark_jobs.lake_commands.outcome import guarded, lake_at
 
 if TYPE_CHECKING:
+    from spark_jobs.lake_commands.query.connection import LakeConnection, OpenView
     from spark_jobs.lake_commands.query.lake_views import LakeView
 
 MEMORY_MIB = 1024
@@ -69,26 +73,30 @@ def _query(options: argparse.Namespace) -> int:
         if options.sql is None and not sql.strip():  # a service without a terminal gives an empty standard input
             sql = None
     if sql is None:
-        sys.stdout.writelines(_listed(views))
-        return ExitCode.CLEAN
+        with connected(path, views, options.memory << 20) as lake:
+            sys.stdout.writelines(_listed(lake.views))
+            _warn(lake)
+            return ExitCode.NOT_CHECKED if lake.absent else ExitCode.CLEAN
     with connected(path, _named(views, sql), options.memory << 20) as lake, lake.answers():
         sys.stdout.writelines(printed(lake.rows_of(sql), options.format, options.limit))
+        _warn(lake)
     return ExitCode.CLEAN
+
+
+def _warn(lake: LakeConnection) -> None:
+    for view in lake.absent:
+        sys.stderr.write(f"warning: There is no view {view.name}. {view.why}\n")
 
 
 def _named(views: Sequence[LakeView], sql: str) -> Sequence[LakeView]:
     """The views that the SQL may name: opening a table takes time. All of them if it names none, as `show tables`."""
-    lower = sql.lower()
-    return [view for view in views if view.name in lower] or views
+    words = set(re.findall(r"[a-z0-9_]+", sql.lower()))
+    return [view for view in views if view.name in words] or views
 
 
-def _listed(views: Sequence[LakeView]) -> list[str]:
+def _listed(views: Sequence[OpenView]) -> list[str]:
     """A line for each table that exists."""
-    there = []
-    for view in views:
-        table = view.open()
-        if table is not None:
-            there.append((view.name, f"version {table.version()}", view.one_row.replace("`", "")))
+    there = [(view.name, f"version {view.version}", view.one_row.replace("`", "")) for view in views]
     if not there:
         return ["no table yet\n"]
     widths = [max(len(row[at]) for row in there) for at in range(2)]

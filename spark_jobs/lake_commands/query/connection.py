@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from spark_jobs.lake.decoded.view_columns import ViewColumn
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake_commands.query.lake_views import LakeView
 
@@ -20,7 +21,7 @@ create macro header(headers, name) as list_filter(headers, lambda each: each.key
 """
 """`header(headers, 'trace')`: the value of the last header of this name, as Kafka's `Headers.lastHeader`."""
 _BATCH_ROWS = 2048
-_NO_TABLE = "Table with name"
+_NO_TABLE = re.compile(r"Table with name (.+?) does not exist")
 _UNREAD = "reading the stream registered as"
 """DuckDB says this if Arrow could not read a file; all other errors come from the SQL."""
 
@@ -36,8 +37,17 @@ class OpenView:
     """A view of the connection."""
 
     name: str
-    table: str
+    one_row: str
     version: int
+
+
+@dataclass(frozen=True, slots=True)
+class AbsentView:
+    """A view that the connection lacks although its table exists."""
+
+    name: str
+    why: str
+    """Names the table, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +57,14 @@ class LakeConnection:
     lake: str
     connection: duckdb.DuckDBPyConnection
     views: Sequence[OpenView]
+    absent: Sequence[AbsentView] = ()
 
     def rows_of(self, sql: str) -> pa.RecordBatchReader:
         """Run statements; return the rows of the last one.
 
         Raises:
             UsageError: The SQL is not valid, or not allowed here.
-            JobError: A file of a table is missing or damaged, or memory is not enough.
+            JobError: A table or a file of it is missing or damaged, or memory is not enough.
         """
         with self.answers():
             statements = self.connection.extract_statements(sql)
@@ -73,7 +84,7 @@ class LakeConnection:
 
         Raises:
             UsageError: The SQL is not valid, or not allowed here.
-            JobError: A file of a table is missing or damaged, or memory is not enough.
+            JobError: A table or a file of it is missing or damaged, or memory is not enough.
         """
         try:
             yield
@@ -81,7 +92,12 @@ class LakeConnection:
             raise JobError(f"{_line(error)} Give it more with --memory, or choose fewer rows or columns.") from error
         except duckdb.CatalogException as error:
             said = _line(error)
-            if _NO_TABLE in said:  # DuckDB also proposes tables of its own
+            unknown = _NO_TABLE.search(said)
+            if unknown is not None:
+                for each in self.absent:
+                    if each.name == unknown[1].lower():
+                        raise JobError(each.why) from error
+                # DuckDB also proposes tables of its own.
                 said = f"{said.partition(' Did you mean ')[0]} To list the views: loglake query {self.lake}"
             raise UsageError(said) from error
         except (duckdb.Error, pa.ArrowException, OSError) as error:
@@ -95,12 +111,14 @@ class LakeConnection:
 def connected(lake: str, views: Sequence[LakeView], memory: int) -> Iterator[LakeConnection]:
     """Open a connection with these views, each on the version that its table has now.
 
+    A table that cannot be a view leaves the others as they are.
+
     Args:
         views: Those of tables that do not exist are left out.
         memory: Bytes that DuckDB may use. Above that it writes to a temporary folder.
 
     Raises:
-        TableUnreadable: A table is damaged.
+        StorageError: The object store failed.
     """
     with tempfile.TemporaryDirectory(prefix="loglake-query-") as folder:
         settings: dict[str, str | bool | int | float | list[str]] = {
@@ -111,18 +129,20 @@ def connected(lake: str, views: Sequence[LakeView], memory: int) -> Iterator[Lak
             "temp_directory": folder,
         }
         with duckdb.connect(":memory:", config=settings) as connection:
-            opened = []
+            opened, absent = [], []
             for view in views:
-                found = view.dataset()
-                if found is not None:
-                    dataset, version = found
-                    _create(connection, view, dataset)
-                    opened.append(OpenView(view.name, view.table, version))
+                try:
+                    found = view.dataset()
+                    if found is not None:
+                        _create(connection, view, found[0])
+                        opened.append(OpenView(view.name, view.one_row, found[1]))
+                except Exception as error:  # noqa: BLE001 - libraries raise any class for what another engine wrote
+                    absent.append(AbsentView(view.name, view.problem(error)))
             connection.execute(HEADER)
             connection.execute("set TimeZone = 'UTC'")
             connection.execute("set enable_external_access = false")
             connection.execute("set lock_configuration = true")
-            yield LakeConnection(lake, connection, tuple(opened))
+            yield LakeConnection(lake, connection, tuple(opened), tuple(absent))
 
 
 def _create(connection: duckdb.DuckDBPyConnection, view: LakeView, dataset: ds.Dataset) -> None:
@@ -132,11 +152,18 @@ def _create(connection: duckdb.DuckDBPyConnection, view: LakeView, dataset: ds.D
         return
     rows = f"loglake_rows_{view.name}"
     connection.register(rows, dataset)
-    listed = ", ".join(
-        f"{quoted(each.column)}{'' if each.field is None else f'.{quoted(each.field)}'} as {quoted(each.name)}"
-        for each in columns
-    )
-    connection.execute(f"create view {quoted(view.name)} as select {listed} from {quoted(rows)}")  # noqa: S608 - quoted
+    listed = ", ".join(f"{_expression(each)} as {quoted(each.name)}" for each in columns)
+    try:
+        connection.execute(f"create view {quoted(view.name)} as select {listed} from {quoted(rows)}")  # noqa: S608 - quoted
+    except duckdb.Error:
+        connection.unregister(rows)
+        raise
+
+
+def _expression(each: ViewColumn) -> str:
+    if each.field == "":  # SQL has no such name
+        return f"struct_extract_at({quoted(each.column)}, {each.position})"
+    return quoted(each.column) + ("" if each.field is None else f".{quoted(each.field)}")
 
 
 def quoted(name: str) -> str:

@@ -10,11 +10,14 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
-from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, TopicTable
+from logcore.storage.objects.answers import said
+from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, TopicTable, topics_with_tables
 from spark_jobs.lake.decoded.view_columns import FLATTENED, ViewColumn, view_columns
 from spark_jobs.lake.decoded.view_names import view_name
 from spark_jobs.lake.delta.tables.snapshots import open_table
+from spark_jobs.lake.delta.tables.table_features import features_beyond_files
 from spark_jobs.lake.delta.tables.table_location import reading, table_uri
+from spark_jobs.lake.errors import JobError, StorageError, TableUnreadable, UsageError
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
@@ -31,8 +34,8 @@ class LakeView:
     """What one row is."""
     uri: str
     open: Callable[[], DeltaTable | None]
-    reading: Callable[[], AbstractContextManager[None]]
-    """Turns errors of Arrow and Delta into ours."""
+    reading: Callable[[str | None], AbstractContextManager[None]]
+    """Turns errors of Arrow and Delta into ours; takes the file that is read, relative to the table, if it is known."""
 
     def columns(self, schema: pa.Schema) -> tuple[ViewColumn, ...]:
         """Return the columns of the view: fields of decoded keys and values are columns of their own.
@@ -42,25 +45,55 @@ class LakeView:
         """
         return view_columns(schema, FLATTENED if self.table.startswith(f"{DECODED}/") else ())
 
+    def table_now(self) -> DeltaTable | None:
+        """Return the latest version; None if the table does not exist.
+
+        Raises:
+            TableUnreadable: The table is damaged, or its files alone do not say which rows it has.
+        """
+        table = self.open()
+        if table is not None:
+            with self.reading(None):
+                features = features_beyond_files(table)
+                if features:
+                    raise ValueError(
+                        f"it uses {', '.join(features)}: its files have rows or names of columns that the table has not"
+                    )
+        return table
+
     def dataset(self) -> tuple[ds.Dataset, int] | None:
         """Return the live files of the latest version, and the version; None if the table does not exist.
 
         Raises:
-            TableUnreadable: The table is damaged.
+            TableUnreadable: The table is damaged, or its files alone do not say which rows it has.
         """
-        table = self.open()
+        table = self.table_now()
         if table is None:
             return None
-        with self.reading():
+        with self.reading(None):
             return table.to_pyarrow_dataset(filesystem=storage.arrow_filesystem(self.uri)), table.version()
+
+    def problem(self, error: Exception, path: str | None = None) -> str:
+        """Return why the table cannot be a view, and what to do.
+
+        Args:
+            error: What was raised on the way to the view: ours, or one of a library.
+            path: The file that was read, relative to the table, if it is known.
+
+        Raises:
+            StorageError, UsageError: This is the error. It is not about one table.
+        """
+        if isinstance(error, StorageError | UsageError):
+            raise error
+        try:
+            with self.reading(path):
+                raise error if isinstance(error, JobError) else ValueError(said(error).rstrip("."))
+        except JobError as ours:
+            return str(ours)
 
 
 def lake_views(lake: str) -> Iterator[LakeView]:
-    """Yield a view for each table that a lake can have, tables of topics last; a table may not exist yet.
-
-    Raises:
-        TableUnreadable: The table `logs` is damaged.
-    """
+    """Yield a view for each table that a lake can have, tables of topics last; a table may not exist yet."""
     for name, spec in TABLES.items():
         yield LakeView(
             name,
@@ -68,9 +101,9 @@ def lake_views(lake: str) -> Iterator[LakeView]:
             spec.one_row,
             table_uri(lake, name),
             lambda name=name: open_table(lake, name),  # type: ignore[misc]
-            lambda name=name: reading(lake, name),  # type: ignore[misc]
+            lambda path, name=name: reading(lake, name, path),  # type: ignore[misc]
         )
-    for topic in sorted({log.topic for log in archive.read_logs(lake).values()}):
+    for topic in _topics(lake):
         kinds = (
             (DECODED, "whose key and value were decoded"),
             (UNDECODED, "that could not be decoded"),
@@ -79,4 +112,18 @@ def lake_views(lake: str) -> Iterator[LakeView]:
         for kind, what in kinds:
             table = TopicTable(lake, kind, topic)
             one_row = f"A record of the topic {topic} {what}."
-            yield LakeView(view_name(kind, topic), table.name, one_row, table.uri, table.open, table.reading)
+            yield LakeView(
+                view_name(kind, topic),
+                table.name,
+                one_row,
+                table.uri,
+                table.open,
+                lambda _, table=table: table.reading(),  # type: ignore[misc]
+            )
+
+
+def _topics(lake: str) -> list[str]:
+    try:
+        return sorted({log.topic for log in archive.read_logs(lake).values()})
+    except TableUnreadable:  # the view `logs` says so; tables of topics are still there
+        return topics_with_tables(lake, (DECODED, UNDECODED, LATEST))

@@ -4,7 +4,8 @@
     loglake views LAKE --spark-sql          statements of Spark SQL, on standard output
 
 A view shows the version that its table has now; `loglake_views` lists them. Running the command again renews the views.
-Only reads the lake.
+Only reads the lake. A table that cannot be a view leaves the others as they are: a warning has the reason, and so has
+the error of a query that reads the view.
 
 Exit codes: 0 done; 3 a table cannot be read, or the file cannot be written; 64 wrong usage.
 """
@@ -14,10 +15,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from logcore.exit_codes import ExitCode
 from spark_jobs.lake_commands.outcome import guarded, lake_at
+
+if TYPE_CHECKING:
+    from spark_jobs.lake_commands.views.file_views import FileView
 
 
 class ViewsCommand:
@@ -48,18 +53,26 @@ def _views(options: argparse.Namespace) -> int:
 
     lake = lake_at(options.lake)
     if options.spark_sql:
-        from spark_jobs.lake_commands.views.spark_sql import statements
+        from spark_jobs.lake_commands.views.spark_sql import statements, with_names
 
-        for statement in statements(file_views(list(lake_views(lake)))):
+        views = [with_names(view) for view in file_views(list(lake_views(lake)))]
+        for statement in statements(views):
             sys.stdout.write(f"{statement};\n")
-        return ExitCode.CLEAN
+        return _warned(views)
     _refuse_place(lake, options.output)
     from spark_jobs.lake_commands.views import duckdb_file
 
-    views = file_views(list(lake_views(lake)))
-    duckdb_file.write(os.path.abspath(options.output), views, lake)
-    sys.stdout.write(f"{options.output}: {len(views)} views\n")
-    return ExitCode.CLEAN
+    views = duckdb_file.write(os.path.abspath(options.output), file_views(list(lake_views(lake))))
+    sys.stdout.write(f"{options.output}: {sum(view.problem is None for view in views)} views\n")
+    return _warned(views)
+
+
+def _warned(views: Sequence[FileView]) -> int:
+    """Warn of views without rows; return the exit code."""
+    without = [view for view in views if view.problem is not None]
+    for view in without:
+        sys.stderr.write(f"warning: The view {view.name} has no rows. {view.problem}\n")
+    return ExitCode.NOT_CHECKED if without else ExitCode.CLEAN
 
 
 def _refuse_place(lake: str, target: str) -> None:

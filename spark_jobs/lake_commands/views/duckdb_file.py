@@ -7,6 +7,7 @@ import re
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import duckdb
 
@@ -17,38 +18,33 @@ from spark_jobs.lake_commands.views.file_views import FileGroup, FileView
 _GLOB = re.compile(r"[*?\[]")
 
 
-def write(path: str, views: Sequence[FileView], lake: str) -> None:
+def write(path: str, views: Sequence[FileView]) -> list[FileView]:
     """Write the file complete under another name, then give it its name; an older one is replaced in one step.
 
-    Args:
-        path: The file.
-        views: What it has.
-        lake: For errors.
+    Returns:
+        The views as they are in the file: some may have an error in place of their rows.
 
     Raises:
         UsageError: There is no such folder, or another file has this name, which this command did not write.
-        JobError: A data file can't be read, or the file can't be written.
+        JobError: The file can't be written.
     """
     _refuse_others(path)
     aside = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{uuid.uuid4().hex}")
     try:
         with duckdb.connect(aside) as connection:
-            for view in views:
-                connection.execute(_create(connection, view))
-                for comment in _comments(view):
-                    connection.execute(comment)
+            made = [_made(connection, view) for view in views]
             connection.execute(HEADER)
             connection.execute(
-                "CREATE TABLE loglake_views (view_name VARCHAR, table_name VARCHAR, version BIGINT, one_row VARCHAR)"
+                "CREATE TABLE loglake_views (view_name VARCHAR, table_name VARCHAR, version BIGINT, one_row VARCHAR, "
+                "problem VARCHAR)"
             )
-            for view in views:
-                row = [view.name, view.table, view.version, view.one_row]
-                connection.execute("INSERT INTO loglake_views VALUES (?, ?, ?, ?)", row)
+            for view in made:
+                row = [view.name, view.of.table, view.version, view.one_row, view.problem]
+                connection.execute("INSERT INTO loglake_views VALUES (?, ?, ?, ?, ?)", row)
         os.replace(aside, path)
+        return made
     except duckdb.Error as error:
-        text = " ".join(str(error).split("\n\nLINE ", 1)[0].split())
-        advice = f"To find damage of a table: loglake verify {lake}"
-        raise JobError(f"The views can't be made: {text.rstrip('.')}. {advice}") from None
+        raise JobError(f"{path} can't be written: {_line(error)}") from None
     finally:
         for name in (aside, f"{aside}.wal"):
             with suppress(FileNotFoundError):
@@ -70,12 +66,46 @@ def _refuse_others(path: str) -> None:
         ) from None
 
 
+def _made(connection: duckdb.DuckDBPyConnection, view: FileView) -> FileView:
+    """Make the view. If DuckDB refuses it, make one whose error is the reason, and return that."""
+    if view.problem is None:
+        try:
+            _execute(connection, view)
+            return view
+        except duckdb.Error as error:
+            view = view.without_rows(ValueError(_line(error)))
+    try:
+        _execute(connection, view)
+        return view
+    except duckdb.Error:  # names or types of its columns are the reason
+        unknown = replace(view, columns=())
+        _execute(connection, unknown)
+        return unknown
+
+
+def _execute(connection: duckdb.DuckDBPyConnection, view: FileView) -> None:
+    connection.execute(_create(connection, view))
+    for comment in _comments(view):
+        connection.execute(comment)
+
+
+def _line(error: duckdb.Error) -> str:
+    return " ".join(str(error).split("\n\nLINE ", 1)[0].split())
+
+
 def _create(connection: duckdb.DuckDBPyConnection, view: FileView) -> str:
+    begin = f"CREATE OR REPLACE VIEW {quoted(view.name)} AS SELECT"
+    # No column is constant, and there is a filter: so DuckDB evaluates the error, whatever a query selects or counts.
+    failed = "" if view.problem is None else f"(SELECT error({_text(view.problem)}) AS problem)"
+    if not view.columns:
+        return f"{begin} problem::VARCHAR AS problem FROM {failed} WHERE problem IS NULL"
     # DuckDB itself says its types of the columns. A file of an earlier version lacks some columns: they are null.
     described = connection.from_arrow(view.schema.empty_table()).types
     typed = ", ".join(
-        f"NULL::{kind} AS {quoted(name)}" for name, kind in zip(view.schema.names, described, strict=True)
+        f"{'problem' if failed else 'NULL'}::{kind} AS {quoted(name)}"
+        for name, kind in zip(view.schema.names, described, strict=True)
     )
+    none = f"FROM {failed} WHERE problem IS NULL" if failed else "WHERE false"
     rows = "".join(f" UNION ALL BY NAME {_of_group(group)}" for group in view.groups)
     columns = ", ".join(
         f"{quoted(each.column)} AS {quoted(each.name)}"
@@ -83,7 +113,7 @@ def _create(connection: duckdb.DuckDBPyConnection, view: FileView) -> str:
         else f"struct_extract_at({quoted(each.column)}, {each.position}) AS {quoted(each.name)}"
         for each in view.columns
     )
-    return f"CREATE VIEW {quoted(view.name)} AS SELECT {columns} FROM (SELECT {typed} WHERE false{rows})"  # noqa: S608 - names and texts are quoted
+    return f"{begin} {columns} FROM (SELECT {typed} {none}{rows})"
 
 
 def _comments(view: FileView) -> Iterator[str]:

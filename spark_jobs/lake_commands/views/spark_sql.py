@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -27,28 +28,47 @@ def statements(views: Sequence[FileView]) -> Iterator[str]:
     for view in views:
         yield from _statements(view)
     listed = ", ".join(
-        f"({_text(view.name)}, {_text(view.table)}, {view.version}L, {_text(view.one_row)})" for view in views
+        f"({_text(view.name)}, {_text(view.of.table)}, "
+        f"{'CAST(NULL AS BIGINT)' if view.version is None else f'{view.version}L'}, {_text(view.one_row)}, "
+        f"{'CAST(NULL AS STRING)' if view.problem is None else _text(view.problem)})"
+        for view in views
     )
     if views:
         yield (
             "CREATE OR REPLACE TEMPORARY VIEW loglake_views AS SELECT * FROM VALUES "  # noqa: S608 - texts are quoted
-            f"{listed} AS listed(view_name, table_name, version, one_row)"
+            f"{listed} AS listed(view_name, table_name, version, one_row, problem)"
         )
 
 
+def with_names(view: FileView) -> FileView:
+    """Return the view; if a column or field of it has no name, it has an error in place of rows: Spark parses none."""
+    if view.problem is None and any(_has_unnamed(field) for field in view.schema):
+        return replace(view.without_rows(ValueError("a column or field has no name")), columns=())
+    return view
+
+
+def _has_unnamed(field: pa.Field[pa.DataType]) -> bool:
+    kind = field.type
+    return not field.name or any(_has_unnamed(kind.field(at)) for at in range(kind.num_fields))
+
+
 def _statements(view: FileView) -> Iterator[str]:
+    begin = f"CREATE OR REPLACE TEMPORARY VIEW {_quoted(view.name)}"
+    if not view.columns:
+        yield f"{begin} AS SELECT CAST(NULL AS STRING) AS problem WHERE {_condition(view)}"
+        return
     parts = []
     for number, group in enumerate(view.groups):
         outside = dict(group.values)
         inside = [field for field in view.schema if field.name not in outside]
         name = _quoted(f"loglake_files_{view.name}_{number}")
         typed = ", ".join(f"{_quoted(field.name)} {spark_type(field.type)}" for field in inside)
-        path = _text(_paths(view.uri, group))
+        path = _text(_paths(view.of.uri, group))
         yield f"CREATE OR REPLACE TEMPORARY VIEW {name} ({typed}) USING parquet OPTIONS (path {path})"
         parts.append(f"SELECT {', '.join(_column(f, outside) for f in view.schema)} FROM {name}")  # noqa: S608 - quoted
     if not parts:
         nulls = ", ".join(f"CAST(NULL AS {spark_type(field.type)}) AS {_quoted(field.name)}" for field in view.schema)
-        parts = [f"SELECT {nulls} WHERE false"]
+        parts = [f"SELECT {nulls} WHERE {_condition(view)}"]
     columns = ", ".join(
         f"{_quoted(each.column)}{'' if each.field is None else f'.{_quoted(each.field)}'} AS {_quoted(each.name)}"
         for each in view.columns
@@ -57,8 +77,12 @@ def _statements(view: FileView) -> Iterator[str]:
         f"{_quoted(c.name)} COMMENT {_text(c.comment)}" if c.comment else _quoted(c.name) for c in view.columns
     )
     rows = " UNION ALL ".join(parts)
-    begin = f"CREATE OR REPLACE TEMPORARY VIEW {_quoted(view.name)} ({names}) COMMENT {_text(view.one_row)}"
-    yield f"{begin} AS SELECT {columns} FROM ({rows})"  # noqa: S608 - names and texts are quoted
+    described = f"({names}) COMMENT {_text(view.one_row)}"
+    yield f"{begin} {described} AS SELECT {columns} FROM ({rows})"  # noqa: S608 - names and texts are quoted
+
+
+def _condition(view: FileView) -> str:
+    return "false" if view.problem is None else f"raise_error({_text(view.problem)}) IS NULL"
 
 
 def spark_type(kind: pa.DataType) -> str:

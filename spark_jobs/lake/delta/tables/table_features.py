@@ -122,6 +122,12 @@ def is_supported(table: DeltaTable) -> bool:
     return not _unknown_features(table)
 
 
+def features_beyond_files(table: DeltaTable) -> list[str]:
+    """Return features because of which files alone do not say which rows and columns a table has."""
+    mapping = ["columnMapping"] if _configuration(table).get("delta.columnMapping.mode", "none") != "none" else []
+    return [*mapping, *({"deletionVectors"} & {*(table.protocol().reader_features or ())})]
+
+
 def _way_out(features: Sequence[str], place: str) -> str:
     """Describe how to drop these features, if possible; the caller appends the command that rebuilds the table."""
     steps = list(dict.fromkeys(step for feature in features for step in _FEATURE_SQL.get(feature, ())))

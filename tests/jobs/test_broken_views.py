@@ -1,0 +1,247 @@
+"""A table that cannot be a view is said with the reason. All other views of the lake have their rows."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+from deltalake import TableFeatures
+
+from logcore.cli import main
+from spark_jobs.machine.session import get_session
+from tests.jobs.decoded_lake import Decoded
+
+ROWS = ((b"a", b"one"), (b"b", b"two"))
+COUNT = "select count(*) as n from records"
+WAY_OUT = "loglake decode {} --replace orders"
+
+
+def log_of(lake: Decoded, table: str) -> Path:
+    return lake.lake.path / "tables" / table / "_delta_log"
+
+
+def empty_table_of(lake: Decoded, field: str, *columns: str) -> None:
+    """Put a decoded table without rows there, with a field of `value` and more columns, named as given."""
+    log = log_of(lake, "decoded/orders")
+    commit = log / f"{0:020d}.json"
+    lines = [json.loads(line) for line in commit.read_text().splitlines()]
+    for line in lines:
+        if "metaData" in line:
+            schema = json.loads(line["metaData"]["schemaString"])
+            (value,) = (field for field in schema["fields"] if field["name"] == "value")
+            value["type"] = {"type": "struct", "fields": [field_named(field)]}
+            schema["fields"] += [field_named(name) for name in columns]
+            line["metaData"]["schemaString"] = json.dumps(schema)
+    for later in log.glob("*.json"):
+        later.unlink()
+    commit.write_text("\n".join(json.dumps(line) for line in lines if "add" not in line))
+
+
+def field_named(name: str) -> dict[str, object]:
+    return {"name": name, "type": "string", "nullable": True, "metadata": {}}
+
+
+def a_column_without_a_name(lake: Decoded) -> None:
+    empty_table_of(lake, "id", "")
+
+
+def a_field_with_nul(lake: Decoded) -> None:
+    empty_table_of(lake, "a\0b")
+
+
+def a_log_that_is_no_json(lake: Decoded) -> None:
+    for commit in log_of(lake, "decoded/orders").glob("*.json"):
+        commit.write_bytes(b"no json")
+
+
+def a_column_twice(lake: Decoded) -> None:
+    for commit in log_of(lake, "decoded/orders").glob("*0.json"):
+        commit.write_text(commit.read_text().replace('\\"is_tombstone\\"', '\\"OFFSET\\"'))
+
+
+def vectors_of_deleted_rows(lake: Decoded) -> None:
+    lake.table().alter.add_feature(TableFeatures.DeletionVectors, allow_protocol_versions_increase=True)
+
+
+def renamed_columns(lake: Decoded) -> None:
+    """As Spark enables column mapping without table features."""
+    log = log_of(lake, "decoded/orders")
+    (created,) = (line["metaData"] for line in map(json.loads, (log / f"{0:020d}.json").open()) if "metaData" in line)
+    created["configuration"]["delta.columnMapping.mode"] = "name"
+    actions = [{"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}, {"metaData": created}]
+    (log / f"{lake.table().version() + 1:020d}.json").write_text("\n".join(map(json.dumps, actions)))
+
+
+HARMS: tuple[Callable[[Decoded], None], ...] = (
+    a_column_without_a_name,
+    a_field_with_nul,
+    a_log_that_is_no_json,
+    a_column_twice,
+    vectors_of_deleted_rows,
+    renamed_columns,
+)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Decoded:
+    made = Decoded(tmp_path)
+    made.append(*ROWS)
+    made.decode()
+    return made
+
+
+@pytest.fixture(params=HARMS, ids=lambda harm: harm.__name__)
+def harmed(request: pytest.FixtureRequest, lake: Decoded) -> Decoded:
+    request.param(lake)
+    return lake
+
+
+def ask(lake: Decoded, *arguments: str) -> int:
+    return main.main(["query", lake.path, *arguments])
+
+
+def test_a_query_that_names_the_view_has_the_reason_as_its_error(
+    harmed: Decoded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(harmed, 'select "offset" from Decoded_orders') == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: Table decoded/orders: ")
+    assert WAY_OUT.format(harmed.path) in err
+    assert err.count("\n") == 1
+
+
+def test_a_query_of_other_views_has_its_rows_and_no_warning(
+    harmed: Decoded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(harmed, COUNT, "--format", "jsonl") == 0
+    assert capsys.readouterr() == ('{"n":2}\n', "")
+
+
+def test_the_list_of_views_has_all_others_and_a_warning(
+    harmed: Decoded, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    assert ask(harmed) == 3
+    out, err = capsys.readouterr()
+    names = [line.split()[0] for line in out.splitlines()]
+    assert {"records", "logs", "segments", "undecoded_orders"} <= set(names)
+    assert "decoded_orders" not in names
+    assert err.startswith("warning: There is no view decoded_orders. Table decoded/orders: ")
+    assert WAY_OUT.format(harmed.path) in err
+    assert err.count("\n") == 1
+    assert ask(harmed, "show tables", "--format", "jsonl") == 0
+    out, again = capsys.readouterr()
+    assert {json.loads(line)["name"] for line in out.splitlines()} == set(names)
+    assert again == err
+
+
+def test_a_file_of_views_has_all_others_and_the_reason_as_the_error_of_the_view(
+    harmed: Decoded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "lake.duckdb"
+    assert main.main(["views", harmed.path, "-o", str(file)]) == 3
+    assert capsys.readouterr().err.startswith("warning: The view decoded_orders has no rows. Table decoded/orders: ")
+    with duckdb.connect(str(file), read_only=True) as plain:
+        assert plain.execute(COUNT).fetchall() == [(2,)]
+        assert plain.execute("select count(*) from undecoded_orders").fetchall() == [(0,)]
+        with pytest.raises(duckdb.Error, match=r"Table decoded/orders: .*--replace orders"):
+            plain.execute("select count(*) from decoded_orders").fetchall()
+        problems = plain.execute("select view_name from loglake_views where problem is not null").fetchall()
+    assert problems == [("decoded_orders",)]
+
+
+def test_statements_for_spark_have_all_others_and_the_reason(
+    harmed: Decoded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.main(["views", harmed.path, "--spark-sql"]) == 3
+    out, err = capsys.readouterr()
+    assert err.startswith("warning: The view decoded_orders has no rows. Table decoded/orders: ")
+    assert "CREATE OR REPLACE TEMPORARY VIEW `records` " in out
+    (statement,) = (each for each in out.split(";\n") if "VIEW `decoded_orders` " in each)
+    assert "raise_error('Table decoded/orders: " in statement
+
+
+def test_a_field_without_a_name_is_a_column_and_spark_says_the_reason(
+    lake: Decoded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty_table_of(lake, "")
+    assert ask(lake, "select count(value_) as n from decoded_orders", "--format", "jsonl") == 0
+    assert capsys.readouterr() == ('{"n":0}\n', "")
+    file = tmp_path / "lake.duckdb"
+    assert main.main(["views", lake.path, "-o", str(file)]) == 0
+    with duckdb.connect(str(file), read_only=True) as plain:
+        assert plain.execute("select count(value_) from decoded_orders").fetchall() == [(0,)]
+    capsys.readouterr()
+    assert main.main(["views", lake.path, "--spark-sql"]) == 3
+    assert "The view decoded_orders has no rows. Table decoded/orders: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("harm", ["cut", "garbage", "lost"])
+def test_a_harmed_file_of_records_leaves_the_other_views_of_a_file(
+    harm: str, lake: Decoded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file in (lake.lake.path / "tables" / "records").rglob("*.parquet"):
+        content = file.read_bytes()
+        file.unlink()
+        if harm != "lost":
+            file.write_bytes(content[: len(content) // 2] if harm == "cut" else b"x" * len(content))
+    out = tmp_path / "lake.duckdb"
+    assert main.main(["views", lake.path, "-o", str(out)]) == 3
+    assert "loglake run SOURCE --lake" in capsys.readouterr().err
+    with duckdb.connect(str(out), read_only=True) as plain:
+        assert plain.execute('select key, value from decoded_orders order by "offset"').fetchall() == [
+            ("a", "one"),
+            ("b", "two"),
+        ]
+        with pytest.raises(duckdb.Error, match=r"Table records: .*--replace"):
+            plain.execute("select sum(\"offset\") from records where topic = 'orders'").fetchall()
+
+
+def test_a_lost_file_of_a_table_is_said_with_the_statements_for_spark(
+    lake: Decoded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file in (lake.lake.path / "tables" / "decoded").rglob("*.parquet"):
+        file.unlink()
+    assert main.main(["views", lake.path, "--spark-sql"]) == 3
+    out, err = capsys.readouterr()
+    assert WAY_OUT.format(lake.path) in err
+    assert "CREATE OR REPLACE TEMPORARY VIEW `records` " in out
+
+
+def test_a_harmed_table_of_logs_leaves_the_other_views(
+    lake: Decoded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for commit in log_of(lake, "logs").glob("*.json"):
+        commit.write_bytes(b"no json")
+    assert ask(lake, "select key from decoded_orders order by 1", "--format", "jsonl") == 0
+    assert capsys.readouterr().out == '{"key":"a"}\n{"key":"b"}\n'
+    assert ask(lake, "select * from logs") == 3
+    assert "Table logs: " in capsys.readouterr().err
+    file = tmp_path / "lake.duckdb"
+    assert main.main(["views", lake.path, "-o", str(file)]) == 3
+    with duckdb.connect(str(file), read_only=True) as plain:
+        assert plain.execute("select count(*) from decoded_orders").fetchall() == [(2,)]
+
+
+@pytest.mark.long
+@pytest.mark.spark
+def test_spark_runs_the_statements_and_says_the_reason(lake: Decoded, capsys: pytest.CaptureFixture[str]) -> None:
+    empty_table_of(lake, "")
+    for file in (lake.lake.path / "tables" / "validations").rglob("*.parquet"):
+        file.unlink()
+    assert main.main(["views", lake.path, "--spark-sql"]) == 3
+    spark = get_session()
+    for statement in filter(None, capsys.readouterr().out.split(";\n")):
+        spark.sql(statement)
+    assert [(row.n,) for row in spark.sql(COUNT).collect()] == [(2,)]
+    for question in ("select count(*) from decoded_orders", "select segment_id from validations limit 1"):
+        with pytest.raises(Exception, match=r"(?s)Table (decoded/orders|validations): "):
+            spark.sql(question).collect()
+    listed = {row.view_name for row in spark.sql("select * from loglake_views where problem is not null").collect()}
+    assert listed == {"decoded_orders", "validations"}
