@@ -37,6 +37,7 @@ def transactional_rows(cluster: ClusterLogs, log: SourceLog, notes: Notes) -> li
         notes: Gets the findings.
     """
     latest: dict[str, Row] = {}
+    producer_ids: dict[str, set[int]] = {}  # also of states before the transactional id expired
     for entry in internal_records(log, notes, end=visible_high_watermark(log, ReadRules().high_watermark)):
         if entry.is_control:
             continue
@@ -55,7 +56,16 @@ def transactional_rows(cluster: ClusterLogs, log: SourceLog, notes: Notes) -> li
         else:
             place = cluster.place(log) | {"standing": standing(log), "record_offset": offset}
             latest[name] = place | _transaction(name, value.fields)
-    return list(latest.values())
+            producer_ids.setdefault(name, set()).update(_producer_ids(value.fields))
+    return [
+        row | {"other_producer_ids": sorted(producer_ids[name] - {row["producer_id"]})} for name, row in latest.items()
+    ]
+
+
+def _producer_ids(fields: dict[str, Any]) -> set[int]:
+    """All producer ids of a state: since KIP-890 it also names the previous and, as long as it ends, the next one."""
+    names = ("producerId", "previousProducerId", "nextProducerId")
+    return {fields[name] for name in names if fields.get(name, -1) >= 0}
 
 
 def _transaction(name: str, fields: dict[str, Any]) -> Row:

@@ -13,6 +13,7 @@ from logcore.columns.schema import Column
 
 _STRING, _INT32, _INT64, _BOOL = pa.string(), pa.int32(), pa.int64(), pa.bool_()
 _TIME, _NUMBERS, _TEXTS = pa.timestamp("us", tz="UTC"), pa.list_(pa.int32()), pa.list_(pa.string())
+_LONG_NUMBERS = pa.list_(pa.int64())
 
 SOURCE = "internal_log"
 """The column by which rows are replaced: all rows of one log of an internal topic."""
@@ -156,6 +157,12 @@ CLUSTER_TABLES = (
             Column("start_time", _TIME, "when the transaction began; null without one"),
             Column("record_offset", _INT64, "offset of the record in the internal log"),
             _STANDING,
+            Column(
+                "other_producer_ids",
+                _LONG_NUMBERS,
+                "its other producer ids that records of the internal log name, ascending: earlier ones, and while a "
+                "transaction ends, the one that follows; null in rows of an earlier version",
+            ),
         ),
         ("transactional_id",),
     ),

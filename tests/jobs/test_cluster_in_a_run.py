@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from logcore.logs.model.findings import Severity
 from pipelines.command import watch as watching
@@ -201,24 +202,94 @@ def transactional(name: str, producer_id: int) -> tuple[bytes, bytes]:
     return key, struct.pack(">hqhibiqq", 0, producer_id, 3, 60_000, 1, -1, NOW_MS, NOW_MS)
 
 
-def test_the_alarm_of_a_hanging_transaction_names_the_transactional_id(cluster: Cluster) -> None:
+def tagged(name: str, producer_id: int, **ids: int) -> tuple[bytes, bytes]:
+    """By TransactionLogValue 1, without partitions. A broker of 4.x also names the current id as the previous one."""
+    key = struct.pack(">h", 0) + text(name)
+    tags = [(0, ids.get("previous", producer_id)), *((1, each) for tag, each in ids.items() if tag == "following")]
+    fields = b"".join(struct.pack(">BBq", tag, 8, each) for tag, each in tags)
+    value = struct.pack(">hqhibBqqB", 1, producer_id, 3, 60_000, 1, 0, NOW_MS, NOW_MS, len(tags)) + fields
+    return key, value
+
+
+def open_since(cluster: Cluster, *states: tuple[bytes, bytes | None]) -> str:
+    """Publish an open transaction of producer id 7 and records of `__transaction_state`; what the lake says of it."""
     log = cluster.source.partition("__transaction_state-0", "DDDDDDDDDDDDDDDDDDDDDg")
     log.roll()
-    rows = [transactional("other", 8), transactional("billing", 7)]
-    log.write(handmade.simple_batch(0, rows, base_timestamp=NOW_MS))
+    log.write(handmade.simple_batch(0, list(states), base_timestamp=NOW_MS))
     cluster.orders.append(5, producer_id=7, producer_epoch=2, base_sequence=0, attributes=0x10)
-    cluster.source.high_watermarks(orders_0=15, __consumer_offsets_0=0, __transaction_state_0=2)
+    cluster.source.high_watermarks(orders_0=15, __consumer_offsets_0=0, __transaction_state_0=len(states))
     run(cluster)
+    return described(cluster)
+
+
+def described(cluster: Cluster) -> str:
     (oldest,) = next(
         log for log in read_state(str(cluster.lake.path)).logs if log.row.topic == "orders"
     ).open_transactions
-    described = oldest.described(NOW_MS + 17 * 60_000)
-    assert described == 'producer 7 epoch 2 (transactional id "billing") from offset 10 on, open for 17 min'
+    return oldest.described(NOW_MS + 17 * 60_000)
+
+
+NAMED = 'producer 7 epoch 2 (transactional id "billing") from offset 10 on, open for 17 min'
+
+
+def test_the_alarm_of_a_hanging_transaction_names_the_transactional_id(cluster: Cluster) -> None:
+    assert open_since(cluster, transactional("other", 8), transactional("billing", 7)) == NAMED
     answer = answer_of(run(cluster)[0], "no_hanging_transaction")
     assert 'producer 7 epoch 2 (transactional id "billing") from offset 10 on' in answer.description
     state = read_state(str(cluster.lake.path))
     (problem,) = problems_of(state, NOW_MS + 17 * 60_000, None)
-    assert (problem.kind, problem.what) == ("hanging-transaction", described)
+    assert (problem.kind, problem.what) == ("hanging-transaction", NAMED)
+
+
+@pytest.mark.parametrize(
+    "states",
+    [
+        pytest.param([tagged("billing", 9, previous=7)], id="the previous id of the current state"),
+        pytest.param([tagged("billing", 6, following=7)], id="the id that follows when the transaction has ended"),
+        pytest.param([transactional("billing", 7), transactional("billing", 9)], id="an earlier state"),
+        pytest.param([tagged("billing", 8, previous=7), tagged("billing", 9, previous=8)], id="two ids ago"),
+        pytest.param(
+            [transactional("billing", 7), (transactional("billing", 7)[0], None), transactional("billing", 9)],
+            id="before the id expired",
+        ),
+    ],
+)
+def test_the_alarm_names_a_transactional_id_that_has_another_producer_id_now(
+    cluster: Cluster, states: list[tuple[bytes, bytes | None]]
+) -> None:
+    assert open_since(cluster, tagged("other", 8), *states) == NAMED
+
+
+def test_other_producer_ids_are_those_that_are_not_the_current_one(cluster: Cluster) -> None:
+    states = (
+        tagged("a", 9, previous=7),
+        tagged("a", 12, previous=9, following=13),
+        tagged("b", 8),
+        tagged("c", 6, previous=-1),
+    )
+    open_since(cluster, *states)
+    rows = cluster.lake.rows("cluster_transactional_ids")
+    assert {row["transactional_id"]: (row["producer_id"], row["other_producer_ids"]) for row in rows} == {
+        "a": (12, [7, 9, 13]),
+        "b": (8, []),
+        "c": (6, []),
+    }
+
+
+def test_a_table_of_an_earlier_version_names_current_producer_ids_and_gets_the_others(cluster: Cluster) -> None:
+    assert open_since(cluster, transactional("billing", 7)) == NAMED
+    place = cluster.lake.path / "tables" / "cluster_transactional_ids"
+    rows = DeltaTable(str(place)).to_pyarrow_table().drop_columns(["other_producer_ids"])
+    shutil.rmtree(place)
+    write_deltalake(str(place), rows)
+    assert described(cluster) == NAMED
+    log = cluster.source.partition("__transaction_state-0", "DDDDDDDDDDDDDDDDDDDDDg")
+    log.write(handmade.simple_batch(1, [transactional("billing", 9)], base_timestamp=NOW_MS))
+    cluster.source.high_watermarks(orders_0=15, __consumer_offsets_0=0, __transaction_state_0=2)
+    run(cluster)
+    assert described(cluster) == NAMED
+    (row,) = cluster.lake.rows("cluster_transactional_ids")
+    assert (row["producer_id"], row["other_producer_ids"]) == (9, [7])
 
 
 def test_a_reading_of_the_metadata_alone_does_not_replace_a_whole_one(cluster: Cluster) -> None:

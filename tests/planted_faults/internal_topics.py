@@ -150,6 +150,27 @@ FAULTS = (
         (CLUSTER_TABLES, "-k", "transactional_ids"),
     ),
     Fault(
+        "a transaction of the previous producer id has no transactional id",
+        "spark_jobs/cluster/coordinator_rows.py",
+        '    names = ("producerId", "previousProducerId", "nextProducerId")\n',
+        '    names = ("producerId", "nextProducerId")\n',
+        (IN_A_RUN, "-k", "another_producer_id"),
+    ),
+    Fault(
+        "a transactional id that expired loses its earlier producer id",
+        "spark_jobs/cluster/coordinator_rows.py",
+        "            latest.pop(name, None)\n",
+        "            latest.pop(name, None)\n            producer_ids.pop(name, None)\n",
+        (IN_A_RUN, "-k", "another_producer_id"),
+    ),
+    Fault(
+        "the alarm of a hanging transaction looks at current producer ids only",
+        "spark_jobs/lake/view/open_transactions.py",
+        "        if not found.keys() >= set(producer_ids):",
+        "        if False and not found.keys() >= set(producer_ids):",
+        (IN_A_RUN, "-k", "another_producer_id"),
+    ),
+    Fault(
         "an assignment that cannot be read hides its group",
         "logcore/topics/group_states.py",
         '    entries: Any = () if message is None else message.fields["assignedPartitions"]\n',

@@ -10,6 +10,9 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.errors import TableUnreadable
 
@@ -33,7 +36,7 @@ class OpenTransaction:
     since_ms: int | None
     """Greatest timestamp of its first batch; None if that has none, or the transaction is not its log's oldest."""
     transactional_ids: tuple[str, ...] = ()
-    """Transactional ids of its producer id, by the cluster's `__transaction_state`: one, or none if it is not known."""
+    """Transactional ids that have or had its producer id, by the cluster's `__transaction_state`: one, or none."""
 
     def age_ms(self, as_of_ms: int) -> int | None:
         """Return the time since it began; never negative, with any producer's clock."""
@@ -82,14 +85,26 @@ def _transactional_ids(lake: str, producer_ids: Collection[int]) -> dict[int, tu
     if not producer_ids:
         return {}
     where: list[tuple[str, str, object]] = [("producer_id", "in", sorted(producer_ids))]
+    found: dict[int, set[str]] = {}
     try:
-        rows = read_rows(lake, "cluster_transactional_ids", ["producer_id", "transactional_id"], where).to_pylist()
+        rows = read_rows(lake, "cluster_transactional_ids", ["producer_id", "transactional_id"], where)
+        for row in rows.to_pylist():
+            found.setdefault(row["producer_id"], set()).add(row["transactional_id"])
+        if not found.keys() >= set(producer_ids):  # no statistics find these
+            rows = read_rows(lake, "cluster_transactional_ids", ["other_producer_ids", "transactional_id"])
+            for row in _naming(rows, producer_ids).to_pylist():
+                for producer_id in set(producer_ids).intersection(row["other_producer_ids"]):
+                    found.setdefault(producer_id, set()).add(row["transactional_id"])
     except TableUnreadable:  # other checks report the table
         return {}
-    found: dict[int, set[str]] = {}
-    for row in rows:
-        found.setdefault(row["producer_id"], set()).add(row["transactional_id"])
     return {producer: tuple(sorted(names)) for producer, names in found.items()}
+
+
+def _naming(rows: pa.Table, producer_ids: Collection[int]) -> pa.Table:
+    """Rows that have one of these ids among the other ones."""
+    others = rows["other_producer_ids"].combine_chunks()
+    named = pc.is_in(pc.list_flatten(others), pa.array(sorted(producer_ids), pa.int64()))
+    return rows.take(pc.unique(pc.list_parent_indices(others).filter(named)))
 
 
 def _began(lake: str, log: str, offset: int) -> int | None:
