@@ -31,6 +31,7 @@ from spark_jobs.cluster.kept_history import reached_offset, with_doubt, with_his
 from spark_jobs.cluster.metadata_rows import TABLES_OVER_TIME, metadata_rows
 from spark_jobs.cluster.new_commits import NewCommits
 from spark_jobs.cluster.source_directories import source_directories
+from spark_jobs.cluster.unnamed_rows import both_names, known_rows
 from spark_jobs.contracts import ClusterConfig, JobReport
 from spark_jobs.lake.cluster import last_reading
 from spark_jobs.lake.cluster.source_directory import SourceDirectory
@@ -167,7 +168,7 @@ def _read(config: ClusterConfig) -> ClusterPlan:
         in_doubt = made.doubtful & set(made.waits) if table.name in TABLES_OVER_TIME else set()
         if in_doubt:
             places |= in_doubt
-            rows += with_doubt(_known(config.lake, table.name, tuple(in_doubt)).to_pylist())
+            rows += with_doubt(known_rows(config.lake, table.name, tuple(in_doubt)).to_pylist())
         if table.name != COMMITS and places:
             _compare(config.lake, table, rows, tuple(sorted(places)), made)
     made.beyond_log_end = tuple(each.message for each in notes.findings if each.rule == _BEYOND_LOG_END)
@@ -260,7 +261,7 @@ def _read_metadata(
             notes.say(finding)
         if read.lost_from is not None and not any(finding.rule == _NOT_RECORDED for finding in seen.findings):
             made.doubtful.add(place)
-        known = {name: _known(lake, name, (place,)).to_pylist() for name in TABLES_OVER_TIME}
+        known = {name: known_rows(lake, name, (place,)).to_pylist() for name in TABLES_OVER_TIME}
         reached = reached_offset(row for rows in known.values() for row in rows)
         if reached >= read.end:
             made.waits[place] = f"the tables have offset {reached}, and the source ends at {read.end}"
@@ -274,14 +275,10 @@ def _read_metadata(
 
 def _compare(lake: str, table: ClusterTable, rows: Sequence[Row], logs: tuple[str, ...], made: ClusterPlan) -> None:
     """Plan to replace the rows of these internal logs, if they differ."""
-    wanted = _table(table, rows)
-    if not wanted.equals(_sorted(table, _known(lake, table.name, logs))):
-        made.replaced[table.name] = (logs, wanted)
-
-
-def _known(lake: str, name: str, logs: tuple[str, ...]) -> pa.Table:
-    schema = TABLES[name].schema
-    return read_rows(lake, name, schema.names, [(SOURCE, "in", list(logs))]).cast(schema)
+    wanted, names, schema = _table(table, rows), both_names(logs), TABLES[table.name].schema
+    known = read_rows(lake, table.name, schema.names, [(SOURCE, "in", list(names))]).cast(schema)
+    if not wanted.equals(_sorted(table, known)):
+        made.replaced[table.name] = (names, wanted)
 
 
 def _table(table: ClusterTable, rows: Sequence[Row]) -> pa.Table:

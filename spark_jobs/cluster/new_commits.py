@@ -2,14 +2,16 @@
 
 A commit has one row: the table records the offset up to which each log was read. Bytes that cannot be read do not stop
 the log. The table records where they begin, and the next run reads from there again, so that what becomes readable
-later gets its rows too. Rows that were written without a high watermark are `tentative`. When the source states one,
-their part of the log is read again, and what it has now replaces them.
+later gets its rows too. The same is done with rows from before the id of the cluster was known. Rows that were written
+without a high watermark are `tentative`. When the source states one, their part of the log is read again, and what it
+has now replaces them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +20,7 @@ from logcore.logs.model.sources import SourceLog
 from logcore.reading.notes import Notes
 from spark_jobs.cluster.commit_rows import COMMITS, read_commits
 from spark_jobs.cluster.internal_sources import ClusterLogs, standing
+from spark_jobs.cluster.unnamed_rows import both_names, has_unnamed_rows, named_rows
 from spark_jobs.lake.cluster_columns import COMMITTED, SOURCE, TENTATIVE
 from spark_jobs.lake.delta.commits import commit_guards
 from spark_jobs.lake.delta.commits.commit_guards import Guard, TableVersions
@@ -69,7 +72,8 @@ class NewCommits:
             of_log = Notes()
             end, recorded_gap = recorded[keys[log]], recorded[keys[log] + _GAP]
             gap = _NO_GAP if recorded_gap is None else recorded_gap
-            start = min(end or 0, gap, *tentative.get(places[log], ()))
+            is_renamed = has_unnamed_rows(lake, COMMITS, places[log])
+            start = 0 if is_renamed else min(end or 0, gap, *tentative.get(places[log], ()))
             read = read_commits(cluster, log, start, of_log)
             for finding in of_log.findings:
                 notes.say(finding)
@@ -79,12 +83,24 @@ class NewCommits:
             next_gap = read.gap if read.gap is not None and read.gap < read_to else _NO_GAP
             if next_gap != gap:
                 self.guards.append(Guard(keys[log] + _GAP, recorded_gap, next_gap))
-            self._take(lake, places[log], read.rows, tentative.get(places[log], set()), start < (end or 0))
+            if is_renamed:
+                self._rename(lake, places[log], read.rows)
+            else:
+                self._take(lake, places[log], read.rows, tentative.get(places[log], set()), start < (end or 0))
 
     def table(self) -> pa.Table:
         """All rows, by internal log and offset."""
         of_logs = sorted((rows for rows in self.rows if rows.num_rows), key=lambda rows: str(rows[SOURCE][0]))
         return pa.concat_tables([TABLES[COMMITS].schema.empty_table(), *of_logs])
+
+    def _rename(self, lake: str, place: str, rows: pa.Table) -> None:
+        """Give all rows of a log its name, and take what it has now in place of them."""
+        named = read_rows(lake, COMMITS, rows.schema.names, [(SOURCE, "==", place)]).cast(rows.schema)
+        for known in (named, named_rows(lake, COMMITS, place)):
+            rows = pa.concat_tables([rows, _without(known, rows["record_offset"])])
+        self.replaced += both_names([place])
+        self.changed += rows.num_rows - named.num_rows
+        self.rows.append(rows.sort_by("record_offset"))
 
     def _take(self, lake: str, place: str, rows: pa.Table, tentative: set[int], is_read_again: bool) -> None:
         """Add those of the rows that the table lacks, or that take the place of tentative ones."""
@@ -93,15 +109,21 @@ class NewCommits:
             columns = TABLES[COMMITS].schema.names if again else ["record_offset"]
             known = read_rows(lake, COMMITS, columns, [(SOURCE, "==", place)])
             if again:
-                known = known.filter(pc.invert(pc.is_in(known["record_offset"], pa.array(sorted(again), pa.int64()))))
+                known = _without(known, pa.array(sorted(again), pa.int64()))
                 self.replaced.append(place)
-            rows = rows.filter(pc.invert(pc.is_in(rows["record_offset"], known["record_offset"].combine_chunks())))
+            rows = _without(rows, known["record_offset"])
             self.changed += rows.num_rows
             if again:
                 rows = pa.concat_tables([known.cast(rows.schema), rows]).sort_by("record_offset")
         else:
             self.changed += rows.num_rows
         self.rows.append(rows)
+
+
+def _without(rows: pa.Table, offsets: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Table:
+    """Rows of other offsets than these."""
+    known = offsets.combine_chunks() if isinstance(offsets, pa.ChunkedArray) else offsets
+    return rows.filter(pc.invert(pc.is_in(rows["record_offset"], known)))
 
 
 def _tentative(lake: str, logs: Mapping[str, SourceLog]) -> dict[str, set[int]]:

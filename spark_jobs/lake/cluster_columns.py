@@ -43,11 +43,11 @@ class ClusterTable:
 COMMITTED, TENTATIVE, DOUBTFUL = "committed", "tentative", "doubtful"
 """What is known of a row; :data:`_STANDING` describes each."""
 UNKNOWN_CLUSTER = "unknown"
-"""Used for the id of a cluster whose source states none."""
+"""Used for the id of a cluster until a run knows it."""
 
 _PLACE = (
     Column(SOURCE, _STRING, "log of the internal topic that says it: `<cluster>/<topic>-<partition>`"),
-    Column("cluster", _STRING, "cluster id; the name that a run gave, or `unknown`, if the source states none"),
+    Column("cluster", _STRING, "cluster id; the name that a run gave, or `unknown`, as long as no source states it"),
 )
 _STANDING = Column(
     "standing",

@@ -37,8 +37,8 @@ def commit(group: str, offset: int | None, topic: str = "orders", partition: int
 class Cluster:
     """A source with groups, and a lake of it."""
 
-    def __init__(self, tmp_path: Path) -> None:
-        self.source, self.lake = LogDirectory(tmp_path / "source"), Lake(tmp_path / "lake")
+    def __init__(self, tmp_path: Path, cluster: str | None = CLUSTER) -> None:
+        self.source, self.lake = LogDirectory(tmp_path / "source", cluster), Lake(tmp_path / "lake")
         self.orders = self.source.partition("orders-0")
         self.groups: Partition = self.source.partition("__consumer_offsets-0", OTHER_TOPIC_ID)
         self.orders.append(10)

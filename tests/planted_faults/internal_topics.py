@@ -15,6 +15,7 @@ CLUSTER_RECORDS = "tests/jobs/test_cluster_records.py"
 CLUSTER_TABLES = "tests/conformance/test_cluster_tables.py"
 GAPS = "tests/jobs/test_cluster_gaps.py"
 IN_A_RUN = "tests/jobs/test_cluster_in_a_run.py"
+NAMED_LATER = "tests/jobs/test_cluster_named_later.py"
 OF_GROUPS = "tests/unit/logcore/cli/test_groups.py"
 OF_CLUSTER = "tests/jobs/test_cluster.py"
 PLACEMENT = "tests/unit/spark_jobs/lake/view/test_placement.py"
@@ -171,6 +172,20 @@ FAULTS = (
         (IN_A_RUN, "-k", "another_producer_id"),
     ),
     Fault(
+        "rows of a cluster whose id was not known stay beside those with the id",
+        "spark_jobs/cluster/job.py",
+        "both_names(logs), TABLES",
+        "logs, TABLES",
+        (NAMED_LATER,),
+    ),
+    Fault(
+        "commits that only the table has lose their rows when the id of the cluster is known",
+        "spark_jobs/cluster/new_commits.py",
+        "        for known in (named, named_rows(lake, COMMITS, place)):\n",
+        "        for known in (named,):\n",
+        (NAMED_LATER, "-k", "no_longer_has"),
+    ),
+    Fault(
         "an assignment that cannot be read hides its group",
         "logcore/topics/group_states.py",
         '    entries: Any = () if message is None else message.fields["assignedPartitions"]\n',
@@ -222,8 +237,7 @@ FAULTS = (
     Fault(
         "commits that are read again have rows twice",
         "spark_jobs/cluster/new_commits.py",
-        '            rows = rows.filter(pc.invert(pc.is_in(rows["record_offset"], known["record_offset"]'
-        ".combine_chunks())))\n",
+        '            rows = _without(rows, known["record_offset"])\n',
         "            rows = rows.slice(0)\n",
         (GAPS, "-k", "each_row_once"),
     ),

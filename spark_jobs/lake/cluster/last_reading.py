@@ -22,7 +22,7 @@ from spark_jobs.lake.setup.lake_names import key_of
 from spark_jobs.lake.store import storage
 
 FOLDER = "cluster_readings"
-VERSION = 2
+VERSION = 3
 """Of the file and of the rows: with another one the sources are read again."""
 READ_TABLES = ("logs", "transactions")
 """Tables that the rows of the cluster depend on, beside the sources."""
