@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -15,7 +16,15 @@ from confluent_kafka.schema_registry.confluent.type import decimal_pb2
 from confluent_kafka.schema_registry.confluent.type.decimal_utils import to_proto_decimal
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, message_factory, wrappers_pb2
+from google.protobuf import (
+    descriptor_pb2,
+    descriptor_pool,
+    duration_pb2,
+    json_format,
+    message_factory,
+    struct_pb2,
+    wrappers_pb2,
+)
 from google.type import date_pb2, datetime_pb2, money_pb2
 
 from spark_jobs.decode.protobuf import proto_schema
@@ -207,6 +216,39 @@ def test_an_import_that_is_not_known_is_a_bad_schema_and_is_named(tmp_path: Path
     assert lake.reasons() == [(1, 2, "BAD_SCHEMA")]
     [row] = lake.rows("undecoded")
     assert row["detail"] == f"schema 2: it imports {name}, which is neither a reference of the schema nor built in."
+
+
+EVENT = """\
+syntax = "proto3";
+package shop;
+import "google/protobuf/struct.proto";
+message Event { google.protobuf.Struct details = 1; repeated google.protobuf.Value values = 2; }
+"""
+
+
+def test_a_struct_of_google_is_json_text_that_equals_the_deserializer_s(tmp_path: Path) -> None:
+    file = descriptor_pb2.FileDescriptorProto(name="shop/event.proto", package="shop", syntax="proto3")
+    file.dependency.append(struct_pb2.DESCRIPTOR.name)
+    event = file.message_type.add(name="Event")
+    for number, (name, kind, label) in enumerate(
+        (("details", "Struct", _KIND.LABEL_OPTIONAL), ("values", "Value", _KIND.LABEL_REPEATED)), 1
+    ):
+        full = f".google.protobuf.{kind}"
+        event.field.add(name=name, number=number, type=_KIND.TYPE_MESSAGE, type_name=full, label=label)
+    descriptor_pool.Default().AddSerializedFile(file.SerializeToString())
+    kind = message_factory.GetMessageClass(descriptor_pool.Default().FindMessageTypeByName("shop.Event"))
+    client = SchemaRegistryClient.new_client({"url": "mock://"})
+    context = SerializationContext(TOPIC, MessageField.VALUE)
+    serializer, deserializer = ProtobufSerializer(kind, client), ProtobufDeserializer(kind, {}, client)
+    sent = kind(details={"a": [1, None, {"b": True}], "c": "Grüezi"})
+    sent.values.add(string_value="x")
+    sent.values.add(number_value=0.5)
+    body = serializer(sent, context)
+    lake = lake_with(tmp_path, client.get_latest_version(f"{TOPIC}-value").schema_id, EVENT, [body])
+    assert lake.said() is None
+    [row] = lake.rows()
+    found = {"details": json.loads(row["value"]["details"]), "values": list(map(json.loads, row["value"]["values"]))}
+    assert found == json_format.MessageToDict(deserializer(body, context))
 
 
 # Lakes of a version without built-in files

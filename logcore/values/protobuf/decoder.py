@@ -18,8 +18,10 @@ from logcore.values.blocks.decoded_block import decode_block
 from logcore.values.column import DecodedBlock
 from logcore.values.limits import check_size
 from logcore.values.protobuf.descriptors import parse
+from logcore.values.protobuf.json_values import check_depth
+from logcore.values.protobuf.kinds import ContentKind, FieldShape, MessageKind, NumberKind
 from logcore.values.protobuf.program import program_of
-from logcore.values.protobuf.shape import ContentKind, FieldShape, MessageKind, NumberKind, shape_of
+from logcore.values.protobuf.shape import shape_of
 from logcore.values.protobuf.wire import FIXED32, FIXED64, LENGTH, VARINT, WireField, fields_in, varint_at
 from logcore.values.undecodable import Reason, Undecodable
 
@@ -72,6 +74,8 @@ class ProtobufDecoder:
 
 
 def _message(kind: MessageKind, body: bytes, parts: Sequence[Part]) -> object:
+    if kind.json_of is not None:
+        check_depth(kind, body, parts)
     found: dict[int, list[WireField]] = {}
     in_oneof: dict[int, int] = {}
     for start, end in parts:
@@ -89,13 +93,13 @@ def _message(kind: MessageKind, body: bytes, parts: Sequence[Part]) -> object:
         return _timestamp(kind, body, found)
     if not kind.fields:
         return True
-    values = {}
+    values: dict[str, object] = {}
     for number, shape in kind.fields.items():
         try:
             values[shape.field.name] = _field(shape, body, found.get(number, ()))
         except Undecodable as failure:
             raise failure.inside(shape.field.name) from None
-    return values
+    return values if kind.json_of is None else kind.json_of(values)
 
 
 def _is_of(shape: FieldShape, each: WireField, body: bytes) -> bool:

@@ -14,7 +14,7 @@ from logcore.columns.kernels.parsing.parsing_frames import (
 from logcore.values.blocks.program import Node, Program
 from logcore.values.blocks.program_builder import ProgramBuilder, UnknownToKernel
 from logcore.values.protobuf.descriptors import ENUM, FieldType
-from logcore.values.protobuf.shape import ContentKind, FieldShape, Kind, MessageKind, NumberKind
+from logcore.values.protobuf.kinds import ContentKind, FieldShape, Kind, MessageKind, NumberKind
 from logcore.values.protobuf.wire import LENGTH
 
 _NUMBERS = {
@@ -40,7 +40,7 @@ _KEYS = (3, 4, 5, 6, 7, 8, 9, 13, 15, 16, 17, 18)
 
 def program_of(kind: MessageKind) -> Program | None:
     """Return the program of a message; None if it has parts that the kernel does not know: groups, closed enums,
-    messages without fields.
+    messages without fields, messages that become JSON.
     """
     return _ProtobufBuilder().program(_Part(kind))
 
@@ -104,7 +104,7 @@ class _ProtobufBuilder(ProgramBuilder[_Part]):
 
     def _message(self, kind: MessageKind, scope: int) -> Node:
         shapes = list(kind.fields.values())
-        if not shapes or kind.wire_type != LENGTH or len(shapes) > MOST_FIELDS:
+        if not shapes or kind.json_of is not None or kind.wire_type != LENGTH or len(shapes) > MOST_FIELDS:
             raise UnknownToKernel
         node = self.struct([_Part(each.kind, each, True) for each in shapes], True, scope)
         node.required = sum(1 << at for at, each in enumerate(shapes) if each.field.is_required)

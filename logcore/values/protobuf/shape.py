@@ -8,94 +8,35 @@
 | `float`, `double`, `bool`, `string`, `bytes` | the same |
 | enum | its name as text; a number without a name as decimal text |
 | message, group | struct; without fields: a bool that says whether it is there |
+| `google.protobuf.Struct`, `Value`, `ListValue` | JSON text |
 | `google.protobuf.Timestamp` | timestamp in microseconds, UTC; nanoseconds below that are cut |
 | `repeated`, `map` | list, map |
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from decimal import Decimal
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from logcore.values.invalid_schema import InvalidSchemaError, check_name
 from logcore.values.limits import DEEPEST_VALUE, MOST_COLUMNS
 from logcore.values.protobuf.descriptors import ENUM, GROUP, MESSAGE, EnumType, FieldType, MessageType, Schema, signed
-from logcore.values.protobuf.wire import FIXED32, FIXED64, LENGTH, START_GROUP, VARINT
-from logcore.values.undecodable import Reason, Undecodable
+from logcore.values.protobuf.json_values import JSON_KINDS
+from logcore.values.protobuf.kinds import (
+    CONTENTS,
+    NUMBERS,
+    TIMESTAMP_KIND,
+    FieldShape,
+    Kind,
+    MessageKind,
+    Number,
+    NumberKind,
+)
+from logcore.values.protobuf.wire import LENGTH, START_GROUP, VARINT
 
 TIMESTAMP = ".google.protobuf.Timestamp"
-_STRING, _BYTES = 9, 12
-
-Number = Callable[[int], object]
-"""From the unsigned integer of the wire to the value; None: the number is no value of a closed enum."""
-
-
-@dataclass(frozen=True, slots=True)
-class NumberKind:
-    """A number of one varint or of a fixed width."""
-
-    wire_type: int
-    arrow_type: pa.DataType
-    read: Number
-    default: object
-    symbols: Mapping[int, str] = field(default_factory=dict)
-    """Of an enum."""
-    is_closed: bool = False
-    """Of an enum whose other numbers are unknown fields."""
-
-
-@dataclass(frozen=True, slots=True)
-class ContentKind:
-    """Text or bytes."""
-
-    arrow_type: pa.DataType
-    is_text: bool
-
-    @property
-    def default(self) -> object:
-        """The value of a field that is absent and has no presence."""
-        return "" if self.is_text else b""
-
-    def read(self, content: bytes) -> object:
-        """Return the value.
-
-        Raises:
-            Undecodable: INVALID_UTF8.
-        """
-        if not self.is_text:
-            return content
-        try:
-            return content.decode()
-        except UnicodeDecodeError as error:
-            raise Undecodable(Reason.INVALID_UTF8, f"byte {error.start}") from None
-
-
-@dataclass(frozen=True, slots=True)
-class MessageKind:
-    """A message or group."""
-
-    arrow_type: pa.DataType
-    wire_type: int
-    fields: Mapping[int, FieldShape]
-    is_timestamp: bool = False
-    default: object = None
-
-
-Kind = NumberKind | ContentKind | MessageKind
-
-
-@dataclass(frozen=True, slots=True)
-class FieldShape:
-    """A field of a message."""
-
-    field: FieldType
-    kind: Kind
-    arrow_type: pa.DataType
-    is_map: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,37 +47,6 @@ class MessageShape:
     comments: Mapping[str, str]
 
 
-def _fixed(form: str) -> Number:
-    layout, wire = struct.Struct(f"<{form}"), struct.Struct("<I" if form == "f" else "<Q")
-    return lambda value: layout.unpack(wire.pack(value))[0]
-
-
-def _zigzag(value: int) -> int:
-    return (value >> 1) ^ -(value & 1)
-
-
-_NUMBERS: Mapping[int, NumberKind] = {
-    1: NumberKind(FIXED64, pa.float64(), _fixed("d"), 0.0),
-    2: NumberKind(FIXED32, pa.float32(), _fixed("f"), 0.0),
-    3: NumberKind(VARINT, pa.int64(), lambda value: signed(value, 64), 0),
-    4: NumberKind(VARINT, pa.decimal128(20, 0), Decimal, Decimal(0)),
-    5: NumberKind(VARINT, pa.int32(), lambda value: signed(value, 32), 0),
-    6: NumberKind(FIXED64, pa.decimal128(20, 0), Decimal, Decimal(0)),
-    7: NumberKind(FIXED32, pa.int64(), int, 0),
-    8: NumberKind(VARINT, pa.bool_(), bool, False),
-    13: NumberKind(VARINT, pa.int64(), lambda value: value & 0xFFFFFFFF, 0),
-    15: NumberKind(FIXED32, pa.int32(), lambda value: signed(value, 32), 0),
-    16: NumberKind(FIXED64, pa.int64(), lambda value: signed(value, 64), 0),
-    17: NumberKind(VARINT, pa.int32(), lambda value: _zigzag(value & 0xFFFFFFFF), 0),
-    18: NumberKind(VARINT, pa.int64(), _zigzag, 0),
-}
-"""By `FieldDescriptorProto.Type`."""
-_CONTENTS: Mapping[int, ContentKind] = {
-    _STRING: ContentKind(pa.string(), True),
-    _BYTES: ContentKind(pa.binary(), False),
-}
-
-
 def shape_of(schema: Schema, message: MessageType) -> MessageShape:
     """Return the shape of a message.
 
@@ -144,7 +54,7 @@ def shape_of(schema: Schema, message: MessageType) -> MessageShape:
         InvalidSchemaError: It contains itself, has too many fields, or a type of it is missing.
     """
     builder = _Builder(schema, {}, {})
-    root = builder.message(message, MESSAGE, "", ())
+    root = JSON_KINDS.get(message.name) or builder.message(message, MESSAGE, "", ())
     if message.comment:
         builder.comments[""] = message.comment
     return MessageShape(root, builder.comments)
@@ -199,7 +109,7 @@ class _Builder:
         return entry.fields[number]
 
     def _kind(self, field: FieldType, path: str, outer: tuple[str, ...]) -> Kind:
-        known = _NUMBERS.get(field.type) or _CONTENTS.get(field.type)
+        known = NUMBERS.get(field.type) or CONTENTS.get(field.type)
         if known is not None:
             return known
         if field.type == ENUM:
@@ -207,7 +117,9 @@ class _Builder:
         if field.type not in (MESSAGE, GROUP):
             raise InvalidSchemaError(f"The type {field.type} of a field is unknown.", place=path)
         if field.type_name == TIMESTAMP:
-            return _TIMESTAMP_KIND
+            return TIMESTAMP_KIND
+        if field.type_name in JSON_KINDS and field.type == MESSAGE:
+            return JSON_KINDS[field.type_name]
         message = self.schema.messages.get(field.type_name)
         if message is None:
             raise InvalidSchemaError(
@@ -237,16 +149,3 @@ def _symbols(enum: EnumType) -> Number:
         return symbol
 
     return read
-
-
-def _time_field(name: str, number: int, kind: int) -> FieldShape:
-    field = FieldType(name, number, kind, "", False, False, False, None, "")
-    return FieldShape(field, _NUMBERS[kind], _NUMBERS[kind].arrow_type, False)
-
-
-_TIMESTAMP_KIND = MessageKind(
-    pa.timestamp("us", tz="UTC"),
-    LENGTH,
-    {1: _time_field("seconds", 1, 3), 2: _time_field("nanos", 2, 5)},
-    is_timestamp=True,
-)
