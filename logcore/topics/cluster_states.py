@@ -23,7 +23,8 @@ RESOURCES = {2: "topic", 4: "broker", 8: "broker-logger", 16: "client-metrics", 
 """What a setting is for, by Kafka's number."""
 KRAFT_VERSION = "kraft.version"
 
-_UNASSIGNED = "A" * 22
+_NOT_STATED = "A" * 22
+"""A directory of a cluster whose metadata had no directories yet (org.apache.kafka.common DirectoryId: MIGRATING)."""
 _NO_LEADER_CHANGE = -2
 _NO_CHANGE = -1
 
@@ -152,7 +153,7 @@ def _partition(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
             "isr": fields["isr"],
             "removing_replicas": fields["removingReplicas"],
             "adding_replicas": fields["addingReplicas"],
-            "directories": fields.get("directories") or [_UNASSIGNED] * len(fields["replicas"]),
+            "directories": fields.get("directories") or [_NOT_STATED] * len(fields["replicas"]),
             "leader_recovery_state": fields.get("leaderRecoveryState", 0),
             "eligible_leader_replicas": fields.get("eligibleLeaderReplicas") or [],
             "last_known_elr": fields.get("lastKnownElr") or [],
@@ -184,9 +185,9 @@ def _partition_change(state: ClusterState, fields: dict[str, Any], row: _Row) ->
     replicas, directories = fields.get("replicas"), fields.get("directories")
     if replicas is not None:
         known = dict(zip(before.fields["replicas"], before.fields["directories"], strict=False))
-        after["directories"] = [known.get(replica, _UNASSIGNED) for replica in replicas]
-    if directories:
-        after["directories"] = directories
+        after["directories"] = [known.get(replica, _NOT_STATED) for replica in replicas]
+    if directories is not None:
+        after["directories"] = directories or [_NOT_STATED] * len(after["replicas"])
     leader = fields.get("leader", _NO_LEADER_CHANGE)
     if leader != _NO_LEADER_CHANGE:
         after["leader"] = leader
@@ -202,8 +203,12 @@ def _clear_elr(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
     named = fields["topicName"]
     for topic_id in [each for each, topic in state.topics.items() if named in ("", topic.fields["topic"])]:
         rows = state.partitions.get(topic_id, {})
-        for partition, before in rows.items():
-            rows[partition] = row(before.fields | {"eligible_leader_replicas": [], "last_known_elr": []})
+        for partition, before in list(rows.items()):
+            fields = before.fields
+            if fields["eligible_leader_replicas"] or fields["last_known_elr"]:
+                epoch = fields["partition_epoch"] + 1
+                cleared = {"eligible_leader_replicas": [], "last_known_elr": [], "partition_epoch": epoch}
+                rows[partition] = row(fields | cleared)
 
 
 def _setting(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
@@ -222,6 +227,8 @@ def _setting(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
 
 
 def _feature(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
+    if fields["name"] == KRAFT_VERSION:  # only a control record says it
+        return
     if fields["featureLevel"] == 0:
         state.features.pop(fields["name"], None)
     else:

@@ -186,6 +186,20 @@ FAULTS = (
         (NAMED_LATER, "-k", "no_longer_has"),
     ),
     Fault(
+        "a directory that is not assigned yet is called lost",
+        "spark_jobs/lake/view/cluster/placement.py",
+        '    "AAAAAAAAAAAAAAAAAAAAAQ": "not assigned yet",\n    "AAAAAAAAAAAAAAAAAAAAAg": "lost",\n',
+        '    "AAAAAAAAAAAAAAAAAAAAAg": "not assigned yet",\n    "AAAAAAAAAAAAAAAAAAAAAQ": "lost",\n',
+        (PLACEMENT, "-k", "reserved"),
+    ),
+    Fault(
+        "a partition without eligible leaders changes when they are cleared",
+        "logcore/topics/cluster_states.py",
+        '            if fields["eligible_leader_replicas"] or fields["last_known_elr"]:\n',
+        "            if fields:\n",
+        (CLUSTER, "-k", "loses_its_eligible"),
+    ),
+    Fault(
         "an assignment that cannot be read hides its group",
         "logcore/topics/group_states.py",
         '    entries: Any = () if message is None else message.fields["assignedPartitions"]\n',

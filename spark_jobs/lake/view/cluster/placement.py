@@ -18,11 +18,11 @@ NO_LEADER, UNDER_REPLICATED, NOT_PREFERRED = "no leader", "under-replicated", "n
 """What is wrong with a partition, the worst first."""
 _NOBODY = -1
 _NOT_PLACED = {
-    "AAAAAAAAAAAAAAAAAAAAAA": "not assigned yet",
-    "AAAAAAAAAAAAAAAAAAAAAQ": "lost",
-    "AAAAAAAAAAAAAAAAAAAAAg": "not stated",
+    "AAAAAAAAAAAAAAAAAAAAAA": "not stated",
+    "AAAAAAAAAAAAAAAAAAAAAQ": "not assigned yet",
+    "AAAAAAAAAAAAAAAAAAAAAg": "lost",
 }
-"""Reserved ids of directories (org.apache.kafka.common DirectoryId: UNASSIGNED, LOST, MIGRATING)."""
+"""Reserved ids of directories (org.apache.kafka.common DirectoryId: MIGRATING, UNASSIGNED, LOST)."""
 
 _Row = Mapping[str, object]
 

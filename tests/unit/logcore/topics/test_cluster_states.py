@@ -11,7 +11,8 @@ TOPIC_ID = bytes(range(16))
 TOPIC_TEXT = "AAECAwQFBgcICQoLDA0ODw"
 DIRECTORIES = [bytes([number]) * 16 for number in (1, 2)]
 DIRECTORY_TEXTS = ["AQEBAQEBAQEBAQEBAQEBAQ", "AgICAgICAgICAgICAgICAg"]
-UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAA"
+NOT_STATED = "AAAAAAAAAAAAAAAAAAAAAA"
+"""By org.apache.kafka.common DirectoryId: MIGRATING."""
 
 
 def compact(value: str | None) -> bytes:
@@ -100,9 +101,27 @@ def test_a_new_leader_begins_a_new_epoch_and_no_leader_is_one_too() -> None:
 
 def test_a_replica_that_stays_keeps_its_directory() -> None:
     after = only_partition(state(TOPIC, partition(), change((2, ints(3, 1)))))
-    assert (after["replicas"], after["directories"]) == ([3, 1], [UNASSIGNED, DIRECTORY_TEXTS[0]])
+    assert (after["replicas"], after["directories"]) == ([3, 1], [NOT_STATED, DIRECTORY_TEXTS[0]])
     named = change((2, ints(3)), (8, b"\2" + DIRECTORIES[1]))
     assert only_partition(state(TOPIC, partition(), named))["directories"] == [DIRECTORY_TEXTS[1]]
+
+
+def test_a_change_to_no_directories_leaves_them_unstated() -> None:
+    after = only_partition(state(TOPIC, partition(), change((8, b"\1"))))
+    assert after["directories"] == [NOT_STATED, NOT_STATED]
+
+
+def test_a_partition_that_loses_its_eligible_leaders_has_changed_and_no_other_has() -> None:
+    found = state(TOPIC, partition(0), partition(1), change((6, ints(1)), version=2))
+    found.add(9, 0, framed(28, compact("orders") + b"\0"))
+    rows = found.partitions_of(TOPIC_TEXT)
+    assert [(row.fields["partition_epoch"], row.offset) for row in rows] == [(10, 9), (8, 2)]
+
+
+def test_a_level_of_kraft_version_in_a_record_of_features_does_not_count() -> None:
+    levels = (("kraft.version", 1), ("group.version", 1))
+    records = [framed(12, compact(name) + struct.pack(">h", level) + b"\0") for name, level in levels]
+    assert set(state(*records).features) == {"group.version"}
 
 
 def test_eligible_leaders_are_cleared_for_one_topic_or_for_all() -> None:

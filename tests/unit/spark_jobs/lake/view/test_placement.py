@@ -20,7 +20,7 @@ from spark_jobs.lake.view.cluster.placement import (
 )
 from spark_jobs.lake_commands.cluster.placement_text import LISTED, placement_text
 
-UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAA"
+UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 def partition(number: int, leader: int, replicas: list[int], isr: list[int], **more: Any) -> dict[str, Any]:
@@ -86,6 +86,15 @@ def test_directories_of_the_metadata_are_joined_with_those_at_the_sources_by_bro
         DirectoryPlacement(2, "d2", 1),
         DirectoryPlacement(2, "not assigned yet", 1),
     )
+
+
+def test_reserved_ids_of_directories_say_what_they_mean_to_a_broker() -> None:
+    """The ids are those that `DirectoryId` of Kafka 3.9.2, 4.1.2, 4.3.1 and 4.4.0 prints."""
+    ids = {"AAAAAAAAAAAAAAAAAAAAAA": "not stated", "AAAAAAAAAAAAAAAAAAAAAQ": "not assigned yet"}
+    ids |= {"AAAAAAAAAAAAAAAAAAAAAg": "lost"}
+    partitions = [partition(at, at, [at], [at], directories=[directory_id]) for at, directory_id in enumerate(ids)]
+    found = placement_of(partitions, [], []).directories
+    assert [(each.broker, each.directory) for each in found] == list(enumerate(ids.values()))
 
 
 def test_the_report_lists_brokers_directories_and_problems_and_says_how_many_are_left_out() -> None:
