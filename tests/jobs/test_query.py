@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import pytest
 from deltalake import DeltaTable
 
@@ -17,6 +19,7 @@ from spark_jobs.lake.decoded.view_names import view_name
 from tests.jobs.decoded_lake import Decoded
 from tests.spark.cycle import AS_OF_MS
 
+REPOSITORY = Path(__file__).parents[2]
 ROWS = ((b"a", b"one"), (None, b"two"), (b"c", None), (b"\xff", b'x,"y"\n'))
 
 
@@ -190,6 +193,50 @@ def test_the_rows_of_the_last_of_several_queries_are_shown(lake, capsys):
     failed = ask(capsys, lake, "select error('in the first one') from records; select 1")
     assert (failed.code, failed.out) == (64, "")
     assert "in the first one" in failed.err
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select date '10000-01-01' x",
+        "select date '0044-03-15 (BC)' x",
+        "select '-infinity'::date x",
+        "select 'infinity'::timestamp x",
+        "select timestamp '294000-01-01 23:59:59.000001' x",
+        "select timestamptz '10000-01-01 00:00:00+00' x",
+        "select timestamp_s '20000-01-01 01:02:03' x",
+    ],
+)
+def test_times_that_python_does_not_have_are_shown_as_duckdb_writes_them(lake, capsys, sql):
+    expected = duckdb.sql(f"set timezone = 'UTC'; select cast(x as varchar) from ({sql})").fetchall()[0][0]
+    for form in ("jsonl", "csv"):
+        answer = ask(capsys, lake, sql, "--format", form)
+        assert (answer.code, answer.err) == (0, "")
+        shown = json.loads(answer.out)["x"] if form == "jsonl" else answer.out.splitlines()[1]
+        assert shown == expected
+    nested = ask(capsys, lake, f"select [x, null] l, {{'a': x}} s, map {{1: x}} m from ({sql})", "--format", "jsonl")
+    assert json.loads(nested.out) == {"l": [expected, None], "s": {"a": expected}, "m": [[1, expected]]}
+
+
+def test_columns_of_one_name_are_all_in_a_line_of_jsonl(lake, capsys):
+    answer = ask(capsys, lake, "select 1 as a, 2 as a, 3 as a_1, 4 as b, 5 as a", "--format", "jsonl")
+    assert json.loads(answer.out) == {"a": 1, "a_2": 2, "a_1": 3, "b": 4, "a_3": 5}
+    assert ask(capsys, lake, "select 1 as a, 2 as a", "--format", "csv").out == "a,a\n1,2\n"
+
+
+@pytest.mark.parametrize("as_argument", [True, False])
+def test_sql_that_is_not_utf_8_is_wrong_usage(lake, as_argument):
+    called = [sys.executable, "-m", "logcore.cli.main", "query", str(lake.path)]
+    sql = b"select '\xff'"
+    done = subprocess.run(
+        [*called, sql] if as_argument else [*called, "-"],
+        cwd=REPOSITORY,
+        input=None if as_argument else sql,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 64
+    assert b"The SQL is not UTF-8 text" in done.stderr
 
 
 def test_memory_that_is_not_enough_is_said_with_what_to_do(lake, capsys):

@@ -91,6 +91,22 @@ def test_a_file_of_somebody_else_and_a_place_in_the_lake_are_refused(
 
 @pytest.mark.long
 @pytest.mark.spark
+@pytest.mark.parametrize("own", ["CREATE TABLE mine AS SELECT 1 AS a", "CREATE VIEW mine AS SELECT * FROM records"])
+def test_tables_and_views_that_a_user_added_to_the_file_are_not_lost(
+    lake: Decoded, tmp_path: Path, capsys: pytest.CaptureFixture[str], own: str
+) -> None:
+    path = str(tmp_path / "lake.duckdb")
+    assert main.main(["views", lake.path, "-o", path]) == 0
+    with duckdb.connect(path) as connection:
+        connection.execute(own)
+    assert main.main(["views", lake.path, "-o", path]) == 64
+    assert 'would be lost: "mine"' in capsys.readouterr().err
+    with duckdb.connect(path) as connection:
+        assert connection.execute("SELECT count(*) FROM mine").fetchall()[0][0] > 0
+        connection.execute(f"DROP {own.split()[1]} mine")
+    assert main.main(["views", lake.path, "-o", path]) == 0
+
+
 def test_spark_reads_the_same_rows_from_the_statements(lake: Decoded, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["views", lake.path, "--spark-sql"]) == 0
     statements = capsys.readouterr().out.split(";\n")

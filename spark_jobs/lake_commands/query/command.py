@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from logcore.cli.reading.arguments import natural
 from logcore.exit_codes import ExitCode
+from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake_commands.outcome import guarded, lake_at
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def _query(options: argparse.Namespace) -> int:
     views = list(lake_views(path))
     sql = options.sql
     if sql == "-" or (sql is None and not sys.stdin.isatty()):
-        sql = sys.stdin.read()
+        sql = _text_of_pipe()
         if options.sql is None and not sql.strip():  # a service without a terminal gives an empty standard input
             sql = None
     if sql is None:
@@ -77,10 +78,19 @@ def _query(options: argparse.Namespace) -> int:
             sys.stdout.writelines(_listed(lake.views))
             _warn(lake)
             return ExitCode.NOT_CHECKED if lake.absent else ExitCode.CLEAN
+    if any("\ud800" <= each <= "\udfff" for each in sql):
+        raise UsageError("The SQL is not UTF-8 text.")
     with connected(path, _named(views, sql), options.memory << 20) as lake, lake.answers():
         sys.stdout.writelines(printed(lake.rows_of(sql), options.format, options.limit))
         _warn(lake)
     return ExitCode.CLEAN
+
+
+def _text_of_pipe() -> str:
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"The SQL is not UTF-8 text (byte {error.start}).") from error
 
 
 def _warn(lake: LakeConnection) -> None:

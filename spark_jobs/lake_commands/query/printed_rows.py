@@ -18,6 +18,9 @@ from logcore.cli.output.record_lines import json_line
 
 TEXT_ROWS = 100
 """Rows that a table of text shows without `--limit`: its widths need all of them in memory."""
+_SECONDS_OF_DAY, _DAYS_OF_400_YEARS = 86_400, 146_097
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_INFINITE_DAYS, _INFINITE = (1 << 31) - 1, (1 << 63) - 1
 _WIDEST = 60
 """Characters of a cell in a table of text."""
 
@@ -33,7 +36,7 @@ def printed(rows: pa.RecordBatchReader, form: str, limit: int | None) -> Iterato
     if form == "text":
         yield from _text(rows, TEXT_ROWS if limit is None else limit)
         return
-    names = rows.schema.names
+    names = rows.schema.names if form == "csv" else _distinct(rows.schema.names)
     if form == "csv":
         yield _csv_line(names)
     for values in _limited(_rows(rows), limit):
@@ -43,10 +46,63 @@ def printed(rows: pa.RecordBatchReader, form: str, limit: int | None) -> Iterato
             yield json_line(dict(zip(names, map(_plain, values), strict=True)))
 
 
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Names of the fields of a JSON object. Of two columns with one name the second is `name_1`, as in DuckDB."""
+    fields: dict[str, None] = {}
+    for name in names:
+        number, field = 0, name
+        while field in fields or (number and field in names):
+            number += 1
+            field = f"{name}_{number}"
+        fields[field] = None
+    return list(fields)
+
+
 def _rows(rows: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:
     for batch in rows:
-        columns = [column.to_pylist() for column in batch.columns]
-        yield from zip(*columns, strict=True)
+        yield from zip(*map(_values, batch.columns), strict=True)
+
+
+def _values(column: pa.Array[Any]) -> list[Any]:
+    try:
+        return column.to_pylist()
+    except (OverflowError, ValueError):  # Python's dates end with the year 9999, DuckDB's do not
+        return [_value(scalar) for scalar in column]
+
+
+def _value(scalar: pa.Scalar[Any]) -> object:
+    if not scalar.is_valid:
+        return None
+    if isinstance(scalar, pa.MapScalar):
+        return [(_value(each["key"]), _value(each["value"])) for each in scalar.values or ()]
+    if isinstance(scalar, pa.ListScalar):
+        return [_value(each) for each in scalar.values or ()]
+    if isinstance(scalar, pa.StructScalar):
+        return {name: _value(scalar[name]) for name in scalar}
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):
+        return _far_time(scalar)
+
+
+def _far_time(scalar: pa.Scalar[Any]) -> str:
+    """A date or timestamp outside of the years 1 to 9999, as DuckDB writes it. It has the calendar of 400 years before
+    or after it, which is the same.
+    """
+    per_day = 1 if isinstance(scalar, pa.Date32Scalar) else _PER_SECOND[scalar.type.unit] * _SECONDS_OF_DAY
+    number = int(scalar.value)  # type: ignore[attr-defined]
+    if abs(number) >= (_INFINITE_DAYS if per_day == 1 else _INFINITE):
+        return "infinity" if number > 0 else "-infinity"
+    days, of_day = divmod(number, per_day)
+    cycles, rest = divmod(days, _DAYS_OF_400_YEARS)
+    near = datetime(1970, 1, 1) + timedelta(days=rest, seconds=of_day * _SECONDS_OF_DAY // per_day)
+    year = near.year + 400 * cycles
+    shown = f"{year if year > 0 else 1 - year:04}-{near:%m-%d}"
+    if per_day > 1:
+        left = of_day % (per_day // _SECONDS_OF_DAY)
+        fraction = f"{left / (per_day // _SECONDS_OF_DAY):.9f}"[1:].rstrip("0").rstrip(".")
+        shown += f" {near:%H:%M:%S}{fraction}{'' if scalar.type.tz is None else '+00'}"
+    return shown if year > 0 else f"{shown} (BC)"
 
 
 def _limited(rows: Iterable[tuple[Any, ...]], limit: int | None) -> Iterator[tuple[Any, ...]]:

@@ -15,6 +15,12 @@ from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake_commands.query.connection import HEADER, quoted
 from spark_jobs.lake_commands.views.file_views import FileGroup, FileView
 
+_NOT_WRITTEN_HERE = """
+    SELECT table_name FROM duckdb_tables() WHERE NOT internal AND table_name <> 'loglake_views'
+    UNION ALL SELECT view_name FROM duckdb_views() WHERE NOT internal AND view_name NOT IN (
+        SELECT view_name FROM loglake_views)
+    ORDER BY ALL
+"""
 _GLOB = re.compile(r"[*?\[]")
 
 
@@ -25,7 +31,7 @@ def write(path: str, views: Sequence[FileView]) -> list[FileView]:
         The views as they are in the file: some may have an error in place of their rows.
 
     Raises:
-        UsageError: There is no such folder, or another file has this name, which this command did not write.
+        UsageError: There is no such folder, or what this command did not write would be lost.
         JobError: The file can't be written.
     """
     _refuse_others(path)
@@ -59,11 +65,17 @@ def _refuse_others(path: str) -> None:
         return
     try:
         with duckdb.connect(path, read_only=True) as connection:
-            connection.execute("SELECT view_name, version FROM loglake_views LIMIT 1")
+            added = [name for (name,) in connection.execute(_NOT_WRITTEN_HERE).fetchall()]
     except duckdb.Error:
         raise UsageError(
             f"{path} exists, and `loglake views` did not write it, or it is in use. Name another."
         ) from None
+    if added:
+        names = ", ".join(map(quoted, added[:5])) + (f" and {len(added) - 5} more" if len(added) > 5 else "")
+        raise UsageError(
+            f"{path} has tables or views that `loglake views` did not write, and they would be lost: {names}. Name "
+            "another file. DuckDB reads both with ATTACH."
+        )
 
 
 def _made(connection: duckdb.DuckDBPyConnection, view: FileView) -> FileView:
