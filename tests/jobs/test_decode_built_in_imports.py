@@ -172,6 +172,8 @@ def own_date(form: str) -> tuple[str, str]:
     """A schema with another `google.type.Date` than Google's, and that one, as text or compiled by hand."""
     if form == "text":
         return OWN_USE, OWN_DATE
+    if form != "compiled":
+        return OWN_USE, own_date("compiled")[1]
     date = descriptor_pb2.FileDescriptorProto(name="google/type/date.proto", package="google.type", syntax="proto3")
     date.message_type.add(name="Date").field.add(
         name="iso", number=1, type=_KIND.TYPE_STRING, label=_KIND.LABEL_OPTIONAL
@@ -184,7 +186,7 @@ def own_date(form: str) -> tuple[str, str]:
     return use, own
 
 
-@pytest.mark.parametrize("form", ["text", "compiled"])
+@pytest.mark.parametrize("form", ["text", "compiled", "text that uses a compiled one"])
 def test_a_reference_of_the_registry_comes_before_the_file_that_is_built_in(tmp_path: Path, form: str) -> None:
     use, own = own_date(form)
     lake = Registered(tmp_path, "protobuf")
@@ -194,6 +196,37 @@ def test_a_reference_of_the_registry_comes_before_the_file_that_is_built_in(tmp_
     lake.append((None, named(2, b"\x00\x0a\x06\x0a\x042024")))
     lake.decode()
     assert lake.values() == [{"day": {"iso": "2024"}}]
+
+
+ITEM = (
+    'syntax = "proto3"; package shop; import "google/type/money.proto"; message Item { google.type.Money price = 1; }'
+)
+USE = 'syntax = "proto3"; package shop; import "shop/item.proto"; message Order { repeated Item items = 1; }'
+
+
+def compiled(name: str, field: str, *imported: str, label: int, type_name: str) -> str:
+    """A file with one message of one field, as confluent-kafka registers it."""
+    file = descriptor_pb2.FileDescriptorProto(name=name, package="shop", syntax="proto3", dependency=imported)
+    file.message_type.add(name="Item" if field == "price" else "Order").field.add(
+        name=field, number=1, type=_KIND.TYPE_MESSAGE, label=label, type_name=type_name
+    )
+    return base64.b64encode(file.SerializeToString()).decode()
+
+
+@pytest.mark.parametrize("item", ["text", "compiled"])
+@pytest.mark.parametrize("use", ["text", "compiled"])
+def test_schemas_in_text_and_compiled_ones_may_refer_to_each_other(tmp_path: Path, use: str, item: str) -> None:
+    """Registries that keep schemas as they get them have both."""
+    optional, repeated = _KIND.LABEL_OPTIONAL, _KIND.LABEL_REPEATED
+    money = compiled("item.proto", "price", "google/type/money.proto", label=optional, type_name=".google.type.Money")
+    order = compiled("order.proto", "items", "shop/item.proto", label=repeated, type_name=".shop.Item")
+    lake = Registered(tmp_path, "protobuf")
+    lake.register(1, ITEM if item == "text" else money, "item", schemaType="PROTOBUF")
+    reference = {"name": "shop/item.proto", "subject": "item", "version": 1}
+    lake.register(2, USE if use == "text" else order, schemaType="PROTOBUF", references=[reference])
+    lake.append((None, named(2, b"\x00\x0a\x07\x0a\x05\x0a\x03CHF")))
+    assert lake.said() is None
+    assert lake.values() == [{"items": [{"price": {"currency_code": "CHF", "units": 0, "nanos": 0}}]}]
 
 
 @pytest.mark.parametrize(

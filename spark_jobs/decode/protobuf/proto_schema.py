@@ -14,11 +14,13 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
+from types import MappingProxyType
 
 from logcore.values.invalid_schema import InvalidSchemaError
-from logcore.values.protobuf.descriptors import missing_imports
+from logcore.values.protobuf.descriptors import file_set, missing_imports
 from logcore.values.registry.schemas import WriterSchema
 from spark_jobs.decode.protobuf.built_in_files import built_in_files
 from spark_jobs.lake.errors import JobError, UsageError
@@ -44,8 +46,10 @@ def compiled_schema(path: str) -> str:
 
 
 @lru_cache(maxsize=1000)
-def _compiled_texts(texts: tuple[tuple[str, str], ...]) -> tuple[str | None, str]:
-    """Compile the last of some files; the others are what it imports."""
+def _compiled_texts(
+    texts: tuple[tuple[str, str], ...], compiled: tuple[tuple[str, str], ...] = ()
+) -> tuple[str | None, str]:
+    """Compile the last of some files; the others, and those that are compiled, are what it imports."""
     with tempfile.TemporaryDirectory(prefix="loglake-proto-") as folder:
         for name, text in texts:
             path = os.path.normpath(os.path.join(folder, name))
@@ -59,13 +63,14 @@ def _compiled_texts(texts: tuple[tuple[str, str], ...]) -> tuple[str | None, str
                 return None, "a referenced schema has a name that is no file name"
             except OSError as error:
                 raise JobError(f"A schema can't be written for its compiler: {error.strerror}.") from error
-        return _compiled(folder, texts[-1][0])
+        return _compiled(folder, texts[-1][0], dict(compiled))
 
 
 def compiled_writer(schema: WriterSchema) -> WriterSchema:
     """Return a schema of a registry with Protobuf in text compiled, and with the built-in files that it imports.
 
-    Other formats are returned as they are. A reference of the registry comes before a built-in file of that name.
+    Some registries keep schemas as they get them: compiled ones of some clients, texts of others. Either may refer to
+    the other. A reference comes before a built-in file of that name. Other formats are returned as they are.
 
     Raises:
         InvalidSchemaError: The compiler refuses the text.
@@ -74,34 +79,29 @@ def compiled_writer(schema: WriterSchema) -> WriterSchema:
     """
     if schema.format != "protobuf":
         return schema
-    if _is_base64(schema.text):
-        return _with_built_in_files(schema)
-    names = [name for name in schema.references if not _is_base64(schema.references[name])]
-    if any(not name.endswith(".proto") for name in names):
+    compiled = {name: text for name, text in schema.references.items() if _is_base64(text)}
+    texts = {name: text for name, text in schema.references.items() if name not in compiled}
+    if any(not name.endswith(".proto") for name in texts):
         raise InvalidSchemaError("the name of a referenced schema does not end with .proto.")
-    texts = tuple((name, schema.references[name]) for name in sorted(names))
-    compiled, problem = _compiled_texts((*texts, (_MAIN, schema.text)))
-    if compiled is None:
-        unknown = _NOT_FOUND.search(problem)
-        if unknown is not None:
-            raise InvalidSchemaError(
-                f"it imports {unknown[1]}, which is neither a reference of the schema nor built in."
-            )
-        raise InvalidSchemaError(f"the compiler refuses it: {problem}.")
-    return replace(schema, text=compiled, references={})
-
-
-def _with_built_in_files(schema: WriterSchema) -> WriterSchema:
-    """A compiled schema, with built-in files that it imports as one more reference."""
-    references = {name: text for name, text in schema.references.items() if _is_base64(text)}
-    missing = missing_imports(schema.text, references) & built_in_files().keys()
-    if not missing:
+    if not _is_base64(schema.text):
+        made = _of_texts((*sorted(texts.items()), (_MAIN, schema.text)), compiled)
+        return replace(schema, text=made, references={})
+    built_in = missing_imports(schema.text, compiled) & built_in_files().keys() - texts.keys()
+    if not built_in and not texts:
         return schema
-    imports = "".join(f'import "{name}";\n' for name in sorted(missing))
-    compiled, problem = _compiled_texts(((_MAIN, f'syntax = "proto3";\n{imports}'),))
-    if compiled is None:
-        raise InvalidSchemaError(f"the compiler refuses what it imports: {problem}.")
-    return replace(schema, references={_MAIN: compiled, **schema.references})
+    imports = "".join(f'import "{name}";\n' for name in sorted(built_in | texts.keys()))
+    made = _of_texts((*sorted(texts.items()), (_MAIN, f'syntax = "proto3";\n{imports}')), compiled)
+    return replace(schema, references={_MAIN: made, **compiled})
+
+
+def _of_texts(texts: tuple[tuple[str, str], ...], compiled: Mapping[str, str]) -> str:
+    made, problem = _compiled_texts(texts, tuple(sorted(compiled.items())))
+    if made is not None:
+        return made
+    unknown = _NOT_FOUND.search(problem)
+    if unknown is not None:
+        raise InvalidSchemaError(f"it imports {unknown[1]}, which is neither a reference of the schema nor built in.")
+    raise InvalidSchemaError(f"the compiler refuses it: {problem}.")
 
 
 def _is_base64(text: str) -> bool:
@@ -111,20 +111,24 @@ def _is_base64(text: str) -> bool:
         return False
 
 
-def _compiled(folder: str, name: str) -> tuple[str | None, str]:
-    """The compiled schema in base64; or None and why."""
+def _compiled(folder: str, name: str, known: Mapping[str, str] = MappingProxyType({})) -> tuple[str | None, str]:
+    """The compiled schema in base64; or None and why. `known` has compiled files that it may import."""
     package = importlib.util.find_spec(_COMPILER)
     if package is None or package.origin is None:
         raise UsageError(
             "Protobuf schemas in text need the package grpcio-tools, which comes with the extra `lake`. Install it, or "
             "name a compiled schema in base64."
         )
-    built_in = (f"-I{each}={path}" for each, path in built_in_files().items())
+    built_in = (f"-I{each}={path}" for each, path in built_in_files().items() if each not in known)
     with tempfile.TemporaryDirectory(prefix="loglake-proto-") as scratch:
         out = os.path.join(scratch, "schema")
+        if known:
+            with open(os.path.join(scratch, "known"), "wb") as file:
+                file.write(file_set(known))
         command = [
             # Isolated, and not in a folder with files of others: Python would import modules from there.
             *(sys.executable, "-I", "-m", f"{_COMPILER}.protoc", f"-I{folder}", *built_in),
+            *(("--descriptor_set_in=known",) if known else ()),
             *("--include_imports", "--include_source_info", f"--descriptor_set_out={out}", name),
         ]
         try:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import sys
 from pathlib import Path
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
 from logcore.values.invalid_schema import InvalidSchemaError
 from logcore.values.registry.schemas import WriterSchema
@@ -55,6 +57,28 @@ def test_a_compiler_that_refuses_the_text_is_a_bad_schema(tmp_path, monkeypatch)
     instead_of_python(tmp_path, monkeypatch, "echo not this one >&2; exit 1")
     with pytest.raises(InvalidSchemaError, match="the compiler refuses it: not this one"):
         compiled_writer(schema("Refused"))
+
+
+USE = 'syntax = "proto3"; import "a.proto"; import "b.proto"; message Use { A a = 1; B b = 2; }'
+
+
+def test_a_compiled_reference_may_be_a_set_of_files():
+    files = [FileDescriptorProto(name=f"{name.lower()}.proto", syntax="proto3") for name in "AB"]
+    for file, name in zip(files, "AB", strict=True):
+        file.message_type.add(name=name)
+    known = base64.b64encode(FileDescriptorSet(file=files).SerializeToString()).decode()
+    made = compiled_writer(WriterSchema("protobuf", USE, {"a.proto": known})).text
+    assert [file.name for file in FileDescriptorSet.FromString(base64.b64decode(made)).file][:2] == [
+        "a.proto",
+        "b.proto",
+    ]
+
+
+def test_a_damaged_compiled_reference_is_a_bad_schema():
+    for damaged in (b"\x0a\xff", b"\x0a\x05ab"):
+        known = base64.b64encode(damaged).decode()
+        with pytest.raises(InvalidSchemaError, match="descriptor is damaged"):
+            compiled_writer(WriterSchema("protobuf", USE, {"a.proto": known}))
 
 
 def test_a_disk_that_cannot_take_a_schema_is_an_error_of_the_job(monkeypatch):
