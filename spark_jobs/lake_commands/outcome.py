@@ -17,6 +17,8 @@ def guarded(work: Callable[[], int]) -> int:
     except UsageError as error:
         sys.stderr.write(f"error: {error}\n")
         return ExitCode.USAGE
+    except BrokenPipeError:
+        raise  # the reader of the output has closed the pipe (`| head`), which is no error
     except (JobError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         return ExitCode.NOT_CHECKED

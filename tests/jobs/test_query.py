@@ -239,6 +239,32 @@ def test_sql_that_is_not_utf_8_is_wrong_usage(lake, as_argument):
     assert b"The SQL is not UTF-8 text" in done.stderr
 
 
+@pytest.mark.parametrize("command", [["query", "select * from range(1000000)", "--format", "jsonl"], ["views"]])
+def test_a_reader_that_leaves_early_is_no_error(lake, command):
+    name, *options = command
+    called = [sys.executable, "-m", "logcore.cli.main", name, str(lake.path), *(options or ["--spark-sql"])]
+    with subprocess.Popen(called, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()  # the command begins later
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+def test_an_output_that_cannot_be_written_is_no_damage_of_a_table(lake):
+    called = [
+        sys.executable,
+        "-m",
+        "logcore.cli.main",
+        "query",
+        str(lake.path),
+        "from range(1000000)",
+        "--format",
+        "csv",
+    ]
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run(called, cwd=REPOSITORY, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, b"No space left" in done.stderr, b"verify" in done.stderr) == (3, True, False)
+
+
 def test_memory_that_is_not_enough_is_said_with_what_to_do(lake, capsys):
     sql = "select list(i) from range(30000000) t(i)"
     answer = ask(capsys, lake, sql, "--memory", "16")

@@ -59,7 +59,7 @@ class LakeConnection:
     views: Sequence[OpenView]
     absent: Sequence[AbsentView] = ()
 
-    def rows_of(self, sql: str) -> pa.RecordBatchReader:
+    def rows_of(self, sql: str) -> QueryRows:
         """Run statements; return the rows of the last one.
 
         Raises:
@@ -74,9 +74,8 @@ class LakeConnection:
                 self.connection.execute(statement).complete()
             result = self.connection.sql(statements[-1])
             if result is None:  # a statement without rows
-                return pa.RecordBatchReader.from_batches(pa.schema([]), [])
-            rows: pa.RecordBatchReader = result.to_arrow_reader(_BATCH_ROWS)
-            return rows
+                return QueryRows(self, pa.RecordBatchReader.from_batches(pa.schema([]), []))
+            return QueryRows(self, result.to_arrow_reader(_BATCH_ROWS))
 
     @contextlib.contextmanager
     def answers(self) -> Iterator[None]:
@@ -105,6 +104,28 @@ class LakeConnection:
             if isinstance(error, duckdb.Error) and _UNREAD not in said:
                 raise UsageError(said) from error
             raise JobError(f"A table can't be read: {said} To find the damage: loglake verify {self.lake}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRows:
+    """Rows of a query, of which an error can come with each batch. It is ours, as `LakeConnection.answers` says."""
+
+    connection: LakeConnection
+    reader: pa.RecordBatchReader
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self.reader.schema
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Read the batches."""
+        while True:
+            with self.connection.answers():
+                batch = next(self.reader, None)
+            if batch is None:
+                return
+            yield batch
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from logcore.cli.output.record_lines import json_line
+from spark_jobs.lake_commands.query.connection import QueryRows
 
 TEXT_ROWS = 100
 """Rows that a table of text shows without `--limit`: its widths need all of them in memory."""
@@ -25,7 +26,7 @@ _WIDEST = 60
 """Characters of a cell in a table of text."""
 
 
-def printed(rows: pa.RecordBatchReader, form: str, limit: int | None) -> Iterator[str]:
+def printed(rows: QueryRows, form: str, limit: int | None) -> Iterator[str]:
     """Yield lines.
 
     Args:
@@ -58,7 +59,7 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return list(fields)
 
 
-def _rows(rows: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:
+def _rows(rows: QueryRows) -> Iterator[tuple[Any, ...]]:
     for batch in rows:
         yield from zip(*map(_values, batch.columns), strict=True)
 
@@ -112,7 +113,7 @@ def _limited(rows: Iterable[tuple[Any, ...]], limit: int | None) -> Iterator[tup
         yield values
 
 
-def _text(rows: pa.RecordBatchReader, limit: int) -> Iterator[str]:
+def _text(rows: QueryRows, limit: int) -> Iterator[str]:
     found = list(_limited(_rows(rows), limit + 1))
     shown = [[_text_cell(value) for value in values] for values in found[:limit]]
     numbers = [pa.types.is_integer(field.type) or pa.types.is_floating(field.type) for field in rows.schema]
