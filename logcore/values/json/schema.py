@@ -2,7 +2,8 @@
 
 Types, `properties`, `required`, `items`, `additionalProperties`, `format` date and date-time, null as a second type or
 in `oneOf` and `anyOf`, choices of one shape, `allOf`, `enum` and `const` without a type, `$ref` and `description` are
-understood. Constraints such as `minimum` are not checked: values are decoded, not validated.
+understood. A property of which nothing more than `object` or `array` is known is JSON text. Constraints such as
+`minimum` are not checked: values are decoded, not validated.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from logcore.values.json.shape import (
     JsonScalar,
     JsonShape,
     JsonStruct,
+    JsonText,
     date_of,
     integer_of,
     moment_of,
@@ -93,7 +95,7 @@ class _Reader:
         self.parts += 1
         if self.parts > MOST_COLUMNS or len(followed) > DEEPEST_VALUE or place.path.count(".") > DEEPEST_VALUE:
             raise InvalidSchemaError("The schema is too large or too deep for a table.", advice=_ADVICE)
-        schema = place.schema
+        schema: object = {} if place.schema is True else place.schema
         if not isinstance(schema, dict):
             raise InvalidSchemaError("Here must be a JSON object with a type.", place=place.path, advice=_ADVICE)
         place = _Place(schema, place.path, self.documents.base_of(schema, place.base))
@@ -112,6 +114,8 @@ class _Reader:
         for keyword in _CHOICES:
             if any(map(_says_shape, _listed(schema, keyword))):
                 return self._chosen(place, keyword, _listed(schema, keyword), nullable, followed)
+        if place.path and not _says_shape(schema):
+            return _free(schema, nullable)
         name, null = self._type(place, schema)
         return self._typed(place, schema, name, nullable or null, followed)
 
@@ -209,6 +213,14 @@ def _listed(schema: Mapping[str, object], keyword: str) -> list[object]:
     return found if isinstance(found, list) else []
 
 
+def _free(schema: Mapping[str, object], nullable: bool) -> JsonText:
+    """The shape of a part of which only the type is known, or nothing."""
+    kind = schema.get("type")
+    names = [str(name) for name in (kind if isinstance(kind, list) else [kind]) if name is not None]
+    types = tuple(sorted(name for name in names if name != "null"))
+    return JsonText(types, nullable or not types or "null" in names)
+
+
 def _is_null(schema: object) -> bool:
     """Whether a choice allows null alone. It may have a title."""
     if not isinstance(schema, dict):
@@ -221,10 +233,12 @@ def _says_shape(schema: object) -> bool:
     """Whether a schema says what a value is, and does not only limit it."""
     if not isinstance(schema, dict):
         return False
-    if any(schema.get(keyword) for keyword in ("$ref", "properties", "items", "enum")) or "const" in schema:
+    if any(schema.get(keyword) for keyword in ("$ref", "properties", "enum")) or "const" in schema:
+        return True
+    if schema.get("items") not in (None, True, False, {}):
         return True
     kind = schema.get("type")
-    named = kind if isinstance(kind, list) else [kind]
+    named = [name for name in kind if name != "null"] or kind if isinstance(kind, list) else [kind]
     if any(each not in (None, "object", "array") for each in named) or isinstance(
         schema.get("additionalProperties"), dict
     ):

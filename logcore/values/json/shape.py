@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ _MOMENT = re.compile(
 )
 _DIGITS_OF_MICROSECONDS = 6
 _DIGITS_OF_INT64 = 19
+_NAMES: Mapping[type, str] = {
+    ExactNumber: "number", int: "number", str: "string", bool: "boolean", dict: "object", list: "array"
+}  # fmt: skip
 
 
 class JsonShape(Protocol):
@@ -119,6 +123,29 @@ class JsonMap:
 
 
 @dataclass(frozen=True, slots=True)
+class JsonText:
+    """A value of any shape, as JSON text without blanks. Numbers stay exact."""
+
+    types: tuple[str, ...]
+    """`object`, `array` or both; empty: any type."""
+    nullable: bool
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """See `JsonShape`."""
+        return pa.string()
+
+    def convert(self, value: object) -> object:
+        """See `JsonShape`."""
+        if value is None:
+            null_of(self.nullable)
+            return None
+        if self.types and not (isinstance(value, dict | list) and _NAMES[type(value)] in self.types):
+            raise wrong_type(" or ".join(self.types), value)
+        return written(value)
+
+
+@dataclass(frozen=True, slots=True)
 class JsonField:
     """A property of an object."""
 
@@ -178,10 +205,22 @@ def null_of(nullable: bool) -> None:
 
 def wrong_type(expected: str, value: object) -> Undecodable:
     """The failure of a value that has another type than the schema names."""
-    names: Mapping[type, str] = {
-        ExactNumber: "number", int: "number", str: "string", bool: "boolean", dict: "object", list: "array"
-    }  # fmt: skip
-    return Undecodable(Reason.WRONG_TYPE, "", f"{names.get(type(value), 'null')} where the schema has {expected}")
+    return Undecodable(Reason.WRONG_TYPE, "", f"{_NAMES.get(type(value), 'null')} where the schema has {expected}")
+
+
+def written(value: object) -> str:
+    """Return parsed JSON as text.
+
+    Raises:
+        Undecodable: INVALID_UTF8.
+    """
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{written(key)}:{written(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(written, value)) + "]"
+    if isinstance(value, ExactNumber):
+        return str(value)
+    return json.dumps(text_of(value) if isinstance(value, str) else value, ensure_ascii=False)
 
 
 def text_of(value: object) -> str:
