@@ -195,9 +195,9 @@ ROWS_EQUAL_LEDGER = CheckDefinition(
 NO_HANGING_TRANSACTION = CheckDefinition(
     "no_hanging_transaction",
     RECORDS,
-    "No transaction is open for longer than Kafka's default transaction.max.timeout.ms, 15 minutes. Nothing after an "
-    "open transaction is published; one that hangs has lost its coordinator and holds its log back until it is aborted "
-    "(kafka-transactions.sh find-hanging, abort).",
+    "No transaction is open for longer than Kafka's default transaction.max.timeout.ms, 15 minutes, or a longer "
+    "timeout that its coordinator keeps. Nothing after an open transaction is published; one that hangs has lost its "
+    "coordinator and holds its log back until it is aborted (kafka-transactions.sh find-hanging, abort).",
     "abort it on the cluster (kafka-transactions.sh find-hanging, then abort); the next run publishes what waits.",
 )
 TABLES_UNHARMED = CheckDefinition(

@@ -211,6 +211,13 @@ def tagged(name: str, producer_id: int, **ids: int) -> tuple[bytes, bytes]:
     return key, value
 
 
+def ongoing(name: str, producer_id: int, timeout_ms: int, topic: str) -> tuple[bytes, bytes]:
+    """By TransactionLogValue 0: an ongoing transaction with partition 0 of a topic."""
+    partitions = struct.pack(">i", 1) + text(topic) + struct.pack(">ii", 1, 0)
+    value = struct.pack(">hqhib", 0, producer_id, 3, timeout_ms, 1) + partitions + struct.pack(">qq", NOW_MS, NOW_MS)
+    return struct.pack(">h", 0) + text(name), value
+
+
 def open_since(cluster: Cluster, *states: tuple[bytes, bytes | None]) -> str:
     """Publish an open transaction of producer id 7 and records of `__transaction_state`; what the lake says of it."""
     log = cluster.source.partition("__transaction_state-0", "DDDDDDDDDDDDDDDDDDDDDg")
@@ -258,6 +265,26 @@ def test_the_alarm_names_a_transactional_id_that_has_another_producer_id_now(
     cluster: Cluster, states: list[tuple[bytes, bytes | None]]
 ) -> None:
     assert open_since(cluster, tagged("other", 8), *states) == NAMED
+
+
+@pytest.mark.parametrize(
+    ("state", "allowed"),
+    [
+        pytest.param(ongoing("billing", 7, 60, "orders"), 15, id="a short timeout"),
+        pytest.param(ongoing("billing", 7, 3_600_000, "orders"), 60, id="a timeout of an hour"),
+        pytest.param(ongoing("billing", 7, 3_600_000, "others"), 15, id="the coordinator does not know the partition"),
+        pytest.param(transactional("billing", 7), 15, id="no partition"),
+        pytest.param(ongoing("billing", 8, 3_600_000, "orders"), 15, id="another producer id"),
+    ],
+)
+def test_a_transaction_hangs_only_after_the_timeout_that_its_coordinator_keeps(
+    cluster: Cluster, state: tuple[bytes, bytes], allowed: int
+) -> None:
+    open_since(cluster, state)
+    (oldest,) = next(
+        log for log in read_state(str(cluster.lake.path)).logs if log.row.topic == "orders"
+    ).open_transactions
+    assert [oldest.hangs(NOW_MS + allowed * 60_000 + more) for more in (0, 1)] == [False, True]
 
 
 def test_other_producer_ids_are_those_that_are_not_the_current_one(cluster: Cluster) -> None:

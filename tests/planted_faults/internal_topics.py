@@ -167,8 +167,8 @@ FAULTS = (
     Fault(
         "the alarm of a hanging transaction looks at current producer ids only",
         "spark_jobs/lake/view/open_transactions.py",
-        "        if not found.keys() >= set(producer_ids):",
-        "        if False and not found.keys() >= set(producer_ids):",
+        "        if not found.names.keys() >= set(producer_ids):",
+        "        if False and not found.names.keys() >= set(producer_ids):",
         (IN_A_RUN, "-k", "another_producer_id"),
     ),
     Fault(
@@ -184,6 +184,20 @@ FAULTS = (
         "        for known in (named, named_rows(lake, COMMITS, place)):\n",
         "        for known in (named,):\n",
         (NAMED_LATER, "-k", "no_longer_has"),
+    ),
+    Fault(
+        "a transaction that its coordinator still waits for hangs",
+        "spark_jobs/lake/view/open_transactions.py",
+        "age > max(HANGING_MS, self.timeout_ms or 0)",
+        "age > HANGING_MS",
+        (IN_A_RUN, "-k", "only_after"),
+    ),
+    Fault(
+        "the timeout of another transaction of the producer counts",
+        "spark_jobs/lake/view/open_transactions.py",
+        "                timeout_ms=coordinators.timeouts.get((each.producer_id, each.topic_partition)),\n",
+        "                timeout_ms=max(coordinators.timeouts.values(), default=None),\n",
+        (IN_A_RUN, "-k", "only_after"),
     ),
     Fault(
         "a directory that is not assigned yet is called lost",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,8 +17,9 @@ from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.errors import TableUnreadable
 
 HANGING_MS = 15 * 60_000
-"""Kafka's default ``transaction.max.timeout.ms``. No coordinator lets a transaction live longer, so an older one has
-lost its coordinator (KIP-664)."""
+"""Kafka's default ``transaction.max.timeout.ms``. With it no coordinator lets a transaction live longer: an older one
+has lost its coordinator (KIP-664)."""
+_ONGOING = "Ongoing"
 _LONGEST = 100
 """Characters of a transactional id that are shown."""
 
@@ -37,15 +38,17 @@ class OpenTransaction:
     """Greatest timestamp of its first batch; None if that has none, or the transaction is not its log's oldest."""
     transactional_ids: tuple[str, ...] = ()
     """Transactional ids that have or had its producer id, by the cluster's `__transaction_state`: one, or none."""
+    timeout_ms: int | None = None
+    """Its timeout, if its coordinator knows it as ongoing in this partition: it may be above the default."""
 
     def age_ms(self, as_of_ms: int) -> int | None:
         """Return the time since it began; never negative, with any producer's clock."""
         return None if self.since_ms is None else max(as_of_ms - self.since_ms, 0)
 
     def hangs(self, as_of_ms: int) -> bool:
-        """Return whether it is older than any coordinator allows."""
+        """Return whether it is older than its coordinator, or any with the default setting, allows."""
         age = self.age_ms(as_of_ms)
-        return age is not None and age > HANGING_MS
+        return age is not None and age > max(HANGING_MS, self.timeout_ms or 0)
 
     def described(self, as_of_ms: int) -> str:
         """``producer 7 epoch 0 (transactional id "billing") from offset 21 on, open for 17 min``."""
@@ -70,34 +73,57 @@ def read_open_transactions(lake: str, logs: Sequence[str] | None = None) -> dict
         place = f"{row['topic']}-{row['partition']}"
         numbers = (row["producer_id"], row["producer_epoch"], row["first_offset"], row["last_offset"])
         found.setdefault(row["log"], []).append(OpenTransaction(row["log"], place, *numbers, None))
-    names = _transactional_ids(lake, {each.producer_id for of_log in found.values() for each in of_log})
+    coordinators = _coordinators(lake, {each.producer_id for of_log in found.values() for each in of_log})
     for log, transactions in found.items():
         transactions.sort(key=lambda each: each.first_offset)
         transactions[0] = replace(transactions[0], since_ms=_began(lake, log, transactions[0].first_offset))
-        found[log] = [replace(each, transactional_ids=names.get(each.producer_id, ())) for each in transactions]
+        found[log] = [
+            replace(
+                each,
+                transactional_ids=tuple(sorted(coordinators.names.get(each.producer_id, ()))),
+                timeout_ms=coordinators.timeouts.get((each.producer_id, each.topic_partition)),
+            )
+            for each in transactions
+        ]
     return found
 
 
-def _transactional_ids(lake: str, producer_ids: Collection[int]) -> dict[int, tuple[str, ...]]:
-    """Return transactional ids by producer id. The epoch is not compared: a coordinator that aborts a transaction
-    raises its own epoch first, and no producer id has two transactional ids.
+@dataclass(frozen=True, slots=True)
+class _Coordinators:
+    """What coordinators know of producers.
+
+    Attributes:
+        names: Transactional ids by producer id. The epoch is not compared: a coordinator that aborts a transaction
+            raises its own epoch first, and no producer id has two transactional ids.
+        timeouts: Of ongoing transactions, by producer id and topic partition.
     """
+
+    names: dict[int, set[str]] = field(default_factory=dict)
+    timeouts: dict[tuple[int, str], int] = field(default_factory=dict)
+
+
+def _coordinators(lake: str, producer_ids: Collection[int]) -> _Coordinators:
+    found = _Coordinators()
     if not producer_ids:
-        return {}
+        return found
+    table, columns = (
+        "cluster_transactional_ids",
+        ["producer_id", "transactional_id", "state", "partitions", "timeout_ms"],
+    )
     where: list[tuple[str, str, object]] = [("producer_id", "in", sorted(producer_ids))]
-    found: dict[int, set[str]] = {}
     try:
-        rows = read_rows(lake, "cluster_transactional_ids", ["producer_id", "transactional_id"], where)
-        for row in rows.to_pylist():
-            found.setdefault(row["producer_id"], set()).add(row["transactional_id"])
-        if not found.keys() >= set(producer_ids):  # no statistics find these
-            rows = read_rows(lake, "cluster_transactional_ids", ["other_producer_ids", "transactional_id"])
-            for row in _naming(rows, producer_ids).to_pylist():
+        for row in read_rows(lake, table, columns, where).to_pylist():
+            found.names.setdefault(row["producer_id"], set()).add(row["transactional_id"])
+            if row["state"] == _ONGOING:
+                found.timeouts.update({(row["producer_id"], each): row["timeout_ms"] for each in row["partitions"]})
+        if not found.names.keys() >= set(producer_ids):  # no statistics find these
+            rows = _naming(read_rows(lake, table, ["other_producer_ids", "transactional_id"]), producer_ids)
+            for row in rows.to_pylist():
                 for producer_id in set(producer_ids).intersection(row["other_producer_ids"]):
-                    found.setdefault(producer_id, set()).add(row["transactional_id"])
+                    found.names.setdefault(producer_id, set()).add(row["transactional_id"])
     except TableUnreadable:  # other checks report the table
-        return {}
-    return {producer: tuple(sorted(names)) for producer, names in found.items()}
+        return _Coordinators()
+    return found
 
 
 def _naming(rows: pa.Table, producer_ids: Collection[int]) -> pa.Table:
