@@ -19,6 +19,7 @@ from spark_jobs.contracts import JobReport, LatestConfig, LogChange
 from spark_jobs.lake.decoded.followed_topics import POLICY, ROWS, SEEN
 from spark_jobs.lake.decoded.topic_tables import LATEST, TopicTable, latest_spec
 from spark_jobs.lake.delta.commits.commit_guards import Guard
+from spark_jobs.lake.delta.state.tables_file import remember_topics
 from spark_jobs.lake.errors import ConcurrentChange, JobError
 from spark_jobs.latest.latest_task import LatestResult, latest_rows
 from spark_jobs.latest.plan import KeyedTopicPlan, LatestPlan, plan
@@ -54,6 +55,13 @@ def apply(plan: LatestPlan, config: LatestConfig, executor: Executor | None) -> 
             except JobError as error:
                 described["waits"] = str(error)
         topics.append(described)
+    committed = {each.topic for each in changed}
+    there = [
+        TopicTable(config.lake, LATEST, each.topic).directory
+        for each in plan.topics
+        if each.topic in committed or each.recorded.get(POLICY) is not None
+    ]
+    remember_topics(config.lake, there, config.run_id, config.as_of_ms)
     return JobReport(
         job=config.JOB,
         run_id=config.run_id,

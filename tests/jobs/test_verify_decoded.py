@@ -10,6 +10,8 @@ import pytest
 from deltalake import DeltaTable
 
 from logcore.cli import main
+from spark_jobs.lake.delta.state.table_checks import cheap_check
+from spark_jobs.lake.delta.state.tables_file import record_state
 from tests import handmade
 from tests.jobs.decoded_lake import Decoded
 
@@ -83,6 +85,46 @@ def test_each_harm_is_named_and_decoding_again_repairs_it(
     lake.decode(replace=("orders",))
     assert main.main(["verify", lake.path]) == 0, capsys.readouterr().out
     assert len(lake.rows()) == 3
+
+
+@pytest.mark.parametrize("is_remembered", [True, False])
+@pytest.mark.parametrize(
+    ("gone", "why"),
+    [
+        (("decoded",), "undecoded/orders is there"),
+        (("undecoded",), "decoded/orders is there"),
+        (("decoded/orders/_delta_log", "undecoded/orders/_delta_log"), "its directory has files"),
+        (("decoded", "undecoded"), None),
+    ],
+)
+def test_a_table_that_is_gone_is_named_and_decoding_again_repairs_it(
+    lake: Decoded, gone: tuple[str, ...], why: str | None, is_remembered: bool, capsys
+) -> None:
+    tables = Path(lake.path) / "tables"
+    if not is_remembered:  # as a lake of an earlier version
+        (Path(lake.path) / "tables.json").unlink()
+    for each in gone:
+        shutil.rmtree(tables / each)
+    expected = 2 if is_remembered or why is not None else 0  # without any trace nothing can be known
+    assert main.main(["verify", lake.path]) == expected
+    said = sorted(line for line in capsys.readouterr().out.splitlines() if "table-missing" in line)
+    assert len(said) == (len(gone) if expected else 0)
+    for each, line in zip(gone, said, strict=False):
+        assert f"Table {each.partition('/')[0]}/orders: it is gone, but" in line
+        assert ("the last run recorded it" if is_remembered else why) in line
+        assert "Run `loglake decode LAKE --replace orders` to write it again." in line
+    lake.decode(replace=("orders",))
+    assert main.main(["verify", lake.path]) == 0, capsys.readouterr().out
+    assert len(lake.rows()) == 3
+
+
+def test_the_next_run_names_a_table_that_is_gone_once(lake: Decoded) -> None:
+    shutil.rmtree(Path(lake.path) / "tables" / "decoded")
+    gone = [each.message for each in cheap_check(lake.path) if each.rule == "table-missing"]
+    assert len(gone) == 1
+    assert gone[0].startswith("table decoded/orders: it was there after the run ")
+    record_state(lake.path, "later", 5)
+    assert not [each for each in cheap_check(lake.path) if each.rule == "table-missing"]
 
 
 def test_only_the_decoded_tables_of_chosen_topics_are_verified(lake: Decoded, capsys) -> None:

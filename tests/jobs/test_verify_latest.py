@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,6 +57,17 @@ def test_a_sound_table_has_no_finding_and_its_files_are_counted(lake: Kept, caps
         Path(file).unlink()
     assert main.main(["verify", path]) == 2
     assert "Run `loglake latest LAKE --replace orders` to write it again." in capsys.readouterr().out
+
+
+def test_a_table_that_is_gone_is_named_and_the_command_writes_it_again(lake: Kept, capsys) -> None:
+    path = str(lake.lake.path)
+    shutil.rmtree(Path(path) / "tables" / "latest")
+    assert main.main(["verify", path]) == 2
+    said = capsys.readouterr().out
+    assert "table-missing: Table latest/orders: it is gone, but the last run recorded it." in said
+    assert "Run `loglake latest LAKE --replace orders` to write it again." in said
+    lake.run(replace=("orders",))
+    assert main.main(["verify", path]) == 0, capsys.readouterr().out
 
 
 @pytest.mark.long

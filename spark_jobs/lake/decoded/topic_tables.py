@@ -118,9 +118,14 @@ class TopicTable:
         return f"{self.kind}/{self.topic}"
 
     @property
+    def directory(self) -> str:
+        """Directory below that of all tables."""
+        return f"{self.kind}/{_folder(self.topic)}"
+
+    @property
     def uri(self) -> str:
         """Location of the table."""
-        return storage.join(self.lake, "tables", self.kind, _folder(self.topic))
+        return storage.join(self.lake, "tables", self.directory)
 
     def application_id(self, what: str) -> str:
         """Return the application id of a log, or of something else that the table records."""

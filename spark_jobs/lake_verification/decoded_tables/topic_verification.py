@@ -18,6 +18,7 @@ from spark_jobs.lake.decoded.balance import balances
 from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, TopicTable
 from spark_jobs.lake.delta.files import row_digest
 from spark_jobs.lake.delta.files.live_files import LiveFile, open_parquet
+from spark_jobs.lake.delta.state.tables_file import read_state
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY
 from spark_jobs.lake.errors import StorageError, TableUnreadable
@@ -38,6 +39,8 @@ CHUNK_ROWS = 8192
 _OF_LOG = "commit-file-damaged"
 _COMMANDS = {DECODED: "decode", UNDECODED: "decode", LATEST: "latest"}
 """The command that writes a table again, by its kind."""
+_PAIR = {DECODED, UNDECODED}
+"""Kinds that are created together."""
 
 
 @dataclass(slots=True)
@@ -74,10 +77,12 @@ class _Opened:
 def decoded_things(lake: str, logs: Sequence[LogRow]) -> Iterator[Thing]:
     """Yield the tables of topics, their files, and which rows they have."""
     by_topic: dict[str, list[LogRow]] = {}
+    remembered = frozenset(read_state(lake).topics)
     for log in logs:
         by_topic.setdefault(log.topic, []).append(log)
     for topic, of_topic in sorted(by_topic.items()):
         opened_now = {kind: _open(TopicTable(lake, kind, topic)) for kind in _COMMANDS}
+        yield from _gone(lake, topic, opened_now, remembered)
         tables = [each for kind, each in opened_now.items() if each is not None and kind != LATEST]
         latest = opened_now[LATEST]
         for opened in [*tables, *([] if latest is None else [latest])]:
@@ -89,11 +94,35 @@ def decoded_things(lake: str, logs: Sequence[LogRow]) -> Iterator[Thing]:
                     file.size,
                     partial(_of_file, opened, file),
                 )
-        if tables and not any(opened.is_damaged for opened in tables):
+        if len(tables) == len(_PAIR) and not any(opened.is_damaged for opened in tables):
             both = json.dumps([opened.identity for opened in tables])
             yield Thing(f"rows/{tables[0].place.name}", both, 0, partial(_of_rows, tables[0], of_topic))
         if latest is not None and not latest.is_damaged:
             yield Thing(f"rows/{latest.place.name}", latest.identity, 0, partial(_of_latest, latest, of_topic))
+
+
+def _gone(
+    lake: str, topic: str, opened_now: Mapping[str, _Opened | None], remembered: frozenset[str]
+) -> Iterator[Thing]:
+    """Yield the tables of a topic that were there and have no log."""
+    for kind, opened in opened_now.items():
+        if opened is not None:
+            continue
+        place = TopicTable(lake, kind, topic)
+        others = [
+            each.place.name for each in opened_now.values() if each is not None and {kind, each.place.kind} == _PAIR
+        ]
+        if place.directory in remembered:
+            why = "the last run recorded it"
+        elif others:
+            why = f"{others[0]} is there"
+        elif storage.has_files(place.uri):
+            why = "its directory has files"
+        else:
+            continue
+        said = _Opened(place)
+        said.findings.append(said.say("table-missing", f"it is gone, but {why}."))
+        yield Thing(f"table/{place.name}", f"gone: {why}", 0, partial(_of_log, said))
 
 
 def _open(place: TopicTable) -> _Opened | None:
