@@ -18,3 +18,14 @@ def frontiers_command(lake: str) -> str:
 def replace_command(lake: str, offsets: str = "..") -> str:
     """Return the command that publishes offsets again from the archive; ``SOURCE`` is to be filled in."""
     return f"loglake run SOURCE --lake {shlex.quote(lake)} --replace {offsets}"
+
+
+def topic_command(lake: str, job: str, topic: str) -> str:
+    """Return the command that writes a table of a topic again.
+
+    Args:
+        lake: The lake.
+        job: ``decode`` or ``latest``.
+        topic: The topic.
+    """
+    return f"loglake {job} {shlex.quote(lake)} --replace {topic}"

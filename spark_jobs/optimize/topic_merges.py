@@ -25,6 +25,7 @@ from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_features import is_supported
 from spark_jobs.lake.errors import ConcurrentChange, StorageError, TableUnreadable
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
+from spark_jobs.lake.repair_commands import topic_command
 from spark_jobs.lake.retries import retried
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.setup.policies.policies_file import Policies
@@ -47,13 +48,13 @@ _SEVERAL_LOGS = "a file has rows of several logs, or its statistics do not name 
 class LeftTable:
     """A table of a topic whose files stay as they are, and why."""
 
-    table: str
+    table: TopicTable
     why: str
-    topic: str
 
     def as_dict(self) -> dict[str, str]:
         """The table as a report has it."""
-        return {"table": self.table, "why": f"{self.why}: loglake decode LAKE --replace {self.topic}"}
+        repair = topic_command(self.table.lake, "decode", self.table.topic)
+        return {"table": self.table.name, "why": f"{self.why}: {repair}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def plan_topics(lake: str, sizes: Sizes) -> tuple[tuple[TopicTablePlan, ...], tu
         except TableUnreadable:
             merges = _DAMAGED
         if isinstance(merges, str):
-            left.append(LeftTable(place.name, merges, place.topic))
+            left.append(LeftTable(place, merges))
         elif merges:
             plans.append(TopicTablePlan(place, tuple(merges)))
     return tuple(plans), tuple(left)
@@ -195,6 +196,6 @@ def _left_alone(place: TopicTable, merge: Merge, problem: str) -> PlacedFinding:
     finding = found(
         "table-file-damaged",
         f"Table {place.name}, partition {merge.partition}: {len(merge.files)} files are left as they are: {problem}. "
-        f"Write the table again: loglake decode LAKE --replace {place.topic}",
+        f"Write the table again: {topic_command(place.lake, 'decode', place.topic)}",
     )
     return PlacedFinding(finding, merge.log, place.topic, merge.partition)

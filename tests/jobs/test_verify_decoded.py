@@ -78,7 +78,7 @@ def test_each_harm_is_named_and_decoding_again_repairs_it(
     said = capsys.readouterr().out
     line = next(line for line in said.splitlines() if rule in line and line.startswith("error"))
     assert says in line
-    assert "un `loglake decode LAKE --replace orders` to write it again." in line
+    assert f"un `loglake decode {lake.path} --replace orders` to write it again." in line
     if harm is harm_the_log:
         assert "Remove its directory" in line
         shutil.rmtree(Path(lake.path) / "tables" / "decoded" / "orders")

@@ -56,7 +56,7 @@ def test_a_sound_table_has_no_finding_and_its_files_are_counted(lake: Kept, caps
     for file in lake.table.file_uris():
         Path(file).unlink()
     assert main.main(["verify", path]) == 2
-    assert "Run `loglake latest LAKE --replace orders` to write it again." in capsys.readouterr().out
+    assert f"Run `loglake latest {path} --replace orders` to write it again." in capsys.readouterr().out
 
 
 def test_a_table_that_is_gone_is_named_and_the_command_writes_it_again(lake: Kept, capsys) -> None:
@@ -90,6 +90,7 @@ def test_each_harm_is_named_and_the_command_repairs_it(
     harm(lake)
     assert main.main(["verify", str(lake.lake.path)]) == 2
     lines = [line for line in capsys.readouterr().out.splitlines() if rule in line and line.startswith("error")]
-    assert any(says in line and "loglake latest LAKE --replace orders" in line for line in lines), lines
+    repair = f"loglake latest {lake.lake.path} --replace orders"
+    assert any(says in line and repair in line for line in lines), lines
     lake.run(replace=("orders",))
     assert main.main(["verify", str(lake.lake.path)]) < 2

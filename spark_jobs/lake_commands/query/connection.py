@@ -103,7 +103,8 @@ class LakeConnection:
             said = _line(error)
             if isinstance(error, duckdb.Error) and _UNREAD not in said:
                 raise UsageError(said) from error
-            raise JobError(f"A table can't be read: {said} To find the damage: loglake verify {self.lake}") from error
+            advice = f"To find the damage: loglake verify {self.lake}"
+            raise JobError(f"A table can't be read: {said.rstrip('.')}. {advice}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from spark_jobs.lake.delta.state.tables_file import read_state
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY
 from spark_jobs.lake.errors import StorageError, TableUnreadable
+from spark_jobs.lake.repair_commands import topic_command
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_verification.decoded_tables.newest_comparison import latest_differences
@@ -66,8 +67,8 @@ class _Opened:
         first = f"Remove its directory {place.uri}, then run" if rule == _OF_LOG else "Run"
         return finding(
             rule,
-            f"Table {place.name}: {message} {first} `loglake {_COMMANDS[place.kind]} LAKE --replace {place.topic}` to "
-            "write it again.",
+            f"Table {place.name}: {message} {first} `{topic_command(place.lake, _COMMANDS[place.kind], place.topic)}` "
+            "to write it again.",
             table=place.name,
             topic=place.topic,
             file=file,
