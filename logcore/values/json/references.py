@@ -15,6 +15,7 @@ from logcore.values.undecodable import Undecodable
 _MAIN = ""
 _VALUES = frozenset({"const", "default", "enum", "examples"})
 """Keywords whose content is no schema."""
+_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 _EARLIER_DRAFT = re.compile(r"draft-0[1-7]")
 
 
@@ -118,8 +119,8 @@ class SchemaDocuments:
             part = part.replace("~1", "/").replace("~0", "~")
             if isinstance(inner, dict) and part in inner:
                 inner = inner[part]
-            elif isinstance(inner, list) and part.isascii() and part.isdecimal() and int(part[:9]) < len(inner):
-                inner = inner[int(part[:9])]
+            elif isinstance(inner, list) and _INDEX.fullmatch(part) and int(part) < len(inner):
+                inner = inner[int(part)]
             else:
                 raise InvalidSchemaError(f"{target} leads nowhere.", place=place)
             base = self.base_of(inner, base)

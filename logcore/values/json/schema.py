@@ -126,13 +126,14 @@ class _Reader:
             return []
         parts = [each for each in _listed(schema, "allOf") if _says_shape(each)]
         own = {keyword: content for keyword, content in schema.items() if keyword not in ("allOf", "$ref")}
-        if own.get("properties"):
-            parts.append(own)
-        elif not parts:
+        choices = {keyword: own.pop(keyword) for keyword in _CHOICES if any(map(_says_shape, _listed(own, keyword)))}
+        has_properties = bool(own.get("properties"))
+        if not parts and not (has_properties and (refers or choices)):
             return []
         if refers:
             parts.insert(0, {"$ref": schema["$ref"]})
-        return parts if refers or len(parts) > 1 or parts[0] is not own else []
+        parts += [{keyword: content} for keyword, content in choices.items()]
+        return [*parts, own] if has_properties else parts
 
     def _type(self, place: _Place, schema: Mapping[str, object]) -> tuple[str, bool]:
         names = schema.get("type")
@@ -152,10 +153,9 @@ class _Reader:
         """The shape of all choices but null."""
         others = [choice for choice in choices if not _is_null(choice)]
         nullable = nullable or len(others) != len(choices)
-        comments = dict(self.comments)
+        comments = dict(self.comments) if len(others) > 1 else self.comments
         shapes = [self.shape(place.below(each), nullable, (*followed, keyword)) for each in others]
-        if len(shapes) > 1:  # the description of one choice is none of the column
-            self.comments = comments
+        self.comments = comments  # the description of one choice of several is none of the column
         if not shapes or any(shape != shapes[0] for shape in shapes):
             raise InvalidSchemaError(f"{keyword} of several types has no columns.", place=place.path, advice=_ADVICE)
         return shapes[0]

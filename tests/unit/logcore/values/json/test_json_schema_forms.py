@@ -108,6 +108,19 @@ FORMS: dict[str, tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]] = 
         {},
         [{"sku": "x", "own": "y"}],
     ),
+    "properties beside a choice": (
+        order(properties={"own": TEXT}, anyOf=[item(), {"type": "null"}]),
+        {},
+        [{"sku": "x", "own": "y"}],
+    ),
+    "properties beside choices that fix one of them": (
+        order(
+            properties={"own": TEXT},
+            oneOf=[{"properties": {"kind": {"const": name}}, "required": ["kind"]} for name in ("A", "B")],
+        ),
+        {},
+        [{"kind": "A", "own": "y"}, {"kind": "B", "own": "z"}],
+    ),
     "an anchor": (
         order(properties={"a": {"$ref": "#it"}}, defs={"x": item(**{"$anchor": "it"})}),
         {},
@@ -216,6 +229,7 @@ def test_values_equal_those_of_the_deserializer(form: str) -> None:
         (order(properties={"a": {"$ref": "item.json#it"}}), "#it leads nowhere"),
         (order(properties={"a": {"$ref": "#/$defs/x/oneOf/2"}}, defs={"x": {"oneOf": [TEXT, TEXT]}}), "leads nowhere"),
         (order(properties={"a": {"$ref": "#/$defs/x/oneOf/-1"}}, defs={"x": {"oneOf": [TEXT, TEXT]}}), "leads nowhere"),
+        (order(properties={"a": {"$ref": "#/$defs/x/oneOf/01"}}, defs={"x": {"oneOf": [TEXT, TEXT]}}), "leads nowhere"),
         (order(properties={"a": {"$ref": "http://[/x.json"}}), "is unknown"),
         (order(properties={"a": {"allOf": [{"$ref": "#"}]}}), "refers to itself"),
         (order(properties={"a": TEXT, "b": {"allOf": [item(), {"properties": {"sku": {"type": "number"}}}]}}), "b.sku"),
