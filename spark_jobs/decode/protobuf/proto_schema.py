@@ -90,7 +90,9 @@ def compiled_writer(schema: WriterSchema) -> WriterSchema:
     if not built_in and not texts:
         return schema
     imports = "".join(f'import "{name}";\n' for name in sorted(built_in | texts.keys()))
-    made = _of_texts((*sorted(texts.items()), (_MAIN, f'syntax = "proto3";\n{imports}')), compiled)
+    # Without texts the compiler needs none of the references: all schemas with these imports share one run of it.
+    known = compiled if texts else {}
+    made = _of_texts((*sorted(texts.items()), (_MAIN, f'syntax = "proto3";\n{imports}')), known)
     return replace(schema, references={_MAIN: made, **compiled})
 
 

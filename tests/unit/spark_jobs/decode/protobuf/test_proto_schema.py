@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
@@ -72,6 +73,25 @@ def test_a_compiled_reference_may_be_a_set_of_files():
         "a.proto",
         "b.proto",
     ]
+
+
+def test_compiled_schemas_with_the_same_built_in_imports_need_one_run_of_the_compiler(monkeypatch):
+    runs = []
+    run = proto_schema._compiled
+
+    def counted(*arguments: Any) -> tuple[str | None, str]:
+        runs.append(arguments)
+        return run(*arguments)
+
+    monkeypatch.setattr(proto_schema, "_compiled", counted)
+    proto_schema._compiled_texts.cache_clear()
+    for at in range(20):
+        other = FileDescriptorProto(name="a.proto", syntax="proto3", package=f"p{at}")
+        made = FileDescriptorProto(name=f"{at}.proto", dependency=["a.proto", "google/type/date.proto"])
+        texts = [base64.b64encode(each.SerializeToString()).decode() for each in (made, other)]
+        ready = compiled_writer(WriterSchema("protobuf", texts[0], {"a.proto": texts[1]}))
+        assert len(ready.references) == 2
+    assert len(runs) == 1
 
 
 def test_a_damaged_compiled_reference_is_a_bad_schema():
