@@ -112,7 +112,7 @@ def test_a_table_that_is_gone_is_named_and_decoding_again_repairs_it(
     for each, line in zip(gone, said, strict=False):
         assert f"Table {each.partition('/')[0]}/orders: it is gone, but" in line
         assert ("the last run recorded it" if is_remembered else why) in line
-        assert "Run `loglake decode LAKE --replace orders` to write it again." in line
+        assert f"Run `loglake decode {lake.path} --replace orders` to write it again." in line
     lake.decode(replace=("orders",))
     assert main.main(["verify", lake.path]) == 0, capsys.readouterr().out
     assert len(lake.rows()) == 3
