@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs.lake.delta.files.parquet_files import ROW_GROUP_ROWS, leaves, statistics
+from spark_jobs.lake.delta.files.parquet_files import ROW_GROUP_ROWS, TableFileWriter, leaves, statistics
 from spark_jobs.lake.delta.files.row_digest import of_bytes
 from spark_jobs.lake.setup.compression import Compression
 from spark_jobs.lake.store import storage
@@ -112,7 +112,7 @@ class _OpenFile:
         self._stack = ExitStack()
         self._local = self._stack.enter_context(storage.writing(storage.join(root, self._name)))
         self._footers: list[pq.FileMetaData] = []
-        self._writer = pq.ParquetWriter(
+        self._writer = TableFileWriter(
             self._local,
             spec.schema.remove_metadata(),
             metadata_collector=self._footers,
