@@ -1,10 +1,10 @@
 """Groups, their members and committed offsets, from the records of one partition of `__consumer_offsets`.
 
 It is what a coordinator has after it has loaded the partition. Commits inside a transaction count when its marker says
-COMMIT, and only if they are later in the log than what is there. A record without a value deletes. A group exists from
-its first commit on, also one of a transaction that is open or was aborted. It ends with the tombstone of the group, and
-not with those of its offsets. Groups of type `Streams` and regular expressions of subscriptions are read and not
-interpreted.
+COMMIT, and only if they are later in the log than what is there. A record without a value deletes at once, also commits
+of open transactions. A group exists from its first commit on, also one of a transaction that is open or was aborted. It
+ends with the tombstone of the group, and not with those of its offsets. Groups of type `Streams` and regular
+expressions of subscriptions are read and not interpreted.
 
 State, as a broker computes it:
 
@@ -118,7 +118,8 @@ class _Group:
         return self.kind is not None or self.classic is not None or self.has_committed
 
 
-_Commit = tuple[str, tuple[str, int], CommittedOffset | None, int]
+_Place = tuple[str, tuple[str, int]]
+"""Group, then topic and partition."""
 
 
 class GroupStates:
@@ -126,7 +127,7 @@ class GroupStates:
 
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
-        self._pending: dict[int, list[_Commit]] = {}
+        self._pending: dict[int, dict[_Place, CommittedOffset]] = {}
         self.not_interpreted: Counter[int] = Counter()
         """Records by type number whose type is not interpreted."""
 
@@ -155,7 +156,7 @@ class GroupStates:
                     commit.commit_time_ms,
                     offset,
                 )
-                self._keep(offset, *place, committed, transaction_of)
+                self._keep(*place, committed, transaction_of)
                 return ()
         messages = record_messages(InternalTopic.CONSUMER_OFFSETS, key, value)
         if messages.unread or messages.key is None or not isinstance(messages.key.message, ReadMessage):
@@ -175,13 +176,13 @@ class GroupStates:
 
     def end_transaction(self, producer_id: int, is_committed: bool) -> None:
         """Apply a marker: the commits of the producer's transaction count, or are dropped."""
-        for group, partition, commit, record_offset in self._pending.pop(producer_id, ()):
+        for (group, partition), commit in self._pending.pop(producer_id, {}).items():
             if not is_committed:
                 continue
             offsets = self._of(group).offsets
             present = offsets.get(partition)
-            if present is None or present.record_offset < record_offset:
-                _set(offsets, partition, commit)
+            if present is None or present.record_offset < commit.record_offset:
+                offsets[partition] = commit
 
     def groups(self, topic_names: Mapping[str, str]) -> tuple[GroupState, ...]:
         """Return all groups, ordered by name.
@@ -205,23 +206,22 @@ class GroupStates:
             commit = CommittedOffset(
                 fields["offset"], None if epoch < 0 else epoch, fields["metadata"], time_ms, offset
             )
-        self._keep(offset, names["group"], partition, commit, producer_id)
+        self._keep(names["group"], partition, commit, producer_id)
 
     def _keep(
-        self,
-        offset: int,
-        group: str,
-        partition: tuple[str, int],
-        commit: CommittedOffset | None,
-        producer_id: int | None,
+        self, group: str, partition: tuple[str, int], commit: CommittedOffset | None, producer_id: int | None
     ) -> None:
-        """Keep a commit, or remove one; in a transaction when that ends."""
-        if commit is not None:
-            self._of(group).has_committed = True
+        """Keep a commit, in a transaction when that ends; None removes what is kept."""
+        if commit is None:
+            self._of(group).offsets.pop(partition, None)
+            for pending in self._pending.values():
+                pending.pop((group, partition), None)
+            return
+        self._of(group).has_committed = True
         if producer_id is not None:
-            self._pending.setdefault(producer_id, []).append((group, partition, commit, offset))
+            self._pending.setdefault(producer_id, {})[group, partition] = commit
         else:
-            _set(self._of(group).offsets, partition, commit)
+            self._of(group).offsets[partition] = commit
 
     def _group_record(self, kind: int, names: dict[str, Any], value: ReadMessage | None) -> None:
         group = self._of(names["group"] if kind == _CLASSIC_GROUP else names["groupId"])

@@ -95,8 +95,8 @@ FAULTS = (
     Fault(
         "a marker replaces a later commit",
         "logcore/topics/group_states.py",
-        "            if present is None or present.record_offset < record_offset:\n",
-        "            if present is None or present.record_offset != record_offset:\n",
+        "            if present is None or present.record_offset < commit.record_offset:\n",
+        "            if present is None or present.record_offset != commit.record_offset:\n",
         (GROUPS, "-k", "not_replaced"),
     ),
     Fault(
@@ -200,6 +200,13 @@ FAULTS = (
         (IN_A_RUN, "-k", "only_after"),
     ),
     Fault(
+        "a commit of an open transaction comes back after its tombstone",
+        "logcore/topics/group_states.py",
+        "                pending.pop((group, partition), None)\n",
+        "                pending.get((group, partition))\n",
+        (GROUPS, "-k", "open_transactions_too"),
+    ),
+    Fault(
         "a directory that is not assigned yet is called lost",
         "spark_jobs/lake/view/cluster/placement.py",
         '    "AAAAAAAAAAAAAAAAAAAAAQ": "not assigned yet",\n    "AAAAAAAAAAAAAAAAAAAAAg": "lost",\n',
@@ -223,8 +230,8 @@ FAULTS = (
     Fault(
         "a group whose only commit is in a transaction is not there",
         "logcore/topics/group_states.py",
-        "            self._of(group).has_committed = True\n",
-        "            self._of(group).has_committed = producer_id is None\n",
+        "        self._of(group).has_committed = True\n",
+        "        self._of(group).has_committed = producer_id is None\n",
         (GROUPS, "-k", "first_commit"),
     ),
     Fault(

@@ -116,6 +116,24 @@ def test_a_later_commit_outside_of_a_transaction_is_not_replaced_by_its_marker()
 NEW_GROUP = [(key(3, "g"), epoch(4)), (key(5, "g", "m"), member("range")), (key(6, "g"), epoch(4))]
 
 
+def test_a_tombstone_removes_commits_of_open_transactions_too() -> None:
+    found = states((commit_key(partition=1), commit(3)))
+    for offset, (producer, partition) in enumerate([(7, 0), (7, 1), (8, 0)], start=1):
+        found.add(offset, commit_key(partition=partition), commit(10 + offset), transaction_of=producer)
+    found.add(4, commit_key(), None)
+    found.add(5, commit_key(), commit(20), transaction_of=8)
+    found.end_transaction(7, is_committed=True)
+    assert {name: value.offset for name, value in only(found).offsets.items()} == {("orders", 1): 12}
+    found.end_transaction(8, is_committed=True)
+    assert {name: value.offset for name, value in only(found).offsets.items()} == {("orders", 0): 20, ("orders", 1): 12}
+
+
+def test_a_tombstone_in_a_transaction_removes_at_once() -> None:
+    found = states((commit_key(), commit(3)))
+    found.add(1, commit_key(), None, transaction_of=7)
+    assert only(found).offsets == {}
+
+
 def test_a_member_of_a_consumer_group_has_its_current_assignment_with_names_of_topics() -> None:
     found = states(*NEW_GROUP, (key(8, "g", "m"), current(4)))
     group = only(found, {TOPIC_TEXT: "orders"})
