@@ -18,6 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from logcore import __version__
+from logcore.cli.closed_pipe import abandon_output
 from logcore.cli.reading.command_parser import CommandParser
 from logcore.cli.termination import terminated_as_interrupted
 from logcore.errors import LogError
@@ -84,8 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse: help was shown, or the usage was wrong
         return stop.code if isinstance(stop.code, int) else ExitCode.USAGE if stop.code else ExitCode.CLEAN
     except BrokenPipeError:
-        # The reader has closed the pipe (`| head`). Python flushes stdout once more at exit: send that to /dev/null.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        abandon_output()
         return ExitCode.CLEAN
     except OSError as error:
         # Sources have their own errors: this is an error of the output.

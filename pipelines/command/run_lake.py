@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
+from logcore.cli.closed_pipe import abandon_output
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.log_selection import LogSelection
@@ -123,7 +124,11 @@ def _run(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str
     chosen = None if selection.is_everything else {log.log for log in state.logs}
     _say(outcomes[0].of_paths)
     _say_of_hint(lake, hinted, intake)
-    _show(lake, state, outcomes, chosen, as_of_ms)
+    try:
+        _show(lake, state, outcomes, chosen, as_of_ms)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the run is done, and its exit code counts
+        abandon_output()
     code = state.exit_code([*outcomes[0].of_paths, *outcomes[0].refused], as_of_ms)
     if chosen is not None and not state.logs:
         sys.stderr.write(f"error: no log of the lake {lake} matches --topic and --partition; nothing was checked.\n")
