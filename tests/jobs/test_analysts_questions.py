@@ -26,42 +26,49 @@ QUESTIONS = re.findall(r"^## (\d+)\. .*?\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE 
 BLOCK = re.compile(r"^```(sql|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 POLICIES = """topics:
-  "*":
+  orders:
     salvage: permissive
     decode.key: string
     decode.value: json
-    decode.value.schema: any.json
+    decode.value.schema: orders.json
+  customers:
+    salvage: permissive
+    decode.key: string
+    decode.value: json
+    decode.value.schema: customers.json
 """
-SCHEMA = (
-    '{"type": "object", "properties": {"id": {"type": "integer"}, "customer": {"type": "string"}, '
-    '"name": {"type": "string"}}}'
-)
+SCHEMAS = {
+    "orders.json": '{"type": "object", "properties": {"id": {"type": "integer"}, "customer": {"type": "string"}}}',
+    "customers.json": '{"type": "object", "properties": {"name": {"type": "string"}}}',
+}
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 BASE_MS = 1_700_002_800_000  # 2023-11-14T23:00:00Z
+NO_TEXT, NO_TEXT_INSIDE = b"\xff\xfe\0", b'{"id": 3, "customer": "\xff"}'
 ONE, TWO = b'{"id": 1, "customer": "c1"}', b'{"id": 2, "customer": "c2"}'
 ELEVEN, HOURS = datetime(2023, 11, 14, 23, tzinfo=UTC), datetime(2023, 11, 15, 0, tzinfo=UTC)
 
 EXPECTED: dict[str, list[tuple[Any, ...]]] = {
-    "1": [("customers", ELEVEN, 1), ("orders", ELEVEN, 3), ("orders", HOURS, 2)],
+    "1": [("customers", ELEVEN, 1), ("orders", ELEVEN, 3), ("orders", HOURS, 4)],
     "2": [("b", 2, 5)],
-    "3": [(0, "c1"), (1, "c2"), (2, None), (5, "c2"), (6, None)],
+    "3": [(0, "c1"), (1, "c2"), (2, None), (5, "c2"), (6, None), (7, None), (8, None)],
     "4": [(0, 1, "Ann")],
     "5": [(0, ONE), (6, None)],
-    "6": [(0, "t2"), (1, None), (2, None), (5, None), (6, None)],
+    "6": [(0, "t2"), (1, None), (2, None), (5, None), (6, None), (7, None), (8, "t3")],
     "7": [("orders", 0, 3, 5, "missing")],
     "8": [(b"b", TWO, 2)],
     "9": [("customers", 0, 0), ("orders", 0, 2)],
-    "10": [("orders", 2)],
+    "10": [("orders", 4)],
 }
 """Written by hand from the records that the fixture writes."""
 
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Decoded:
-    """Orders 0 to 2 and a customer are published on one day, orders 5 and 6 on the next; 3 and 4 never come."""
+    """Orders 0 to 2 and a customer are published on one day, orders 5 to 8 on the next; 3 and 4 never come."""
     root = tmp_path_factory.mktemp("analysts")
     made = Decoded(root, POLICIES)
-    (root / "any.json").write_text(SCHEMA)
+    for name, schema in SCHEMAS.items():
+        (root / name).write_text(schema)
     customers = made.source.partition("customers-0", topic_id=None)
     customers.roll()
     made.orders.roll()
@@ -82,12 +89,17 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Decoded:
         made.lake.turn(made.source.path, policies=str(made.policies))
     made.orders.write(
         handmade.batch(
-            [handmade.record(0, b"b", TWO), handmade.record(1, b"a", None)],
+            [
+                handmade.record(0, b"b", TWO),
+                handmade.record(1, b"a", None),
+                handmade.record(2, b"d", NO_TEXT, headers=[(b"trace", b"\xff")]),
+                handmade.record(3, b"e", NO_TEXT_INSIDE, headers=[(b"trace", b"t3")]),
+            ],
             base_offset=5,
             base_timestamp=BASE_MS + HOUR_MS,
         )
     )
-    made.source.high_watermarks(orders_0=7, customers_0=1)
+    made.source.high_watermarks(orders_0=9, customers_0=1)
     made.lake.turn(made.source.path, policies=str(made.policies))
     made.decode()
     return made
