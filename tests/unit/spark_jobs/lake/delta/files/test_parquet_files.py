@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 from typing import Any
 
 import pyarrow as pa
@@ -12,28 +13,17 @@ import pytest
 from spark_jobs.lake.delta.files.parquet_files import TableFileWriter
 
 
-class FullDisk:
+class FullDisk(io.BytesIO):
     """A file on a disk that has room for so many bytes."""
 
-    closed = False
-
     def __init__(self, room: int) -> None:
-        self._room, self._written = room, 0
+        super().__init__()
+        self._room = room
 
-    def write(self, content: bytes) -> int:
-        if self._written + len(content) > self._room:
+    def write(self, content: Any) -> int:
+        if len(self.getbuffer()) + len(content) > self._room:
             raise OSError(errno.ENOSPC, "No space left on device")
-        self._written += len(content)
-        return len(content)
-
-    def tell(self) -> int:
-        return self._written
-
-    def flush(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
+        return super().write(content)
 
 
 def write_twice(room: int) -> None:
