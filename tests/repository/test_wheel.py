@@ -258,8 +258,8 @@ def test_a_command_for_lakes_names_what_is_missing_and_how_to_get_it(
     assert done.stderr == (
         f"error: {subject} needs packages that are not installed: cryptography, dagster-dg-cli, dagster-pipes, "
         "dagster-webserver, dagster, delta-spark, deltalake, duckdb, googleapis-common-protos, great-expectations, "
-        "grpcio-tools, obstore, pandas, pyspark, pyyaml, xxhash. Install the wheel with its extra, for instance: pip install "
-        "'./loglake-0.1.0-py3-none-any.whl[lake]'. In a clone of the repository, run `make setup`.\n"
+        "grpcio-tools, obstore, pandas, pyspark, pyyaml, xxhash. Install the wheel with its extra, for instance: "
+        "pip install './loglake-0.1.0-py3-none-any.whl[lake]'. In a clone of the repository, run `make setup`.\n"
     )
 
 
