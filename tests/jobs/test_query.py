@@ -272,6 +272,24 @@ def test_memory_that_is_not_enough_is_said_with_what_to_do(lake, capsys):
     assert "--memory" in answer.err
 
 
+@pytest.mark.parametrize("mib", ["0", "1", "15"])
+def test_memory_with_which_no_query_would_run_is_refused_at_once(lake, capsys, mib):
+    answer = ask(capsys, lake, "select 1", "--memory", mib)
+    assert (answer.code, answer.out) == (64, "")
+    assert f"--memory: {mib} is too little: a query needs at least 16 MiB" in answer.err
+
+
+def test_memory_that_no_machine_has_is_refused(lake, capsys):
+    answer = ask(capsys, lake, "select 1", "--memory", "99999999999999999")
+    assert (answer.code, "is too much: at most 1073741824 MiB" in answer.err) == (64, True)
+    assert ask(capsys, lake, "select 1 as n", "--memory", "1073741824", "--format", "jsonl").rows == [{"n": 1}]
+
+
+def test_the_least_memory_is_enough_to_group_and_sort(lake, capsys):
+    sql = "select i % 10000 as k, count(*) as n from range(1000000) t(i) group by all order by k limit 1"
+    assert ask(capsys, lake, sql, "--memory", "16", "--format", "jsonl").rows == [{"k": 0, "n": 100}]
+
+
 @pytest.mark.parametrize("harm", ["cut", "garbage", "lost"])
 def test_a_damaged_file_is_named_as_damage_and_not_as_a_mistake_in_the_sql(harm, tmp_path, capsys):
     lake = Decoded(tmp_path)

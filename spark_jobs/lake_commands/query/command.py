@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from spark_jobs.lake_commands.query.lake_views import LakeView
 
 MEMORY_MIB = 1024
+LEAST_MEMORY_MIB = 16
+"""With less DuckDB cannot sort or group a few thousand rows."""
+MOST_MEMORY_MIB = 1 << 30
+"""A pebibyte; DuckDB refuses numbers that are far larger."""
 
 
 class QueryCommand:
@@ -50,15 +54,25 @@ class QueryCommand:
         parser.add_argument("--limit", type=natural, metavar="N", help="at most N rows; default: all, as text 100")
         parser.add_argument(
             "--memory",
-            type=natural,
+            type=_memory_mib,
             default=MEMORY_MIB,
             metavar="MIB",
-            help=f"memory of the query; above that it uses temporary files (default: {MEMORY_MIB})",
+            help=f"memory of the query, at least {LEAST_MEMORY_MIB}; above that it uses temporary files (default: "
+            f"{MEMORY_MIB})",
         )
         parser.set_defaults(func=lambda options: guarded(lambda: _query(options)))
 
 
 query_command = QueryCommand()
+
+
+def _memory_mib(text: str) -> int:
+    given = natural(text)
+    if given < LEAST_MEMORY_MIB:
+        raise argparse.ArgumentTypeError(f"{text} is too little: a query needs at least {LEAST_MEMORY_MIB} MiB")
+    if given > MOST_MEMORY_MIB:
+        raise argparse.ArgumentTypeError(f"{text} is too much: at most {MOST_MEMORY_MIB} MiB")
+    return given
 
 
 def _query(options: argparse.Namespace) -> int:
