@@ -75,9 +75,12 @@ def write_pages(
 
 def run_page(run_id: str, as_of: str, outcomes: Sequence[ExpectationResult], frame: Sequence[FrameRow]) -> str:
     """The page of one run."""
-    failed = [outcome for outcome in outcomes if not outcome.success]
+    failed = [outcome for outcome in outcomes if outcome.is_failed]
+    unanswered = sum(outcome.is_unanswered for outcome in outcomes)
     critical = sum(outcome.severity == CRITICAL for outcome in failed)
     verdict = f"Not met: {critical} critical expectations, {len(failed)} of {len(outcomes)} in all."
+    if unanswered:
+        verdict += f" Not compared: {unanswered}."
     tests = {check.name: (check.test, check.says) for check in CHECKS} | _OTHER_TESTS
     places = {row["log"]: f"{row['topic_partition']} [{row['start_offset']}, {row['end_offset']})" for row in frame}
     expectations = []
@@ -87,7 +90,7 @@ def run_page(run_id: str, as_of: str, outcomes: Sequence[ExpectationResult], fra
         test, says = tests.get(name, ("-", "An expectation of a suite that a policy names."))
         at = ", ".join(str(places.get(log, log)) for log in outcome.failing)
         cells = [_cell(text) for text in (outcome.name, says, test, outcome.severity, outcome.observed)]
-        expectations.append([*cells, _result(outcome.success), _cell(at)])
+        expectations.append([*cells, _result(outcome), _cell(at)])
     columns = [column for column in (frame[0] if frame else ()) if column not in _IN_LOG]
     body = (
         f'<p><a href="{"../" * 4}{INDEX}">All runs</a></p>\n<h1>{TITLE}</h1>\n'
@@ -138,5 +141,7 @@ def _cell(value: Scalar) -> str:
     return f"<td>{'' if value is None else html.escape(str(value))}</td>"
 
 
-def _result(success: bool) -> str:
-    return '<td class="met">met</td>' if success else '<td class="failed">not met</td>'
+def _result(outcome: ExpectationResult) -> str:
+    if outcome.is_unanswered:
+        return "<td>not compared</td>"
+    return '<td class="met">met</td>' if outcome.success else '<td class="failed">not met</td>'

@@ -151,7 +151,7 @@ def apply(plan: ExpectationsPlan, config: ExpectationsConfig, executor: Executor
             "ranges": len(plan.ranges),
             "rows": sum(counts.rows for counts in counted),
             "expectations": len(outcomes),
-            "failed": sum(not outcome.success for outcome in outcomes),
+            "failed": sum(outcome.is_failed for outcome in outcomes),
             "data_docs": page,
         },
     )

@@ -55,6 +55,10 @@ def test_a_column_that_is_null_in_half_of_the_newest_rows_is_a_warning_at_its_fi
     answers = [answer_of(each, NULLS) for each in (first, second)]
     assert [each.is_unanswered for each in answers] == [True, False]
     assert answers[0].description == FIRST
+    of_first = next(each for each in first.reports if each.job == "expectations")
+    assert of_first.metrics["failed"] == 0
+    page = Path(of_first.plan["data_docs"]).read_text()
+    assert (page.count(">not compared<"), page.count(">not met<")) == (2, 0)
     observed = "value.price is null in 5 of 10 newest rows, before that in 0 of 100"
     assert (answers[1].passed, answers[1].severity) == (False, Severity.WARNING)
     assert answers[1].description == f"orders-0 of lake lake: {observed}; first at partition 0, offset 105"
