@@ -282,6 +282,11 @@ EXPECTATIONS_MET = CheckDefinition(
     "see LAKE/data_docs for the figures; then publish again from the archive: loglake run SOURCE --lake LAKE "
     "--replace .. (--topic and --partition choose logs).",
 )
+EXPECTATIONS_OF_SUITES = (
+    "see LAKE/data_docs for the figures of the suite; then correct the data where they are produced, or the suite. The "
+    "next run that publishes rows evaluates the log again from its first row."
+)
+"""What to do if an expectation of a user's suite is not met: publishing again would change nothing."""
 LAKE_VERIFIED = CheckDefinition(
     "lake_verified",
     WHOLE_LAKE,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.offset_ledger import OffsetState
@@ -19,6 +20,7 @@ from pipelines.metadata.values import LinkValue, Metadata, PathValue, table_valu
 from pipelines.run.check_definitions import (
     EVERY_OFFSET_ACCOUNTED_FOR,
     EXPECTATIONS_MET,
+    EXPECTATIONS_OF_SUITES,
     NO_DAMAGE,
     NO_HANGING_TRANSACTION,
     NOTHING_REMOTE,
@@ -281,7 +283,11 @@ def expectations_met(state: LakeState, results: Mapping[str, Results], data_docs
     not_met = [(log, outcome) for log, outcome in outcomes if not outcome.success]
     listed = [[log.topic_partition, o.name, o.severity, o.observed] for log, o in not_met]
     columns = ["topic partition", "expectation", "severity", "observed"]
-    return EXPECTATIONS_MET.answer(
+    of_suites = sum(o.is_of_suite for _, o in not_met if o.severity != "info")
+    what_to_do = EXPECTATIONS_OF_SUITES if 0 < of_suites == len(failures) else EXPECTATIONS_MET.what_to_do
+    if 0 < of_suites < len(failures):
+        what_to_do += f" For expectations of suites: {EXPECTATIONS_OF_SUITES}"
+    return replace(EXPECTATIONS_MET, what_to_do=what_to_do).answer(
         state.lake,
         failures,
         f"{counted(len(outcomes) - len(not_met), 'expectation')} met for {counted(len(published), 'log')}",

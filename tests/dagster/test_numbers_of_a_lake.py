@@ -70,6 +70,25 @@ def test_a_red_check_names_the_lake_and_the_page_that_it_is_about(two):
     assert checks.expectations_met(first, answers(first), None).passed
 
 
+SUITE = "orders.json 1: expect_column_values_to_not_be_null value"
+
+
+@pytest.mark.parametrize(
+    ("unmet", "publishes", "corrects"),
+    [((SUITE,), False, True), (("rows_match_ledger",), True, False), (("rows_match_ledger", SUITE), True, True)],
+)
+def test_data_that_do_not_meet_a_suite_are_to_be_corrected_and_not_published_again(two, unmet, publishes, corrects):
+    outcomes = tuple(LogExpectation(name, False, "", "critical") for name in unmet)
+    results = {log.log: Results(0, 4, outcomes) for log in two[0].logs}
+    advice = checks.expectations_met(two[0], results, None).what_to_do
+    assert ("--replace .." in advice, "or the suite" in advice) == (publishes, corrects)
+    assert f"{two[0].lake}/data_docs" in advice
+
+
+def test_a_log_that_was_not_checked_is_no_matter_of_a_suite(two):
+    assert "or the suite" not in checks.expectations_met(two[0], {}, None).what_to_do
+
+
 @pytest.mark.parametrize("failing", [(), ("a",), ("a", "b")])
 def test_the_number_not_met_is_the_sum_of_the_column_beside_it(two, failing):
     check = check_result(

@@ -77,8 +77,9 @@ MAINTENANCE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "expectation-failed": Rule(
             _ERROR,
             Persistence.UNTIL_EXPECTATIONS_MET,
-            "Published rows differ from what ledger and batches say.",
-            f"Look at the figures in `LAKE/data_docs`. {_REPLACE}",
+            "Published rows differ from what ledger and batches say, or do not meet a suite that a policy names.",
+            "Look at the figures in `LAKE/data_docs`. If the message names an expectation of a suite, correct the data "
+            f"where they are produced, or the suite. For others: {_REPLACE[0].lower()}{_REPLACE[1:]}",
         ),
         "null-share-departs": Rule(
             _WARNING,

@@ -46,6 +46,11 @@ class LogExpectation:
     observed: str
     severity: str
 
+    @property
+    def is_of_suite(self) -> bool:
+        """Whether it is of a user's suite, such as ``orders.json 1: …``. The names of our own are one word."""
+        return " " in self.name and built_in_check(self.name) is None
+
 
 @dataclass(frozen=True, slots=True)
 class Results:
