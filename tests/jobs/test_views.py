@@ -89,8 +89,6 @@ def test_a_file_of_somebody_else_and_a_place_in_the_lake_are_refused(
     assert capsys.readouterr().err == f"error: {tmp_path}/nowhere is no folder: the views can't be written there.\n"
 
 
-@pytest.mark.long
-@pytest.mark.spark
 @pytest.mark.parametrize("own", ["CREATE TABLE mine AS SELECT 1 AS a", "CREATE VIEW mine AS SELECT * FROM records"])
 def test_tables_and_views_that_a_user_added_to_the_file_are_not_lost(
     lake: Decoded, tmp_path: Path, capsys: pytest.CaptureFixture[str], own: str
@@ -107,6 +105,8 @@ def test_tables_and_views_that_a_user_added_to_the_file_are_not_lost(
     assert main.main(["views", lake.path, "-o", path]) == 0
 
 
+@pytest.mark.long
+@pytest.mark.spark
 def test_spark_reads_the_same_rows_from_the_statements(lake: Decoded, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["views", lake.path, "--spark-sql"]) == 0
     statements = capsys.readouterr().out.split(";\n")
