@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import unquote, urljoin
 
 from logcore.values.invalid_schema import InvalidSchemaError
@@ -15,8 +15,25 @@ from logcore.values.undecodable import Undecodable
 _MAIN = ""
 _VALUES = frozenset({"const", "default", "enum", "examples"})
 """Keywords whose content is no schema."""
+_BY_NAME = frozenset({"properties", "$defs", "definitions", "patternProperties", "dependentSchemas"})
+"""Keywords whose content is schemas by name. Names may be those of keywords."""
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 _EARLIER_DRAFT = re.compile(r"draft-0[1-7]")
+
+
+@dataclass(slots=True, eq=False)
+class Resource:
+    """A document, or a part of one that has its own `$id`. `#` in a reference means the resource around it."""
+
+    schema: object
+    address: str
+    around: Resource | None
+    """None: it is a whole document."""
+    combines: bool
+    """Whether `$ref` and the keywords beside it both count, as since the draft of 2019."""
+    addresses: dict[str, Resource]
+    """Resources of the whole document."""
+    anchors: dict[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +41,8 @@ class Target:
     """What a reference leads to."""
 
     schema: object
-    base: str
-    """Address of the schema that it is a part of."""
+    resource: Resource
+    """What it is a part of."""
 
 
 def schema_document(text: str) -> object:
@@ -47,6 +64,8 @@ def schema_document(text: str) -> object:
 class SchemaDocuments:
     """A JSON Schema and those that it may refer to. Each has an address: its `$id`, or else its name.
 
+    Several may have the same `$id`. Then each is found by its name, and the first one by the `$id`.
+
     Args:
         text: The schema.
         references: Texts of others by name. They are read when they are needed.
@@ -57,27 +76,23 @@ class SchemaDocuments:
 
     def __init__(self, text: str, references: Mapping[str, str]) -> None:
         self._waiting = dict(references)
-        self._schemas: dict[str, object] = {}
-        self._anchors: dict[tuple[str, str], object] = {}
-        self._bases: dict[int, str] = {}
-        """Address of each part that has one, by its identity: the documents stay in memory."""
-        self._earlier: set[str] = set()
-        self.main = schema_document(text)
-        self._add(_MAIN, self.main)
+        self._known: dict[str, Resource] = {}
+        self._resources: dict[int, Resource] = {}
+        """That of each part that has its own, by the part's identity: the documents stay in memory."""
+        self.main = self._add(_MAIN, schema_document(text))
 
-    def base_of(self, schema: object, around: str) -> str:
-        """Return the address of a part of a document: its own, or that of what is around it."""
-        return self._bases.get(id(schema), around)
+    def resource_of(self, schema: object, around: Resource) -> Resource:
+        """Return the resource of a part of a document: its own, or that of what is around it."""
+        return self._resources.get(id(schema), around)
 
-    def combines(self, base: str) -> bool:
-        """Whether `$ref` and the keywords beside it both count, as since the draft of 2019."""
-        return base not in self._earlier
-
-    def find(self, base: str, target: str, place: str) -> Target:
+    def find(self, start: Resource, target: str, place: str) -> Target:
         """Return what a reference leads to.
 
+        Some generators write an `$id` in a part and mean the whole document by `#`. So what is not found in the part
+        is looked for in what is around it.
+
         Args:
-            base: Address of the schema with the reference.
+            start: The resource with the reference.
             target: The text of `$ref`.
             place: Path of the column, for errors.
 
@@ -85,36 +100,41 @@ class SchemaDocuments:
             InvalidSchemaError: Nothing is there, or that schema is no JSON.
         """
         name, _, fragment = target.partition("#")
-        found = Target(self._schemas[base], base)
-        if name:
-            schema = self._schema(base, name, place)
-            found = Target(schema, self.base_of(schema, name))
+        resource: Resource | None = self._named(start, name, place) if name else start
         fragment = unquote(fragment)
-        if fragment.startswith("/"):
-            return self._at(found, fragment, target, place)
-        if fragment:
-            if (found.base, fragment) not in self._anchors:
-                raise InvalidSchemaError(f"{target} leads nowhere.", place=place)
-            return Target(self._anchors[found.base, fragment], found.base)
-        return found
+        while resource is not None:
+            found = self._within(resource, fragment)
+            if found is not None:
+                return found
+            resource = resource.around
+        raise InvalidSchemaError(f"{target} leads nowhere.", place=place)
 
-    def _schema(self, base: str, name: str, place: str) -> object:
-        address = _joined(base, name)
+    def _named(self, start: Resource, name: str, place: str) -> Resource:
+        address = _joined(start.address, name)
+        if name not in self._waiting and address in start.addresses:
+            return start.addresses[address]
         for each in (name, address):
             if each in self._waiting:
-                self._add(each, schema_document(self._waiting.pop(each)))
-            if each in self._schemas:
-                return self._schemas[each]
+                return self._add(each, schema_document(self._waiting.pop(each)))
+            if each in self._known:
+                return self._known[each]
         for each in list(self._waiting):  # one of them may have this `$id`
             self._add(each, schema_document(self._waiting.pop(each)))
-        if address not in self._schemas:
+        if address not in self._known:
             raise InvalidSchemaError(
                 f"The referenced schema {name} is unknown.", place=place, advice="Add it to the references."
             )
-        return self._schemas[address]
+        return self._known[address]
 
-    def _at(self, start: Target, pointer: str, target: str, place: str) -> Target:
-        inner, base = start.schema, start.base
+    def _within(self, resource: Resource, fragment: str) -> Target | None:
+        if fragment.startswith("/"):
+            return self._at(resource, fragment)
+        if not fragment:
+            return Target(resource.schema, resource)
+        return Target(resource.anchors[fragment], resource) if fragment in resource.anchors else None
+
+    def _at(self, resource: Resource, pointer: str) -> Target | None:
+        inner = resource.schema
         for part in pointer.split("/")[1:]:
             part = part.replace("~1", "/").replace("~0", "~")
             if isinstance(inner, dict) and part in inner:
@@ -122,42 +142,56 @@ class SchemaDocuments:
             elif isinstance(inner, list) and _INDEX.fullmatch(part) and int(part) < len(inner):
                 inner = inner[int(part)]
             else:
-                raise InvalidSchemaError(f"{target} leads nowhere.", place=place)
-            base = self.base_of(inner, base)
-        return Target(inner, base)
+                return None
+            resource = self.resource_of(inner, resource)
+        return Target(inner, resource)
 
-    def _add(self, name: str, document: object) -> None:
+    def _add(self, name: str, document: object) -> Resource:
         """Note the addresses and anchors in a document."""
-        self._schemas[name] = document
         draft = document.get("$schema") if isinstance(document, dict) else None
-        is_earlier = isinstance(draft, str) and _EARLIER_DRAFT.search(draft) is not None
-        waiting: list[tuple[object, str]] = [(document, name)]
+        combines = not (isinstance(draft, str) and _EARLIER_DRAFT.search(draft))
+        root = Resource(document, name, None, combines, {})
+        self._known[name] = root
+        if isinstance(document, dict):
+            self._resources[id(document)] = root
+        waiting: list[tuple[object, Resource, bool]] = [(document, root, False)]
         while waiting:
-            part, base = waiting.pop()
-            if isinstance(part, dict):
-                base = self._note(part, base)
-                waiting += [(inner, base) for keyword, inner in part.items() if keyword not in _VALUES]
+            part, resource, is_by_name = waiting.pop()
+            if isinstance(part, dict) and is_by_name:
+                waiting += [(inner, resource, False) for inner in part.values()]
+            elif isinstance(part, dict):
+                resource = self._noted(part, resource)
+                waiting += [
+                    (inner, resource, keyword in _BY_NAME) for keyword, inner in part.items() if keyword not in _VALUES
+                ]
             elif isinstance(part, list):
-                waiting += [(inner, base) for inner in part]
-            if is_earlier:
-                self._earlier.add(base)
+                waiting += [(inner, resource, False) for inner in part]
+        return root
 
-    def _note(self, part: Mapping[str, object], base: str) -> str:
-        """Note the address and the anchors of one part; return its address."""
+    def _noted(self, part: Mapping[str, object], resource: Resource) -> Resource:
+        """Note the address and the anchors of one part; return its resource."""
         own = part.get("$id")
+        anchors = [part.get("$anchor"), part.get("$dynamicAnchor")]
         if isinstance(own, str):
             address, _, anchor = own.partition("#")
             if address:
-                base = _joined(base, address)
-                self._schemas.setdefault(base, part)
-                self._bases[id(part)] = base
-            if anchor:
-                self._anchors.setdefault((base, anchor), part)
-        for keyword in ("$anchor", "$dynamicAnchor"):
-            anchor_name = part.get(keyword)
-            if isinstance(anchor_name, str):
-                self._anchors.setdefault((base, anchor_name), part)
-        return base
+                resource = self._addressed(part, resource, _joined(resource.address, address))
+            anchors.append(anchor)
+        for name in anchors:
+            if name and isinstance(name, str):
+                resource.anchors.setdefault(name, part)
+        return resource
+
+    def _addressed(self, part: Mapping[str, object], around: Resource, address: str) -> Resource:
+        resource = around
+        if part is around.schema:
+            resource.address = address
+        else:
+            resource = Resource(part, address, around, around.combines, around.addresses)
+            self._resources[id(part)] = resource
+        resource.addresses.setdefault(address, resource)
+        self._known.setdefault(address, resource)
+        return resource
 
 
 def _joined(base: str, name: str) -> str:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from logcore.values.invalid_schema import InvalidSchemaError, check_name, comment_of
 from logcore.values.json.merged_shape import merged_shape
-from logcore.values.json.references import SchemaDocuments
+from logcore.values.json.references import Resource, SchemaDocuments
 from logcore.values.json.shape import (
     JsonField,
     JsonList,
@@ -69,20 +69,21 @@ def json_shape(schema: str, references: Mapping[str, str]) -> tuple[JsonShape, d
         InvalidSchemaError: The text is invalid, or it allows values that have no columns.
     """
     reader = _Reader(SchemaDocuments(schema, references))
-    shape = reader.shape(_Place(reader.documents.main, "", ""), False, ())
+    main = reader.documents.main
+    shape = reader.shape(_Place(main.schema, "", main), False, ())
     return shape, reader.comments
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A part of a schema, the path of the column, and the address of the schema that it is a part of."""
+    """A part of a schema, the path of the column, and the resource that it is a part of."""
 
     schema: object
     path: str
-    base: str
+    resource: Resource
 
     def below(self, schema: object, step: str = "") -> _Place:
-        return _Place(schema, f"{self.path}.{step}".strip(".") if step else self.path, self.base)
+        return _Place(schema, f"{self.path}.{step}".strip(".") if step else self.path, self.resource)
 
 
 @dataclass(slots=True)
@@ -98,7 +99,7 @@ class _Reader:
         schema: object = {} if place.schema is True else place.schema
         if not isinstance(schema, dict):
             raise InvalidSchemaError("Here must be a JSON object with a type.", place=place.path, advice=_ADVICE)
-        place = _Place(schema, place.path, self.documents.base_of(schema, place.base))
+        place = _Place(schema, place.path, self.documents.resource_of(schema, place.resource))
         description = schema.get("description")
         if isinstance(description, str):
             self.comments.setdefault(place.path, comment_of(description))
@@ -122,7 +123,7 @@ class _Reader:
     def _parts(self, place: _Place, schema: Mapping[str, object]) -> list[object]:
         """Schemas that say together what is here; empty: the schema says it alone."""
         refers = "$ref" in schema
-        if refers and not self.documents.combines(place.base):
+        if refers and not place.resource.combines:
             return []
         parts = [each for each in _listed(schema, "allOf") if _says_shape(each)]
         own = {keyword: content for keyword, content in schema.items() if keyword not in ("allOf", "$ref")}
@@ -199,13 +200,13 @@ class _Reader:
     def _referenced(self, place: _Place, target: object, nullable: bool, followed: tuple[str, ...]) -> JsonShape:
         if not isinstance(target, str):
             raise InvalidSchemaError("$ref must be a string.", place=place.path)
-        found = self.documents.find(place.base, target, place.path)
+        found = self.documents.find(place.resource, target, place.path)
         step = f"#{id(found.schema)}"
         if step in followed:
             raise InvalidSchemaError(
                 f"{target} refers to itself; such values have no columns.", place=place.path, advice=_ADVICE
             )
-        return self.shape(_Place(found.schema, place.path, found.base), nullable, (*followed, step))
+        return self.shape(_Place(found.schema, place.path, found.resource), nullable, (*followed, step))
 
 
 def _listed(schema: Mapping[str, object], keyword: str) -> list[object]:

@@ -21,6 +21,7 @@ NOT_INCLUDED = {"type": "null", "title": "Not included"}
 TEXT = {"type": "string"}
 OLD, NEW = "http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema"
 PREFIX = 5
+ROOT = "http://shop.example/root.json"
 
 
 def order(*, draft: str = NEW, title: str = "Order", **keywords: Any) -> dict[str, Any]:
@@ -31,6 +32,10 @@ def order(*, draft: str = NEW, title: str = "Order", **keywords: Any) -> dict[st
 
 def item(**keywords: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {"sku": TEXT}, **keywords}
+
+
+def with_x(x: dict[str, Any], **keywords: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {"x": {"$ref": "#/definitions/X"}}, "definitions": {"X": x}, **keywords}
 
 
 def values(
@@ -177,6 +182,25 @@ FORMS: dict[str, tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]] = 
         {},
         [{"a": {"sku": "x"}, "b": "y"}],
     ),
+    "two schemas with one $id": (
+        order(properties={"a": {"$ref": "a.json"}, "b": {"$ref": "b.json"}}),
+        {"a.json": with_x(TEXT, **{"$id": ROOT}), "b.json": with_x({"type": "integer"}, **{"$id": ROOT})},
+        [{"a": {"x": "s"}, "b": {"x": 1}}],
+    ),
+    "names of properties that are keywords": (
+        order(
+            properties={
+                "default": item(**{"$anchor": "it"}),
+                "enum": {"$id": "http://shop.example/enum.json", "type": "integer"},
+                "a": {"$ref": "#it"},
+                "b": {"$ref": "http://shop.example/enum.json"},
+                "c": {"$ref": "#const"},
+            },
+            defs={"const": {"$anchor": "const", "type": "boolean"}},
+        ),
+        {},
+        [{"default": {"sku": "x"}, "enum": 1, "a": {"sku": "y"}, "b": 2, "c": True}],
+    ),
     "a pointer with escapes": (
         order(
             properties={"a": {"$ref": "#/$defs/an%20item"}, "b": {"$ref": "#/$defs/a~1b%25"}},
@@ -249,6 +273,28 @@ def test_a_part_with_an_id_is_found_by_it_alone_and_not_where_it_is_a_value() ->
     schema = order(properties={"a": {"$ref": "item.json"}}, examples=[{"$id": "item.json", "type": "integer"}])
     with pytest.raises(InvalidSchemaError, match=r"item\.json is unknown"):
         decoder_of("json", json.dumps(schema))
+
+
+def test_each_of_two_parts_with_one_id_is_itself() -> None:
+    parts = {"a": with_x(TEXT, **{"$id": "x.json"}), "b": with_x({"type": "integer"}, **{"$id": "x.json"})}
+    kinds = decoder_of("json", json.dumps(order(properties=parts))).arrow_type
+    assert kinds == pa.struct({"a": pa.struct({"x": pa.string()}), "b": pa.struct({"x": pa.int64()})})
+
+
+def test_a_schema_may_have_the_id_of_the_one_that_refers_to_it() -> None:
+    schema = order(
+        id=ROOT,
+        properties={"a": {"$ref": "a.json"}, "own": {"$ref": ROOT + "#/definitions/X"}},
+        definitions={"X": {"type": "integer"}},
+    )
+    kinds = decoder_of("json", json.dumps(schema), {"a.json": json.dumps(with_x(TEXT, **{"$id": ROOT}))}).arrow_type
+    assert kinds == pa.struct({"a": pa.struct({"x": pa.string()}), "own": pa.int64()})
+
+
+def test_a_pointer_in_a_part_with_an_id_also_leads_to_the_whole_document() -> None:
+    parts = {"a": {"$id": "/properties/a", "type": "array", "items": {"$ref": "#/definitions/X"}}}
+    kinds = decoder_of("json", json.dumps(order(draft=OLD, properties=parts, definitions={"X": TEXT}))).arrow_type
+    assert kinds == pa.struct({"a": pa.list_(pa.string())})
 
 
 def test_the_description_of_a_choice_is_no_comment_of_the_column() -> None:
