@@ -21,6 +21,7 @@ not repaired: rows and ledger disagree, or no copy has the bytes · 3 could not 
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import uuid
 from dataclasses import dataclass
@@ -177,6 +178,11 @@ def _archive(options: argparse.Namespace) -> int:
         )
         print(f"{name}, {segment.path}: {each.problem}; {way_out}")
     print(f"{len(made.harmed)} of {made.looked_at} archived files are harmed")
+    if made.at_source:
+        print(
+            f"{made.at_source} segments are registered at their source and were not looked at: `loglake verify "
+            f"{shlex.quote(lake)}` checks them, and what is harmed must be put back there"
+        )
     if made.lost:
         return ExitCode.DAMAGE
     return ExitCode.CLEAN if not made.harmed or options.apply else ExitCode.WARNING

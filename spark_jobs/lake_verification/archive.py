@@ -108,12 +108,12 @@ def verify_segment(state: StateTables, segment: Segment, is_shared: bool = False
         if segment.lies_at_source:
             what = "It" if error.args == (path,) else f"Its manifest {shown(str(error))}"
             whose = f"{what} was registered at its source and is gone there."
-        result.findings.append(place.finding("archive-file-missing", f"{whose} {_RESTORE}"))
+        result.findings.append(place.finding("archive-file-missing", f"{whose} {place.way_out}"))
         return result
     end = segment.start + segment.size
     may_go_on = segment.lies_at_source or is_shared
     if size is not None and (size < end or (size > end and not may_go_on)):
-        message = f"It has {size} bytes instead of {end}. {_RESTORE}"
+        message = f"It has {size} bytes instead of {end}. {place.way_out}"
         result.findings.append(place.finding("archive-file-changed", message))
         if size < end:
             return result
@@ -148,7 +148,7 @@ def verify_segment(state: StateTables, segment: Segment, is_shared: bool = False
         if not is_damage(error) and not has_other_key:
             return _not_checked(place, f"{error} {why}".rstrip())
         what = why if has_other_key else error.message
-        message = f"It was registered at its source, and has changed there: {what}. {_RESTORE}"
+        message = f"It was registered at its source, and has changed there: {what}. {place.way_out}"
         result.findings.append(place.finding("archive-file-changed", message))
     return result
 
@@ -173,6 +173,17 @@ class _Place:
 
     def __init__(self, segment: Segment, path: str) -> None:
         self.segment, self.path = segment, path
+
+    @property
+    def way_out(self) -> str:
+        """How the bytes come back. A lake has no copy of bytes at their source, and writes nothing there."""
+        if not self.segment.lies_at_source:
+            return _RESTORE
+        if self.segment.etag is None:
+            what = "bytes"
+        else:
+            what = "bytes and ETag" if storage.is_remote(self.path) else "bytes and modification time (`cp -p`)"
+        return f"Put it back at its source with the same {what}, or take the log again into a new lake."
 
     def finding(self, rule: str, message: str, **place: Any) -> LakeFinding:
         segment = self.segment
@@ -200,7 +211,7 @@ def _changed(place: _Place, content: memoryview) -> LakeFinding:
     if stretches:
         first = stretches[0]
         where = {"position": place.segment.start + first.position, "nbytes": sum(each.size for each in stretches)}
-    message = f"Its bytes are not those that were archived: sha256 differs. {_RESTORE}"
+    message = f"Its bytes are not those that were archived: sha256 differs. {place.way_out}"
     return place.finding("archive-file-changed", message, **where)
 
 
@@ -222,13 +233,15 @@ def _validation_findings(state: StateTables, place: _Place, content: memoryview)
     try:
         validated, stretches = _stretches(segment, content)
     except LogError as error:
-        yield place.finding("archive-file-changed", f"Its batches cannot be read: {error}. {_RESTORE}")
+        yield place.finding("archive-file-changed", f"Its batches cannot be read: {error}. {place.way_out}")
         return
     said = state.validations.get(segment.segment_id)
     if said is None:
         if segment.generation != GENERATION_INGESTED and stretches:
             first = stretches[0]
-            message = f"A cleaned segment has bytes that are no batch ({first.reason}): {first.message}. {_RESTORE}"
+            message = (
+                f"A cleaned segment has bytes that are no batch ({first.reason}): {first.message}. {place.way_out}"
+            )
             yield place.finding("archive-file-changed", message, position=segment.start + first.position)
         return
     if said["rules_version"] == RULES_VERSION:

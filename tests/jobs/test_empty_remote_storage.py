@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,24 @@ def test_a_segment_that_is_gone_from_a_storage_with_others_is_damage(
     assert main(["verify", str(lake.path), "--format", "jsonl"]) == 2
     *said, _ = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert [each["rule"] for each in said] == ["archive-file-missing"]
+
+
+def test_a_lost_segment_at_its_source_is_put_back_there_and_not_by_repair(
+    log: TieredLog, lake: Lake, capsys: Captured
+) -> None:
+    run(log, lake, "--mode", "reference")
+    gone = log.copied[0].log
+    shutil.copy2(gone, log.folder / "copy")
+    gone.unlink()
+    capsys.readouterr()
+    assert main(["verify", str(lake.path)]) == 2
+    said = capsys.readouterr().out
+    assert "Put it back at its source with the same bytes and modification time (`cp -p`)" in said
+    assert "repair" not in said
+    main(["repair", str(lake.path), "--archive", "--from", str(log.folder), "--apply"])
+    assert "4 segments are registered at their source and were not looked at" in capsys.readouterr().out
+    shutil.copy2(log.folder / "copy", gone)  # `cp -p`
+    assert main(["verify", str(lake.path)]) == 0
 
 
 def test_segments_that_were_registered_and_not_read_wait_for_the_mount(log: TieredLog, lake: Lake) -> None:

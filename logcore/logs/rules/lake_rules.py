@@ -16,7 +16,10 @@ _REPLACE = (
     "Publish again what the archive contains: `loglake run SRC --lake LAKE --replace ..`. `--topic` and `--partition` "
     "choose logs."
 )
-_RESTORE = "Restore it: `loglake repair LAKE --archive --from COPY --apply`."
+_RESTORE = (
+    "Restore it: `loglake repair LAKE --archive --from COPY --apply`. If it was registered at its source: put the same "
+    "file or object back there."
+)
 _AGAIN = (
     "For `decoded/<topic>` and `undecoded/<topic>`: `loglake decode LAKE --replace TOPIC`. For `latest/<topic>`: "
     "`loglake latest LAKE --replace TOPIC`."

@@ -46,6 +46,8 @@ class RestorePlan:
     looked_at: int
     """Number of archived segments whose digest was computed."""
     harmed: tuple[Harmed, ...]
+    at_source: int = 0
+    """Number of segments that are registered at their source: the lake has no file of them to restore."""
 
     @property
     def restorable(self) -> tuple[Harmed, ...]:
@@ -68,14 +70,15 @@ def plan(lake: str, copies: Sequence[str] = ()) -> RestorePlan:
         TableUnreadable: The table ``segments`` cannot be read.
         StorageError: The object store did not answer.
     """
-    segments = [s for s in archive.read_segments(lake, live=False) if s.is_kept and not s.lies_at_source]
+    kept = [segment for segment in archive.read_segments(lake, live=False) if segment.is_kept]
+    segments = [segment for segment in kept if not segment.lies_at_source]
     harmed = []
     for segment in segments:
         problem = _problem(lake, segment)
         if problem is not None:
             place = next(_places_with(segment, copies), None)
             harmed.append(Harmed(segment, problem, *(place or (None, 0))))
-    return RestorePlan(len(segments), tuple(harmed))
+    return RestorePlan(len(segments), tuple(harmed), len(kept) - len(segments))
 
 
 def apply(lake: str, made: RestorePlan) -> tuple[Harmed, ...]:
