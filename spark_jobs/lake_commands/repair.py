@@ -9,7 +9,8 @@
 
 A table is rebuilt in one of two ways. `records` and all tables that cannot be derived are copied: their rows, as
 Delta's reader sees them, go into a table with our own layout. Any other table is moved aside, and the next
-``loglake run`` derives it from the archive. So is `records` if it cannot be opened and no archived file was deleted.
+``loglake run`` derives it from the archive. So is `records` if it cannot be opened and no archived file was deleted,
+and a table of the cluster if it cannot be read: the next run reads the internal topics at the sources again.
 The old directory is kept in both cases. Copying needs a JVM.
 
 Archived files are restored from the log's source, or from a copy of it, if its bytes have the recorded SHA-256.
@@ -232,6 +233,7 @@ def plan(lake: str, name: str) -> Rebuild:
     Raises:
         JobError: The table is on an object store and cannot be derived.
     """
+    from spark_jobs.lake.cluster_columns import CLUSTER_TABLES
     from spark_jobs.lake.errors import JobError
     from spark_jobs.lake.store import storage
 
@@ -250,6 +252,9 @@ def plan(lake: str, name: str) -> Rebuild:
     if copies and name != "records" and not _is_readable(lake, name):
         if name == "runs":
             return Rebuild(name, False, (name,), "its rows cannot be read; the history of earlier runs is lost")
+        if name in {table.name for table in CLUSTER_TABLES}:
+            why = "its rows cannot be read; rows that the cluster's internal topics no longer have are lost"
+            return Rebuild(name, False, (name,), why)
         if name not in (*FROM_SEGMENTS, *FROM_SOURCES, "records_uncommitted"):
             raise JobError(f"Table {name}: its rows cannot be read, and they cannot be derived. Restore it.")
         copies, why = False, "its rows cannot be read; rows that the archive no longer has are lost"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import shutil
 import struct
 from dataclasses import replace
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from logcore.cli.main import main
 from logcore.logs.model.findings import Severity
 from pipelines.command import watch as watching
 from pipelines.command.watch import Watch
@@ -326,3 +329,25 @@ def test_a_reading_of_the_metadata_alone_does_not_replace_a_whole_one(cluster: C
     launch.run("cluster", replace(config, only_metadata=True))
     launch.run("cluster", replace(config, only_after_intake=True))
     assert cluster.commits() == [("a", 4)]
+
+
+@pytest.mark.parametrize("harm", ["gone", "damaged"])
+@pytest.mark.parametrize("name", ["cluster_group_offsets", "cluster_groups", "cluster_offset_commits"])
+def test_the_command_that_verify_names_brings_a_table_of_the_cluster_back(
+    cluster: Cluster, name: str, harm: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.write(commit("a", 4))
+    cluster.stable()
+    run(cluster)
+    rows, table = cluster.lake.rows(name), cluster.lake.path / "tables" / name
+    if harm == "gone":
+        shutil.rmtree(table)
+    else:
+        max((table / "_delta_log").glob("*.json")).write_text("{")
+    assert main(["verify", str(cluster.lake.path)]) == 2
+    command = re.search(r"`loglake (repair .+? --apply)`, then `loglake run` again", capsys.readouterr().out)
+    assert command is not None
+    assert main(shlex.split(command[1])) == 0
+    run(cluster)
+    assert cluster.lake.rows(name) == rows
+    assert main(["verify", str(cluster.lake.path)]) == 0
