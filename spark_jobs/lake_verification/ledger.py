@@ -411,7 +411,8 @@ def _rows(said: _Said, ledger: Sequence[LedgerRow], files: Sequence[LiveFile]) -
     again = joined(sorted(span for low, high in hidden for span in rows.within(low, high)))
     text = "offsets [{start}, {end}) are recorded as withdrawn, but the table has rows of them."
     yield from said.findings("rows-differ-from-ledger", "records", text, "Delete the rows again.", again)
-    text = "offsets [{start}, {end}) were deleted on purpose, as the table withdrawals says."
+    names = "table withdrawals" if "withdrawals" in said.state.tables else "offset ledger"
+    text = f"offsets [{{start}}, {{end}}) were deleted on purpose, as the {names} says."
     yield from said.findings("withdrawn-rows", "records", text, "The archive still holds them.", joined(hidden))
     late = [
         (row.start_offset, row.end_offset)

@@ -40,6 +40,7 @@ STATE_FILE = "tables.json"
 
 _RESTORE = "Restore the table {table} from a copy of the lake, or take the logs again into a new lake."
 _WITHOUT_REBUILD = frozenset({"logs", "segments"})
+_NOT_DERIVED = frozenset({"log_actions", "withdrawals"})
 
 
 def way_out(lake: str, table: str) -> str:
@@ -53,6 +54,8 @@ def way_out_of_log(lake: str, table: str) -> str:
     """Say how to repair a table whose log is damaged: nothing can be committed to it."""
     if table in _WITHOUT_REBUILD:
         return _RESTORE.format(table=table)
+    if table in _NOT_DERIVED:
+        return f"Restore the table {table} from a copy of the lake: nothing else has its rows."
     return f"Run `{rebuild_command(lake, table)}`, then `loglake run` again."
 
 
@@ -293,6 +296,8 @@ def _missing(state: StateTables) -> None:
             implied.setdefault(name, "its directory has files")
     if any(row.published and row.records for rows in state.ledger.values() for row in rows):
         implied.setdefault("records", "the offset ledger counts published records")
+    if any(row.withdrawn for rows in state.ledger.values() for row in rows):
+        implied.setdefault("withdrawals", "the offset ledger has withdrawn offsets")
     for name, why in implied.items():
         if name not in there:
             state.findings.append(

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.contracts import ExpectationsConfig, PublishConfig, ReplaceConfig, ValidateConfig
 from spark_jobs.lake.delta.commits import row_commits
@@ -376,3 +377,23 @@ def test_commits_that_come_between_leave_the_command_without_a_cut_in_the_wrong_
     with pytest.raises(ConcurrentChange):
         withdrawals.apply(str(lake.path), made, who="me", reason=None, run_id="late", as_of_ms=AS_OF_MS)
     assert withdrawn(lake) == []
+
+
+def test_a_lost_table_of_withdrawals_is_a_finding_that_no_rebuild_repairs(
+    lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    delete(lake, "offset = 3")
+    assert command(lake, "--apply") == 0
+    (lake.path / "tables" / "withdrawals").rename(lake.path / "kept")
+    capsys.readouterr()
+    assert main(["verify", str(lake.path), "--format", "jsonl"]) == 2
+    said = {each["rule"]: each["message"] for each in lines(capsys) if "rule" in each}
+    assert said["table-missing"] == (
+        "The table withdrawals is gone, but the offset ledger has withdrawn offsets. "
+        "Restore the table withdrawals from a copy of the lake: nothing else has its rows."
+    )
+    assert "were deleted on purpose, as the offset ledger says." in said["withdrawn-rows"]
+    (lake.path / "kept").rename(lake.path / "tables" / "withdrawals")
+    assert main(["verify", str(lake.path), "--format", "jsonl"]) == 0
+    (said_again,) = (each["message"] for each in lines(capsys) if each.get("rule") == "withdrawn-rows")
+    assert "were deleted on purpose, as the table withdrawals says." in said_again
