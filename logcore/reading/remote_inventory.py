@@ -30,6 +30,7 @@ from logcore.remote.inventory import (
 from logcore.remote.lineage import highest_tiered_offset
 from logcore.remote.remote_segment import RemoteSegment, RemoteSegmentState, TopicIdPartition
 from logcore.remote.segment_states import SegmentStates
+from logcore.remote.stored_names import name_of_part
 from logcore.remote.stored_part import RemoteLayout, RemoteObject, SegmentPart
 from logcore.segments.filenames import DirectoryKind
 from logcore.segments.side_files import offset_index
@@ -270,12 +271,21 @@ def _end_offset(log: RemoteObject, start_offset: int, position: int) -> int | No
     return None
 
 
+def _harmed_object(segment: FoundSegment, objects: StoredObjects) -> str:
+    """The object that a finding about a segment is about: one that is missing or has another size, else any of it."""
+    if segment.status is RemoteStatus.OBJECTS_MISSING and segment.missing:
+        known, there = next(iter(objects.parts.items()))
+        part = SegmentPart.LOG if SegmentPart.LOG in segment.missing else segment.missing[0]
+        return name_of_part(objects.layout, there.path, known, part)
+    if segment.other_size is not None:
+        return objects.log.path
+    return min(each.path for each in objects.parts.values())
+
+
 def _report(segment: FoundSegment, notes: Notes, root: str) -> None:
     """Report what is wrong with a segment."""
     name = f"{segment.topic_partition}, remote segment {segment.segment_id} from offset {segment.start_offset}"
-    file = root
-    if segment.objects is not None:
-        file = shown(min(each.path for each in segment.objects.parts.values()))
+    file = root if segment.objects is None else shown(_harmed_object(segment, segment.objects))
     if segment.status is RemoteStatus.OBJECTS_MISSING:
         parts = ", ".join(segment.missing) if segment.objects is not None else "all"
         message = f"{name}: the metadata says that it is copied, and objects are missing: {parts}."

@@ -108,3 +108,18 @@ def test_an_empty_storage_is_in_order_where_nothing_must_be_there(log: TieredLog
     emptied(log)
     said = run("remote", log)
     assert (said.code, "were copied" in said.errors) == (0, False)
+
+
+@pytest.mark.parametrize("suffix", [".log", ".timeindex"])
+def test_the_object_that_is_missing_is_the_file_of_the_finding(log: TieredLog, suffix: str) -> None:
+    path = log.copied[0].log.with_suffix(suffix)
+    path.unlink()
+    (said,) = (each for each in run("verify", log).lines if each.get("rule") == "remote-segment-missing")
+    assert said["file"] == str(path)
+
+
+def test_a_short_log_is_the_file_of_the_finding(log: TieredLog) -> None:
+    path = log.copied[1].log
+    path.write_bytes(path.read_bytes()[:-1])
+    (said,) = (each for each in run("verify", log).lines if each.get("rule") == "remote-segment-unreadable")
+    assert said["file"] == str(path)
