@@ -41,22 +41,43 @@ def read_identity(lake: str) -> LakeIdentity | None:
     """
     path = storage.join(lake, LAKE_FILE)
     try:
-        content = json.loads(storage.read(path))
-        layout, cluster = int(content["layout"]), content["cluster"]
+        written = storage.read(path)
     except FileNotFoundError:
         return None
-    except UsageError:  # about the store's address; it is a ValueError too
-        raise
-    except (ValueError, KeyError, TypeError) as error:
-        raise LakeRefused(f"{path} is not the description of a lake ({error}); choose another --lake.") from error
+    try:
+        content = json.loads(written)
+    except ValueError as error:
+        raise _refused(path, f"it is not JSON ({error})") from error
+    wrong = _wrong_with(content)
+    if wrong is not None:
+        raise _refused(path, wrong)
+    layout, cluster = content["layout"], content["cluster"]
     if layout > LAYOUT_VERSION:
         raise LakeRefused(
             f"{path}: layout {layout} is newer than this version of Loglake knows ({LAYOUT_VERSION}). Use the newer "
             "version; nothing was changed."
         )
-    if layout < 1:
-        raise LakeRefused(f"{path} is not the description of a lake (layout {layout}); choose another --lake.")
     return LakeIdentity(layout, cluster)
+
+
+def _wrong_with(content: object) -> str | None:
+    """Say what a ``lake.json`` lacks; None if it describes a lake."""
+    if not isinstance(content, dict):
+        return "it is not a JSON object"
+    for name in ("layout", "cluster"):
+        if name not in content:
+            return f"it has no {name}"
+    layout, cluster = content["layout"], content["cluster"]
+    if not isinstance(layout, int) or isinstance(layout, bool) or layout < 1:
+        return f"its layout is {layout!r}, which is no number of a layout"
+    if not isinstance(cluster, str | None):
+        return f"its cluster is {cluster!r}, which is no text"
+    return None
+
+
+def _refused(path: str, wrong: str) -> LakeRefused:
+    way_out = "Restore it from a copy of the lake, or choose another --lake."
+    return LakeRefused(f"{path} is not the description of a lake: {wrong}. {way_out}")
 
 
 def not_there(lake: str, what: str, more: str = "") -> JobError:

@@ -139,3 +139,23 @@ def test_on_a_terminal_findings_are_below_their_log_and_the_progress_counts_byte
     quiet = on_terminal("verify", lake.path, "--format", "jsonl", shows_errors=False)
     assert "\x1b" not in quiet.text
     assert [json.loads(line).get("rule") for line in quiet.text.splitlines()] == ["archive-file-changed", None]
+
+
+@pytest.mark.parametrize(
+    ("content", "wrong"),
+    [
+        ("[1]", "it is not a JSON object"),
+        ('{"x": 1}', "it has no layout"),
+        ('{"layout": "2", "cluster": null}', "its layout is '2'"),
+        ('{"layout": 0, "cluster": null}', "its layout is 0"),
+        ('{"layout": 2}', "it has no cluster"),
+        ('{"layout": 2, "cluster": 7}', "its cluster is 7"),
+        ("{", "it is not JSON (Expecting property name"),
+    ],
+)
+def test_a_damaged_description_of_the_lake_says_what_is_wrong_with_it(lake, capsys, content, wrong):
+    (lake.path / "lake.json").write_text(content)
+    assert main(["verify", str(lake.path)]) == 3
+    said = capsys.readouterr().err
+    assert f"lake.json is not the description of a lake: {wrong}" in said
+    assert "Restore it from a copy of the lake, or choose another --lake." in said
