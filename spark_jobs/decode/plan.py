@@ -151,13 +151,24 @@ def plan(config: DecodeConfig) -> DecodePlan:
         try:
             plans.append(_plan_topic(config, topic, history, sources))
         except (JobError, UsageError) as error:  # of this topic only
-            plans.append(TopicPlan(topic.name, waits=str(error)))
+            plans.append(_waiting(config, topic, str(error)))
         except _UNFORESEEN as error:  # a schema that nobody thought of holds up its own topic only
             waits = (
                 f"its schema cannot be used ({type(error).__name__}). This is a mistake in Loglake; please report it."
             )
-            plans.append(TopicPlan(topic.name, waits=waits))
+            plans.append(_waiting(config, topic, waits))
     return DecodePlan(tuple(plans))
+
+
+def _waiting(config: DecodeConfig, followed: FollowedTopic, why: str) -> TopicPlan:
+    """A topic that cannot be planned, with the offsets that it has left as far as its tables can be read."""
+    keys = [log.log for log in followed.logs]
+    try:
+        published = frontier.read_frontiers(config.lake, keys)
+        found = {kind: TopicTable(config.lake, kind, followed.name).versions(keys) for kind in (DECODED, UNDECODED)}
+    except JobError:
+        return TopicPlan(followed.name, waits=why)
+    return TopicPlan(followed.name, _spans(followed.logs, found, published, replaces=False), waits=why)
 
 
 def _plan_topic(

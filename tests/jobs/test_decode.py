@@ -286,3 +286,13 @@ def test_a_protobuf_schema_is_compiled_again_only_if_it_or_an_import_has_changed
     for expected in (3, 4):
         decoding._schema("protobuf", str(schema))
         assert len(compiled) == expected
+
+
+def test_a_topic_that_waits_without_a_table_has_all_its_offsets_left(lake: Decoded, capsys) -> None:
+    lake.append((b"a", b"one"), (b"b", b"two"), (b"c", b"three"))
+    lake.policies.write_text("topics: {orders: {decode.value: avro}}")
+    for more in ([], ["--dry-run"]):
+        assert main.main(["decode", lake.path, "--policies", str(lake.policies), *more]) == 1
+        said = capsys.readouterr().out
+        assert said.startswith("orders: waits: ")
+        assert said.endswith(" (3 offsets left)\n")
