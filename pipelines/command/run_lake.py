@@ -327,12 +327,15 @@ def chosen_state(state: LakeState, selection: LogSelection) -> LakeState:
 
 
 def unmatched_lines(state: LakeState, selection: LogSelection, policies: str | None) -> list[str]:
-    """Patterns of --topic and of the policies that match no topic of the lake, each with the nearest names."""
+    """Patterns of --topic and of the policies that match no topic of the lake, each with the nearest names.
+
+    With --topic, patterns of the policies are not looked at: the lake may lack topics that the source has.
+    """
     known = sorted({log.row.topic for log in state.logs})
     if not known:
         return []
     lines = [f"--topic {no_such_topic(glob, known)}" for glob in selection.unmatched_topics(known)]
-    idle = registered_lakes.idle_policies(policies, known)
+    idle = () if selection.topics or selection.names else registered_lakes.idle_policies(policies, known)
     return lines + [f"{policies}: the pattern {no_such_topic(pattern, known)}" for pattern in idle]
 
 

@@ -44,3 +44,10 @@ def test_a_topic_that_no_log_has_is_reported_with_the_nearest_topic(lake: str) -
 
 def test_nothing_is_reported_for_a_lake_without_logs(tmp_path: Path) -> None:
     assert unmatched_lines(read_state(str(tmp_path / "lake")), LogSelection(("orders",)), None) == []
+
+
+def test_a_run_of_chosen_topics_notes_no_patterns_of_policies(lake: str, tmp_path: Path) -> None:
+    """The source may have topics that `--topic` leaves out."""
+    policies = tmp_path / "policies.yaml"
+    policies.write_text("topics: {customers: {cleanup.policy: delete, retention.ms: -1}}")
+    assert unmatched_lines(read_state(lake), LogSelection(("orders",)), str(policies)) == []
