@@ -27,9 +27,9 @@ from spark_jobs.decode.decoding import decoding_of
 from spark_jobs.decode.plan import DecodePlan, LogSpan, TopicPlan, plan
 from spark_jobs.decode.split_rows import SchemaStop
 from spark_jobs.lake.decoded.followed_topics import POLICY, SCHEMAS, SEEN
+from spark_jobs.lake.decoded.remembered_tables import remember
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable, decoded_spec, undecoded_spec
 from spark_jobs.lake.delta.commits.commit_guards import Guard
-from spark_jobs.lake.delta.state.tables_file import remember_topics
 from spark_jobs.lake.errors import ConcurrentChange, JobError
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_spec import TableSpec
@@ -70,12 +70,12 @@ def apply(plan: DecodePlan, config: DecodeConfig, executor: Executor | None) -> 
         topics.append(described)
     committed = {each.topic for each in changed}
     there = [
-        TopicTable(config.lake, kind, each.topic).directory
+        TopicTable(config.lake, kind, each.topic)
         for each in plan.topics
         for kind in (DECODED, UNDECODED)
         if each.topic in committed or each.recorded.get(kind, {}).get(POLICY) is not None
     ]
-    remember_topics(config.lake, there, config.run_id, config.as_of_ms)
+    remember(config.lake, there)
     return JobReport(
         job=config.JOB,
         run_id=config.run_id,

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.contracts import JobReport, LatestConfig, LogChange
 from spark_jobs.lake.decoded.followed_topics import POLICY, ROWS, SEEN
+from spark_jobs.lake.decoded.remembered_tables import remember
 from spark_jobs.lake.decoded.topic_tables import LATEST, TopicTable, latest_spec
 from spark_jobs.lake.delta.commits.commit_guards import Guard
-from spark_jobs.lake.delta.state.tables_file import remember_topics
 from spark_jobs.lake.errors import ConcurrentChange, JobError
 from spark_jobs.latest.latest_task import LatestResult, latest_rows
 from spark_jobs.latest.plan import KeyedTopicPlan, LatestPlan, plan
@@ -57,11 +57,11 @@ def apply(plan: LatestPlan, config: LatestConfig, executor: Executor | None) -> 
         topics.append(described)
     committed = {each.topic for each in changed}
     there = [
-        TopicTable(config.lake, LATEST, each.topic).directory
+        TopicTable(config.lake, LATEST, each.topic)
         for each in plan.topics
         if each.topic in committed or each.recorded.get(POLICY) is not None
     ]
-    remember_topics(config.lake, there, config.run_id, config.as_of_ms)
+    remember(config.lake, there)
     return JobReport(
         job=config.JOB,
         run_id=config.run_id,

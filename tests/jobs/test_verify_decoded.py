@@ -5,13 +5,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
 
 from logcore.cli import main
-from spark_jobs.lake.delta.state.table_checks import cheap_check
-from spark_jobs.lake.delta.state.tables_file import record_state
+from spark_jobs.lake.decoded.remembered_tables import FILE, remembered
+from spark_jobs.lake.decoded.topic_tables import TopicTable
 from tests import handmade
 from tests.jobs.decoded_lake import Decoded
 
@@ -89,42 +90,69 @@ def test_each_harm_is_named_and_decoding_again_repairs_it(
 
 @pytest.mark.parametrize("is_remembered", [True, False])
 @pytest.mark.parametrize(
-    ("gone", "why"),
+    "gone",
     [
-        (("decoded",), "undecoded/orders is there"),
-        (("undecoded",), "decoded/orders is there"),
-        (("decoded/orders/_delta_log", "undecoded/orders/_delta_log"), "its directory has files"),
-        (("decoded", "undecoded"), None),
+        ("decoded",),
+        ("undecoded",),
+        ("decoded/orders/_delta_log", "undecoded/orders/_delta_log"),
+        ("decoded", "undecoded"),
     ],
 )
 def test_a_table_that_is_gone_is_named_and_decoding_again_repairs_it(
-    lake: Decoded, gone: tuple[str, ...], why: str | None, is_remembered: bool, capsys
+    lake: Decoded, gone: tuple[str, ...], is_remembered: bool, capsys
 ) -> None:
     tables = Path(lake.path) / "tables"
-    if not is_remembered:  # as a lake of an earlier version
-        (Path(lake.path) / "tables.json").unlink()
+    if not is_remembered:  # as a lake of an earlier version: it may be a decode that did not end
+        (Path(lake.path) / FILE).unlink()
     for each in gone:
         shutil.rmtree(tables / each)
-    expected = 2 if is_remembered or why is not None else 0  # without any trace nothing can be known
-    assert main.main(["verify", lake.path]) == expected
-    said = sorted(line for line in capsys.readouterr().out.splitlines() if "table-missing" in line)
-    assert len(said) == (len(gone) if expected else 0)
+    assert main.main(["verify", lake.path]) == (2 if is_remembered else 0)
+    said = sorted(line for line in capsys.readouterr().out.splitlines() if ": Table " in line)
+    without_trace = not is_remembered and gone == ("decoded", "undecoded")
+    assert len(said) == (0 if without_trace else len(gone))
     for each, line in zip(gone, said, strict=False):
-        assert f"Table {each.partition('/')[0]}/orders: it is gone, but" in line
-        assert ("the last run recorded it" if is_remembered else why) in line
+        rule = "error table-missing" if is_remembered else "info table-not-complete"
+        assert line.startswith(f"{rule}: Table {each.partition('/')[0]}/orders: ")
         assert f"Run `loglake decode {lake.path} --replace orders` to write it again." in line
+        assert (f"delete {Path(lake.path) / FILE}" in line) == is_remembered
     lake.decode(replace=("orders",))
     assert main.main(["verify", lake.path]) == 0, capsys.readouterr().out
     assert len(lake.rows()) == 3
 
 
-def test_the_next_run_names_a_table_that_is_gone_once(lake: Decoded) -> None:
-    shutil.rmtree(Path(lake.path) / "tables" / "decoded")
-    gone = [each.message for each in cheap_check(lake.path) if each.rule == "table-missing"]
-    assert len(gone) == 1
-    assert gone[0].startswith("table decoded/orders: it was there after the run ")
-    record_state(lake.path, "later", 5)
-    assert not [each for each in cheap_check(lake.path) if each.rule == "table-missing"]
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_first_decode_that_was_killed_at_a_commit_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int, capsys
+) -> None:
+    lake, commits = Decoded(tmp_path), []
+    lake.append((b"a", b"one"), (b"b", b"\xff"))
+    real = TopicTable.commit
+
+    def killed(table: TopicTable, *arguments: Any, **more: Any) -> None:
+        if len(commits) == at:
+            raise KeyboardInterrupt
+        commits.append(table.name)
+        real(table, *arguments, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TopicTable, "commit", killed)
+        with pytest.raises(KeyboardInterrupt):
+            lake.decode()
+    assert main.main(["verify", lake.path]) == 0
+    assert "info table-not-complete: Table decoded/orders: the job that begins it did not end." in (
+        capsys.readouterr().out
+    )
+    lake.decode()
+    assert main.main(["verify", lake.path]) == 0
+    assert "table-not-complete" not in capsys.readouterr().out
+    assert len(lake.rows()) == 1
+
+
+def test_a_lake_of_an_earlier_version_is_remembered_by_its_next_decode(lake: Decoded) -> None:
+    (Path(lake.path) / FILE).unlink()
+    lake.append((b"e", b"three"))
+    lake.decode()
+    assert remembered(lake.path) == {"decoded/orders", "undecoded/orders"}
 
 
 def test_only_the_decoded_tables_of_chosen_topics_are_verified(lake: Decoded, capsys) -> None:

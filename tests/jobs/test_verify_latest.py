@@ -64,7 +64,7 @@ def test_a_table_that_is_gone_is_named_and_the_command_writes_it_again(lake: Kep
     shutil.rmtree(Path(path) / "tables" / "latest")
     assert main.main(["verify", path]) == 2
     said = capsys.readouterr().out
-    assert "table-missing: Table latest/orders: it is gone, but the last run recorded it." in said
+    assert "table-missing: Table latest/orders: it was there and is gone." in said
     assert f"Run `loglake latest {path} --replace orders` to write it again." in said
     lake.run(replace=("orders",))
     assert main.main(["verify", path]) == 0, capsys.readouterr().out

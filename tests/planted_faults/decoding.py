@@ -155,6 +155,20 @@ FAULTS = (
         (VERIFY, "-k", "flip"),
     ),
     Fault(
+        "a decoded table that is gone is not named",
+        "spark_jobs/lake_verification/decoded_tables/topic_verification.py",
+        "        if said.place.directory in known:\n",
+        "        if False:\n",
+        (VERIFY, "-k", "gone"),
+    ),
+    Fault(
+        "a first decode that was killed counts as damage",
+        "spark_jobs/lake_verification/decoded_tables/topic_verification.py",
+        "        if said.place.directory in known:\n",
+        "        if True:\n",
+        (VERIFY, "-k", "killed"),
+    ),
+    Fault(
         "the id of another subject decodes",
         "logcore/values/registry/schemas.py",
         "if qualified(subject) not in self.subjects.get(name, frozenset()):",

@@ -116,6 +116,13 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "Restore its directory from a backup, or rebuild it: `loglake repair LAKE --rebuild TABLE --apply`, "
             "then `loglake run`.",
         ),
+        "table-not-complete": Rule(
+            _INFO,
+            _ONE_RUN,
+            "The first run of a job that makes a table of a topic did not end, or the table was removed before a run "
+            "with this version saw it.",
+            "The next `loglake run`, `loglake decode` or `loglake latest` completes it.",
+        ),
         "foreign-commit": Rule(
             _INFO,
             _ONE_RUN,

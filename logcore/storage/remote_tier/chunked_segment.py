@@ -63,8 +63,9 @@ class StoredBytes(Protocol):
         """Close it."""
 
 
-_MOST_REQUESTED = 16
-"""Chunks whose stored bytes may wait for a read. A reader that jumps leaves some unread: the oldest are dropped."""
+_MOST_REQUESTED = 64 << 20
+"""Bytes of the segment whose chunks may wait for a read, several times what a reader requests ahead. A reader that
+jumps leaves some unread: the oldest are dropped."""
 
 Opener = Callable[[str, ObjectVersion | None], StoredBytes]
 """Opens an object by its path, of a version if one is known. Raises SourceUnreadable."""
@@ -191,7 +192,7 @@ class ChunkedSegment:
                 request = _Request(first, part_threads().submit(self._view, size, first))
                 self._requested.update(dict.fromkeys(range(at, until), request))
                 at = until
-            while len(self._requested) > _MOST_REQUESTED:
+            while len(self._requested) * self.unit_bytes > max(_MOST_REQUESTED, 2 * self.unit_bytes):
                 self._requested.pop(next(iter(self._requested)))
 
     def data_ranges(self, start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -15,10 +15,10 @@ from functools import partial
 
 from logcore.logs.model.findings import Severity
 from spark_jobs.lake.decoded.balance import balances
+from spark_jobs.lake.decoded.remembered_tables import FILE, remembered
 from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, TopicTable
 from spark_jobs.lake.delta.files import row_digest
 from spark_jobs.lake.delta.files.live_files import LiveFile, open_parquet
-from spark_jobs.lake.delta.state.tables_file import read_state
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY
 from spark_jobs.lake.errors import StorageError, TableUnreadable
@@ -78,12 +78,12 @@ class _Opened:
 def decoded_things(lake: str, logs: Sequence[LogRow]) -> Iterator[Thing]:
     """Yield the tables of topics, their files, and which rows they have."""
     by_topic: dict[str, list[LogRow]] = {}
-    remembered = frozenset(read_state(lake).topics)
+    known = remembered(lake)
     for log in logs:
         by_topic.setdefault(log.topic, []).append(log)
     for topic, of_topic in sorted(by_topic.items()):
         opened_now = {kind: _open(TopicTable(lake, kind, topic)) for kind in _COMMANDS}
-        yield from _gone(lake, topic, opened_now, remembered)
+        yield from _absent(lake, topic, opened_now, known)
         tables = [each for kind, each in opened_now.items() if each is not None and kind != LATEST]
         latest = opened_now[LATEST]
         for opened in [*tables, *([] if latest is None else [latest])]:
@@ -102,28 +102,20 @@ def decoded_things(lake: str, logs: Sequence[LogRow]) -> Iterator[Thing]:
             yield Thing(f"rows/{latest.place.name}", latest.identity, 0, partial(_of_latest, latest, of_topic))
 
 
-def _gone(
-    lake: str, topic: str, opened_now: Mapping[str, _Opened | None], remembered: frozenset[str]
-) -> Iterator[Thing]:
-    """Yield the tables of a topic that were there and have no log."""
-    for kind, opened in opened_now.items():
-        if opened is not None:
-            continue
-        place = TopicTable(lake, kind, topic)
-        others = [
-            each.place.name for each in opened_now.values() if each is not None and {kind, each.place.kind} == _PAIR
-        ]
-        if place.directory in remembered:
-            why = "the last run recorded it"
-        elif others:
-            why = f"{others[0]} is there"
-        elif storage.has_files(place.uri):
-            why = "its directory has files"
+def _absent(lake: str, topic: str, opened_now: Mapping[str, _Opened | None], known: frozenset[str]) -> Iterator[Thing]:
+    """Yield the tables of a topic that have no log: those that there were, and those that a killed job had begun."""
+    for kind in (kind for kind, opened in opened_now.items() if opened is None):
+        said = _Opened(TopicTable(lake, kind, topic))
+        if said.place.directory in known:
+            accept = f"If it was removed on purpose, delete {storage.join(lake, FILE)}: it is only a memory."
+            said.findings.append(said.say("table-missing", f"it was there and is gone. {accept}"))
+        elif storage.has_files(said.place.uri) or any(
+            opened is not None and {kind, other} == _PAIR for other, opened in opened_now.items()
+        ):
+            said.findings.append(said.say("table-not-complete", "the job that begins it did not end."))
         else:
             continue
-        said = _Opened(place)
-        said.findings.append(said.say("table-missing", f"it is gone, but {why}."))
-        yield Thing(f"table/{place.name}", f"gone: {why}", 0, partial(_of_log, said))
+        yield Thing(f"table/{said.place.name}", said.findings[0].finding.rule, 0, partial(_of_log, said))
 
 
 def _open(place: TopicTable) -> _Opened | None:

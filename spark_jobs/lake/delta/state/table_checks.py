@@ -12,14 +12,7 @@ from logcore.logs.model.findings import Finding, found
 from spark_jobs.lake.delta.files.live_files import LiveFile, files_of
 from spark_jobs.lake.delta.state.archive_check import FINDINGS_A_TABLE, archive_findings, present_files
 from spark_jobs.lake.delta.state.foreign_commits import commits_since
-from spark_jobs.lake.delta.state.tables_file import (
-    TablesFile,
-    TableState,
-    digest_of_commit,
-    has_log,
-    read_state,
-    state_of,
-)
+from spark_jobs.lake.delta.state.tables_file import TablesFile, TableState, digest_of_commit, read_state, state_of
 from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
 from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.errors import TableUnreadable
@@ -41,10 +34,6 @@ def cheap_check(lake: str) -> tuple[Finding, ...]:
             findings += _check_table(lake, name, state)
         except TableUnreadable as error:
             findings.append(found("table-went-back", str(error), file=table_uri(lake, name)))
-    for name in state.topics:
-        if not has_log(lake, name):
-            message = f"table {name}: it was there after the run {state.run_id}, and is gone"
-            findings.append(found("table-missing", message, file=storage.join(lake, "tables", name)))
     findings += archive_findings(lake, state)
     return tuple(findings)
 

@@ -15,7 +15,6 @@ from deltalake import DeltaTable
 
 from spark_jobs.lake.delta.files.live_files import LiveFile, files_of
 from spark_jobs.lake.delta.tables import delta_log
-from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY
 from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
 from spark_jobs.lake.errors import TableUnreadable
 from spark_jobs.lake.store import storage
@@ -59,8 +58,6 @@ class TablesFile:
     """By table and path: comparison of live files of other engines with the archive."""
     archive: Mapping[str, int] = field(default_factory=dict)
     """By path: when the store last changed each file of the archive (epoch milliseconds), on an object store."""
-    topics: tuple[str, ...] = ()
-    """Directories of the tables of topics, such as ``decoded/orders``, that there were."""
 
     def since(self, name: str) -> int:
         """Return the recorded version of a table; -1 if there is none."""
@@ -83,7 +80,6 @@ def read_state(lake: str) -> TablesFile:
             tables={name: TableState(**table) for name, table in content["tables"].items()},
             foreign={name: dict(files) for name, files in content.get("foreign", {}).items()},
             archive=dict(content.get("archive", {})),
-            topics=tuple(map(str, content.get("topics", ()))),
         )
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         return TablesFile()
@@ -120,44 +116,19 @@ def record_state(
         if kept:
             answers[name] = kept
     archive = _archive_times(lake) if storage.is_remote(lake) else {}
-    topics = tuple(name for name in before.topics if has_log(lake, name))
-    state = TablesFile(run_id, as_of_ms, tables, answers, archive, topics)
-    if state == replace(before, run_id=run_id, as_of_ms=as_of_ms):
+    if (tables, answers, archive) == (before.tables, before.foreign, before.archive):
         return before
-    _write(lake, state)
-    return state
-
-
-def remember_topics(lake: str, names: Iterable[str], run_id: str, as_of_ms: int) -> None:
-    """Record that there are tables of topics, by their directories, such as ``decoded/orders``.
-
-    Raises:
-        StorageError: The object store failed.
-        OSError: The file can't be written.
-    """
-    before = read_state(lake)
-    topics = tuple(sorted({*before.topics, *names}))
-    if topics != before.topics:
-        _write(
-            lake, replace(before, run_id=before.run_id or run_id, as_of_ms=before.as_of_ms or as_of_ms, topics=topics)
-        )
-
-
-def has_log(lake: str, name: str) -> bool:
-    """Return whether the table of a topic has a log.
-
-    Args:
-        name: Its directory, such as ``decoded/orders``.
-
-    Raises:
-        StorageError: The object store failed.
-    """
-    return storage.has_files(storage.join(lake, "tables", name, LOG_DIRECTORY))
-
-
-def _write(lake: str, state: TablesFile) -> None:
-    content = asdict(state) | {"version": VERSION}
+    state = TablesFile(run_id, as_of_ms, tables, answers, archive)
+    content = {
+        "version": VERSION,
+        "run_id": run_id,
+        "as_of_ms": as_of_ms,
+        "tables": {name: asdict(table) for name, table in tables.items()},
+        "foreign": answers,
+        "archive": archive,
+    }
     storage.put(storage.join(lake, STATE_FILE), json.dumps(content, indent=1, sort_keys=True).encode())
+    return state
 
 
 def forget(lake: str, names: Iterable[str]) -> None:
