@@ -14,7 +14,7 @@ from logcore.values.formats import decoder_of
 from logcore.values.invalid_schema import InvalidSchemaError
 from logcore.values.json.text import parse_json
 from logcore.values.undecodable import Undecodable
-from spark_jobs.decode.json_sample import SampledPlace
+from spark_jobs.decode.json_sample import WHOLE, SampledPlace
 from spark_jobs.lake.delta.files.live_files import LiveFile, newest_files
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.segments import archive
@@ -113,8 +113,8 @@ def _is_text(body: bytes) -> bool:
 
 
 def _of_json(bodies: Sequence[bytes], seen: list[str]) -> Mapping[str, object] | None:
-    """The schema if most values are JSON objects or arrays; else None."""
-    documents, whole = 0, SampledPlace()
+    """The schema if most values are JSON objects, or most are arrays; else None."""
+    documents, objects, arrays = 0, SampledPlace(), SampledPlace()
     for body in bodies:
         try:
             value = parse_json(body)
@@ -122,17 +122,32 @@ def _of_json(bodies: Sequence[bytes], seen: list[str]) -> Mapping[str, object] |
             continue
         documents += 1
         if isinstance(value, dict | list):
-            whole.add(value)
-    parts = whole.kinds["object"] + whole.kinds["array"]
+            (objects if isinstance(value, dict) else arrays).add(value)
+    parts = objects.kinds["object"] + arrays.kinds["array"]
     seen.append(f"{documents:,} are JSON documents, {parts:,} of them objects or arrays")
     if 2 * parts <= len(bodies):
         return None
     notes: list[str] = []
-    schema = whole.schema("", notes)
+    schema = _most_of(objects, arrays, len(bodies), notes).schema("", notes)
     seen += notes
     if schema is None:
         return None
     return schema if _decoded("json", json.dumps(schema), bodies, seen) else None
+
+
+def _most_of(objects: SampledPlace, arrays: SampledPlace, bodies: int, notes: list[str]) -> SampledPlace:
+    """The kind of documents that more than half of all values are; both if neither is."""
+    (many, kind), (few, other) = sorted(
+        ((objects, "object"), (arrays, "array")), key=lambda each: -each[0].kinds[each[1]]
+    )
+    if 2 * many.kinds[kind] <= bodies:
+        many.merge(few)
+    elif few.kinds[other]:
+        notes.append(
+            f"{WHOLE}: {many.kinds[kind]:,} of type {kind}, as proposed; {few.kinds[other]:,} of type {other} would "
+            "not decode"
+        )
+    return many
 
 
 def _decoded(name: str, schema: str | None, bodies: Sequence[bytes], seen: list[str]) -> int:

@@ -14,6 +14,9 @@ from logcore.values.undecodable import Undecodable
 MOST_NAMES = 200
 """An object with more different names is a map, if its values have one type."""
 
+WHOLE = "the whole"
+"""The place of the document itself, in notes."""
+
 _MOMENT = "date-time"
 
 Schema = dict[str, object]
@@ -76,7 +79,7 @@ class SampledPlace:
         elif name == "array":
             items = None if self.items is None else self.items.schema(f"{path}[]", notes)
             if items is None:
-                notes.append(f"{path}: left out, because its items have no type")
+                notes.append(f"{path or WHOLE}: left out, because its items have no type")
                 return None
             made["items"] = items
         elif name == "object":
@@ -90,7 +93,7 @@ class SampledPlace:
         if len(kinds) == 1:
             return next(iter(kinds))
         said = " and ".join(f"{count:,} of type {kind}" for kind, count in sorted(kinds.items()))
-        notes.append(f"{path}: left out, because it has {said or 'only null'}")
+        notes.append(f"{path or WHOLE}: left out, because it has {said or 'only null'}")
         return None
 
     def _form(self, made: Schema, path: str, notes: list[str]) -> None:
@@ -113,7 +116,7 @@ class SampledPlace:
             values = merged.schema(f"{path}{{}}", notes)
             if values is None:
                 return None
-            notes.append(f"{path}: a map, because it has {len(self.properties):,} different names")
+            notes.append(f"{path or WHOLE}: a map, because it has {len(self.properties):,} different names")
             return made | {"additionalProperties": values}
         prefix = f"{path}." if path else ""
         named = {name: inner for name, inner in sorted(self.properties.items()) if _can_be_a_column(name)}
@@ -123,7 +126,7 @@ class SampledPlace:
         found = {name: inner.schema(f"{prefix}{name}", notes) for name, inner in named.items()}
         properties = {name: inner for name, inner in found.items() if inner is not None}
         if not properties:
-            notes.append(f"{path or 'the whole'}: left out, because no property of it has a type")
+            notes.append(f"{path or WHOLE}: left out, because no property of it has a type")
             return None
         return made | {"properties": properties}
 

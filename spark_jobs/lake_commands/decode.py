@@ -23,6 +23,7 @@ from typing import Any
 
 from logcore.cli.reading.arguments import time_ms
 from logcore.exit_codes import ExitCode
+from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake_commands.outcome import guarded, lake_at, refuse_unmatched
 
 
@@ -44,7 +45,11 @@ class DecodeCommand:
             "--replace", action="append", default=[], metavar="TOPIC", help="decode all rows of this topic again"
         )
         parser.add_argument(
-            "--infer", metavar="TOPIC", help="print a policy and a JSON schema for this topic to accept; write nothing"
+            "--infer",
+            action="append",
+            default=[],
+            metavar="TOPIC",
+            help="print a policy and a JSON schema for this topic to accept; write nothing",
         )
         parser.add_argument("--policies", metavar="FILE", help="a policies file (default: the registered one)")
         parser.add_argument("--dry-run", action="store_true", help="say what would be done, and write nothing")
@@ -65,8 +70,10 @@ def _decode(options: argparse.Namespace) -> int:
     from spark_jobs.lake.setup import registry
 
     lake = lake_at(options.lake)
-    if options.infer is not None:
-        return _infer(lake, options.infer)
+    if len(options.infer) > 1:
+        raise UsageError("--infer takes one topic; name each topic in a command of its own.")
+    if options.infer:
+        return _infer(lake, options.infer[0])
     refuse_unmatched(lake, options.topic)
     policies = options.policies or registry.recall(lake).policies
     as_of_ms = options.now_ms if options.as_of is None else options.as_of

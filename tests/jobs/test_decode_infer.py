@@ -97,6 +97,28 @@ def test_a_damaged_value_among_json_is_counted(capsys) -> None:
     assert "2 of 3 decode with the proposal, 1 INVALID_UTF8" in bytes_too.seen
 
 
+def test_a_few_arrays_among_objects_are_said_and_objects_are_proposed() -> None:
+    made = proposal("value", [b"[1]", *[b'{"n": 1}'] * 18])
+    assert made.schema == {"type": "object", "properties": {"n": {"type": "integer"}}}
+    assert "the whole: 18 of type object, as proposed; 1 of type array would not decode" in made.seen
+    assert "18 of 19 decode with the proposal, 1 WRONG_TYPE" in made.seen
+
+
+def test_as_many_arrays_as_objects_have_no_schema_and_the_line_names_the_whole() -> None:
+    made = proposal("value", [b"[1]", b'{"n": 1}'])
+    assert (made.format, made.schema) == ("string", None)
+    assert "the whole: left out, because it has 1 of type array and 1 of type object" in made.seen
+    assert "the whole: left out, because its items have no type" in proposal("value", [b"[]"]).seen
+
+
+def test_several_topics_to_infer_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lake = Decoded(tmp_path)
+    lake.append((b"a", b"b"))
+    assert main.main(["decode", lake.path, "--infer", "orders", "--infer", "nums"]) == 64
+    printed = capsys.readouterr()
+    assert (printed.out, "--infer takes one topic" in printed.err) == ("", True)
+
+
 def test_a_topic_without_published_records_is_refused(tmp_path: Path, capsys) -> None:
     lake = Decoded(tmp_path)
     lake.append((b"a", b"b"))
