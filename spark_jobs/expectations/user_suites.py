@@ -125,6 +125,8 @@ class _Suite:
         from great_expectations.data_context.types.base import ProgressBarsConfig
         from great_expectations.exceptions.exceptions import GreatExpectationsError
 
+        # It gives this logger the level INFO, whatever level the user has chosen.
+        logging.getLogger("great_expectations.data_context.types.base").setLevel(logging.NOTSET)
         expectations = content["expectations"]
         if not isinstance(expectations, list) or not expectations:
             raise ValueError("it has no list 'expectations' with at least one entry")

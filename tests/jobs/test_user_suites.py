@@ -66,6 +66,13 @@ def test_each_expectation_of_the_suite_is_a_result_with_counts_and_no_values(lak
     assert "30 of 40 rows" in str(finding["message"])
 
 
+def test_great_expectations_logs_at_the_level_of_the_command_and_not_at_its_own(lake, suite, caplog):  # noqa: F811
+    write(suite, NOT_NULL)
+    expect(lake, suite)
+    said = [record.getMessage() for record in caplog.records if record.name.startswith("great_expectations")]
+    assert said == []
+
+
 def test_rows_in_many_chunks_give_the_same_counts(lake, suite, monkeypatch):  # noqa: F811
     write(suite, {"type": "expect_column_values_to_be_between", "kwargs": {"column": "offset", "max_value": 9}})
     monkeypatch.setattr(suite_rows, "CHUNK_ROWS", 7)
