@@ -338,7 +338,8 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             _ONE_RUN,
             "An archived file is gone or cannot be read.",
-            "Restore it: `loglake repair LAKE --archive --from COPY --apply`.",
+            "Restore it: `loglake repair LAKE --archive --from COPY --apply`. If it was registered at its source: make "
+            "it readable there, or put the same file or object back.",
             _UNCHECKED,
         ),
         "archive-not-written": Rule(
@@ -360,7 +361,8 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             Persistence.UNTIL_REPLACED,
             "Archived bytes are not those that were copied.",
-            "Restore them: `loglake repair LAKE --archive --from COPY --apply`.",
+            "Restore them: `loglake repair LAKE --archive --from COPY --apply`. If they were registered at their "
+            "source: put the same file or object back there.",
         ),
         "output-mismatch": Rule(
             _ERROR,
