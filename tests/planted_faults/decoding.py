@@ -15,6 +15,13 @@ HISTORY = "tests/jobs/test_history_checks.py"
 
 FAULTS = (
     Fault(
+        "a topic that waits without a table has no offsets left",
+        "spark_jobs/decode/plan.py",
+        "    return TopicPlan(followed.name, _spans(followed.logs, found, published, replaces=False), waits=why)\n",
+        "    return TopicPlan(followed.name, waits=why)\n",
+        ("tests/jobs/test_decode.py", "-k", "waits_without_a_table"),
+    ),
+    Fault(
         "a built-in file comes before a reference of the registry",
         "spark_jobs/decode/protobuf/proto_schema.py",
         'f"-I{folder}", *built_in),',

@@ -28,6 +28,27 @@ FAULTS = (
         (REPAIRS, "-k", "cannot_be_read"),
     ),
     Fault(
+        "`verify` advises `repair` for bytes that are registered at their source",
+        "spark_jobs/lake_verification/archive.py",
+        "        if not self.segment.lies_at_source:\n            return _RESTORE\n",
+        "        if self.segment:\n            return _RESTORE\n",
+        ("tests/jobs/test_empty_remote_storage.py", "-k", "put_back_there"),
+    ),
+    Fault(
+        "lost tables of the cluster are not made again",
+        "spark_jobs/lake_commands/repair.py",
+        "        if name in {table.name for table in CLUSTER_TABLES}:\n",
+        "        if name in {table for table in CLUSTER_TABLES}:\n",
+        ("tests/jobs/test_cluster_in_a_run.py", "-k", "brings_a_table"),
+    ),
+    Fault(
+        "a lost table of withdrawals is no finding",
+        "spark_jobs/lake_verification/state.py",
+        "    if any(row.withdrawn for rows in state.ledger.values() for row in rows):\n",
+        "    if not state.lake:\n",
+        ("tests/jobs/test_withdraw.py", "-k", "lost_table_of_withdrawals"),
+    ),
+    Fault(
         "records whose log cannot be read are copied",
         "spark_jobs/lake_commands/repair.py",
         '    if name == "records" and not _can_be_opened(lake, name):\n',

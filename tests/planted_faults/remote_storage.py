@@ -18,6 +18,13 @@ LINEAGE = "tests/unit/logcore/remote/test_lineage.py"
 
 FAULTS = (
     Fault(
+        "a finding names any object of a remote segment and not the one that is missing",
+        "logcore/reading/remote_inventory.py",
+        "    if segment.status is RemoteStatus.OBJECTS_MISSING and segment.missing:\n        known, there",
+        "    if not segment.segment_id:\n        known, there",
+        (EMPTY, "-k", "object_that_is_missing"),
+    ),
+    Fault(
         "chunks that were requested ahead are requested again",
         "logcore/storage/remote_tier/chunked_segment.py",
         "                request = self._requested.pop(at, None)\n",
