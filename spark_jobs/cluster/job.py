@@ -42,7 +42,7 @@ from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive
-from spark_jobs.lake.setup.identity import cluster_of, cluster_of_sources
+from spark_jobs.lake.setup.identity import claim, cluster_of, cluster_of_sources, has_cluster
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.tasks.executor import Executor
 
@@ -68,6 +68,7 @@ class ClusterPlan:
         doubtful: Those of them of which records are lost or cannot be read: their rows without an end are doubtful.
         beyond_log_end: Commits beyond the end of a log, in words.
         directories: The log directories at the sources.
+        claimed: The id that the lake gets, because rows get it; None: it has one, or no source states one.
         basis: What the reading depends on; None: it is not kept.
     """
 
@@ -79,12 +80,14 @@ class ClusterPlan:
     doubtful: set[str] = field(default_factory=set)
     beyond_log_end: tuple[str, ...] = ()
     directories: tuple[SourceDirectory, ...] = ()
+    claimed: str | None = None
     basis: last_reading.Basis | None = None
 
     @property
     def is_empty(self) -> bool:
         """Whether the tables have everything."""
-        return not (self.commits.guards or self.commits.changed or self.replaced or self.findings)
+        is_written = self.commits.guards or self.commits.changed or self.replaced
+        return not (is_written or self.findings or self.claimed)
 
     @property
     def needs_executor(self) -> bool:
@@ -162,6 +165,8 @@ def _read(config: ClusterConfig) -> ClusterPlan:
         _read_metadata(config.lake, cluster, made, found, sources, notes)
         made.waits |= _not_opened(cluster, notes)
     made.logs = tuple(sorted({log for logs in sources.values() for log in logs} | set(made.waits)))
+    if made.logs and held is not None and not has_cluster(config.lake):
+        made.claimed = held
     for table in CLUSTER_TABLES:
         places = sources[table.name] - set(made.waits)
         rows = [row for row in found[table.name] if row[SOURCE] in places]
@@ -193,7 +198,10 @@ def apply(plan: ClusterPlan, config: ClusterConfig, executor: Executor | None) -
 
     Raises:
         ConcurrentChange: Another process committed to a table meanwhile. Plan and run again.
+        LakeRefused: Meanwhile the lake got another cluster.
     """
+    if plan.claimed is not None:  # otherwise a later run of a source that states none would write these rows again
+        claim(config.lake, plan.claimed)
     new = plan.commits
     rows = new.table()
     if new.replaced:

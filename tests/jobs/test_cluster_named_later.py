@@ -9,9 +9,11 @@ import pytest
 
 from spark_jobs import launch
 from spark_jobs.contracts import ClusterConfig
+from spark_jobs.lake.cluster.cluster_settings import settings_at
 from spark_jobs.lake.cluster_columns import CLUSTER_TABLES
+from spark_jobs.lake.errors import LakeRefused
 from tests import handmade
-from tests.broker_directory import CLUSTER
+from tests.broker_directory import CLUSTER, OTHER_TOPIC_ID, LogDirectory
 from tests.jobs.test_cluster import Cluster, commit, created, removed
 from tests.spark.cycle import AS_OF_MS, Lake
 
@@ -118,3 +120,67 @@ def test_rows_of_a_source_that_is_not_there_stay_as_they_are(tmp_path: Path) -> 
     (elsewhere / "meta.properties").write_text(META)
     launch.run("cluster", ClusterConfig(str(cluster.lake.path), "run", AS_OF_MS, (str(elsewhere),)))
     assert cluster.lake.rows("cluster_offset_commits") == before
+
+
+def unnamed_intake(tmp_path: Path) -> Lake:
+    """A lake whose intake was from a source that states no cluster."""
+    source = LogDirectory(tmp_path / "intake", None)
+    source.partition("orders-0").append(3)
+    source.high_watermarks(orders_0=3)
+    lake = Lake(tmp_path / "lake")
+    lake.turn(source.path)
+    return lake
+
+
+def read(lake: Lake, *sources: Path) -> None:
+    launch.run("cluster", ClusterConfig(str(lake.path), "run", AS_OF_MS, tuple(map(str, sources))))
+
+
+def known_topics(lake: Lake) -> list[str]:
+    return [each.topic for each in settings_at(str(lake.path), AS_OF_MS)]
+
+
+def test_policies_have_the_settings_of_the_cluster_before_and_after_its_id_is_known(tmp_path: Path) -> None:
+    lake = unnamed_intake(tmp_path)
+    source = metadata(tmp_path / "source", 0, created("orders"))
+    read(lake, source)
+    assert known_topics(lake) == ["orders"]
+    (source / "meta.properties").write_text(META)
+    read(lake, source)
+    assert rows_over_time(lake) == [(CLUSTER, "orders", 0, None)]
+    assert known_topics(lake) == ["orders"]
+
+
+def test_policies_have_the_settings_of_a_metadata_log_that_was_not_there_when_the_id_became_known(
+    tmp_path: Path,
+) -> None:
+    lake = unnamed_intake(tmp_path)
+    read(lake, metadata(tmp_path / "source", 0, created("orders")))
+    groups = LogDirectory(tmp_path / "groups")
+    groups.partition("__consumer_offsets-0", OTHER_TOPIC_ID).append(1)
+    read(lake, groups.path)
+    assert known_topics(lake) == ["orders"]
+
+
+@pytest.mark.parametrize("has_intake", [True, False])
+def test_rows_of_a_source_that_no_longer_states_the_id_keep_it(tmp_path: Path, has_intake: bool) -> None:
+    lake = unnamed_intake(tmp_path) if has_intake else Lake(tmp_path / "lake")
+    source = metadata(tmp_path / "source", 0, created("a"))
+    read(lake, source)
+    (source / "meta.properties").write_text(META)
+    read(lake, source)
+    (source / "meta.properties").unlink()
+    before = lake.versions()
+    read(lake, source)
+    assert rows_over_time(lake) == [(CLUSTER, "a", 0, None)]
+    assert lake.versions() == before
+
+
+def test_a_lake_whose_rows_have_an_id_takes_no_source_of_another_cluster(tmp_path: Path) -> None:
+    lake = unnamed_intake(tmp_path)
+    source = metadata(tmp_path / "source", 0, created("a"))
+    (source / "meta.properties").write_text(META)
+    read(lake, source)
+    (source / "meta.properties").write_text(META.replace(CLUSTER, "another"))
+    with pytest.raises(LakeRefused, match="another"):
+        read(lake, source)

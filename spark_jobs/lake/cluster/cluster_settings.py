@@ -41,8 +41,7 @@ def lake_policies(path: str | None, lake: str, as_of_ms: int) -> Policies:
 
 def settings_at(lake: str, as_of_ms: int) -> Iterator[TopicSettings]:
     """Return the settings of each topic that the cluster had at a time, epoch milliseconds."""
-    identity = read_identity(lake)
-    cluster = UNKNOWN_CLUSTER if identity is None or identity.cluster is None else identity.cluster
+    cluster = _cluster_with_rows(lake)
     said: dict[str, dict[str, dict[str, Any]]] = {}
     for row in _valid(_rows(lake, "cluster_topic_configs", ["topic", "name", "value"], cluster), as_of_ms):
         said.setdefault(row["topic"], {})[row["name"]] = row
@@ -55,6 +54,17 @@ def settings_at(lake: str, as_of_ms: int) -> Iterator[TopicSettings]:
         is_doubtful = any(row["standing"] == DOUBTFUL for row in (topic, *rows.values()))
         doubt = _DOUBT if is_doubtful else None
         yield TopicSettings(topic["topic"], topic["topic_id"], settings, doubt)
+
+
+def _cluster_with_rows(lake: str) -> str:
+    """The name of the lake's cluster in the rows of its metadata log.
+
+    They are those of the unknown cluster if no run has read the metadata log since the id is known.
+    """
+    identity = read_identity(lake)
+    cluster = UNKNOWN_CLUSTER if identity is None or identity.cluster is None else identity.cluster
+    has_rows = read_rows(lake, "cluster_topics", ["cluster"], [("cluster", "==", cluster)]).num_rows > 0
+    return cluster if has_rows else UNKNOWN_CLUSTER
 
 
 def _is_of_earlier(setting: dict[str, Any], topic: dict[str, Any]) -> bool:

@@ -110,6 +110,17 @@ def cluster_of(lake: str, stated: str | None) -> str | None:
     return held or stated
 
 
+def has_cluster(lake: str) -> bool:
+    """Return whether the lake is known to be of a cluster.
+
+    Raises:
+        LakeRefused: As :func:`read_identity`.
+        StorageError: The object store did not answer.
+    """
+    identity = read_identity(lake)
+    return identity is not None and identity.cluster is not None
+
+
 def cluster_of_sources(ids: Iterable[str | None], name: str | None) -> str | None:
     """Return the one cluster that the sources of a run state, or its name if they state none.
 
