@@ -181,8 +181,9 @@ NOTHING_REMOTE = CheckDefinition(
     VALIDATED,
     "No log of the lake has offsets that are in the remote tier (tiered storage) and were not read from there. Their "
     "records are not published; all others are.",
-    "name the remote storage once: loglake run SOURCE --lake LAKE --remote DIR; loglake remote SOURCE --remote DIR "
-    "lists its segments; if a lake needs only local offsets, ignore this warning.",
+    "name the remote storage once: loglake run SOURCE --lake LAKE --remote DIR. If it was named, loglake verify SOURCE "
+    "--remote DIR says why a segment cannot be read, and loglake remote SOURCE --remote DIR lists all of them. If the "
+    "lake needs only local offsets, ignore this warning.",
 )
 ROWS_EQUAL_LEDGER = CheckDefinition(
     "rows_equal_ledger",

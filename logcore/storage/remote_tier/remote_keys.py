@@ -34,9 +34,10 @@ def _private_keys(given: str) -> PrivateKeys:
     for each in filter(None, (part.strip() for part in given.split(","))):
         key_id, equals, path = each.partition("=")
         if not equals or not key_id or not path:
-            raise LogError(f"{KEYS_VARIABLE} is not a list of ID=FILE with commas between")
+            raise LogError(f"{KEYS_VARIABLE} is not a list of ID=FILE with commas between", advice="Correct it.")
         try:
             keys[key_id] = read_private_key(read_file(path, _MOST_KEY_BYTES))
         except LogError as error:
-            raise error.at(file=shown(path)) from error.__cause__
+            message = f"{KEYS_VARIABLE} names {shown(path)} for the key {key_id!r}: {error.message}"
+            raise LogError(message, advice="Correct the file, or what the variable says.") from error
     return PrivateKeys(keys)

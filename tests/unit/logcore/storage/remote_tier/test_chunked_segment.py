@@ -261,6 +261,22 @@ def test_a_list_of_keys_that_cannot_be_used_is_refused(given: str, monkeypatch: 
         private_keys()
 
 
+@pytest.mark.parametrize(("content", "why"), [(None, "No such file"), (b"no key", "not a private key in PEM")])
+def test_the_error_of_a_segment_names_the_key_file_that_cannot_be_used(
+    keep: Keep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None, why: str
+) -> None:
+    path, key = keep(chunk_size=1000, is_encrypted=True), tmp_path / f"{why[:2]}.pem"
+    if content is not None:
+        key.write_bytes(content)
+    monkeypatch.setenv(KEYS_VARIABLE, f"{remote_objects.KEY_ID}={key}")
+    with closing(open_source(path)) as file, pytest.raises(SourceUnreadable) as caught:
+        file.read(1, 0)
+    said = str(caught.value)
+    assert all(part in said for part in (path, str(key), KEYS_VARIABLE, why))
+    assert "Correct the file" in said
+    assert "another copy" not in said
+
+
 def test_a_replaced_object_is_a_change(keep: Keep) -> None:
     path = keep(chunk_size=1000)
     with closing(open_source(path)) as file:
