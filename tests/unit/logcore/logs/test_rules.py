@@ -39,7 +39,7 @@ ABOUT_THE_WHOLE_LAKE = {
         "page-checksum-differs",
     ),
     *("frontier-missing", "withdrawn-rows", "commit-file-damaged", "lake-identity-differs", "stray-archive-file"),
-    *("archive-not-deleted", "table-file-rebuilt"),
+    *("archive-not-deleted", "table-file-rebuilt", "table-not-complete"),
 }
 """No finding of these has a log, so none counts for one."""
 
