@@ -9,12 +9,13 @@ understood. A property of which nothing more than `object` or `array` is known i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from logcore.values.invalid_schema import InvalidSchemaError, check_name, comment_of
-from logcore.values.json.merged_shape import merged_shape
+from logcore.values.json.keywords import CHOICES, decides, implied_types, is_null, listed, says_shape, says_type
+from logcore.values.json.merged_shape import either_text, limited_shape, merged_shape
 from logcore.values.json.references import Resource, SchemaDocuments
 from logcore.values.json.shape import (
     JsonField,
@@ -32,7 +33,6 @@ from logcore.values.json.shape import (
     text_of,
     truth_of,
 )
-from logcore.values.json.text import ExactNumber
 from logcore.values.limits import DEEPEST_VALUE, MOST_COLUMNS
 
 _SCALARS: Mapping[tuple[str, str], tuple[pa.DataType, Callable[[object], object]]] = {
@@ -48,10 +48,6 @@ _CHANGES_THE_SHAPE = (
     "if", "patternProperties", "prefixItems", "additionalItems", "dependentSchemas", "$dynamicRef",
     "unevaluatedProperties",
 )  # fmt: skip
-_CHOICES = ("oneOf", "anyOf")
-_NAMES_OF_TYPES: Mapping[type, str] = {
-    bool: "boolean", int: "integer", ExactNumber: "number", str: "string", type(None): "null",
-}  # fmt: skip
 _ADVICE = "Describe the values with types, properties and items alone, or decode them as string."
 
 
@@ -71,6 +67,11 @@ def json_shape(schema: str, references: Mapping[str, str]) -> tuple[JsonShape, d
     reader = _Reader(SchemaDocuments(schema, references))
     main = reader.documents.main
     shape = reader.shape(_Place(main.schema, "", main), False, ())
+    within: JsonShape = shape
+    while isinstance(within, JsonList | JsonMap):
+        within = within.item if isinstance(within, JsonList) else within.value
+    if isinstance(within, JsonText):
+        raise InvalidSchemaError("A document needs properties, or items of a type.", advice=_ADVICE)
     return shape, reader.comments
 
 
@@ -106,16 +107,23 @@ class _Reader:
         for keyword in _CHANGES_THE_SHAPE:
             if keyword in schema and schema[keyword] not in (True, False, [], {}):
                 raise InvalidSchemaError(f"{keyword} has no columns.", place=place.path, advice=_ADVICE)
+        shape = self._shape(place, schema, nullable, followed)
+        if any(keyword in schema for keyword in (*CHOICES, "allOf", "$ref")):
+            required, form = self._limits(place, set())
+            return limited_shape(shape, required, _scalar("string", form))
+        return shape
+
+    def _shape(self, place: _Place, schema: dict[str, object], nullable: bool, followed: tuple[str, ...]) -> JsonShape:
         parts = self._parts(place, schema)
         if parts:
             shapes = [self.shape(place.below(each), nullable, (*followed, "allOf")) for each in parts]
             return merged_shape(shapes, place.path)
         if "$ref" in schema:
             return self._referenced(place, schema["$ref"], nullable, followed)
-        for keyword in _CHOICES:
-            if any(map(_says_shape, _listed(schema, keyword))):
-                return self._chosen(place, keyword, _listed(schema, keyword), nullable, followed)
-        if place.path and not _says_shape(schema):
+        for keyword in CHOICES:
+            if any(map(says_type, listed(schema, keyword))):
+                return self._chosen(place, keyword, listed(schema, keyword), nullable, followed)
+        if not says_shape(schema):
             return _free(schema, nullable)
         name, null = self._type(place, schema)
         return self._typed(place, schema, name, nullable or null, followed)
@@ -125,21 +133,41 @@ class _Reader:
         refers = "$ref" in schema
         if refers and not place.resource.combines:
             return []
-        parts = [each for each in _listed(schema, "allOf") if _says_shape(each)]
-        own = {keyword: content for keyword, content in schema.items() if keyword not in ("allOf", "$ref")}
-        choices = {keyword: own.pop(keyword) for keyword in _CHOICES if any(map(_says_shape, _listed(own, keyword)))}
-        has_properties = bool(own.get("properties"))
-        if not parts and not (has_properties and (refers or choices)):
-            return []
+        alone: list[object] = [{"$ref": schema["$ref"]}] if refers else []
+        alone += [{each: schema[each]} for each in CHOICES if any(map(says_type, listed(schema, each)))]
+        own = {keyword: content for keyword, content in schema.items() if keyword not in ("allOf", "$ref", *CHOICES)}
+        alone += [own] if says_type(own) else []
+        parts = [*(each for each in listed(schema, "allOf") if says_type(each)), *alone]
+        return [] if len(parts) < 2 and alone else [each for each in parts if decides(each)] or parts
+
+    def _limits(self, place: _Place, seen: set[int]) -> tuple[set[str], str]:
+        """Names of required properties, and a format: of a schema and of those that hold at the same time."""
+        schema = place.schema
+        if not isinstance(schema, dict) or id(schema) in seen:
+            return set(), ""
+        seen.add(id(schema))
+        resource = self.documents.resource_of(schema, place.resource)
+        refers = isinstance(schema.get("$ref"), str)
+        others = [_Place(each, place.path, resource) for each in listed(schema, "allOf")]
         if refers:
-            parts.insert(0, {"$ref": schema["$ref"]})
-        parts += [{keyword: content} for keyword, content in choices.items()]
-        return [*parts, own] if has_properties else parts
+            found = self.documents.find(resource, schema["$ref"], place.path)
+            others.append(_Place(found.schema, place.path, found.resource))
+        required, form = set[str](), schema.get("format")
+        if refers and not resource.combines:
+            others, form = others[-1:], None
+        else:
+            required.update(name for name in listed(schema, "required") if isinstance(name, str))
+        known = form if isinstance(form, str) and ("string", form) in _SCALARS else ""
+        for each in others:
+            more, its_form = self._limits(each, seen)
+            required |= more
+            known = known or its_form
+        return required, known
 
     def _type(self, place: _Place, schema: Mapping[str, object]) -> tuple[str, bool]:
         names = schema.get("type")
         if names is None:
-            names = "object" if "properties" in schema else _types_of_symbols(schema)
+            names = implied_types(schema)
         listed = names if isinstance(names, list) else [names]
         others = [name for name in listed if name != "null"]
         if not others and listed == ["null"]:
@@ -152,11 +180,13 @@ class _Reader:
         self, place: _Place, keyword: str, choices: list[object], nullable: bool, followed: tuple[str, ...]
     ) -> JsonShape:
         """The shape of all choices but null."""
-        others = [choice for choice in choices if not _is_null(choice)]
+        others = [choice for choice in choices if not is_null(choice)]
         nullable = nullable or len(others) != len(choices)
         comments = dict(self.comments) if len(others) > 1 else self.comments
         shapes = [self.shape(place.below(each), nullable, (*followed, keyword)) for each in others]
         self.comments = comments  # the description of one choice of several is none of the column
+        if shapes and all(isinstance(shape, JsonText) for shape in shapes):
+            return either_text([shape for shape in shapes if isinstance(shape, JsonText)])
         if not shapes or any(shape != shapes[0] for shape in shapes):
             raise InvalidSchemaError(f"{keyword} of several types has no columns.", place=place.path, advice=_ADVICE)
         return shapes[0]
@@ -169,11 +199,10 @@ class _Reader:
             return JsonList(self.shape(place.below(items), False, (*followed, "items")), nullable)
         if name == "object":
             return self._object(place, schema, nullable, followed)
-        form = schema.get("format")
-        scalar = _SCALARS.get((name, form if isinstance(form, str) else "")) or _SCALARS.get((name, ""))
-        if scalar is None:
+        if (name, "") not in _SCALARS:
             raise InvalidSchemaError(f"There is no type {name} in JSON Schema.", place=place.path)
-        return JsonScalar(*scalar, nullable)
+        form = schema.get("format")
+        return replace(_scalar(name, form if isinstance(form, str) else ""), nullable=nullable)
 
     def _object(self, place: _Place, schema: dict[str, object], nullable: bool, followed: tuple[str, ...]) -> JsonShape:
         properties = schema.get("properties", {})
@@ -209,9 +238,9 @@ class _Reader:
         return self.shape(_Place(found.schema, place.path, found.resource), nullable, (*followed, step))
 
 
-def _listed(schema: Mapping[str, object], keyword: str) -> list[object]:
-    found = schema.get(keyword)
-    return found if isinstance(found, list) else []
+def _scalar(name: str, form: str) -> JsonScalar:
+    kind, of = _SCALARS.get((name, form)) or _SCALARS[name, ""]
+    return JsonScalar(kind, of, False)
 
 
 def _free(schema: Mapping[str, object], nullable: bool) -> JsonText:
@@ -220,37 +249,3 @@ def _free(schema: Mapping[str, object], nullable: bool) -> JsonText:
     names = [str(name) for name in (kind if isinstance(kind, list) else [kind]) if name is not None]
     types = tuple(sorted(name for name in names if name != "null"))
     return JsonText(types, nullable or not types or "null" in names)
-
-
-def _is_null(schema: object) -> bool:
-    """Whether a choice allows null alone. It may have a title."""
-    if not isinstance(schema, dict):
-        return False
-    kind = schema.get("type", _types_of_symbols(schema))
-    return kind in ("null", ["null"])
-
-
-def _says_shape(schema: object) -> bool:
-    """Whether a schema says what a value is, and does not only limit it."""
-    if not isinstance(schema, dict):
-        return False
-    if any(schema.get(keyword) for keyword in ("$ref", "properties", "enum")) or "const" in schema:
-        return True
-    if schema.get("items") not in (None, True, False, {}):
-        return True
-    kind = schema.get("type")
-    named = [name for name in kind if name != "null"] or kind if isinstance(kind, list) else [kind]
-    if any(each not in (None, "object", "array") for each in named) or isinstance(
-        schema.get("additionalProperties"), dict
-    ):
-        return True
-    return any(_says_shape(each) for keyword in ("allOf", *_CHOICES) for each in _listed(schema, keyword))
-
-
-def _types_of_symbols(schema: Mapping[str, object]) -> list[str]:
-    """Types of the values that `enum` or `const` lists."""
-    symbols = [schema["const"]] if "const" in schema else _listed(schema, "enum")
-    names = {_NAMES_OF_TYPES.get(type(symbol), "") for symbol in symbols}
-    if "number" in names:
-        names.discard("integer")
-    return [] if "" in names else sorted(names)

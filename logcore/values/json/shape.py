@@ -36,6 +36,11 @@ class JsonShape(Protocol):
         """Type of the column."""
         ...
 
+    @property
+    def nullable(self) -> bool:
+        """Whether null fits."""
+        ...
+
     def convert(self, value: object) -> object:
         """Return the value for the column.
 
@@ -124,7 +129,7 @@ class JsonMap:
 
 @dataclass(frozen=True, slots=True)
 class JsonText:
-    """A value of any shape, as JSON text without blanks. Numbers stay exact."""
+    """A value of any shape, as JSON text without blanks. Numbers stay exact, but `-0` is `0`."""
 
     types: tuple[str, ...]
     """`object`, `array` or both; empty: any type."""
