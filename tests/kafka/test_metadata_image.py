@@ -29,7 +29,8 @@ FEATURES = ("group.version", "share.version", "kraft.version", "metadata.version
 class RandomCluster:
     """Records that a controller may write, in their order.
 
-    has_directories: whether the version of its metadata knows directories. Then a change of replicas names them.
+    has_directories: whether the version of its metadata knows directories. Then a change of replicas names them, as a
+    controller does. Kafka 4.4 merges one that does not by the places of replicas, and we by their ids.
     """
 
     def __init__(self, chance: Random) -> None:
@@ -107,9 +108,11 @@ class RandomCluster:
             {"addingReplicas": self._brokers_of(self._chance.randrange(2))},
             {"leaderRecoveryState": self._chance.randrange(2)},
         ]
-        replicas: dict[str, Any] = {"replicas": self._brokers_of(2)}
+        # Without directories, brokers that are new among the replicas get the same reserved id as the others.
+        count = 2 if self._has_directories else self._chance.randrange(1, 4)
+        replicas: dict[str, Any] = {"replicas": self._brokers_of(count)}
         if self._has_directories:
-            parts.append({"directories": [self._uuid() for _ in range(2)]})
+            parts.append({"directories": [self._uuid() for _ in range(self._chance.choice((0, 2, 2, 2)))]})
             parts.append({"eligibleLeaderReplicas": self._brokers_of(self._chance.randrange(2))})
             parts.append({"lastKnownElr": self._brokers_of(self._chance.randrange(2))})
             replicas["directories"] = [self._uuid() for _ in range(2)]
