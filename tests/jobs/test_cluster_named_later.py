@@ -14,7 +14,7 @@ from spark_jobs.lake.cluster_columns import CLUSTER_TABLES
 from spark_jobs.lake.errors import LakeRefused
 from tests import handmade
 from tests.broker_directory import CLUSTER, OTHER_TOPIC_ID, LogDirectory
-from tests.jobs.test_cluster import Cluster, commit, created, removed
+from tests.jobs.test_cluster import ABORT, COMMIT, Cluster, commit, created, removed
 from tests.spark.cycle import AS_OF_MS, Lake
 
 NAMES = [table.name for table in CLUSTER_TABLES]
@@ -184,3 +184,30 @@ def test_a_lake_whose_rows_have_an_id_takes_no_source_of_another_cluster(tmp_pat
     (source / "meta.properties").write_text(META.replace(CLUSTER, "another"))
     with pytest.raises(LakeRefused, match="another"):
         read(lake, source)
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_tentative_commit_whose_transaction_is_aborted_now_stays_tentative_also_under_the_id(
+    cluster: Cluster, is_named: bool
+) -> None:
+    cluster.write(commit("a", 1))
+    cluster.write(commit("t", 3), producer_id=7, producer_epoch=0, base_sequence=0, attributes=0x10)
+    cluster.groups.marker(7, COMMIT)
+    (cluster.source.path / "replication-offset-checkpoint").unlink()
+    cluster.run()
+    cluster.groups.truncate(2)
+    cluster.groups.marker(7, ABORT)
+    cluster.write(commit("a", 2))
+    cluster.stable()
+    if is_named:
+        name_it(cluster)
+    for _ in range(2):
+        cluster.run()
+        rows = cluster.lake.rows("cluster_offset_commits")
+        assert sorted((row["record_offset"], row["group"], row["standing"]) for row in rows) == [
+            (0, "a", "committed"),
+            (1, "t", "tentative"),
+            (3, "a", "committed"),
+        ]
+        assert cluster.offsets() == {"a": (2, 10, 8)}
+    assert named(cluster.lake) == {(CLUSTER if is_named else "unknown", True)}
