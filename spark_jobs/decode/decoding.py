@@ -25,8 +25,9 @@ from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 
 RULES = 1
-"""Version of the decoders. A change that gives decoded rows other values raises it, and their topics wait. A change
-that only decodes more rows does not: `--replace` decodes the earlier ones."""
+"""Version of the decoders. All topics wait for `--replace` if it is raised, so only a change does that which gives rows
+of most topics other values. If a change concerns a few schemas, their topics go on: earlier rows keep their values
+until `--replace`. CHANGELOG.md then says which topics need it, as it does for a change that only decodes more rows."""
 _BYTES, _PROTOBUF = "bytes", "protobuf"
 _WITH_SCHEMA = ("json", "avro", _PROTOBUF)
 _PROTO_SUFFIX = ".proto"
