@@ -51,10 +51,10 @@ def sources_agree(state: LakeState, stops: Sequence[Alarm], findings: Sequence[F
     errors = [f for f in findings if f.severity is Severity.ERROR]
     if not state.logs and not errors and not stops:
         return SOURCES_AGREE.unanswered(f"The lake {state.name} has taken in nothing yet.")
-    rows = [[f.rule, f.file, f.message] for f in errors]
+    rows = [[f.rule, f.file or "", f.message] for f in errors]
     rows += [[a.rule, f"{a.topic_partition}, from {a.file}", a.message] for a in stops]
     failures = [Failure(f"has stopped: {a.rule}", a.log, f"{a.topic_partition} of lake {state.name}") for a in stops]
-    failures += [Failure(f"{f.rule}: {f.file}") for f in errors]
+    failures += [Failure(f"{f.rule}: {f.file or f.message}") for f in errors]
     return SOURCES_AGREE.answer(
         state.lake,
         failures,

@@ -84,6 +84,12 @@ def copied_log(log: IngestLogPlan, results: Sequence[CopyResult]) -> CopiedLog:
     said += [finding for result in (*of_remote, *results) for finding in result.findings]
     copied, passed, failure = _until_failure(log.tasks, results)
     row = _grown(log.observed, copied, passed, failure)
+    tried = [*zip(log.remote, of_remote, strict=True), *zip(log.tasks, results, strict=True)]
+    said += [
+        remote_ranges.left_out_by_failure(row, task, result.findings[-1])
+        for task, result in tried
+        if result.failed and (task in passed or task in log.remote) and task.next_base_offset is not None
+    ]
     if added and log.fill is not None:
         row = replace(row, gaps=late_segments.gaps_without(row, added))
     if from_remote:

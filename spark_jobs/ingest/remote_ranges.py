@@ -30,6 +30,7 @@ from spark_jobs.ingest.late_segments import without_held
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.ledger.offset_ranges import merged
 from spark_jobs.lake.segments.archive import LogRow, Segment
+from spark_jobs.tasks.segment_copy import CopyTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +184,19 @@ def _left_out(row: LogRow, start: int, end: int, why: str, file: SegmentFile | N
         file=None if file is None else shown(file.path),
         start_offset=start,
         end_offset=end,
+    )
+
+
+def left_out_by_failure(row: LogRow, task: CopyTask, why: Finding) -> Finding:
+    """The finding that a remote segment could not be copied. It is open as long as its offsets are remote."""
+    last = (task.next_base_offset or task.first_offset) - 1
+    return found(
+        "remote-range-left-out",
+        f"{row.topic_partition}: offsets {task.first_offset} to {last} are in remote storage, and stay there alone: "
+        f"{why.message}",
+        file=why.file,
+        start_offset=task.first_offset,
+        end_offset=task.next_base_offset,
     )
 
 

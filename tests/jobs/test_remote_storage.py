@@ -17,6 +17,7 @@ from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, PublishConfig
 from spark_jobs.ingest import job as ingest
+from spark_jobs.lake.view.lake_state import read_state
 from tests import handmade, remote_objects
 from tests.broker_directory import LogDirectory
 from tests.in_process import InProcessExecutor
@@ -153,7 +154,10 @@ def test_an_object_that_vanishes_after_the_listing_is_a_finding_and_the_other_lo
     gone.unlink()
     report = ingest.apply(planned, config, InProcessExecutor())
     said = [finding for finding in report.findings if finding["file"] == str(gone)]
-    assert [finding["rule"] for finding in said] == ["unreadable"]
+    message = {finding["rule"]: finding["message"] for finding in said}
+    assert message.keys() == {"unreadable", "remote-range-left-out"}
+    left = "orders-0: offsets 10 to 19 are in remote storage, and stay there alone: "
+    assert message["remote-range-left-out"] == left + message["unreadable"]
     rows = {row["topic"]: row for row in lake.rows("logs")}
     assert (rows["orders"]["next_offset"], rows["orders"]["stopped"]) == (50, None)
     assert json.loads(rows["orders"]["gaps"]) == [[10, 20, "remote-tier"]]
@@ -387,9 +391,15 @@ def test_without_the_key_encrypted_segments_are_a_finding_and_verify_does_not_ca
     said = [row for row in other.rows("findings") if row["rule"] == "unreadable"]
     assert len(said) == 3
     assert all(KEYS_VARIABLE in each["message"] for each in said)
+    (log,) = read_state(str(other.path)).logs
+    left = [each.finding for each in log.findings if each.finding.rule == "remote-range-left-out"]
+    assert len(left) == 3
+    assert all(KEYS_VARIABLE in each.message for each in left)
     monkeypatch.setenv(KEYS_VARIABLE, f"{remote_objects.KEY_ID}={tmp_path / 'key.pem'}")
     turn(other, source, storage)
     assert other.published("orders") == storage.partition.rows
+    (log,) = read_state(str(other.path)).logs
+    assert "remote-range-left-out" not in {each.finding.rule for each in log.findings}
 
 
 def test_the_policies_name_the_storage_of_runs_that_name_none(

@@ -202,9 +202,9 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _WARNING,
             Persistence.WHILE_REMOTE,
             "Remote storage has offsets that the lake has not, and they are not taken: a compacted segment of the lake "
-            "spans them, or no whole batches lie between archived offsets.",
-            "Nothing, if the compacted segment or the archived offsets are enough. Otherwise read the log into a new "
-            "lake, with its remote storage from the first run on.",
+            "spans them, no whole batches lie between archived offsets, or a segment cannot be copied.",
+            "Do what the message says; each run tries again. Nothing, if the compacted segment or the archived offsets "
+            "are enough. Otherwise read the log into a new lake, with its remote storage from the first run on.",
         ),
         "remote-overlap": Rule(
             _INFO,

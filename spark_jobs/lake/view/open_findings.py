@@ -94,7 +94,10 @@ class _Now:
             case Persistence.WHILE_LEDGER_HAS_HOLE:
                 return first_hole(self.ledger.get(row.log, ())) is not None
             case Persistence.WHILE_REMOTE:
-                return any(why in OF_REMOTE for _, _, why in row.gap_evidence)
+                remote = [(start, end) for start, end, why in row.gap_evidence if why in OF_REMOTE]
+                if finding.start_offset is None or finding.end_offset is None:
+                    return bool(remote)
+                return any(start < finding.end_offset and finding.start_offset < end for start, end in remote)
             case Persistence.WHILE_ROWS_DIFFER:
                 return (row.log, finding.message) in self._differing_rows
             case Persistence.WHILE_FILE_DIFFERS:
