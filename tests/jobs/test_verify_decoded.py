@@ -14,7 +14,9 @@ from logcore.cli import main
 from spark_jobs.lake.decoded.remembered_tables import FILE, remembered
 from spark_jobs.lake.decoded.topic_tables import TopicTable
 from tests import handmade
+from tests.broker_directory import LogDirectory
 from tests.jobs.decoded_lake import Decoded
+from tests.spark.cycle import Lake
 
 
 @pytest.fixture
@@ -153,6 +155,23 @@ def test_a_lake_of_an_earlier_version_is_remembered_by_its_next_decode(lake: Dec
     lake.append((b"e", b"three"))
     lake.decode()
     assert remembered(lake.path) == {"decoded/orders", "undecoded/orders"}
+
+
+@pytest.mark.parametrize("topic", ["_delta_log", "..."])
+def test_a_topic_with_the_name_of_a_log_has_tables_like_any_other(tmp_path: Path, topic: str, capsys) -> None:
+    source, lake = LogDirectory(tmp_path / "source"), Lake(tmp_path / "lake")
+    partition = source.partition(f"{topic}-0")
+    partition.roll()
+    partition.write(handmade.simple_batch(0, [(b"a", b"one")], leader_epoch=0))
+    source.high_watermarks(**{f"{topic}_0": 1})
+    lake.turn(source.path)
+    policies = tmp_path / "policies.yaml"
+    policies.write_text(f'topics:\n  "{topic}":\n    decode.value: string\n    latest: delete\n')
+    assert main.main(["decode", str(lake.path), "--policies", str(policies)]) == 0, capsys.readouterr()
+    assert main.main(["latest", str(lake.path), "--policies", str(policies)]) == 0, capsys.readouterr()
+    for kind in ("decoded", "latest"):
+        assert TopicTable(str(lake.path), kind, topic).open().to_pyarrow_table()["offset"].to_pylist() == [0]
+    assert main.main(["verify", str(lake.path)]) == 0, capsys.readouterr().out
 
 
 def test_only_the_decoded_tables_of_chosen_topics_are_verified(lake: Decoded, capsys) -> None:

@@ -80,7 +80,7 @@ def test_a_listing_that_stops_half_way_is_not_used(logs, proxy, capsys, monkeypa
     [
         (400, "ExpiredToken", "credentials for the object store at * have expired: ExpiredToken. Renew them"),
         (403, "InvalidAccessKeyId", "does not accept the credentials: InvalidAccessKeyId. Correct AWS_ACCESS_KEY_ID"),
-        (403, "AccessDenied", "denies access: AccessDenied. The credentials must allow s3:ListBucket"),
+        (403, "AccessDenied", "denies access: AccessDenied. Check what the credentials allow: s3:ListBucket"),
         (503, "SlowDown", "is overloaded (SlowDown): it refused every attempt. Run again later"),
         (404, "NoSuchBucket", "there is no bucket * Correct the name"),
     ],

@@ -117,7 +117,9 @@ def _failed(url: str, error: BaseException) -> StoreFailed:
         advice = "Correct AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the role, then run again: nothing is lost."
     elif code == "AccessDenied" or (status is not None and status[1] in ("401", "403")):
         message = f"the object store at {endpoint()} denies access: {code or (status and status[1])}"
-        advice = "The credentials must allow s3:ListBucket and s3:GetObject there. Then run again: nothing is lost."
+        # The answer to a request for a head has no code: the credentials themselves may be wrong.
+        advice = "Check the credentials" if code is None else "Check what the credentials allow"
+        advice += ": s3:ListBucket and s3:GetObject are needed there. Then run again: nothing is lost."
     elif code in _BUSY:
         message = f"the object store at {endpoint()} is overloaded ({code}): it refused every attempt"
         advice = "Run again later: nothing is lost."

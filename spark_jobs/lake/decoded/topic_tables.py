@@ -333,8 +333,9 @@ def _arrow_schema(table: DeltaTable) -> pa.Schema:
 
 
 def _folder(topic: str) -> str:
-    # A topic's name has no other characters than these two that a path would follow.
-    return storage.folder_name(topic) if topic not in (".", "..") else f"~{topic}"
+    # A topic's name has no other characters than these two that a path would follow. A table in a directory with the
+    # name of a log is taken for a log by Delta's library.
+    return storage.folder_name(topic) if topic not in (".", "..", LOG_DIRECTORY) else f"~{topic}"
 
 
 @contextlib.contextmanager
