@@ -64,19 +64,20 @@ def implied_types(schema: Mapping[str, object]) -> list[str]:
     """Types of a schema that does not name them."""
     if "properties" in schema or isinstance(schema.get("additionalProperties"), dict):
         return ["object"]
-    return ["array"] if _has_items(schema) else _types_of_symbols(schema)
+    return ["array"] if has_items(schema) else _types_of_symbols(schema)
+
+
+def has_items(schema: Mapping[str, object]) -> bool:
+    """Whether something is known of the items of an array."""
+    return schema.get("items") not in (None, True, False, {})
 
 
 def _says_parts(schema: Mapping[str, object]) -> bool:
     return (
         bool(schema.get("$ref") or schema.get("properties"))
-        or _has_items(schema)
+        or has_items(schema)
         or isinstance(schema.get("additionalProperties"), dict)
     )
-
-
-def _has_items(schema: Mapping[str, object]) -> bool:
-    return schema.get("items") not in (None, True, False, {})
 
 
 def _types_of_symbols(schema: Mapping[str, object]) -> list[str]:

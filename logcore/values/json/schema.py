@@ -14,7 +14,16 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from logcore.values.invalid_schema import InvalidSchemaError, check_name, comment_of
-from logcore.values.json.keywords import CHOICES, decides, implied_types, is_null, listed, says_shape, says_type
+from logcore.values.json.keywords import (
+    CHOICES,
+    decides,
+    has_items,
+    implied_types,
+    is_null,
+    listed,
+    says_shape,
+    says_type,
+)
 from logcore.values.json.merged_shape import either_text, limited_shape, merged_shape
 from logcore.values.json.references import Resource, SchemaDocuments
 from logcore.values.json.shape import (
@@ -137,7 +146,7 @@ class _Reader:
         alone += [{each: schema[each]} for each in CHOICES if any(map(says_type, listed(schema, each)))]
         own = {keyword: content for keyword, content in schema.items() if keyword not in ("allOf", "$ref", *CHOICES)}
         alone += [own] if says_type(own) else []
-        parts = [*(each for each in listed(schema, "allOf") if says_type(each)), *alone]
+        parts = [*(_may_be_null(each, own) for each in listed(schema, "allOf") if says_type(each)), *alone]
         return [] if len(parts) < 2 and alone else [each for each in parts if decides(each)] or parts
 
     def _limits(self, place: _Place, seen: set[int]) -> tuple[set[str], str]:
@@ -195,8 +204,9 @@ class _Reader:
         self, place: _Place, schema: dict[str, object], name: str, nullable: bool, followed: tuple[str, ...]
     ) -> JsonShape:
         if name == "array":
-            items = schema.get("items")
-            return JsonList(self.shape(place.below(items), False, (*followed, "items")), nullable)
+            if not has_items(schema):
+                return JsonText((name,), nullable)
+            return JsonList(self.shape(place.below(schema["items"]), False, (*followed, "items")), nullable)
         if name == "object":
             return self._object(place, schema, nullable, followed)
         if (name, "") not in _SCALARS:
@@ -217,9 +227,7 @@ class _Reader:
         if not properties and isinstance(more, dict) and more:
             return JsonMap(self.shape(place.below(more), False, (*followed, "additionalProperties")), nullable)
         if not properties:
-            raise InvalidSchemaError(
-                "An object needs properties, or additionalProperties with a type.", place=place.path, advice=_ADVICE
-            )
+            return JsonText(("object",), nullable)
         fields = tuple(
             JsonField(name, self.shape(place.below(inner, name), False, (*followed, "")), name in required)
             for name, inner in properties.items()
@@ -236,6 +244,14 @@ class _Reader:
                 f"{target} refers to itself; such values have no columns.", place=place.path, advice=_ADVICE
             )
         return self.shape(_Place(found.schema, place.path, found.resource), nullable, (*followed, step))
+
+
+def _may_be_null(part: object, own: Mapping[str, object]) -> object:
+    """The part of an `allOf`. If it names properties and no type, it takes the null of the type beside it."""
+    kind = own.get("type")
+    if isinstance(kind, list) and sorted(map(str, kind)) == ["null", "object"] and isinstance(part, dict):
+        return part if {"type", "$ref", "$id"} & part.keys() else {"type": kind, **part}
+    return part
 
 
 def _scalar(name: str, form: str) -> JsonScalar:

@@ -139,6 +139,32 @@ FORMS: dict[str, tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]] = 
         {},
         [{"a": {"sku": "x"}}],
     ),
+    "keywords without a shape beside $ref": (
+        order(
+            ref="#/$defs/Item",
+            additionalProperties={},
+            properties={
+                "a": {"type": "object", "$ref": "#/$defs/Item", "items": TEXT},
+                "b": {"type": "array", "$ref": "#/$defs/L", "enum": [["x"], ["y"]]},
+            },
+            defs={"Item": item(), "L": {"type": "array", "items": TEXT}},
+        ),
+        {},
+        [{"sku": "x", "a": {"sku": "y"}, "b": ["y"]}],
+    ),
+    "free objects beside $ref": (
+        order(
+            properties={"a": {"type": "object", "$ref": "#/$defs/Item", "additionalProperties": {}}},
+            defs={"Item": item()},
+        ),
+        {},
+        [{"a": {"sku": "y"}}],
+    ),
+    "a null beside allOf of properties": (
+        order(properties={"a": {"type": ["object", "null"], "allOf": [{"properties": {"sku": TEXT}}]}}),
+        {},
+        [{"a": {"sku": "y"}}, {"a": None}],
+    ),
     "a number that is one of some": (
         order(
             properties={
