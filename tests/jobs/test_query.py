@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
@@ -16,6 +17,8 @@ from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import LatestConfig
 from spark_jobs.lake.decoded.view_names import view_name
+from spark_jobs.lake_commands.query.connection import LakeConnection, QueryRows
+from spark_jobs.lake_commands.query.printed_rows import printed
 from tests.jobs.decoded_lake import Decoded
 from tests.spark.cycle import AS_OF_MS
 
@@ -195,10 +198,23 @@ def test_the_rows_of_the_last_of_several_queries_are_shown(lake, capsys):
     assert "in the first one" in failed.err
 
 
+def iso(text: str) -> str:
+    """A time as DuckDB writes it, in ISO 8601: a year of more than four digits has a sign, and 1 BC is the year 0."""
+    if "infinity" in text:
+        return text
+    year, rest = text.replace(" (BC)", "").split("-", 1)
+    number = 1 - int(year) if "(BC)" in text else int(year)
+    shown = f"{number:04}" if 0 <= number <= 9999 else f"{number:+05}"
+    return f"{shown}-{rest.replace(' ', 'T').replace('+00', 'Z')}"
+
+
 @pytest.mark.parametrize(
     "sql",
     [
         "select date '10000-01-01' x",
+        "select date '0001-12-31 (BC)' x",
+        "select timestamptz '0044-03-15 (BC) 01:02:03+00' x",
+        "select timestamp_ns '2024-01-01 00:00:00.123456789' x",
         "select date '0044-03-15 (BC)' x",
         "select '-infinity'::date x",
         "select 'infinity'::timestamp x",
@@ -207,15 +223,58 @@ def test_the_rows_of_the_last_of_several_queries_are_shown(lake, capsys):
         "select timestamp_s '20000-01-01 01:02:03' x",
     ],
 )
-def test_times_that_python_does_not_have_are_shown_as_duckdb_writes_them(lake, capsys, sql):
-    expected = duckdb.sql(f"set timezone = 'UTC'; select cast(x as varchar) from ({sql})").fetchall()[0][0]
+def test_times_that_python_does_not_have_are_in_iso_8601_as_all_others(lake, capsys, sql):
+    expected = iso(duckdb.sql(f"set timezone = 'UTC'; select cast(x as varchar) from ({sql})").fetchall()[0][0])
     for form in ("jsonl", "csv"):
         answer = ask(capsys, lake, sql, "--format", form)
         assert (answer.code, answer.err) == (0, "")
         shown = json.loads(answer.out)["x"] if form == "jsonl" else answer.out.splitlines()[1]
         assert shown == expected
-    nested = ask(capsys, lake, f"select [x, null] l, {{'a': x}} s, map {{1: x}} m from ({sql})", "--format", "jsonl")
-    assert json.loads(nested.out) == {"l": [expected, None], "s": {"a": expected}, "m": [[1, expected]]}
+    parts = "[x, null] l, {'a': x} s, map {1: x} m, union_value(d := x) u"
+    nested = ask(capsys, lake, f"select {parts} from ({sql})", "--format", "jsonl")
+    assert json.loads(nested.out) == {
+        "l": [expected, None],
+        "s": {"a": expected},
+        "m": [[1, expected]],
+        "u": expected,
+    }
+
+
+def test_near_and_far_times_of_a_column_have_one_form(lake, capsys):
+    sql = "from (values (timestamptz '2024-01-01 00:00:00+00'), (timestamptz '20000-01-01 00:00:00+00')) t(x)"
+    for form in ("csv", "text"):
+        assert ask(capsys, lake, sql, "--format", form).out.split() == [
+            "x",
+            "2024-01-01T00:00:00Z",
+            "+20000-01-01T00:00:00Z",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("interval 1 day", [0, 1, 0]),
+        ("'a'::enum('a')", "a"),
+        ("uuid '00000000-0000-0000-0000-000000000001'", "00000000-0000-0000-0000-000000000001"),
+        ("time '01:02:03'", "01:02:03"),
+        ("170141183460469231731687303715884105727::hugeint", "170141183460469231731687303715884105727"),
+        ("union_value(n := 1)", 1),
+    ],
+)
+def test_values_of_any_type_are_shown_beside_a_far_time(lake, capsys, value, expected):
+    for far in ("date '10000-01-01'", "date '2024-01-01'"):
+        answer = ask(capsys, lake, f"select {{'far': {far}, 'x': {value}}} s, {value} x", "--format", "jsonl")
+        assert (answer.code, answer.err) == (0, "")
+        (row,) = answer.rows
+        assert row["x"] == expected
+        assert row["s"]["x"] == expected
+
+
+def test_a_value_that_python_does_not_have_is_shown_as_its_type(lake):
+    far = pa.array([1 << 62, 1], pa.int64()).cast(pa.duration("s"))
+    reader = pa.RecordBatchReader.from_batches(pa.schema({"x": far.type}), [pa.record_batch({"x": far})])
+    rows = QueryRows(LakeConnection(lake.path, duckdb.connect(), ()), reader)
+    assert list(printed(rows, "csv", None)) == ["x\n", "(duration[s])\n", "1.0\n"]
 
 
 def test_columns_of_one_name_are_all_in_a_line_of_jsonl(lake, capsys):

@@ -22,6 +22,8 @@ TEXT_ROWS = 100
 _SECONDS_OF_DAY, _DAYS_OF_400_YEARS = 86_400, 146_097
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _INFINITE_DAYS, _INFINITE = (1 << 31) - 1, (1 << 63) - 1
+_NOT_IN_PYTHON = (ArithmeticError, LookupError, TypeError, ValueError, NotImplementedError)
+"""What Arrow raises for values that Python does not have."""
 _WIDEST = 60
 """Characters of a cell in a table of text."""
 
@@ -67,7 +69,7 @@ def _rows(rows: QueryRows) -> Iterator[tuple[Any, ...]]:
 def _values(column: pa.Array[Any]) -> list[Any]:
     try:
         return column.to_pylist()
-    except (OverflowError, ValueError):  # Python's dates end with the year 9999, DuckDB's do not
+    except _NOT_IN_PYTHON:  # Python's dates end with the year 9999, DuckDB's do not
         return [_value(scalar) for scalar in column]
 
 
@@ -78,17 +80,21 @@ def _value(scalar: pa.Scalar[Any]) -> object:
         return [(_value(each["key"]), _value(each["value"])) for each in scalar.values or ()]
     if isinstance(scalar, pa.ListScalar):
         return [_value(each) for each in scalar.values or ()]
+    if isinstance(scalar, pa.UnionScalar):
+        return None if scalar.value is None else _value(scalar.value)
     if isinstance(scalar, pa.StructScalar):
         return {name: _value(scalar[name]) for name in scalar}
     try:
         return scalar.as_py()
-    except (OverflowError, ValueError):
-        return _far_time(scalar)
+    except _NOT_IN_PYTHON:
+        is_time = isinstance(scalar, pa.Date32Scalar | pa.TimestampScalar)
+        return _far_time(scalar) if is_time else f"({scalar.type})"
 
 
 def _far_time(scalar: pa.Scalar[Any]) -> str:
-    """A date or timestamp outside of the years 1 to 9999, as DuckDB writes it. It has the calendar of 400 years before
-    or after it, which is the same.
+    """A date or timestamp that Python does not have, in ISO 8601.
+
+    Years of more than four digits and those before 0 have a sign. The calendar is that of 400 years before or after.
     """
     per_day = 1 if isinstance(scalar, pa.Date32Scalar) else _PER_SECOND[scalar.type.unit] * _SECONDS_OF_DAY
     number = int(scalar.value)  # type: ignore[attr-defined]
@@ -98,12 +104,12 @@ def _far_time(scalar: pa.Scalar[Any]) -> str:
     cycles, rest = divmod(days, _DAYS_OF_400_YEARS)
     near = datetime(1970, 1, 1) + timedelta(days=rest, seconds=of_day * _SECONDS_OF_DAY // per_day)
     year = near.year + 400 * cycles
-    shown = f"{year if year > 0 else 1 - year:04}-{near:%m-%d}"
+    shown = f"{year:04}-{near:%m-%d}" if 0 <= year <= 9999 else f"{year:+05}-{near:%m-%d}"
     if per_day > 1:
         left = of_day % (per_day // _SECONDS_OF_DAY)
         fraction = f"{left / (per_day // _SECONDS_OF_DAY):.9f}"[1:].rstrip("0").rstrip(".")
-        shown += f" {near:%H:%M:%S}{fraction}{'' if scalar.type.tz is None else '+00'}"
-    return shown if year > 0 else f"{shown} (BC)"
+        shown += f"T{near:%H:%M:%S}{fraction}{'' if scalar.type.tz is None else 'Z'}"
+    return shown
 
 
 def _limited(rows: Iterable[tuple[Any, ...]], limit: int | None) -> Iterator[tuple[Any, ...]]:
