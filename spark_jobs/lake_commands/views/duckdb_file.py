@@ -16,11 +16,20 @@ from spark_jobs.lake_commands.query.connection import HEADER, quoted
 from spark_jobs.lake_commands.views.file_views import FileGroup, FileView
 
 _NOT_WRITTEN_HERE = """
-    SELECT table_name FROM duckdb_tables() WHERE NOT internal AND table_name <> 'loglake_views'
-    UNION ALL SELECT view_name FROM duckdb_views() WHERE NOT internal AND view_name NOT IN (
-        SELECT view_name FROM loglake_views)
+    SELECT DISTINCT name FROM (
+        SELECT schema_name, table_name AS name FROM duckdb_tables()
+        WHERE NOT internal AND (schema_name, table_name) <> ('main', 'loglake_views')
+        UNION ALL SELECT schema_name, view_name FROM duckdb_views() AS found
+        WHERE NOT internal AND NOT EXISTS (FROM main.loglake_views AS ours
+            WHERE schema_name = 'main' AND ours.view_name = found.view_name AND found.comment = ours.one_row)
+        UNION ALL SELECT schema_name, function_name FROM duckdb_functions()
+        WHERE NOT internal AND (schema_name, function_name) <> ('main', 'header')
+        UNION ALL SELECT schema_name, type_name FROM duckdb_types() WHERE NOT internal
+        UNION ALL SELECT schema_name, sequence_name FROM duckdb_sequences()
+        UNION ALL SELECT schema_name, schema_name FROM duckdb_schemas() WHERE NOT internal)
     ORDER BY ALL
 """
+"""A view that a user made in place of ours has not its comment."""
 _GLOB = re.compile(r"[*?\[]")
 
 
@@ -73,8 +82,8 @@ def _refuse_others(path: str) -> None:
     if added:
         names = ", ".join(map(quoted, added[:5])) + (f" and {len(added) - 5} more" if len(added) > 5 else "")
         raise UsageError(
-            f"{path} has tables or views that `loglake views` did not write, and they would be lost: {names}. Name "
-            "another file. DuckDB reads both with ATTACH."
+            f"{path} has what `loglake views` did not write, and it would be lost: {names}. Name another file. DuckDB "
+            "reads both with ATTACH."
         )
 
 
