@@ -275,10 +275,10 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "source-trimmed": Rule(
             _INFO,
             _FOR_GOOD,
-            "The source dropped offsets that the archive has. The archive keeps copied segments. In mode `reference` it "
-            "has only their addresses: published rows stay, and their bytes are gone.",
-            "Nothing, if segments are copied. With the policy `on_trim: follow` retention removes the offsets here too. "
-            "A source of mode `reference` must not change: `loglake verify LAKE` names what is gone.",
+            "The source dropped offsets that the archive has. The archive keeps copied segments. In mode `reference` "
+            "it has only their addresses: published rows stay, and their bytes are gone.",
+            "Nothing, if segments are copied. With the policy `on_trim: follow` retention removes the offsets here "
+            "too. A source of mode `reference` must not change: `loglake verify LAKE` names what is gone.",
         ),
         "source-compacted": Rule(
             _INFO,
