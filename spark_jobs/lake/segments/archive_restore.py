@@ -10,13 +10,18 @@ This module finds harmed files of the archive and copies of their bytes. Offsets
 from __future__ import annotations
 
 import hashlib
-import os
+import posixpath
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from logcore.errors import LogError
 from logcore.segments.filenames import segment_file_name
 from logcore.storage.files import copy_range
+from logcore.storage.objects.addresses import is_object
+from logcore.storage.objects.object_copy import copy_parts
+from logcore.storage.opened_source import open_source
+from logcore.storage.remote_tier.chunked_segment import is_chunked_segment
 from logcore.storage.source_reads import file_digest
 from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.segments import archive
@@ -95,12 +100,20 @@ def apply(lake: str, made: RestorePlan) -> tuple[Harmed, ...]:
         segment, source = each.segment, str(each.found_in)
         target = storage.join(lake, segment.path)
         with storage.staged(storage.directory_of(target)) as staged:
-            copied = copy_range(source, each.position, each.position + segment.size, staged.path)
-            if copied.sha256 != segment.digest:
+            if _copied(source, each.position, each.position + segment.size, staged.path) != segment.digest:
                 raise JobError(f"{source} changed while it was read; run the command again.")
             staged.place(target, modified_ms=segment.modified_ms)
         done.append(each)
     return tuple(done)
+
+
+def _copied(source: str, start: int, end: int, destination: str) -> str:
+    """Copy bytes of a file, an object or a segment in chunks into a new file; return their SHA-256."""
+    if not is_object(source) and not is_chunked_segment(source):
+        copied = copy_range(source, start, end, destination)
+        return str(copied.sha256)
+    with closing(open_source(source)) as file:
+        return copy_parts(lambda low, high: memoryview(file.read(high - low, low)), start, end, destination)
 
 
 def _problem(lake: str, segment: Segment) -> str | None:
@@ -121,8 +134,7 @@ def _places_with(segment: Segment, copies: Sequence[str]) -> Iterator[tuple[str,
     for path in _candidates(segment, copies):
         end = segment.origin_position + segment.size
         try:
-            is_long_enough = os.path.isfile(path) and os.path.getsize(path) >= end
-            if is_long_enough and file_digest(path, segment.origin_position, end) == segment.digest:
+            if file_digest(path, segment.origin_position, end) == segment.digest:
                 yield path, segment.origin_position
         except (OSError, LogError):
             continue  # skip an unreadable copy; try the others
@@ -132,9 +144,9 @@ def _candidates(segment: Segment, copies: Sequence[str]) -> Iterator[str]:
     name = segment_file_name(segment.origin_base_offset)
     yield segment.origin_file
     for copy in copies:
-        yield os.path.join(copy, f"{segment.topic}-{segment.partition}", name)
-        if os.path.basename(os.path.normpath(copy)) == f"{segment.topic}-{segment.partition}":
-            yield os.path.join(copy, name)
+        yield storage.join(copy, f"{segment.topic}-{segment.partition}", name)
+        if posixpath.basename(copy.rstrip("/")) == f"{segment.topic}-{segment.partition}":
+            yield storage.join(copy, name)
 
 
 def _digest(path: str, start: int, end: int) -> str:
