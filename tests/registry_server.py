@@ -76,14 +76,22 @@ class Registry(_Served):
 
 
 class OddServer(_Served):
-    """Answers each request with the same bytes while the block lasts, and closes the connection."""
+    """Answers each request with the same bytes while the block lasts, and closes the connection.
 
-    def __init__(self, answer: bytes) -> None:
+    Args:
+        answer: The bytes.
+        pause_s: Between two bytes; 0: they are sent at once.
+    """
+
+    def __init__(self, answer: bytes, pause_s: float = 0) -> None:
         class Handler(socketserver.StreamRequestHandler):
             def handle(self):
                 while self.rfile.readline().strip():
                     pass
                 with contextlib.suppress(ConnectionError):
-                    self.wfile.write(answer)
+                    for at in range(len(answer) if pause_s else 0):
+                        self.wfile.write(answer[at : at + 1])
+                        time.sleep(pause_s)
+                    self.wfile.write(b"" if pause_s else answer)
 
         super().__init__(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler))

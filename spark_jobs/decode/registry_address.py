@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -19,6 +20,9 @@ from spark_jobs.lake.errors import JobError, UsageError
 
 _SCHEMES = ("http", "https")
 _LARGEST_ANSWER = 4 * LARGEST_SCHEMA
+_PART_BYTES = 1 << 16
+_MOST_TIMEOUTS = 6
+"""A whole answer may take so many times as long as the wait for a part of it."""
 _NOT_ALLOWED = (401, 403)
 _AUTHORIZATION = "Authorization"
 
@@ -121,7 +125,7 @@ class RegistryAddress:
             request.add_unredirected_header(_AUTHORIZATION, self._credentials.authorization)
         try:
             with urllib.request.build_opener(_WebOnly).open(request, timeout=self._timeout_s) as answer:
-                text = answer.read(_LARGEST_ANSWER + 1)
+                text = self._whole(answer)
         except urllib.error.HTTPError as error:
             if error.code == 404:
                 return None
@@ -139,6 +143,15 @@ class RegistryAddress:
             return json.loads(text)
         except (ValueError, RecursionError):
             raise self._strange() from None
+
+    def _whole(self, answer: http.client.HTTPResponse) -> bytes:
+        """The answer, or a part of it that is too large already."""
+        end, text = time.monotonic() + _MOST_TIMEOUTS * self._timeout_s, bytearray()
+        while len(text) <= _LARGEST_ANSWER and (part := answer.read1(_PART_BYTES)):
+            text += part
+            if time.monotonic() > end:  # each part came in time
+                raise TimeoutError
+        return bytes(text)
 
     def _advice(self, status: int) -> str:
         if status not in _NOT_ALLOWED:

@@ -91,6 +91,12 @@ def test_a_registry_that_is_too_slow_is_an_error(registry):
         RegistryAddress(registry.address, timeout_s=0.1).schemas(["a-value"])
 
 
+def test_a_registry_that_sends_its_answer_byte_by_byte_is_not_awaited_forever():
+    answer = b"HTTP/1.1 200 OK\r\n\r\n[" + b" " * 10_000 + b"]"
+    with OddServer(answer, pause_s=0.01) as server, pytest.raises(RegistryUnavailable, match="TimeoutError"):
+        RegistryAddress(server.address, timeout_s=0.1).schemas(["a-value"])
+
+
 def test_a_registry_that_is_down_is_an_error():
     made = Registry({})
     made.server.server_close()
