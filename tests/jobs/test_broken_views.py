@@ -64,7 +64,7 @@ def a_column_twice(lake: Decoded) -> None:
         commit.write_text(commit.read_text().replace('\\"is_tombstone\\"', '\\"OFFSET\\"'))
 
 
-def vectors_of_deleted_rows(lake: Decoded) -> None:
+def the_feature_of_deletion_vectors(lake: Decoded) -> None:
     lake.table().alter.add_feature(TableFeatures.DeletionVectors, allow_protocol_versions_increase=True)
 
 
@@ -82,7 +82,7 @@ HARMS: tuple[Callable[[Decoded], None], ...] = (
     a_field_with_nul,
     a_log_that_is_no_json,
     a_column_twice,
-    vectors_of_deleted_rows,
+    the_feature_of_deletion_vectors,
     renamed_columns,
 )
 

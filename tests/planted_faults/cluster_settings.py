@@ -6,6 +6,7 @@ from tests.planted_faults.fault import Fault
 
 POLICIES = "tests/unit/spark_jobs/lake/setup/policies/test_topic_policies.py"
 JOBS = "tests/jobs/test_cluster_policies.py"
+NAMED_LATER = "tests/jobs/test_cluster_named_later.py"
 LOST = "tests/unit/logcore/reading/internal_topics/test_lost_records.py"
 COMMANDS = "tests/unit/logcore/cli/test_settings_from_metadata.py"
 
@@ -30,6 +31,20 @@ FAULTS = (
         "    if begun is not None and begun > time:\n",
         "    if begun is not None and begun > time + timedelta(days=1):\n",
         (JOBS, "-k", "after_the_clock"),
+    ),
+    Fault(
+        "a lake has no cluster although its rows have one",
+        "spark_jobs/cluster/job.py",
+        "        claim(config.lake, plan.claimed)\n",
+        "        pass\n",
+        (NAMED_LATER, "-k", "keep_it or before_and_after"),
+    ),
+    Fault(
+        "policies have no settings of a metadata log whose rows have no id yet",
+        "spark_jobs/lake/cluster/cluster_settings.py",
+        "    return cluster if has_rows else UNKNOWN_CLUSTER\n",
+        "    return cluster if has_rows or True else UNKNOWN_CLUSTER\n",
+        (NAMED_LATER, "-k", "was_not_there"),
     ),
     Fault(
         "settings that ended count",

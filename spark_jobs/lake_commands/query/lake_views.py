@@ -57,7 +57,7 @@ class LakeView:
                 features = features_beyond_files(table)
                 if features:
                     raise ValueError(
-                        f"it uses {', '.join(features)}: its files have rows or names of columns that the table has not"
+                        f"it uses {', '.join(features)}: its files may have other rows or columns than the table"
                     )
         return table
 

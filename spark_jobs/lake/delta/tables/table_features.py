@@ -123,7 +123,10 @@ def is_supported(table: DeltaTable) -> bool:
 
 
 def features_beyond_files(table: DeltaTable) -> list[str]:
-    """Return features because of which files alone do not say which rows and columns a table has."""
+    """Return features because of which files alone may not say which rows and columns a table has.
+
+    The feature `deletionVectors` counts also if no file has a vector.
+    """
     mapping = ["columnMapping"] if _configuration(table).get("delta.columnMapping.mode", "none") != "none" else []
     return [*mapping, *({"deletionVectors"} & {*(table.protocol().reader_features or ())})]
 
