@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from logcore.values.decoder import ValueDecoder
+from logcore.values.evolution.merged_type import merged_type
 from logcore.values.evolution.topic_writers import SchemaNaming, TopicWriters, topic_writers
 from logcore.values.evolution.written_column import WrittenColumnDecoder
 from logcore.values.formats import decoder_of
@@ -26,8 +27,8 @@ from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 
 RULES = 1
 """Version of the decoders. All topics wait for `--replace` if it is raised, so only a change does that which gives rows
-of most topics other values. If a change concerns a few schemas, their topics go on: earlier rows keep their values
-until `--replace`. CHANGELOG.md then says which topics need it, as it does for a change that only decodes more rows."""
+of most topics other values. If a change gives a few schemas other columns, their topics wait by themselves, except
+those of a registry: there earlier rows keep their values. CHANGELOG.md says which topics need `--replace`."""
 _BYTES, _PROTOBUF = "bytes", "protobuf"
 _WITH_SCHEMA = ("json", "avro", _PROTOBUF)
 _PROTO_SUFFIX = ".proto"
@@ -88,6 +89,18 @@ class Format:
         if self.naming is not None:
             return [self.name, None, self.naming.subjects, self.naming.framing, self.naming.message]
         return [self.name, self.schema, *([self.message] if self.message else [])]
+
+    def differences(self, part: str, table: pa.DataType | None) -> tuple[str, ...]:
+        """Return how columns of the one schema differ from those of the table: an earlier version decoded it otherwise.
+
+        Args:
+            part: ``key`` or ``value``.
+            table: Type of the column that the table has; None: there is no table.
+        """
+        if table is None or self.name is None or self.schema is None:
+            return ()
+        merged = merged_type(table, decoder_of(self.name, self.schema, message=self.message).arrow_type, part)
+        return (*merged.conflicts, *merged.widened, *merged.added)
 
     def resolved(self, schemas: Schemas, part: str, table: pa.DataType | None) -> Format:
         """Return the format with the schemas that rows may name.

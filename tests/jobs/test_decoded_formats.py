@@ -133,7 +133,7 @@ def test_each_plain_format_has_a_column_of_its_type(
     ("text", "says"),
     [
         ("{", "The schema is no JSON text"),
-        ('{"type": "object"}', "An object needs properties"),
+        ('{"type": "object"}', "A document needs properties"),
         (None, "can't be read as text"),
     ],
 )
