@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -10,7 +11,6 @@ from multiprocessing import get_context
 
 from logcore.columns.kernels.families import Family
 from logcore.columns.kernels.library import library
-from logcore.storage.machine import processors
 
 _LOG = logging.getLogger(__name__)
 _MOST_PROCESSES = 4
@@ -19,7 +19,8 @@ _MOST_PROCESSES = 4
 
 def processes_for(families: Sequence[Family]) -> int:
     """Return the number of processes that `compile_at_once` uses."""
-    return min(processors.available(), _MOST_PROCESSES, len(families))
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(processors, _MOST_PROCESSES, len(families))
 
 
 def compile_at_once(families: Sequence[Family]) -> None:
