@@ -103,10 +103,12 @@ def test_damaged_ranges_count_as_long_as_the_ledger_has_them(lake: str):
     assert open_rules(lake) == set()
 
 
-def test_the_remote_tier_counts_as_long_as_the_log_knows_of_it(lake: str):
+def test_the_remote_tier_counts_as_long_as_offsets_of_the_finding_are_remote(lake: str):
     say(lake, "remote-tier")
     assert open_rules(lake) == set()
     change(lake, gaps=json.dumps([[0, 4, "remote-tier"]]))
+    assert open_rules(lake) == set()
+    change(lake, gaps=json.dumps([[0, 5, "remote-tier"]]))
     assert open_rules(lake) == {"remote-tier"}
 
 
