@@ -85,11 +85,11 @@ def copied_log(log: IngestLogPlan, results: Sequence[CopyResult]) -> CopiedLog:
     copied, passed, failure = _until_failure(log.tasks, results)
     row = _grown(log.observed, copied, passed, failure)
     tried = [*zip(log.remote, of_remote, strict=True), *zip(log.tasks, results, strict=True)]
-    said += [
-        remote_ranges.left_out_by_failure(row, task, result.findings[-1])
-        for task, result in tried
-        if result.failed and (task in passed or task in log.remote) and task.next_base_offset is not None
-    ]
+    for task, result in tried:
+        if result.failed and (task in passed or task in log.remote) and task.next_base_offset is not None:
+            why = result.findings[-1]
+            reason = why.message.removesuffix(".")
+            said.append(remote_ranges.left_out(row, task.first_offset, task.next_base_offset, reason, why.file))
     if added and log.fill is not None:
         row = replace(row, gaps=late_segments.gaps_without(row, added))
     if from_remote:

@@ -30,7 +30,6 @@ from spark_jobs.ingest.late_segments import without_held
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.ledger.offset_ranges import merged
 from spark_jobs.lake.segments.archive import LogRow, Segment
-from spark_jobs.tasks.segment_copy import CopyTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +113,7 @@ def remote_parts(
         spanning = next((each for each in cleaned if each.base_offset < end and each.next_offset > start), None)
         if spanning is not None:
             why = f"the compacted segment {spanning.base_offset} to {spanning.next_offset - 1} of the lake spans them"
-            findings.append(_left_out(row, start, end, why))
+            findings.append(left_out(row, start, end, why))
             continue
         taken = parts[-1].next_offset if parts else 0
         below = max([taken, *(each.next_offset for each in segments if each.next_offset <= start)])
@@ -129,7 +128,7 @@ def remote_parts(
                 below = part.next_offset
             elif part is not None:
                 low, high = max(start, file.base_offset), min(end, following)
-                findings.append(_left_out(row, low, high, part, file))
+                findings.append(left_out(row, low, high, part, shown(file.path)))
     return tuple(parts), tuple(findings)
 
 
@@ -177,26 +176,22 @@ def _not_held(row: LogRow, held: Sequence[Segment]) -> list[tuple[int, int]]:
     return [(start, end) for start, end, _ in without_held(ranges, held) if start < end]
 
 
-def _left_out(row: LogRow, start: int, end: int, why: str, file: SegmentFile | None = None) -> Finding:
+def left_out(row: LogRow, start: int, end: int, why: str, file: str | None = None) -> Finding:
+    """Return the finding that remote offsets are not copied. It is open as long as they are remote.
+
+    Args:
+        row: The row of the log.
+        start: First offset.
+        end: Offset after the last one.
+        why: The reason, without a full stop.
+        file: The remote segment, for people.
+    """
     return found(
         "remote-range-left-out",
         f"{row.topic_partition}: offsets {start} to {end - 1} are in remote storage, and stay there alone: {why}.",
-        file=None if file is None else shown(file.path),
+        file=file,
         start_offset=start,
         end_offset=end,
-    )
-
-
-def left_out_by_failure(row: LogRow, task: CopyTask, why: Finding) -> Finding:
-    """The finding that a remote segment could not be copied. It is open as long as its offsets are remote."""
-    last = (task.next_base_offset or task.first_offset) - 1
-    return found(
-        "remote-range-left-out",
-        f"{row.topic_partition}: offsets {task.first_offset} to {last} are in remote storage, and stay there alone: "
-        f"{why.message}",
-        file=why.file,
-        start_offset=task.first_offset,
-        end_offset=task.next_base_offset,
     )
 
 

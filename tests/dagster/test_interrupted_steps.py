@@ -60,7 +60,7 @@ def cancel_in_finalizer(
 
 
 def cancel_by_an_error(monkeypatch: pytest.MonkeyPatch, instance: dg.DagsterInstance, job: str) -> list[Any]:
-    """Let a job end with an error that a cancel caused; returns what it was asked to do, each time."""
+    """Make a job fail with an error that a cancel caused. Return the configurations of its calls."""
     asked: list[Any] = []
 
     def canceled(_: World, config: Any) -> Any:

@@ -18,6 +18,13 @@ LINEAGE = "tests/unit/logcore/remote/test_lineage.py"
 
 FAULTS = (
     Fault(
+        "a run does not say why a remote segment was not copied",
+        "spark_jobs/ingest/copied_log.py",
+        "        if result.failed and (task in passed",
+        "        if False and (task in passed",
+        (LAKES, "-k", "vanishes"),
+    ),
+    Fault(
         "a finding names any object of a remote segment and not the one that is missing",
         "logcore/reading/remote_inventory.py",
         "    if segment.status is RemoteStatus.OBJECTS_MISSING and segment.missing:\n        known, there",
@@ -308,7 +315,7 @@ FAULTS = (
     Fault(
         "remote offsets under a compacted segment are left out without a word",
         "spark_jobs/ingest/remote_ranges.py",
-        "            findings.append(_left_out(row, start, end, why))\n",
+        "            findings.append(left_out(row, start, end, why))\n",
         "",
         ("tests/unit/spark_jobs/ingest/test_remote_parts.py", "-k", "compacted"),
     ),

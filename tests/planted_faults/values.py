@@ -20,7 +20,7 @@ FAULTS = (
         "logcore/values/json/shape.py",
         "        return str(value)\n    return json.dumps(",
         "        return str(float(value))\n    return json.dumps(",
-        ("tests/unit/logcore/values/json/test_json_schema_forms.py", "-k", "stay_exact"),
+        ("tests/unit/logcore/values/json/test_json_text.py", "-k", "stay_exact"),
     ),
     Fault(
         "values of any shape are read at any depth",
@@ -48,7 +48,7 @@ FAULTS = (
         "logcore/values/json/merged_shape.py",
         "required=each.required or each.name in required)",
         "required=each.required)",
-        ("tests/unit/logcore/values/json/test_json_schema_forms.py", "-k", "required_counts"),
+        ("tests/unit/logcore/values/json/test_json_keywords.py", "-k", "required_counts"),
     ),
     Fault(
         "the JSON kernel takes the second of two equal keys",
