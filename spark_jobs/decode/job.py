@@ -55,26 +55,25 @@ def apply(plan: DecodePlan, config: DecodeConfig, executor: Executor | None) -> 
     results = iter(surviving_results(executor, decode_rows, tasks))
     changed: list[LogChange] = []
     topics: list[dict[str, object]] = []
+    there = [
+        TopicTable(config.lake, kind, topic.topic)
+        for topic in plan.topics
+        for kind, recorded in topic.recorded.items()
+        if recorded[POLICY] is not None
+    ]
     for topic in plan.topics:
         described = topic.as_dict()
         if topic.is_due:
             made = _Made.of(topic, [next(results) for _ in topic.tasks])
             described["retried"] = made.retried if executor is not None else None
             try:
-                described |= _commit_topic(config, topic, made)
+                described |= _commit_topic(config, topic, made, there)
                 changed += made.changes()
             except ConcurrentChange:
                 raise
             except JobError as error:
                 described["waits"] = str(error)
         topics.append(described)
-    committed = {each.topic for each in changed}
-    there = [
-        TopicTable(config.lake, kind, each.topic)
-        for each in plan.topics
-        for kind in (DECODED, UNDECODED)
-        if each.topic in committed or each.recorded.get(kind, {}).get(POLICY) is not None
-    ]
     remember(config.lake, there)
     return JobReport(
         job=config.JOB,
@@ -186,6 +185,7 @@ class _Made:
                 },
             )
             for log in self.logs
+            if self.plan.replaces or log.span.end > (log.span.decoded or 0)
         ]
 
 
@@ -211,8 +211,12 @@ def _first_stops(tasks: Sequence[DecodeTask], results: Sequence[DecodeResult]) -
     return found
 
 
-def _commit_topic(config: DecodeConfig, plan: TopicPlan, made: _Made) -> dict[str, object]:
-    """Commit the logs of a topic that have no problem; return what to report about it."""
+def _commit_topic(config: DecodeConfig, plan: TopicPlan, made: _Made, there: list[TopicTable]) -> dict[str, object]:
+    """Commit the logs of a topic that have no problem; return what to report about it.
+
+    Args:
+        there: Gets the tables that were committed to: now they exist.
+    """
     assert plan.formats is not None
     waits = "; ".join([*made.problems, *made.stopped]) or None
     if plan.replaces and waits is not None:  # a replacement is whole or not at all
@@ -224,7 +228,9 @@ def _commit_topic(config: DecodeConfig, plan: TopicPlan, made: _Made) -> dict[st
     }
     whole = replace(plan, spans=tuple(log.span for log in made.logs))
     for kind, spec in specs.items():
-        _commit(config, whole, TopicTable(config.lake, kind, plan.topic), spec, made.files(kind))
+        table = TopicTable(config.lake, kind, plan.topic)
+        if _commit(config, whole, table, spec, made.files(kind)):
+            there.append(table)
     return {
         "decoded": sum(log.rows for log in made.logs),
         "undecoded": made.reasons,
@@ -235,8 +241,12 @@ def _commit_topic(config: DecodeConfig, plan: TopicPlan, made: _Made) -> dict[st
 
 def _commit(
     config: DecodeConfig, plan: TopicPlan, table: TopicTable, spec: TableSpec, files: Sequence[WrittenFile]
-) -> None:
-    """Commit rows, frontiers, policy and the version of ``records`` at once; nothing if the table has all of it."""
+) -> bool:
+    """Commit rows, frontiers, policy and the version of ``records`` at once; nothing if the table has all of it.
+
+    Returns:
+        Whether there was something to commit.
+    """
     assert plan.formats is not None
     recorded = plan.recorded[table.kind]
     guards = [
@@ -251,8 +261,8 @@ def _commit(
         planned = span.decoded if table.kind == DECODED else span.undecoded
         if plan.replaces or span.end > (planned or 0):
             guards.append(Guard(table.application_id(span.log), planned, span.end))
-    has_news = len(guards) > usual or files or plan.replaces
-    if has_news or (
-        plan.has_unseen and (table.kind == DECODED or schemas is not None)
-    ):  # else a run was killed between the two commits
+    has_news = len(guards) > usual or bool(files) or plan.replaces
+    is_due = has_news or (plan.has_unseen and (table.kind == DECODED or schemas is not None))
+    if is_due:  # else a run was killed between the two commits
         table.commit(spec, files, config.run_id, guards, whole=plan.replaces)
+    return is_due

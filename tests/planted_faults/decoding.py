@@ -15,6 +15,13 @@ HISTORY = "tests/jobs/test_history_checks.py"
 
 FAULTS = (
     Fault(
+        "tables of a topic whose first rows wait are remembered, though there are none",
+        "spark_jobs/decode/job.py",
+        "    return is_due\n",
+        "    return True\n",
+        ("tests/jobs/test_decode_first_rows_wait.py", "-k", "where_first_rows"),
+    ),
+    Fault(
         "a topic that waits without a table has no offsets left",
         "spark_jobs/decode/plan.py",
         "    return TopicPlan(followed.name, _spans(followed.logs, found, published, replaces=False), waits=why)\n",
