@@ -296,7 +296,7 @@ def check_tables(run: Run) -> StepResult:
     """Check what other programs did to tables and archive since the last run."""
     done = StepResult()
     seen = look_at_tables(run.lake)  # before the job, which records the state of the tables
-    if seen.findings:
+    if seen.is_news:
         run.needs_to_act()
     if seen.needs_check:
         done.reports.append(run.start(CheckForeignRowsConfig(run.lake, run.run_id, run.as_of_ms)))

@@ -9,7 +9,6 @@ This module finds harmed files of the archive and copies of their bytes. Offsets
 
 from __future__ import annotations
 
-import hashlib
 import posixpath
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -27,8 +26,6 @@ from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import mapped_file, storage
-
-_HASHED_AT_A_TIME = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +121,7 @@ def _problem(lake: str, segment: Segment) -> str | None:
         return "the file is gone"
     if size != segment.start + segment.size:
         return f"the file has {size} bytes instead of {segment.start + segment.size}"
-    if _digest(path, segment.start, segment.start + segment.size) != segment.digest:
+    if mapped_file.digest_of(path, segment.start, segment.start + segment.size) != segment.digest:
         return "the bytes differ from those that were archived"
     return None
 
@@ -147,14 +144,3 @@ def _candidates(segment: Segment, copies: Sequence[str]) -> Iterator[str]:
         yield storage.join(copy, f"{segment.topic}-{segment.partition}", name)
         if posixpath.basename(copy.rstrip("/")) == f"{segment.topic}-{segment.partition}":
             yield storage.join(copy, name)
-
-
-def _digest(path: str, start: int, end: int) -> str:
-    """Return the SHA-256 of bytes [start, end)."""
-    digest = hashlib.sha256()
-    if start == end:
-        return digest.hexdigest()
-    with mapped_file.mapped(path, start, end) as mapped, memoryview(mapped) as content:
-        for at in range(start, end, _HASHED_AT_A_TIME):
-            digest.update(content[at : min(end, at + _HASHED_AT_A_TIME)])
-    return digest.hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 import os
 import tempfile
@@ -14,6 +15,8 @@ from logcore.storage.discovery import SourceUnreadable, map_file
 from spark_jobs.lake.store import local_copies, object_store
 from spark_jobs.lake.store.bytes_at_source import mapped_at_source
 from spark_jobs.lake.store.storage import is_remote
+
+_HASHED_AT_A_TIME = 8 << 20
 
 
 @contextmanager
@@ -67,6 +70,17 @@ def mapped(
         if isinstance(fetched, mmap.mmap):
             with suppress(BufferError):  # a view of it may still be alive; the last one closes it
                 fetched.close()
+
+
+def digest_of(path: str, start: int, end: int) -> str:
+    """Return the SHA-256 of bytes [start, end) of a file of the lake; raises as :func:`mapped`."""
+    digest = hashlib.sha256()
+    if start == end:
+        return digest.hexdigest()
+    with mapped(path, start, end) as content, memoryview(content) as view:
+        for at in range(start, end, _HASHED_AT_A_TIME):
+            digest.update(view[at : min(end, at + _HASHED_AT_A_TIME)])
+    return digest.hexdigest()
 
 
 def _fetched(path: str, start: int, end: int | None) -> mmap.mmap | bytes:

@@ -42,6 +42,7 @@ class TablesSeen:
     findings: tuple[Finding, ...]
     needs_check: bool
     """Whether another engine wrote files of ``records`` that were not compared with the archive yet."""
+    archive: archive_check.ArchiveSeen
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -53,12 +54,18 @@ class TablesSeen:
         """Findings that are more than information."""
         return _wrong(self.findings)
 
+    @property
+    def is_news(self) -> bool:
+        """Whether there is something to record."""
+        return bool(self.findings) or self.archive.has_other_times
+
     def record(self, run_id: str, as_of_ms: int) -> None:
-        """Append the harm to the table ``findings``, as a history without log keys.
+        """Append the harm to the table ``findings``, as a history without log keys, and record times of files.
 
         Raises:
             ConcurrentChange: Other runs kept recording findings meanwhile.
         """
+        tables_file.record_archive(self.lake, self.archive.times)
         if self.wrong:
             record(self.lake, [PlacedFinding(finding) for finding in self.wrong], run_id, as_of_ms)
 
@@ -80,9 +87,10 @@ def look_at_tables(lake: str) -> TablesSeen:
 
     The job ``check_foreign_rows`` records the present tables, so call this before it.
     """
-    return TablesSeen(
-        lake, tuple(table_checks.cheap_check(lake)), needs_check=bool(foreign_commits.unchecked_files(lake, "records"))
-    )
+    state = tables_file.read_state(lake)
+    archive = archive_check.look_at_files(lake, state)
+    findings = (*table_checks.check_tables(lake, state), *archive.findings)
+    return TablesSeen(lake, findings, bool(foreign_commits.unchecked_files(lake, "records")), archive)
 
 
 def look_at_archive(lake: str) -> tuple[Harm, ...]:

@@ -1,16 +1,22 @@
-"""The cheap check of the archive: each file that a row of ``segments`` names is there, with its size and time."""
+"""The cheap check of the archive: each file that a row of ``segments`` names is there, with its size and time.
+
+A time is a hint. Of a file with another time than expected, as in a lake that was copied or unpacked, the bytes are
+read once: if they are those that were archived, ``tables.json`` records the new time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from logcore.logs.model.findings import Finding, found
 from spark_jobs.lake.delta.state.tables_file import TablesFile, read_state
 from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.errors import TableUnreadable
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.store import mapped_file, storage
 
 FINDINGS_A_TABLE = 20
 """At most this many files or commits of a table, or files of the archive, are named; the rest is counted."""
@@ -19,9 +25,20 @@ _JOINED = "merged"
 """Why a slice was retired that was joined. Nothing needs its file, and a watch leaves very many."""
 
 
+@dataclass(frozen=True, slots=True)
+class ArchiveSeen:
+    """The files of the archive as they are now."""
+
+    findings: tuple[Finding, ...] = ()
+    times: Mapping[str, int] = field(default_factory=dict)
+    """What ``TablesFile.archive`` is from now on."""
+    has_other_times: bool = False
+    """Whether bytes were read, because of their files' times, and were right."""
+
+
 def check_archive(lake: str) -> tuple[Finding, ...]:
     """The part of ``table_checks.cheap_check`` that is about files of the archive."""
-    return tuple(archive_findings(lake, read_state(lake)))
+    return look_at_files(lake, read_state(lake)).findings
 
 
 def present_files(root: str, paths: Iterable[str], listed: str) -> dict[str, storage.StoredFile]:
@@ -39,23 +56,43 @@ def present_files(root: str, paths: Iterable[str], listed: str) -> dict[str, sto
     return present
 
 
-def archive_findings(lake: str, state: TablesFile) -> Iterator[Finding]:
+def look_at_files(lake: str, state: TablesFile) -> ArchiveSeen:
     """Compare the archive's files with ``segments``, except those that are registered at their source."""
     columns = ["segment_id", "topic", "partition", "base_offset", "next_offset", "path", "start", "size"]
-    columns += ["modified_ms", "retired_ms", "deleted_ms"]
+    columns += ["digest", "modified_ms", "retired_ms", "deleted_ms"]
     where: list[tuple[str, str, object]] = [("deleted_ms", "is_null", True), ("retired_because", "not in", [_JOINED])]
     try:
         segments = read_rows(lake, "segments", columns, where).to_pylist()
     except TableUnreadable:
-        return  # the table's own finding
+        return ArchiveSeen()  # the table's own finding
     kept = [segment for segment in segments if not storage.is_absolute(segment["path"])]
     kept.sort(key=lambda segment: (segment["topic"], segment["partition"], segment["base_offset"]))
     if not kept:
-        return
-    root = storage.join(lake, "archive")
-    listed = present_files(lake, [segment["path"] for segment in kept], root)
-    harmed = list(_harmed(lake, kept, listed, state))
-    for rule, segment, what in harmed[:FINDINGS_A_TABLE]:
+        return ArchiveSeen()
+    listed = present_files(lake, [segment["path"] for segment in kept], storage.join(lake, "archive"))
+    harmed: list[_Harmed] = []
+    times: dict[str, int] = {}
+    has_other_times = False
+    for segment in kept:
+        path, file = segment["path"], listed.get(segment["path"])
+        # A local file has its source's time, unless the lake was copied; a store sets its own.
+        placed = state.archive.get(path, None if storage.is_remote(lake) else segment["modified_ms"])
+        what = _harm(lake, segment, file, placed)
+        if what is not None:
+            harmed.append((*what, segment))
+            times |= {path: state.archive[path]} if path in state.archive else {}
+        elif file is not None and (storage.is_remote(lake) or file.modified_ms != segment["modified_ms"]):
+            times[path] = file.modified_ms
+            has_other_times |= placed not in (None, file.modified_ms)
+    return ArchiveSeen(tuple(_findings(lake, harmed)), times, has_other_times)
+
+
+_Harmed = tuple[str, str, Mapping[str, Any]]
+"""Rule, what is wrong, and the segment."""
+
+
+def _findings(lake: str, harmed: Sequence[_Harmed]) -> Iterator[Finding]:
+    for rule, what, segment in harmed[:FINDINGS_A_TABLE]:
         yield found(
             rule,
             f"{segment['topic']}-{segment['partition']}: the archived segment {segment['path']} {what}",
@@ -65,30 +102,29 @@ def archive_findings(lake: str, state: TablesFile) -> Iterator[Finding]:
         )
     if len(harmed) > FINDINGS_A_TABLE:
         more = len(harmed) - FINDINGS_A_TABLE
-        yield found(harmed[FINDINGS_A_TABLE][0], f"{more} more files of the archive are missing or changed", file=root)
+        yield found(
+            harmed[FINDINGS_A_TABLE][0],
+            f"{more} more files of the archive are missing or changed",
+            file=storage.join(lake, "archive"),
+        )
 
 
-def _harmed(
-    lake: str,
-    segments: Iterable[Mapping[str, Any]],
-    listed: Mapping[str, storage.StoredFile],
-    state: TablesFile,
-) -> Iterator[tuple[str, Mapping[str, Any], str]]:
-    for segment in segments:
-        file = listed.get(segment["path"])
-        if file is None:
-            # The file of a retired segment is deleted before its row records it.
-            if segment["retired_ms"] is None:
-                yield "archive-file-missing", segment, "is not there"
-        elif file.size != segment["start"] + segment["size"]:
-            yield "archive-file-changed", segment, f"has {file.size} bytes and was placed with {segment['size']}"
-        else:
-            # A local file has its source's time; a store sets its own, which the last run recorded.
-            placed = state.archive.get(segment["path"]) if storage.is_remote(lake) else segment["modified_ms"]
-            if placed is not None and file.modified_ms != placed:
-                yield (
-                    "archive-file-changed",
-                    segment,
-                    f"was changed at {file.modified_ms} and placed with the time {placed}; "
-                    f"loglake verify {lake} says whether its bytes are the same",
-                )
+def _harm(
+    lake: str, segment: Mapping[str, Any], file: storage.StoredFile | None, placed: int | None
+) -> tuple[str, str] | None:
+    """The rule and what is wrong with a file; ``placed`` is its expected time."""
+    end = segment["start"] + segment["size"]
+    if file is None:
+        # The file of a retired segment is deleted before its row records it.
+        return None if segment["retired_ms"] is not None else ("archive-file-missing", "is not there")
+    if file.size != end:
+        return "archive-file-changed", f"has {file.size} bytes and was placed with {segment['size']}"
+    if placed in (None, file.modified_ms) or _digest(file, segment["start"], end) == segment["digest"]:
+        return None
+    return "archive-file-changed", "has other bytes than those that were archived: sha256 differs"
+
+
+@lru_cache(maxsize=1 << 16)
+def _digest(file: storage.StoredFile, start: int, end: int) -> str:
+    """A run looks at a file up to three times, and reads it once."""
+    return mapped_file.digest_of(file.path, start, end)

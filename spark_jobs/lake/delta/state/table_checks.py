@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from logcore.logs.model.findings import Finding, found
 from spark_jobs.lake.delta.files.live_files import LiveFile, files_of
-from spark_jobs.lake.delta.state.archive_check import FINDINGS_A_TABLE, archive_findings, present_files
+from spark_jobs.lake.delta.state.archive_check import FINDINGS_A_TABLE, look_at_files, present_files
 from spark_jobs.lake.delta.state.foreign_commits import commits_since
 from spark_jobs.lake.delta.state.tables_file import TablesFile, TableState, digest_of_commit, read_state, state_of
 from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
@@ -28,13 +28,17 @@ def cheap_check(lake: str) -> tuple[Finding, ...]:
         StorageError: The object store failed.
     """
     state = read_state(lake)
+    return *check_tables(lake, state), *look_at_files(lake, state).findings
+
+
+def check_tables(lake: str, state: TablesFile) -> tuple[Finding, ...]:
+    """The part of :func:`cheap_check` that is about tables."""
     findings: list[Finding] = []
     for name in TABLES:
         try:
             findings += _check_table(lake, name, state)
         except TableUnreadable as error:
             findings.append(found("table-went-back", str(error), file=table_uri(lake, name)))
-    findings += archive_findings(lake, state)
     return tuple(findings)
 
 

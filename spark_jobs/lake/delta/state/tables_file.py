@@ -57,7 +57,8 @@ class TablesFile:
     foreign: Mapping[str, Mapping[str, ForeignAnswer]] = field(default_factory=dict)
     """By table and path: comparison of live files of other engines with the archive."""
     archive: Mapping[str, int] = field(default_factory=dict)
-    """By path: when the store last changed each file of the archive (epoch milliseconds), on an object store."""
+    """By path: the time of each file of the archive (epoch milliseconds) when its bytes were last known to be right. Of
+    a local lake, only of files with another time than in ``segments``."""
 
     def since(self, name: str) -> int:
         """Return the recorded version of a table; -1 if there is none."""
@@ -115,20 +116,28 @@ def record_state(
         kept = {path: answer for path, answer in known.items() if path in live}
         if kept:
             answers[name] = kept
-    archive = _archive_times(lake) if storage.is_remote(lake) else {}
-    if (tables, answers, archive) == (before.tables, before.foreign, before.archive):
+    if (tables, answers) == (before.tables, before.foreign):
         return before
-    state = TablesFile(run_id, as_of_ms, tables, answers, archive)
-    content = {
-        "version": VERSION,
-        "run_id": run_id,
-        "as_of_ms": as_of_ms,
-        "tables": {name: asdict(table) for name, table in tables.items()},
-        "foreign": answers,
-        "archive": archive,
-    }
-    storage.put(storage.join(lake, STATE_FILE), json.dumps(content, indent=1, sort_keys=True).encode())
+    state = TablesFile(run_id, as_of_ms, tables, answers, before.archive)
+    _write(lake, state)
     return state
+
+
+def record_archive(lake: str, times: Mapping[str, int]) -> None:
+    """Record times of archived files whose bytes are right; if nothing has changed, the file is not written.
+
+    Raises:
+        StorageError: The object store failed.
+        OSError: The file can't be written.
+    """
+    before = read_state(lake)
+    if times != before.archive:
+        _write(lake, replace(before, archive=times))
+
+
+def _write(lake: str, state: TablesFile) -> None:
+    content = json.dumps(asdict(state) | {"version": VERSION}, indent=1, sort_keys=True)
+    storage.put(storage.join(lake, STATE_FILE), content.encode())
 
 
 def forget(lake: str, names: Iterable[str]) -> None:
@@ -182,10 +191,3 @@ def digest_of_commit(lake: str, name: str, version: int) -> str | None:
     """Return the digest of a commit file; None if the table's log no longer keeps it."""
     content = delta_log.read_content(lake, name, version)
     return None if content is None else hashlib.sha256(content).hexdigest()
-
-
-def _archive_times(lake: str) -> dict[str, int]:
-    return {
-        storage.relative(file.path, lake): file.modified_ms
-        for file in storage.files_below(storage.join(lake, "archive"))
-    }
