@@ -48,4 +48,7 @@ if ! install_with_uv; then
 fi
 # the decoder's inner loops, compiled once for this machine, into the environment
 env -u LOGLAKE_HOME .venv/bin/python -m logcore.columns.kernels
+# the home of this clone, for commands that make does not start
+mkdir -p .venv/share/loglake
+echo "$(pwd)/.loglake" >.venv/share/loglake/home
 touch .venv/installed

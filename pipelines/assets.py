@@ -46,7 +46,7 @@ from spark_jobs import launch
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.recorded_answers import record_answers
-from spark_jobs.lake.view.registered_lakes import RegisteredLake
+from spark_jobs.lake.view.registered_lakes import RegisteredLake, check_policies
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 
 MANY_KEYS = 500
@@ -179,6 +179,8 @@ def _begin_op(name: str, of: RegisteredLake, job: str, sources: Sequence[str]) -
         run = _begin(of, job, context, loglake_launcher, loglake_listener)
         try:
             check_request(run, context)
+            if job == INTAKE_JOB:
+                check_policies(run.lake, run.settings.policies or None)
         except UsageError as error:
             raise final_failure(error, BEGIN, run.run_id, run.lake) from error
         keys = "every topic partition" if run.keys is None else ", ".join(run.keys)

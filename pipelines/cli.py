@@ -100,7 +100,7 @@ class DemoCommand:
         parser = subparsers.add_parser(
             "demo",
             help="the bundled sample log directories become tables",
-            description="Unpack the bundled samples, make a lake of each below $LOGLAKE_HOME (default: ./.loglake), "
+            description="Unpack the bundled samples, make a lake of each below the home ($LOGLAKE_HOME), "
             "and show what came out. The last lake is made through Spark and needs Java. One sample is damaged on "
             "purpose, and the exit code is 0 nevertheless.",
         )

@@ -36,6 +36,7 @@ from spark_jobs.lake.setup.placement import check_outside_lakes, check_place, ch
 from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.store import local_copies
 from spark_jobs.lake.store.lease import hold
+from spark_jobs.lake.view.registered_lakes import check_policies
 from spark_jobs.machine.engine import JobEngine, chosen_engine
 from spark_jobs.tasks.executor import Executor, counting
 from spark_jobs.tasks.progress import JobListener as JobListener
@@ -92,8 +93,8 @@ def check_run(
         engine: what will run the tasks, as for :func:`run`.
 
     Raises:
-        UsageError: lake and sources lie in one another, the lake lies in another one, the policies cannot be read, or
-            the lake's address cannot be used.
+        UsageError: lake and sources lie in one another, the lake lies in another one, the policies cannot be read or
+            are needed and not named, or the lake's address cannot be used.
         JobError: no source is there, the lake cannot be written or is of a newer layout, or Spark was
             chosen and there is no Java for it.
     """
@@ -106,6 +107,8 @@ def check_run(
     if identity.read_identity(lake) is None:
         check_outside_lakes(sources)
         _check_first_sources(sources, engine)
+    else:
+        check_policies(lake, policies)
 
 
 def _check_first_sources(sources: Sequence[str], engine: str | None) -> None:

@@ -253,7 +253,10 @@ def _say_of_hint(lake: str, hinted: Sequence[str], intake: Intake) -> None:
 
 
 def _say_of_policies(options: argparse.Namespace, intake: Intake) -> None:
-    """Print which policies apply where the command names none."""
+    """Print which policies apply where the command names none, and which home is not used."""
+    unused = registered_lakes.unused_home()
+    if unused is not None:
+        sys.stderr.write(f"note: {unused}\n")
     if intake.policies is not None and not options.policies:
         sys.stderr.write(
             f"note: policies are those registered for this lake, {intake.policies}; --policies names others\n"

@@ -23,7 +23,7 @@ class UiCommand:
         parser = subparsers.add_parser(
             "ui",
             help="Dagster's pages of all registered lakes",
-            description="Open Dagster's pages of all lakes that are registered in $LOGLAKE_HOME (default: ./.loglake), "
+            description="Open Dagster's pages of all lakes that are registered in the home ($LOGLAKE_HOME), "
             "and run their schedules and backfills, until SIGTERM or Ctrl-C. The pages have no login and can start "
             "runs: let others reach them only through a proxy with authentication.",
         )

@@ -46,6 +46,7 @@ from spark_jobs.lake.view.registered_lakes import (
     is_lake,
     lake_path,
     read_registered,
+    unused_home,
 )
 
 START_SECONDS = 180.0
@@ -89,7 +90,9 @@ def serve(options: argparse.Namespace) -> int:
     """
     if options.path_prefix and (not options.path_prefix.startswith("/") or options.path_prefix.endswith("/")):
         raise UsageError(f"--path-prefix {options.path_prefix}: it begins with a slash and does not end with one.")
-    home = home_folder()
+    home, unused = home_folder(), unused_home()
+    if unused is not None:
+        sys.stderr.write(f"note: {unused}\n")
     os.environ["LOGLAKE_HOME"] = home
     first_page = "/"
     if options.lake is not None:

@@ -17,7 +17,7 @@ from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake.view.open_transactions import duration
-from spark_jobs.lake.view.registered_lakes import home_folder, read_home, read_registered
+from spark_jobs.lake.view.registered_lakes import home_folder, read_home, read_registered, unused_home
 from spark_jobs.machine.engine import JobEngine, chosen_engine
 from spark_jobs.machine.java import find_java
 
@@ -121,6 +121,9 @@ def lake_check(path: str) -> InstallationCheck:
 def _home() -> Iterator[InstallationCheck]:
     folder = home_folder()
     yield folder_check("home", folder, _OTHER_HOME)
+    unused = unused_home()
+    if unused is not None:
+        yield InstallationCheck("home", CheckState.INFO, unused)
     for sentence in read_home(folder).broken if os.path.isdir(folder) else ():
         yield InstallationCheck("registered", CheckState.FAILED, sentence)
 

@@ -5,17 +5,17 @@ These folders (``jars/``, ``java/``, ``spark-warehouse/``) contain no data and m
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from spark_jobs.lake.errors import JobError
+from spark_jobs.lake.setup.home import home_path
 
 
 def local_home() -> Path:
-    """``$LOGLAKE_HOME``, else ``.loglake`` in the current directory; absolute, not created."""
-    return Path(os.environ.get("LOGLAKE_HOME") or ".loglake").absolute()
+    """The operator's home; absolute, not created."""
+    return Path(home_path())
 
 
 @contextmanager

@@ -94,6 +94,22 @@ def test_a_run_of_a_lake_that_is_not_registered_takes_in_nothing_that_the_lake_n
         assert part in said
 
 
+def test_a_run_in_a_home_without_the_policies_that_tables_need_fails_before_it_does_anything(
+    execute: Execute, world: World, home: Path, received: Path
+) -> None:
+    tables = {"version": 1, "tables": ["decoded/orders"]}
+    (received / "topic_tables.json").write_text(json.dumps(tables))
+
+    result = execute(lake=str(received), sources=["/my/logs"])
+
+    assert not result.success
+    assert world.asked == []
+    (failure,) = [event for event in result.all_events if event.is_step_failure]
+    said = failure.step_failure_data.user_failure_data.description
+    assert "decoded/orders" in said
+    assert "no policies file is registered" in said
+
+
 def test_a_hint_is_adopted_by_consent_without_leave_to_delete_and_no_run_overwrites_it(
     home: Path, received: Path
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from logcore.cli.main import main
 from logcore.logs.model.findings import Severity
 from pipelines.run.chains import INTAKE
 from pipelines.run.check_definitions import CheckAnswer
@@ -125,3 +126,23 @@ def test_a_topic_that_waits_and_one_with_a_missing_row_are_failures_with_what_to
     listener, _ = run(lake)
     (answer,) = [each for each in listener.answers if each.name == CHECK]
     assert "orders-0 of lake lake, offsets 0..2: 2 rows of records, 1 decoded and 0 undecoded" in answer.description
+
+
+def test_a_lake_whose_tables_need_policies_is_not_published_half_from_another_home(
+    lake: Decoded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake.write((b"a", b"one"))
+    command = ["run", str(lake.source.path), "--lake", lake.path]
+    assert main([*command, "--policies", str(lake.policies)]) == 0
+    lake.write((b"b", b"two"))
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "other"))
+    capsys.readouterr()
+    for refused in (command, ["watch", *command[1:]], ["decode", lake.path], ["latest", lake.path]):
+        assert main(refused) == 64
+        said = capsys.readouterr().err
+        for part in ("decoded/orders", f"the home {tmp_path / 'other'}", "Nothing was made or changed", "--policies"):
+            assert part in said
+    assert DeltaTable(f"{lake.path}/tables/records").to_pyarrow_table().num_rows == len(lake.rows()) == 1
+    assert main([*command, "--policies", str(lake.policies)]) == 0
+    assert main(command) == 0
+    assert [row["value"] for row in lake.rows()] == ["one", "two"]

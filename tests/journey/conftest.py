@@ -24,10 +24,12 @@ class Checkout:
         clean = {
             k: v for k, v in os.environ.items() if k not in ("LOGLAKE_HOME", "DAGSTER_HOME", "MAKEFLAGS", "MAKELEVEL")
         }
+        # the environment is another clone's, and would name that one's home
+        home = {"LOGLAKE_HOME": str(self.path / ".loglake")}
         return subprocess.run(
             ["bash", "-c", command],
             cwd=self.path,
-            env=clean | environment,
+            env=clean | home | environment,
             capture_output=True,
             text=True,
             timeout=600,

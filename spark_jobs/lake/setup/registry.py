@@ -1,7 +1,8 @@
 """The operator's home: which lakes are registered here, and what each of them ingests.
 
-The home is ``$LOGLAKE_HOME``, else ``./.loglake``. ``<home>/registered/<key>.json`` is written when a lake is first
-used here, and read when pages, schedules, sensors and backfills need it. It holds no secrets and no state of the log.
+:mod:`spark_jobs.lake.setup.home` says where the home is. ``<home>/registered/<key>.json`` is written when a lake is
+first used here, and read when pages, schedules, sensors and backfills need it. It holds no secrets and no state of the
+log.
 Only this file decides what a job reads, which policies it follows and whether it may delete.
 
 A lake is data that may come from another person. ``<lake>/sources.json`` is a hint for the next operator: it is shown,
@@ -22,6 +23,7 @@ from dataclasses import dataclass, replace
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.setup import registration
+from spark_jobs.lake.setup.home import home_path
 from spark_jobs.lake.setup.identity import LAKE_FILE
 from spark_jobs.lake.setup.lake_names import key_of, unique_names
 from spark_jobs.lake.setup.registration import Registration
@@ -51,17 +53,18 @@ class Registrations:
 
 
 def home() -> str:
-    """Return ``$LOGLAKE_HOME``, else ``./.loglake``.
+    """Return the operator's home; see :func:`home_path`.
 
     Raises:
         RegistryError: It lies inside a lake, where the author of the lake could have put anything.
+        UsageError: This user has no home directory, and none is named.
     """
-    folder = os.path.abspath(os.environ.get("LOGLAKE_HOME") or ".loglake")
+    folder = home_path()
     around = lake_around(folder)
     if around is not None:
         raise RegistryError(
             f"The home {folder} lies inside the lake {around}. A lake is data and holds no settings: set LOGLAKE_HOME "
-            f"to a folder outside of it, or run from another directory; to keep what is there, move {folder} first."
+            f"to a folder outside of it; to keep what is there, move {folder} first."
         )
     return folder
 

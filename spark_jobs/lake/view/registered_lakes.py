@@ -10,9 +10,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from shlex import quote
 
 from logcore.segments.filenames import TopicPartition
+from logcore.storage.source_errors import shown
 from spark_jobs.contracts import Intake
+from spark_jobs.lake.decoded.remembered_tables import remembered
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.segments.archive import read_logs
 from spark_jobs.lake.setup import lake_names, registry
@@ -103,12 +106,43 @@ class Home:
 
 
 def home_folder() -> str:
-    """Return ``$LOGLAKE_HOME``, else ``./.loglake``.
+    """Return the operator's home.
 
     Raises:
-        UsageError: It lies inside a lake.
+        UsageError: It lies inside a lake, or this user has none.
     """
     return registry.home()
+
+
+def unused_home() -> str | None:
+    """Return a sentence about a folder ``.loglake`` here that has lakes and is not the home; None: there is none."""
+    folder, home = os.path.abspath(".loglake"), registry.home()
+    lakes = registry.registrations(folder).lakes
+    if not lakes or os.path.realpath(folder) == os.path.realpath(home):
+        return None
+    names = _few([shown(lake) for lake in sorted(lakes)])
+    how = f"export LOGLAKE_HOME={quote(folder)}"
+    return f"the home is {home}. The lakes of {folder} are not registered there: {names}. To use that home: {how}"
+
+
+def check_policies(lake: str, named: str | None = None) -> None:
+    """Check that a run of a lake whose tables follow policies has policies.
+
+    Args:
+        lake: The lake.
+        named: The policies file of the run; None: the registered one.
+
+    Raises:
+        UsageError: There is none: the run would publish records, and leave their tables of topics behind.
+    """
+    tables = () if named or registry.recall(lake).policies else sorted(remembered(lake))
+    if tables:
+        raise UsageError(
+            f"The lake {lake} has tables that follow policies ({_few([shown(table) for table in tables])}), and no "
+            f"policies file is registered for it in the home {registry.home()}. Nothing was made or changed. Name the "
+            f"file once: loglake run PATH... --lake {quote(lake)} --policies FILE; or set LOGLAKE_HOME to the home "
+            "where it is registered. A file without decode and latest leaves these tables as they are."
+        )
 
 
 def dagster_home() -> str:

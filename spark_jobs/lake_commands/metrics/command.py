@@ -120,13 +120,15 @@ def _named_lakes(paths: Sequence[str]) -> tuple[list[tuple[str, str]], int]:
     """
     from spark_jobs.lake.errors import UsageError
     from spark_jobs.lake.store import storage
-    from spark_jobs.lake.view.registered_lakes import home_folder, read_home, read_registered
+    from spark_jobs.lake.view.registered_lakes import home_folder, read_home, read_registered, unused_home
 
     unusable = 0
     if paths:
         known = [read_registered(lake) for lake in dict.fromkeys(map(storage.absolute, paths))]
     else:
-        home = read_home(home_folder())
+        home, unused = read_home(home_folder()), unused_home()
+        if unused is not None:
+            sys.stderr.write(f"note: {unused}\n")
         for sentence in home.broken:
             sys.stderr.write(f"error: {sentence}\n")
         known, unusable = list(home.lakes), len(home.broken)
