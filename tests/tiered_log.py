@@ -70,6 +70,7 @@ class TieredLog:
         epoch: Of the current leader.
         copied: What was copied, in order.
         with_metadata: Write `__remote_log_metadata`.
+        with_cache: Make the cache of remote indexes, as a tiered broker does when it starts.
     """
 
     folder: Path
@@ -77,6 +78,7 @@ class TieredLog:
     epoch: int = 0
     copied: list[Copied] = field(default_factory=list)
     with_metadata: bool = True
+    with_cache: bool = True
     _events: list[bytes] = field(default_factory=list)
 
     @property
@@ -163,6 +165,8 @@ class TieredLog:
             metadata_bases: Where further segments of `__remote_log_metadata` begin.
         """
         directory = LogDirectory(self.logs)
+        if self.with_cache:
+            (self.logs / "remote-log-index-cache").mkdir(exist_ok=True)
         partition = directory.partition(f"{TOPIC}-{PARTITION}")
         segments = sorted({local_start, *bases})
         for number, base in enumerate(segments):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from logcore.logs.model.findings import Finding, Severity, found
-from logcore.logs.model.remote_tier import remote_finding
+from logcore.logs.model.remote_tier import below_start_finding
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadOptions
@@ -59,8 +59,9 @@ def find_logs(
         if concerns_choice(finding, options, watched):
             notes.say(finding)
     for log in chosen:
-        if log.remote is not None and log.kind is DirectoryKind.LIVE:
-            finding = remote_finding(log.topic_partition, log.remote, is_searched=bool(options.remotes))
+        absent = log.remote or log.removed
+        if absent is not None and log.kind is DirectoryKind.LIVE:
+            finding = below_start_finding(log.topic_partition, absent, is_searched=bool(options.remotes))
             if finding.rule not in quiet:
                 notes.say(replace(finding, file=shown(log.directory)))
     for finding in nothing_chosen(selection, logs) if "nothing-chosen" not in quiet else ():

@@ -94,12 +94,13 @@ def _with_remote(
         return log
     place = TopicIdPartition(log.topic_id, log.topic_partition.partition)
     log = replace(log, tiered_end_offset=whole.tiered_ends.get(place))
-    if log.remote is None or not log.leader_epochs:
+    absent = log.remote or log.removed
+    if absent is None or not log.leader_epochs:
         return log
-    taken = _row(log, by_place.get(place, ()), registered, notes)
+    taken = _row(log, absent[:2], by_place.get(place, ()), registered, notes)
     if not taken:
         return log
-    (start, end, _), below = log.remote, taken[0].start_offset
+    (start, end, _), below = absent, taken[0].start_offset
     snapshots = dict(each.snapshot for each in taken if each.snapshot is not None) | dict(log.snapshots)
     return replace(
         log,
@@ -121,15 +122,17 @@ class _Taken:
 
 
 def _row(
-    log: SourceLog, counted: Sequence[FoundSegment], registered: Mapping[str, RegisteredObject], notes: Notes
+    log: SourceLog,
+    absent: tuple[int, int],
+    counted: Sequence[FoundSegment],
+    registered: Mapping[str, RegisteredObject],
+    notes: Notes,
 ) -> list[_Taken]:
     """The unbroken row of remote segments that ends where the local segments begin, by offset.
 
     The leader epochs of this log decide. Of several replicas it may be a shorter one, or one that has diverged.
     """
-    if log.remote is None:
-        return []
-    start, end, _ = log.remote
+    start, end = absent
     by_part = {each.part.segment: each for each in counted if each.part is not None}
     ours = (offsets_in_lineage(segment, log.leader_epochs, end) for segment in by_part)
     parts = [part for part in ours if part is not None]

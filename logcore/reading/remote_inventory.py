@@ -217,9 +217,8 @@ def _facts(logs: Iterable[SourceLog]) -> dict[TopicIdPartition, LogLineage]:
     for log in logs:
         if log.kind is DirectoryKind.LIVE and log.topic_id is not None and not log.named_files:
             place = TopicIdPartition(log.topic_id, log.topic_partition.partition)
-            lineage = LogLineage(
-                log.topic_partition, log.whole_log_start_offset, log_end_offset(log), log.leader_epochs
-            )
+            start = log.whole_log_start_offset if log.removed is None else log.removed[0]  # the storage may have them
+            lineage = LogLineage(log.topic_partition, start, log_end_offset(log), log.leader_epochs)
             known = facts.get(place)
             if known is None or _newness(lineage) > _newness(known):
                 facts[place] = lineage

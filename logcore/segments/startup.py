@@ -146,6 +146,17 @@ def kept_at_start(names: Iterable[str], next_offset: Callable[[str], int], *, wi
     return StartFiles(dict(sorted(kept.items())), dropped)
 
 
+def orphaned_bases(names: Iterable[str]) -> tuple[int, ...]:
+    """Base offsets of indexes whose segment is gone under any name, ascending.
+
+    A broker renames all files of a segment before it removes them, so somebody else removed the segment.
+    """
+    known = sorted(names)
+    bases = {name[:20] for name in known if name[20:].startswith(LOG_SUFFIX)}
+    indexes = {name[:20] for name in known if is_plain_name(name) and name.endswith(INDEX_SUFFIXES)}
+    return tuple(sorted(map(int, indexes - bases)))
+
+
 def misnamed(names: Iterable[str]) -> tuple[str, ...]:
     """Names of a cleaning's output that do not begin with the 20 digits of an offset.
 

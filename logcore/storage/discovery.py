@@ -69,7 +69,7 @@ def discover(paths: Sequence[str], remembered: RememberedReads | None = None) ->
         AddressError: The name of an object store, or a setting of its access, cannot be used.
         LogError: The package that reads object stores is not installed.
     """
-    look = _Look(remembered)
+    look = _Look(remembered, state=StateReader(beside=[path for path in paths if not is_object(path)]))
     for path in paths:
         look.at(path)
     look.named_files()
@@ -301,7 +301,11 @@ class _Look:
             recovery_point=None if root.recovery_points is None else root.recovery_points.get(topic_partition),
             is_clean=root.is_clean,
             metadata_snapshots=tuple(metadata_snapshots),
-            below_start=below_start(line, first_base, epochs) if only is None else (),
+            below_start=()
+            if only is not None
+            else below_start(
+                line, first_base, epochs, files.orphaned, lambda: self.state.has_remote_tier(directory_of(path))
+            ),
             high_watermark_ms=None if topic_partition.topic == filenames.METADATA_TOPIC else root.high_watermarks_ms,
         )
         (self.logs if kind is DirectoryKind.LIVE else self.set_aside).append(log)

@@ -71,6 +71,7 @@ def partition_directory(
         first_dirty_offset=(root.cleaned or {}).get(topic_partition),
         is_clean=root.is_clean,
         high_watermark_ms=root.high_watermarks_ms,
+        is_tiered=state.has_remote_tier(parent),
     )
 
 

@@ -14,7 +14,7 @@ from logcore.errors import LogError
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.sources import SegmentFile
 from logcore.segments import filenames
-from logcore.segments.startup import DropReason, StartFiles, is_plain_name, kept_at_start
+from logcore.segments.startup import DropReason, StartFiles, is_plain_name, kept_at_start, orphaned_bases
 from logcore.storage.headers import HeaderReader
 from logcore.storage.objects.addresses import is_object
 from logcore.storage.source_errors import SourceUnreadable, shown
@@ -33,7 +33,8 @@ class PartitionFiles:
     """The files of a partition directory.
 
     `unreadable`: base offsets of segments that exist and cannot be read. `snapshots`, `metadata_snapshots`: producer
-    snapshots and KRaft snapshots as (exclusive end offset, path), ascending.
+    snapshots and KRaft snapshots as (exclusive end offset, path), ascending. `orphaned`: base offsets of indexes whose
+    segment is gone.
     """
 
     segments: list[SegmentFile] = field(default_factory=list)
@@ -41,6 +42,7 @@ class PartitionFiles:
     snapshots: list[tuple[int, str]] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     metadata_snapshots: list[tuple[int, str]] = field(default_factory=list)
+    orphaned: tuple[int, ...] = ()
 
     def say(self, rule: str, path: str, message: str, nbytes: int | None = None) -> None:
         """Add a finding about a file."""
@@ -79,7 +81,7 @@ def _look(
     path: str, names: Names, tree: SourceTree, only: set[int] | None, reader: HeaderReader, *, is_last: bool
 ) -> PartitionFiles | None:
     """Read the listed files; None if a file disappeared since the listing and this is not the last look."""
-    files = PartitionFiles()
+    files = PartitionFiles(orphaned=orphaned_bases(names) if only is None else ())
     start = _start_files(path, names, tree, reader) if only is None else _as_named(names)
     for name in names:
         if name.endswith(filenames.LOG_SUFFIX) and filenames.segment_base_offset(name) is None:
@@ -163,8 +165,15 @@ def _report(path: str, start: StartFiles, files: PartitionFiles) -> None:
             f"its start: {', '.join(start.swapped)} instead of {replaced} files."
         )
         files.say("interrupted-swap", path, message)
+    if files.orphaned:
+        message = (
+            f"{shown(path)} has index files without a segment, at base offsets {', '.join(map(str, files.orphaned))}: "
+            "somebody removed the .log files. A broker renames all files of a segment before it removes them."
+        )
+        files.say("leftover-file", path, message)
     silent = (DropReason.REPLACED, DropReason.STRAY_SNAPSHOT)
-    leftovers = sum(reason not in silent for reason in start.dropped.values())
+    orphans = {f"{base:020d}" for base in files.orphaned}
+    leftovers = sum(reason not in silent and name[:20] not in orphans for name, reason in start.dropped.items())
     if leftovers:
         message = (
             f"{shown(path)} contains {leftovers} files left over from deletion or compaction. A broker's start removes "

@@ -326,7 +326,7 @@ def _with_fills(
         for log in holed:
             row = log.observed
             is_it = str(found_log.topic_partition) == row.topic_partition and found_log.directory != row.source
-            if is_it and found_log.topic_id in (row.topic_id, None) and not found_log.broken_identity:
+            if is_it and found_log.topic_id in (row.topic_id, None):
                 copies.setdefault(row.log, []).append(late_segments.Copy(found_log, is_own=False))
     fills = {
         log.observed.log: late_segments.plan_fill(

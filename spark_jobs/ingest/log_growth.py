@@ -200,7 +200,9 @@ def observe(
     gaps += [gap for gap in growth.gaps if gap not in gaps]
     # Before the first copy the log begins at its first segment, even if that segment is not readable yet.
     first = min([*(file.base_offset for file in source.segments), *source.unreadable], default=source.log_start_offset)
-    log_start_offset = source.log_start_offset if begins_at is None else begins_at
+    # Offsets that are missing below the first segment may be filled later, so they are not below the log start.
+    log_start_offset = source.log_start_offset if source.removed is None else source.removed[0]
+    log_start_offset = log_start_offset if begins_at is None else begins_at
     held_from = held.begins_at(log)
     if known is not None:
         log_start_offset = known.log_start_offset

@@ -18,6 +18,13 @@ LINEAGE = "tests/unit/logcore/remote/test_lineage.py"
 
 FAULTS = (
     Fault(
+        "offsets are remote without a sign of a remote tier",
+        "logcore/logs/model/remote_tier.py",
+        "    elif line is not None and is_tiered():\n",
+        "    elif line is not None:\n",
+        ("tests/unit/logcore/logs/test_remote_tier.py", "-k", "without_a_sign"),
+    ),
+    Fault(
         "a run does not say why a remote segment was not copied",
         "spark_jobs/ingest/copied_log.py",
         "        if result.failed and (task in passed",

@@ -65,7 +65,8 @@ def _show(arguments: argparse.Namespace) -> tuple[CommandNotes, list[LogPicture]
     """Write the ranges of each log; with ``--svg`` return what a picture shows of them."""
     notes, options = CommandNotes(), read_options(arguments)
     pictures: list[LogPicture] = []
-    quiet = () if options.rules.high_watermark == "checkpoint" else ("no-high-watermark",)
+    # Missing offsets are reported with their range.
+    quiet = ["missing-offsets", *(["no-high-watermark"] if options.rules.high_watermark != "checkpoint" else [])]
     terminal = Terminal.of(sys.stdout) if arguments.format == "text" else FILE
     for log in find_logs(options, notes, quiet=quiet):
         if log.kind is DirectoryKind.LIVE:

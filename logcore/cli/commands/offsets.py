@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     choice = options.rules.high_watermark
     quiet = ["no-high-watermark"] if choice != "checkpoint" else []
     if arguments.at < 0:  # a broker finds these in local segments, or knows them without a search
-        quiet.append("remote-tier")
+        quiet += ["remote-tier", "missing-offsets"]
     tiered = _tiered_topics(options, notes) if arguments.at == lookup.EARLIEST_PENDING_UPLOAD else frozenset()
     logs = tuple(log for log in find_logs(options, notes, quiet=quiet) if log.kind is DirectoryKind.LIVE)
     for log in one_of_each(logs, notes):

@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -205,7 +206,7 @@ def _run_several(
 ) -> int:
     notes = CommandNotes(progress=progress.line)
     options = ReadOptions(paths=tuple(arguments.sources), selection=selection_of(arguments))
-    quiet = ("no-high-watermark", "broken-root-file", "remote-tier", "remote-tier-unproven")
+    quiet = ("no-high-watermark", "broken-root-file", "remote-tier", "remote-tier-unproven", "missing-offsets")
     logs = find_logs(options, notes, quiet=quiet, is_check=True)
     by_name: dict[TopicPartition, list[SourceLog]] = {}
     for log in logs:
@@ -219,7 +220,7 @@ def _run_several(
         _refuse_outputs(arguments, logs)
     progress.logs = len(by_name)
     code = ExitCode.CLEAN
-    states: dict[str, StateReader] = {}
+    states: dict[str, StateReader] = defaultdict(lambda: StateReader(beside=arguments.sources))
     lines: dict[TopicPartition, RootLines] = {}
     try:
         for name, copies in by_name.items():
@@ -338,7 +339,7 @@ def _copies(
     """
     for log in logs:
         read: list[Finding] = []
-        state = states.setdefault(os.path.dirname(os.path.abspath(log.directory)), StateReader())
+        state = states[os.path.dirname(os.path.abspath(log.directory))]
         try:
             directory = stack.enter_context(partition_directory(log.directory, read, state, reads_around=reads_around))
             progress.reads(directory)

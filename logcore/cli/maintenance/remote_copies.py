@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import os
 
-from logcore.errors import CorruptIndexError, LogError
+from logcore.errors import LogError
 from logcore.logs.model.findings import Severity, found
 from logcore.logs.model.offset_ledger import EVIDENCE_NO_EPOCHS
 from logcore.logs.model.partition_directory import PartitionDirectory
-from logcore.logs.model.remote_tier import below_start, remote_range
+from logcore.logs.model.remote_tier import below_start_of, epochs_of, remote_range
 from logcore.logs.retention.retention_plan import OffsetSpan
 from logcore.reading.chosen_logs import find_logs
 from logcore.reading.notes import Notes
@@ -24,8 +24,6 @@ from logcore.reading.remote_metadata import segment_states
 from logcore.remote.lineage import offsets_in_lineage
 from logcore.remote.remote_segment import RemoteSegment, RemoteSegmentState, TopicIdPartition
 from logcore.segments.filenames import LEADER_EPOCH_FILE, LOG_SUFFIX, MAX_OFFSET, REMOTE_METADATA_TOPIC
-from logcore.segments.side_files.checkpoints import parse_leader_epochs
-from logcore.segments.side_files.leader_epochs import Epochs
 from logcore.storage.broker.broker_state import StateReader
 from logcore.storage.partition_directories import directories_beside
 from logcore.storage.source_errors import shown
@@ -37,8 +35,7 @@ def refuse_unstated_tier(path: str, directory: PartitionDirectory) -> None:
     Raises:
         LogError: Its files, or the metadata beside it, show that a part of the log is or may be in remote storage.
     """
-    bases = directory.base_offsets
-    known = remote_range(below_start(directory.log_start_offset, min(bases, default=None), _epochs(directory)))
+    known = remote_range(below_start_of(directory))
     why = None
     if known is not None:
         where = f"offsets {known[0]} to {known[1] - 1} are in the remote tier"
@@ -73,7 +70,7 @@ def copied_offsets(path: str, directory: PartitionDirectory, notes: Notes) -> tu
         root = shown(os.path.dirname(os.path.abspath(path)))
         message = f"no partition of {REMOTE_METADATA_TOPIC} is in {root}; which segments were copied is unknown."
         notes.say(found("no-remote-metadata", message, file=root))
-    epochs = _epochs(directory) or ()
+    epochs = epochs_of(directory) or ()
     if not epochs and any(name.endswith(LOG_SUFFIX) and file.size for name, file in directory.files.items()):
         message = (
             f"{directory.topic_partition}: {LEADER_EPOCH_FILE} has no epochs that can be read. Without them nothing "
@@ -103,11 +100,3 @@ def _segments(path: str, directory: PartitionDirectory, notes: Notes) -> tuple[R
         return ()
     place = TopicIdPartition(topic_id, directory.topic_partition.partition)
     return tuple(segment for segment in states.segments.values() if segment.place == place)
-
-
-def _epochs(directory: PartitionDirectory) -> Epochs | None:
-    file = directory.files.get(LEADER_EPOCH_FILE)
-    try:
-        return None if file is None else parse_leader_epochs(bytes(file.content))
-    except CorruptIndexError:
-        return None  # the plan reports it

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from logcore.logs.model.findings import Finding, found
-from logcore.logs.model.remote_tier import remote_finding
+from logcore.logs.model.remote_tier import below_start_finding
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.records.batch import BatchHeader
 from logcore.segments.filenames import MAX_OFFSET
@@ -247,7 +247,7 @@ class Agreement:
         if source.remote is not None and remote_from < begin:
             gaps.append((remote_from, begin, source.remote[2]))
             is_searched = source.tiered_end_offset is not None
-            findings.append(remote_finding(source.topic_partition, gaps[-1], is_searched=is_searched))
+            findings.append(below_start_finding(source.topic_partition, gaps[-1], is_searched=is_searched))
         return Resume(*place, begin, tuple(findings), tuple(gaps))
 
     def _first_batch_from(self, first: int, start: tuple[SegmentFile, int]) -> tuple[int, tuple[SegmentFile, int]]:

@@ -4,7 +4,7 @@ The archive grows at its end and never loses offsets because the source did. Gro
 batch must be at the source.
 
     checked in this order                                           result
-    another topic id, or an invalid one                             stop: topic-recreated, broken-partition-file
+    another topic id                                                stop: topic-recreated
     our last batch is in its place (base offset, epoch, crc)        continue after it
     it is elsewhere, in a merged segment                            continue after it
     it was cleaned away, and leader epochs agree (KIP-101, 279)     continue at the next batch
@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from logcore.errors import LogError
 from logcore.logs.growth.agreement import Agreement, Gap, LogTail, Resume, SourceReader, Stop, Stopped, walk
 from logcore.logs.model.findings import Finding, found
-from logcore.logs.model.remote_tier import remote_finding
+from logcore.logs.model.remote_tier import below_start_finding
 from logcore.logs.model.sources import SourceLog
 from logcore.segments.side_files.leader_epochs import EpochEntry
 
@@ -82,9 +82,8 @@ def decide_growth(
     """
     findings: tuple[Finding, ...] = ()
     try:
-        if source.broken_identity:
-            raise Stopped("broken-partition-file", "its partition.metadata is invalid, so its identity is unknown")
-        if known_topic_id is not None and source.topic_id != known_topic_id:
+        # With a broken partition.metadata only the batches show whether it is still the same topic.
+        if known_topic_id is not None and not source.broken_identity and source.topic_id != known_topic_id:
             is_now = "none" if source.topic_id is None else source.topic_id
             raise Stopped("topic-recreated", f"the topic id is {is_now} where it was {known_topic_id}")
         # Not earlier: a checkpoint has a topic's name and not its id, so it may belong to another topic of that name.
@@ -92,7 +91,7 @@ def decide_growth(
         if tail is None:
             if source.remote is not None:
                 is_searched = source.tiered_end_offset is not None
-                findings += (remote_finding(source.topic_partition, source.remote, is_searched=is_searched),)
+                findings += (below_start_finding(source.topic_partition, source.remote, is_searched=is_searched),)
             return _stop_before_hole(Growth(_takes(source, 0), findings), source)
         epochs = tuple(EpochEntry(*entry) for entry in known_leader_epochs)
         resume = Agreement(tail, source, reader, epochs).resume()

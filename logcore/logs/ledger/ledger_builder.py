@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
+from types import MappingProxyType
 
 from logcore.errors import InvalidRecordError
 from logcore.logs.model import readable_end
@@ -21,12 +22,17 @@ from logcore.logs.model.offset_ledger import (
     EVIDENCE_STALE_START,
     EVIDENCE_TRANSACTION,
     OF_REMOTE,
+    OF_REMOVED,
     LedgerRange,
     OffsetState,
 )
 from logcore.logs.model.transactions import Transaction, TransactionState, TransactionView
 
-_BELOW_START = (*OF_REMOTE, EVIDENCE_STALE_START)
+_BELOW_START = MappingProxyType(
+    dict.fromkeys(OF_REMOTE, OffsetState.REMOTE)
+    | dict.fromkeys(OF_REMOVED, OffsetState.MISSING)
+    | {EVIDENCE_STALE_START: OffsetState.TRIMMED}
+)
 
 RecordsFrom = Callable[[BatchFact, int], int]
 """The number of records of a batch at or above an offset."""
@@ -194,8 +200,8 @@ class _Builder:
         trimmed_to = min(end, self._log_start)
         if start < trimmed_to:
             for piece_start, piece_end, why in self._rules.parts(start, trimmed_to, _BELOW_START):
-                state = OffsetState.REMOTE if why in OF_REMOTE else OffsetState.TRIMMED
-                self._add(piece_start, piece_end, state, why or EVIDENCE_LOG_START)
+                why = why or EVIDENCE_LOG_START
+                self._add(piece_start, piece_end, _BELOW_START.get(why, OffsetState.TRIMMED), why)
             start = trimmed_to
         for piece_start, piece_end, why in self._rules.parts(start, end, OF_REMOTE):
             if why is None or self._damage is not None:

@@ -11,6 +11,7 @@
                last stable offset and below the high watermark
     compacted  between batches, removed by cleaning                           cleaner-checkpoint, cleanup-policy
     missing    between batches, gone without explanation                      no-explanation, or what ingest saw
+               below the first segment and not below the log start            no-remote-sign, segments-removed
     corrupt    from where bytes cannot be trusted to the next good batch      the corruption reason
     unknown    of transactions that have ended, with a lost outcome           marker-lost
 
@@ -74,6 +75,12 @@ EVIDENCE_NO_EPOCHS = "no-leader-epochs"
 remote tier is missing."""
 OF_REMOTE = (EVIDENCE_REMOTE, EVIDENCE_NO_EPOCHS)
 """The evidence of offsets in state `remote`."""
+EVIDENCE_NO_SIGN = "no-remote-sign"
+"""Below the first segment and not below the log start, and nothing beside the log is of a remote tier."""
+EVIDENCE_REMOVED = "segments-removed"
+"""As before, and index files are left of segments that have no `.log` file."""
+OF_REMOVED = (EVIDENCE_NO_SIGN, EVIDENCE_REMOVED)
+"""The evidence of offsets below the first segment in state `missing`."""
 EVIDENCE_MARKER_LOST = "marker-lost"
 EVIDENCE_FILLED = "filled-late"
 """Visible records that were found below the frontier. They are published as a replacement, or will be."""

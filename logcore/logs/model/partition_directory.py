@@ -101,6 +101,7 @@ class PartitionDirectory:
         first_dirty_offset: From `cleaner-offset-checkpoint`.
         is_clean: Whether the broker wrote its clean-shutdown marker.
         high_watermark_ms: The mtime of the file with the high watermark, in epoch milliseconds; None without one.
+        is_tiered: Whether the log directory has a sign of a remote tier.
     """
 
     topic_partition: TopicPartition
@@ -111,6 +112,7 @@ class PartitionDirectory:
     first_dirty_offset: int | None = None
     is_clean: bool = False
     high_watermark_ms: int | None = None
+    is_tiered: bool = False
 
     @property
     def base_offsets(self) -> tuple[int, ...]:

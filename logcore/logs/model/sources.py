@@ -10,7 +10,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from logcore.logs.model.findings import Finding
-from logcore.logs.model.remote_tier import remote_range
+from logcore.logs.model.remote_tier import remote_range, removed_range
 from logcore.segments.filenames import LOG_SUFFIX, METADATA_TOPIC, DirectoryKind, TopicPartition
 from logcore.segments.side_files.leader_epochs import EpochEntry
 
@@ -72,14 +72,14 @@ class SourceLog:
         leader_epochs: From leader-epoch-checkpoint.
         cleaner_checkpoint: The first offset that the broker's cleaner had not reached; None if no file has it.
         unreadable: Base offsets of segments that exist but cannot be read; they are not among `segments`.
-        broken_identity: partition.metadata exists and is invalid, so the log's identity is unknown.
+        broken_identity: partition.metadata exists and is invalid, so the topic id is unknown.
         named_files: The user named the segments one by one.
         unnamed: Base offsets of the segments beside them that the user did not name.
         snapshots: Producer snapshots as (exclusive end offset, path), ascending.
         recovery_point: First offset that may not be on disk; None if no file has it.
         is_clean: Whether the broker wrote its clean-shutdown marker; None if that was not checked.
-        below_start: What is known of the offsets between the checkpoint's log start and the first segment, as (start,
-            end, why); see `logcore.logs.model.remote_tier`.
+        below_start: What is known of the offsets between the log start and the first segment, as (start, end, why); see
+            `logcore.logs.model.remote_tier`.
         metadata_snapshots: KRaft snapshots as (exclusive end offset, path), ascending.
         high_watermark_ms: The mtime of the file with the high watermark; None without one.
         local_start_offset: Where the local segments begin, if remote segments are before them; else None.
@@ -123,6 +123,11 @@ class SourceLog:
         there are none.
         """
         return remote_range(self.below_start)
+
+    @property
+    def removed(self) -> tuple[int, int, str] | None:
+        """The missing offsets below the first segment, in the same form; None if there are none."""
+        return removed_range(self.below_start)
 
     @property
     def whole_log_start_offset(self) -> int:

@@ -19,6 +19,7 @@ from logcore.logs.checks.beyond_log_end import times_of_change
 from logcore.logs.model.findings import Severity
 from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.partition_directory import PartitionDirectory
+from logcore.logs.model.remote_tier import below_start_of, removed_because, removed_range
 from logcore.logs.recovery.segment_pieces import NewFile, Piece, Zeros, header_of, segment_pieces
 from logcore.records.batch import crc_matches, read_header
 from logcore.records.legacy import unfold
@@ -286,6 +287,17 @@ def missing_offsets(
         losses: Those found before. Their offsets are not missing too.
     """
     high_watermark = directory.high_watermark
+    removed = removed_range(below_start_of(directory))
+    if removed is not None:
+        start, after, why = removed
+        yield Loss(
+            "missing",
+            segment_file_name(after),
+            f"no segment has them: {removed_because(why)}",
+            offset=start,
+            first_offset=start,
+            last_offset=after - 1,
+        )
     known = lost_ranges(losses)
     end: int | None = None
     for base_offset in sorted(ends):

@@ -115,7 +115,8 @@ def root_lines(loading: Loading, directory: PartitionDirectory) -> RootLines:
     first_base = min(loading.segments)
     log_start_offset = loading.log_start_offset if loading.log_start_offset > first_base else None
     epochs = loading.epochs if filenames.LEADER_EPOCH_FILE in directory.files else None
-    remote = remote_range(below_start(directory.log_start_offset, first_base, epochs))
+    known = below_start(directory.log_start_offset, first_base, epochs, (), lambda: directory.is_tiered)
+    remote = remote_range(known)
     if remote is not None:  # a tiered log begins there, or may begin there, and only this line shows it
         log_start_offset = remote[0]
     return RootLines(

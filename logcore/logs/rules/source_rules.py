@@ -104,8 +104,9 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "leftover-file": Rule(
             _INFO,
             _ONE_RUN,
-            "A broker's start would remove these files (`*.deleted`, `*.cleaned`); they are not read.",
-            "Nothing.",
+            "A broker's start would remove these files (`*.deleted`, `*.cleaned`, index files without a segment); they "
+            "are not read. An index file without a segment shows that somebody removed the segment.",
+            "Nothing. Offsets that are missing have a finding of their own.",
         ),
         "interrupted-swap": Rule(
             _INFO,
@@ -127,8 +128,8 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         ),
         "broken-partition-file": Rule(
             _WARNING,
-            _FOR_GOOD,
-            "`partition.metadata` or `leader-epoch-checkpoint` is invalid.",
+            _ONE_RUN,
+            "`partition.metadata` or `leader-epoch-checkpoint` is invalid, for instance after a power cut.",
             "Copy the file again from the broker. The segments are read without it.",
         ),
         "corrupt-index": Rule(

@@ -100,7 +100,7 @@ def parse_partition_metadata(content: str | bytes) -> str:
     """Parse the topic id of a partition.metadata: 22 characters of unpadded base64url.
 
     Raises:
-        CorruptIndexError: It has no valid topic id.
+        CorruptIndexError: It has no valid topic id, or a version above 0.
     """
     values: dict[str, str] = {}
     for line in _text(content).split("\n"):
@@ -112,6 +112,8 @@ def parse_partition_metadata(content: str | bytes) -> str:
     version, topic_id = values.get("version", ""), values.get("topic_id", "")
     if not version.isascii() or not version.isdigit():
         raise CorruptIndexError("partition.metadata states no version")
+    if int(version) > 0:
+        raise CorruptIndexError(f"partition.metadata states version {int(version)}, and only version 0 is known")
     try:
         raw = base64.b64decode(topic_id + "==", altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):

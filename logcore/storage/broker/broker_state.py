@@ -7,7 +7,7 @@ object store that fails, or that another object replaced, is an error: the file 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -58,12 +58,15 @@ class StateReader:
         roots: The state of each log directory.
         unstated: Log directories that were reported for their missing high watermarks.
         tree: Where the files are.
+        beside: More directories that may show that the broker has a remote tier.
     """
 
     findings: list[Finding] = field(default_factory=list)
     roots: dict[str, RootState] = field(default_factory=dict)
     unstated: set[str] = field(default_factory=set)
     tree: SourceTree = field(default_factory=LocalTree)
+    beside: Sequence[str] = ()
+    _tiered: dict[str, bool] = field(default_factory=dict)
 
     def say(self, rule: str, path: str, message: str, nbytes: int | None = None) -> None:
         """Add a finding about a file."""
@@ -109,6 +112,24 @@ class StateReader:
                 "its high watermark, so uncommitted records may be shown.",
             )
         return self.roots[directory]
+
+    def has_remote_tier(self, directory: str) -> bool:
+        """Whether a log directory, or one beside it, has a sign of a remote tier.
+
+        A broker makes its cache of remote indexes in the first of its log directories, when it starts. Partitions of
+        the metadata topic may be in any.
+        """
+        for place in (directory, *self.beside):
+            if place not in self._tiered:
+                try:
+                    names = [entry.name for entry in self.tree.entries(place)]
+                except OSError:
+                    names = []
+                of_metadata = f"{filenames.REMOTE_METADATA_TOPIC}-"
+                self._tiered[place] = any(
+                    name == filenames.REMOTE_INDEX_DIRECTORY or name.startswith(of_metadata) for name in names
+                )
+        return any(self._tiered[place] for place in (directory, *self.beside))
 
     def topic_id(self, path: str) -> tuple[str | None, bool]:
         """Return the topic id in a partition directory, and whether its file exists but is unusable."""

@@ -28,6 +28,8 @@ EVIDENCE: Mapping[str, str] = {
     "remote-tier": "in the remote tier: the checkpoint file and the leader epochs both show it",
     "cleaner-checkpoint": "below the offset up to which the broker's cleaner had cleaned",
     "cleanup-policy": "the policy has `cleanup.policy: compact`, so gaps are allowed",
+    "no-remote-sign": "below the first segment: deleted by hand, or in a remote tier that left no sign",
+    "segments-removed": "below the first segment; index files are left of segments that somebody removed",
     "no-explanation": "nothing explains the gap",
     "trimmed-before-ingest": "the source removed the offsets before they were ingested",
     "source-cleaned": "the source cleaned the offsets before they were ingested",

@@ -17,6 +17,7 @@ def tiered(root: Path) -> Path:
     for path in (root / "orders-0").glob(f"{0:020d}.*"):
         path.unlink()
     (root / "orders-0" / f"{5:020d}.index").touch()
+    (root / "remote-log-index-cache").mkdir()
     made.write_checkpoint(root, "log-start-offset-checkpoint", orders=1)
     return root
 
@@ -116,6 +117,7 @@ def test_recover_keeps_the_log_start_that_lies_in_the_remote_tier(
         main(["recover", str(tiered), "--topic", "orders", "--out", str(out), "--checkpoints-out", str(out), *way]) == 0
     )
     assert (out / "log-start-offset-checkpoint").read_text() == "0\n1\norders 0 1\n"
+    (out / "remote-log-index-cache").mkdir()  # the broker makes it when it starts there
     capsys.readouterr()
     assert ledger(capsys, out, 1)[:2] == [
         (0, 1, "trimmed", "log-start-offset"),

@@ -130,12 +130,17 @@ class TestIdentity:
         assert_stops(source.decide(None, known_topic_id="AAAAAAAAAAAAAAAAAAAAAQ"), "topic-recreated")
 
     @pytest.mark.parametrize("known", [None, TOPIC_ID])
-    def test_an_id_that_cannot_be_read_stops(self, source: Source, known: str | None) -> None:
+    def test_an_id_that_cannot_be_read_stops_nothing(self, source: Source, known: str | None) -> None:
         source.topic_id, source.broken_identity = None, True
-        growth = source.decide(None, known_topic_id=known)
-        assert growth.stop is not None
-        assert growth.stop.rule == "broken-partition-file"
-        assert growth.takes == ()
+        assert source.decide(None, known_topic_id=known).takes
+        growth = source.decide(tail_of(source, 40), known_topic_id=known)
+        assert (growth.stop, rules(growth)) == (None, [])
+
+    def test_an_id_that_cannot_be_read_does_not_make_another_log_the_same(self, source: Source) -> None:
+        tail = tail_of(source, 40)
+        source.topic_id, source.broken_identity = None, True
+        source.segments = {0: [batch(at, crc=at + 1) for at in range(0, 100, 10)]}
+        assert_stops(source.decide(tail, known_topic_id=TOPIC_ID), "source-diverged")
 
 
 class TestHighWatermark:

@@ -1,11 +1,13 @@
-"""Offsets below the first local segment lie in the remote tier only if two files of the broker say so."""
+"""Offsets below the first local segment are remote only if the broker's files and a sign of the tier say so."""
 
 import pytest
 
 from logcore.logs.growth.growth import Take
 from logcore.logs.model.offset_ledger import (
     EVIDENCE_NO_EPOCHS,
+    EVIDENCE_NO_SIGN,
     EVIDENCE_REMOTE,
+    EVIDENCE_REMOVED,
     EVIDENCE_STALE_START,
     LedgerRange,
     OffsetState,
@@ -32,7 +34,10 @@ EPOCH_0 = (EpochEntry(0, 0),)
         (20, (), ((20, 56, EVIDENCE_STALE_START),)),
         (20, None, ((20, 56, EVIDENCE_NO_EPOCHS),)),
         (56, None, ()),
-        (None, EPOCH_0, ()),
+        # A tiered log has a line. Without one nobody but the epochs says that the log began lower.
+        (None, EPOCH_0, ((0, 56, EVIDENCE_NO_SIGN),)),
+        (None, (EpochEntry(3, 56),), ()),
+        (None, None, ()),
         (56, EPOCH_0, ()),
         (60, EPOCH_0, ()),
     ],
@@ -40,11 +45,35 @@ EPOCH_0 = (EpochEntry(0, 0),)
 def test_the_line_and_the_epochs_must_both_begin_below_the_first_local_segment(
     line: int | None, epochs: tuple[EpochEntry, ...] | None, expected: tuple
 ) -> None:
-    assert below_start(line, 56, epochs) == expected
+    assert below_start(line, 56, epochs, (), lambda: True) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "epochs", "orphaned", "expected"),
+    [
+        (20, EPOCH_0, (), ((20, 56, EVIDENCE_NO_SIGN),)),
+        (20, None, (), ((20, 56, EVIDENCE_NO_SIGN),)),
+        (20, EPOCH_0, (0, 40), ((20, 56, EVIDENCE_REMOVED),)),
+        (20, None, (40,), ((20, 56, EVIDENCE_REMOVED),)),
+        (20, (), (40,), ((20, 56, EVIDENCE_REMOVED),)),
+        (None, EPOCH_0, (0, 40), ((0, 56, EVIDENCE_REMOVED),)),
+        (None, None, (7, 40), ((7, 56, EVIDENCE_REMOVED),)),
+        (None, None, (70,), ()),
+        (20, EPOCH_0, (70,), ((20, 56, EVIDENCE_NO_SIGN),)),
+        # The broker has cut the epochs at the first segment, so the removal was its own.
+        (20, (EpochEntry(3, 56),), (40,), ((20, 56, EVIDENCE_STALE_START),)),
+        (20, (), (), ((20, 56, EVIDENCE_STALE_START),)),
+        (56, EPOCH_0, (0, 40), ()),
+    ],
+)
+def test_without_a_sign_of_a_remote_tier_offsets_that_are_not_trimmed_are_missing(
+    line: int | None, epochs: tuple[EpochEntry, ...] | None, orphaned: tuple[int, ...], expected: tuple
+) -> None:
+    assert below_start(line, 56, epochs, orphaned, lambda: False) == expected
 
 
 def test_a_log_without_a_segment_reports_no_remote_offsets() -> None:
-    assert below_start(0, None, EPOCH_0) == ()
+    assert below_start(0, None, EPOCH_0, (), lambda: True) == ()
 
 
 class TestLedger:

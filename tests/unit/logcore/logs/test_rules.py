@@ -45,7 +45,14 @@ ABOUT_THE_WHOLE_LAKE = {
 
 ABOUT_A_SOURCE = {
     *("no-segments", "unknown-directory", "delete-directory", "future-directory", "stray-directory", "leftover-file"),
-    *("interrupted-swap", "oversized-segment", "broken-root-file", "corrupt-index", "no-high-watermark"),
+    *(
+        "interrupted-swap",
+        "oversized-segment",
+        "broken-root-file",
+        "broken-partition-file",
+        "corrupt-index",
+        "no-high-watermark",
+    ),
     *("no-remote-metadata", "remote-metadata", "remote-segment-missing", "remote-orphan", "other-remote-objects"),
     "remote-overlap",
 }

@@ -18,6 +18,7 @@ from tests.in_process import InProcessExecutor
 def source(tmp_path: Path) -> LogDirectory:
     source = LogDirectory(tmp_path / "kafka-logs")
     source.high_watermarks(orders_0=5)
+    (source.path / "remote-log-index-cache").mkdir()
     return source
 
 
