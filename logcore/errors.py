@@ -15,6 +15,8 @@ record headers. `nearby` contains only fixed fields of a batch header or of a si
 from enum import StrEnum
 from typing import Self
 
+from logcore.texts import shown
+
 
 class CorruptionReason(StrEnum):
     """Why bytes cannot be trusted. Tables store the values (`quarantine.reason`), so they must not change."""
@@ -124,7 +126,7 @@ class LogError(Exception):
             text += f" (bytes there: {self.nearby.hex()})"
         if self.advice:
             text += f" {self.advice}" if text.endswith((".", ")")) else f". {self.advice}"
-        return text
+        return shown(text)
 
     def __reduce__(self) -> tuple[object, ...]:
         # Spark workers send exceptions between processes by pickle, which would lose keyword-only arguments.

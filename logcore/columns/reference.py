@@ -4,7 +4,6 @@ It is the specification of a faster engine, and slow on purpose. This module con
 `logcore.records` reads bytes, and `logcore.segments.scanning.scan` separates good batches from damage.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,9 +12,9 @@ import pyarrow as pa
 from logcore.columns.schema import HEADER_TYPE, MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, RECORDS_SCHEMA
 from logcore.columns.wanted import Place
 from logcore.records.model import Record
+from logcore.texts import java_text
 
 # An encoded surrogate (CESU-8, or half of one). Java's decoder replaces its bytes together; Python's one by one.
-_ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
 def to_columns(records: Sequence[Record], place: Place, leader_epoch: int, position: int) -> pa.RecordBatch:
@@ -40,17 +39,6 @@ def to_columns(records: Sequence[Record], place: Place, leader_epoch: int, posit
     return pa.RecordBatch.from_arrays([columns[name] for name in RECORDS_SCHEMA.names], schema=RECORDS_SCHEMA)
 
 
-def decode_header_name(name: bytes) -> str:
-    """Decode a record header's name as a Java consumer does: `new String(name, UTF_8)`, malformed parts as U+FFFD.
-
-    Java and Python split malformed bytes in the same way, except for encoded surrogates.
-    """
-    try:
-        return name.decode("utf-8")
-    except UnicodeDecodeError:
-        return _ENCODED_SURROGATE.sub(b"\xff", name).decode("utf-8", errors="replace")
-
-
 def is_utf8(name: bytes) -> bool:
     """Whether the name decodes without replacement, so that the string alone represents the stored bytes."""
     try:
@@ -70,7 +58,7 @@ def table_timestamp(timestamp_ms: int) -> int | None:
 def _headers(record: Record) -> list[dict[str, str | bytes | None]] | None:
     if not record.headers:
         return None
-    return [{"key": decode_header_name(name), "value": value} for name, value in record.headers]
+    return [{"key": java_text(name), "value": value} for name, value in record.headers]
 
 
 def _raw_names(record: Record) -> list[bytes] | None:

@@ -54,6 +54,4 @@ def _value(layout: TypeLayout, value: Value) -> Any:
         return uuid_text(value)
     if isinstance(value, float):
         return number_json(value)
-    if isinstance(value, str):
-        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return value

@@ -4,7 +4,8 @@ A message that cannot be read is a value too: `UnreadMessage` says why and keeps
 raises an error, and the memory of a result is bounded: an array is refused before it is read if its elements cannot
 fit in the bytes that are left, and no message has more than `MOST_ELEMENTS` elements.
 
-As Kafka does, the reader accepts encodings that Kafka does not write, such as uvarints with more bytes than needed.
+As Kafka does, the reader accepts encodings that Kafka does not write, such as uvarints with more bytes than needed and
+strings that are not UTF-8: of these, U+FFFD stands for each malformed part.
 `ReadMessage.is_exact` is then False: the writer would give other bytes.
 
 Source: generated message classes, org.apache.kafka.common.protocol ByteBufferAccessor, KIP-482.
@@ -27,6 +28,7 @@ from logcore.messages.layout import (
     message_layout,
 )
 from logcore.messages.schema import MessageSchema, ScalarType
+from logcore.texts import java_text
 
 MOST_ELEMENTS = 1 << 20
 """Most elements of all arrays and unknown tagged fields of one message together."""
@@ -199,7 +201,11 @@ class _Reader:
         if length is None:
             return None
         taken = self._take(length)
-        return taken.decode("utf-8", "surrogateescape") if kind is ScalarType.STRING else taken
+        if kind is not ScalarType.STRING:
+            return taken
+        text = java_text(taken)
+        self.is_exact &= text.encode() == taken
+        return text
 
     def _array(self, layout: ArrayLayout, is_nullable: bool, is_flexible: bool) -> Value:
         count = self._length(False, is_nullable, is_flexible)

@@ -129,7 +129,7 @@ def _value(out: bytearray, kind: TypeLayout, value: Value, is_flexible: bool) ->
 
 
 def _content(value: Value, is_string: bool) -> bytes:
-    return _of(str, value).encode("utf-8", "surrogateescape") if is_string else _of(bytes, value)
+    return _of(str, value).encode() if is_string else _of(bytes, value)
 
 
 def _length(out: bytearray, length: int | None, is_string: bool, is_flexible: bool) -> None:

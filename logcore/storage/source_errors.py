@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 
 from logcore.errors import LogError
+from logcore.texts import shown
+
+__all__ = ["SourceChanged", "SourceUnreadable", "shown", "unreadable"]
 
 
 class SourceUnreadable(LogError):
@@ -13,12 +16,6 @@ class SourceUnreadable(LogError):
 
 class SourceChanged(LogError):
     """A source's file changed while it was read, or since it was listed. The bytes cannot be used. Try again."""
-
-
-def shown(path: str) -> str:
-    """Make a path fit for a message: invalid UTF-8 and control characters become escapes."""
-    text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 def unreadable(path: str, error: OSError | ValueError) -> SourceUnreadable:

@@ -20,7 +20,7 @@ from logcore.reading.visible_offsets import visible_window
 from logcore.storage.discovery import shown
 from logcore.topics.commit_columns import CommitColumns, commit_columns
 from logcore.topics.internal_topics import InternalTopic, record_messages
-from spark_jobs.cluster.internal_sources import NOT_READ, ClusterLogs, Row, as_text, standing, time_of
+from spark_jobs.cluster.internal_sources import NOT_READ, ClusterLogs, Row, standing, time_of
 from spark_jobs.lake.table_specs import TABLES
 
 COMMITS = "cluster_offset_commits"
@@ -99,7 +99,7 @@ def _rows(block: RecordBlock, place: Row, schema: pa.Schema) -> list[pa.RecordBa
     ]
     if not rows:
         return [usual] if usual.num_rows else []
-    plain = [{name: as_text(row.get(name)) for name in schema.names} for row in rows]
+    plain = [{name: row.get(name) for name in schema.names} for row in rows]
     single = pa.RecordBatch.from_pylist(plain, schema=schema)
     both = pa.Table.from_batches([usual, single]).sort_by("record_offset").combine_chunks()
     return both.to_batches()

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from logcore.texts import shown
+
 
 class JobError(Exception):
     """A job could not do its work on a lake; the text says what, where, and what to do."""
+
+    def __str__(self) -> str:
+        """Return the text, fit for a terminal whatever names it has."""
+        return shown(super().__str__())
 
 
 class ConcurrentChange(JobError):
@@ -41,3 +47,7 @@ class StorageError(JobError, OSError):
 
 class UsageError(ValueError):
     """The caller requested something that does not exist: an error in the call, not in the data."""
+
+    def __str__(self) -> str:
+        """Return the lines of the text, fit for a terminal whatever names they have."""
+        return "\n".join(map(shown, super().__str__().split("\n")))

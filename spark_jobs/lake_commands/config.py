@@ -25,6 +25,7 @@ from typing import Any
 
 from logcore.cli.reading.arguments import time_ms
 from logcore.exit_codes import ExitCode
+from logcore.texts import json_shown, shown
 from spark_jobs.lake_commands.outcome import guarded, lake_at
 
 
@@ -138,14 +139,14 @@ def _print_topics(options: argparse.Namespace, policies: Any, lake: str | None) 
                 "doubt": doubt,
                 "settings": [setting.as_dict() for setting in settings],
             }
-            sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
+            sys.stdout.write(json_shown(json.dumps(line, ensure_ascii=False)) + "\n")
             continue
         if policy is None:
             sys.stdout.write(f"topic {topic}: no policy, nothing is removed\n")
             continue
         sys.stdout.write(f"topic {topic}, by the policy {policy.pattern}\n")
         for setting in settings:
-            sys.stdout.write(f"  {setting.text}\n")
+            sys.stdout.write(f"  {shown(setting.text)}\n")
         if doubt is not None:
             kept = f"; {','.join(policy.withheld)} is not carried out" if policy.withheld else ""
             sys.stderr.write(f"warning: {topic}: nothing is taken from the cluster{kept}: {doubt}\n")

@@ -23,6 +23,7 @@ from typing import Any
 
 from logcore.cli.reading.arguments import time_ms
 from logcore.exit_codes import ExitCode
+from logcore.texts import json_shown, shown
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake_commands.outcome import guarded, lake_at, refuse_unmatched
 
@@ -102,7 +103,6 @@ def _decode(options: argparse.Namespace) -> int:
 
 def _infer(lake: str, topic: str) -> int:
     """Print a policy to accept, what was seen, and schemas."""
-    from logcore.storage.source_errors import shown
     from spark_jobs.decode.inference import propose
     from spark_jobs.lake.store.storage import folder_name
 
@@ -122,7 +122,7 @@ def _infer(lake: str, topic: str) -> int:
             sys.stdout.write(f"    decode.{each.part}.schema: {files[each.part]}\n")
     for each in proposals:
         if each.schema is not None:
-            schema = json.dumps(each.schema, indent=2, ensure_ascii=False)
+            schema = json_shown(json.dumps(each.schema, indent=2, ensure_ascii=False))
             sys.stdout.write(f"\n# {files[each.part]}, a file beside the policies:\n{schema}\n")
     return ExitCode.CLEAN
 
@@ -131,7 +131,7 @@ def _line(lake: str, topic: Mapping[str, Any], *, dry_run: bool) -> ExitCode:
     """Write the line of a topic; return the exit code that it calls for."""
     name = topic["topic"]
     if topic["waits"] is not None and "decoded" not in topic:
-        sys.stdout.write(f"{name}: waits: {topic['waits']} ({topic['left']:,} offsets left)\n")
+        sys.stdout.write(f"{name}: waits: {shown(topic['waits'])} ({topic['left']:,} offsets left)\n")
         return ExitCode.WARNING
     note = "".join(f"; {topic[more]}" for more in ("waits", "note", "retried") if topic.get(more))
     if dry_run:

@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING, Any
 from logcore.cli.output.record_lines import json_line
 from logcore.cli.reading.arguments import natural
 from logcore.exit_codes import ExitCode
+from logcore.texts import shown
 from spark_jobs.lake_commands.outcome import guarded
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _offsets(options: argparse.Namespace) -> int:
     for topic, partition, offset in options.offset:
         for found in offset_lineage(lake, name, topic, partition, offset):
             fields = offset_fields(lake, found)
-            sys.stdout.write(json_line(fields) if options.format == "jsonl" else "\n".join(_text(fields)) + "\n")
+            sys.stdout.write(json_line(fields) if options.format == "jsonl" else _lines(_text(fields)))
             code = ExitCode.DAMAGE if found.is_damaged else code
     return code
 
@@ -117,7 +118,7 @@ def _version(options: argparse.Namespace) -> int:
     found = version_lineage(lake, name, options.version)
     for log in found.logs:
         fields = log_fields(lake, log)
-        sys.stdout.write(json_line(fields) if options.format == "jsonl" else "\n".join(_log_text(fields)) + "\n")
+        sys.stdout.write(json_line(fields) if options.format == "jsonl" else _lines(_log_text(fields)))
     summary = summary_fields(found)
     sys.stdout.write(json_line({"summary": summary}) if options.format == "jsonl" else _summary_text(summary))
     return ExitCode.CLEAN
@@ -310,6 +311,10 @@ def _summary_text(line: dict[str, Any]) -> str:
     lines += [f"  gone since {path}" for path in line["files_gone"]]
     lines += [f"  {name} = {number}" for name, number in line["application_ids"].items()]
     return "\n".join(lines) + "\n"
+
+
+def _lines(lines: Iterator[str]) -> str:
+    return "".join(f"{shown(line)}\n" for line in lines)
 
 
 def _said(before: str, fields: dict[str, Any], name: str) -> str:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from logcore.cli.output.record_lines import json_line
 from logcore.cli.reading.arguments import natural, time_ms
 from logcore.exit_codes import ExitCode
+from logcore.texts import shown
 from spark_jobs.lake_commands.outcome import guarded, lake_at
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def _show(options: argparse.Namespace) -> int:
     if options.format == "jsonl":
         sys.stdout.writelines(json_line(run.columns) for run in found)
     elif found:
-        sys.stdout.writelines(f"{line}\n" for line in _text(found))
+        sys.stdout.writelines(f"{shown(line)}\n" for line in _text(found))
     else:
         sys.stdout.write("no run of this kind did work or failed\n")
     return ExitCode.CLEAN

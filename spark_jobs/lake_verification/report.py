@@ -14,7 +14,7 @@ from typing import Any
 from logcore.cli.output.progress import ProgressLine, bytes_text
 from logcore.cli.output.terminal import FILE, OF_SEVERITY, Style, Terminal, duration_text, size_text
 from logcore.logs.model.findings import Finding, Severity, exit_code
-from logcore.storage.discovery import shown
+from logcore.texts import json_shown, shown
 from spark_jobs.lake_verification.verified_thing import LakeFinding
 from spark_jobs.lake_verification.whole_lake import LakeVerification, VerifiedSoFar
 
@@ -133,4 +133,4 @@ def _text(found: LakeFinding, terminal: Terminal) -> str:
 
 
 def _json_line(value: dict[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False) + "\n"
+    return json_shown(json.dumps(value, ensure_ascii=False)) + "\n"

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from logcore.columns.engines import Engine, available, decode_segment
-from logcore.columns.reference import decode_header_name
 from logcore.columns.schema import RECORDS_SCHEMA
 from logcore.columns.wanted import Place, Wanted
 from logcore.logs.checks.validation import validate_segment
@@ -24,6 +23,7 @@ from logcore.records.record import Record
 from logcore.segments.filenames import MAX_OFFSET, segment_file_name
 from logcore.segments.scanning.scan import Accounting, ScannedBatch, Stretch, scan
 from logcore.storage.discovery import discover
+from logcore.texts import java_text
 from tests.conformance.oracles import Consumed
 
 
@@ -168,7 +168,7 @@ def stored(batches: Iterable[Batch]) -> list[Consumed]:
             record.timestamp_type.kafka_name,
             record.key,
             record.value,
-            tuple((decode_header_name(name), value) for name, value in record.headers),
+            tuple((java_text(name), value) for name, value in record.headers),
             None if batch.header.partition_leader_epoch < 0 else batch.header.partition_leader_epoch,
         )
         for batch in batches

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from logcore.columns.reference import decode_header_name
 from logcore.errors import CorruptionReason
+from logcore.texts import java_text
 from tests.fuzz.injuries import Seen, see
 from tests.kafka.java_reader import Reading, Refused, TooLarge
 
@@ -50,7 +50,7 @@ def _agreed(seen: Seen) -> Opinion:
             row.timestamp,
             row.key,
             row.value,
-            tuple((decode_header_name(name), value) for name, value in row.headers),
+            tuple((java_text(name), value) for name, value in row.headers),
         )
         for row in seen.rows
     )

@@ -23,6 +23,13 @@ KILLED = "tests/crash/test_cluster.py"
 
 FAULTS = (
     Fault(
+        "messages have control characters as somebody chose them",
+        "logcore/texts.py",
+        "    if text.isprintable():\n",
+        "    if text:\n",
+        ("tests/unit/logcore/cli/test_hostile_names.py", "-k", "three_disks"),
+    ),
+    Fault(
         "a member does not have the partitions that it is to give up",
         "logcore/topics/group_states.py",
         'current.get("partitionsPendingRevocation", ())',
@@ -258,8 +265,8 @@ FAULTS = (
     Fault(
         "internal topics of another cluster are written into a lake",
         "spark_jobs/cluster/job.py",
-        "    held = cluster_of(config.lake, cluster_of_sources((log.cluster_id for log in logs), config.cluster))\n",
-        "    held = cluster_of_sources((), config.cluster)\n",
+        "    held = cluster_of_logs(config.lake, logs, config.cluster)\n",
+        "    held = config.cluster\n",
         (OF_CLUSTER, "-k", "another_cluster"),
     ),
     Fault(

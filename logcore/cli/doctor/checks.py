@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from logcore.cli.output.record_lines import json_line
 from logcore.errors import LogError
 from logcore.exit_codes import ExitCode
 from logcore.storage.objects.addresses import AddressError
+from logcore.texts import shown
 
 
 class CheckState(StrEnum):
@@ -102,10 +103,10 @@ def text_line(check: InstallationCheck) -> str:
     """Return the line of a check for people."""
     text = " ".join(check.text.split())
     advice = "" if check.advice is None else f" To do: {' '.join(check.advice.split())}"
-    return f"{check.state:<8} {check.name:<12} {text}{advice}\n"
+    return f"{check.state:<8} {check.name:<12} {shown(text + advice)}\n"
 
 
 def jsonl_line(check: InstallationCheck) -> str:
     """Return the line of a check for programs."""
     fields = {"check": check.name, "state": str(check.state), "text": check.text, "advice": check.advice}
-    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return json_line(fields)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from logcore.cli.output.command_notes import CommandNotes
-from logcore.cli.output.record_lines import json_line
+from logcore.cli.output.record_lines import json_line, value_text
 from logcore.cli.reading.arguments import add_choice_of_moment, add_paths, high_watermark, moment_of, read_options
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.chosen_logs import find_logs, one_of_each
-from logcore.reading.internal_topics.consumer_groups import FoundGroup, read_groups
+from logcore.reading.internal_topics.consumer_groups import FoundGroup, note_absent_partitions, read_groups
 from logcore.reading.internal_topics.internal_logs import internal_logs
 from logcore.reading.internal_topics.log_ends import LogEnds
 from logcore.reading.unmatched_options import matches_nothing
 from logcore.segments.filenames import DirectoryKind
+from logcore.texts import java_text, shown
 from logcore.topics.internal_topics import InternalTopic
 
 
@@ -30,7 +32,13 @@ def add_parser(
         "assignments, committed offsets, and the lag to the high watermarks of the logs at PATH.",
     )
     add_paths(parser)
-    parser.add_argument("--group", action="append", metavar="NAME", help="only this group; repeatable")
+    parser.add_argument(
+        "--group",
+        action="append",
+        type=lambda name: java_text(os.fsencode(name)),
+        metavar="NAME",
+        help="only this group; repeatable",
+    )
     parser.add_argument(
         "--high-watermark",
         type=high_watermark,
@@ -51,6 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     logs = find_logs(options, notes, quiet=quiet)
     logs = one_of_each(tuple(log for log in logs if log.kind is DirectoryKind.LIVE), notes)
     chosen = internal_logs(logs, notes, InternalTopic.CONSUMER_OFFSETS)
+    note_absent_partitions(chosen, logs, notes)
     ends, seen = LogEnds(logs, arguments.high_watermark), set[str]()
     for group in read_groups(chosen, logs, notes, moment_of(arguments), options.rules):
         seen.add(group.state.group)
@@ -116,13 +125,14 @@ def _text(line: dict[str, object]) -> str:
     members, offsets = line["members"], line["offsets"]
     assert isinstance(members, list)
     assert isinstance(offsets, list)
-    lines = [f"{line['group']}  {line['type']}  {line['state'] or 'not interpreted'}  {len(members)} members"]
+    lines = [
+        f"{value_text(line['group'])}  {line['type']}  {line['state'] or 'not interpreted'}  {len(members)} members"
+    ]
     for member in members:
-        assigned = " ".join(
-            f"{part['topic']}-{number}" for part in member["assignment"] for number in part["partitions"]
-        )
-        lines.append(f"  member {member['member_id']}  {member['client_id']}  {member['host']}  {assigned or '-'}")
+        assigned = [f"{part['topic']}-{number}" for part in member["assignment"] for number in part["partitions"]]
+        names = "  ".join(value_text(member[name]) for name in ("member_id", "client_id", "host"))
+        lines.append(f"  member {names}  {shown(' '.join(assigned)) or '-'}")
     for commit in offsets:
         lag = "" if commit["lag"] is None else f"  lag {commit['lag']}"
-        lines.append(f"  {commit['topic']}-{commit['partition']}  offset {commit['offset']}{lag}")
+        lines.append(f"  {value_text(commit['topic'])}-{commit['partition']}  offset {commit['offset']}{lag}")
     return "\n".join(lines) + "\n"

@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _text(line: dict[str, object]) -> str:
     settings, partitions = line["settings"], line["partitions"]
     shown = f"  {value_text(settings)}" if settings else ""
-    text = f"{line['topic']}  {line['topic_id']}{shown}\n"
+    text = f"{value_text(line['topic'])}  {line['topic_id']}{shown}\n"
     for entry in partitions if isinstance(partitions, list) else ():
         fields = {name: entry[name] for name in ("partition", "leader", "replicas", "isr", "committed")}
         text += f"  {fields_line(fields)}"

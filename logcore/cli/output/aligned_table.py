@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from logcore.texts import shown
+
 
 def aligned_table(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[int] = ()) -> str:
     """Return the lines of a table.
@@ -13,7 +15,7 @@ def aligned_table(headings: Sequence[str], rows: Sequence[Sequence[str]], number
         rows: A text for each column.
         numbers: Columns that are aligned at their right ends.
     """
-    whole = [headings, *rows]
+    whole = [headings, *([shown(cell) for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in whole) for column in range(len(headings))]
     lines = []
     for row in whole:

@@ -10,6 +10,7 @@ from logcore.cli.output.terminal import OF_SEVERITY, Terminal
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity, exit_code
 from logcore.reading.notes import Notes
+from logcore.texts import shown
 
 
 def kind_text(finding: Finding, terminal: Terminal) -> str:
@@ -47,7 +48,7 @@ class CommandNotes(Notes):
         """
         self.is_refused = True
         severity = Severity.ERROR
-        self._print(Terminal.of(sys.stderr).styled(str(severity), OF_SEVERITY[severity]), message)
+        self._print(Terminal.of(sys.stderr).styled(str(severity), OF_SEVERITY[severity]), shown(message))
 
     def clear_progress(self) -> None:
         """Remove the line of the progress from a terminal."""

@@ -20,6 +20,7 @@ from logcore.reading.segment_reading import is_read_in_bulk
 from logcore.records.batch import BatchHeader
 from logcore.records.model import TimestampType
 from logcore.records.record import Record
+from logcore.texts import json_shown
 from logcore.topics.decoded_records import DecodedRecord, decode_record
 from logcore.topics.internal_topics import InternalTopic, internal_topic
 
@@ -100,7 +101,7 @@ def decoded_text(log: SourceLog, fields: dict[str, object]) -> str:
     parts.append(shown_time(timestamp) if isinstance(timestamp, int) else "no-timestamp")
     if "control_type" in fields:
         parts.append(str(fields["control_type"]))
-    parts += [f"{name} {json.dumps(fields[name], ensure_ascii=False)}" for name in ("key", "value")]
+    parts += [f"{name} {json_shown(json.dumps(fields[name], ensure_ascii=False))}" for name in ("key", "value")]
     if "committed" in fields:
         parts.append("committed" if fields["committed"] else "tentative")
     return "  ".join(parts) + "\n"

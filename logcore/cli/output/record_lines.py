@@ -21,6 +21,7 @@ from logcore.records.batch import BatchHeader
 from logcore.records.control import ControlType, control_type
 from logcore.records.record import Record
 from logcore.segments.filenames import TopicPartition
+from logcore.texts import java_text, json_shown, shown
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -40,8 +41,8 @@ CSV_TEXT_COLUMNS = (*CSV_COLUMNS[:6], "key_base64", "value", "value_base64", *CS
 
 
 def json_line(fields: Mapping[str, object]) -> str:
-    """Return one line of JSON, with keys in the mapping's order and as few escapes as possible."""
-    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")) + "\n"
+    """Return one line of JSON, with keys in the mapping's order. What a terminal obeys is escaped."""
+    return json_shown(json.dumps(fields, ensure_ascii=False, separators=(",", ":"))) + "\n"
 
 
 def record_fields(
@@ -63,7 +64,7 @@ def record_fields(
             fields[f"{name}_base64"] = _base64(content)
         else:
             fields[name] = _base64(content)
-    fields["headers"] = [[header_name(name), _base64(content)] for name, content in record.headers]
+    fields["headers"] = [[java_text(name), _base64(content)] for name, content in record.headers]
     fields["leader_epoch"] = None if leader_epoch < 0 else leader_epoch
     if any(_utf8(name) is None for name, _ in record.headers):
         fields["header_keys_raw"] = [_base64(name) for name, _ in record.headers]
@@ -87,7 +88,8 @@ def csv_line(fields: Mapping[str, object], as_text: bool = False) -> str:
         elif value == "":
             cells.append('""')
         else:
-            text = str(value) if isinstance(value, str | int) else json.dumps(value, ensure_ascii=False)
+            is_plain = isinstance(value, str | int)
+            text = str(value) if is_plain else json_shown(json.dumps(value, ensure_ascii=False))
             cells.append(csv_cell(text))
     return ",".join(cells) + "\n"
 
@@ -118,10 +120,10 @@ def value_text(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Mapping):
-        return " ".join(f"{name}={value_text(each)}" for name, each in value.items()) or "-"
+        return " ".join(f"{shown(str(name))}={value_text(each)}" for name, each in value.items()) or "-"
     if isinstance(value, list):
         return ",".join(map(value_text, value)) or "-"
-    return "-" if value is None else str(value) or '""'
+    return "-" if value is None else shown(str(value)) or '""'
 
 
 def control_name(header: BatchHeader, record: Record) -> str | None:
@@ -141,16 +143,6 @@ def line_of(form: LineForm, log: TopicPartition, header: BatchHeader, record: Re
         return text_line(log, record, control)
     fields = record_fields(log, record, header.partition_leader_epoch, control, form.as_text)
     return csv_line(fields, form.as_text) if form.format is LineFormat.CSV else json_line(fields)
-
-
-def header_name(name: bytes) -> str:
-    """Return a record header's name as a Java client shows it."""
-    try:
-        return name.decode("utf-8")
-    except UnicodeDecodeError:
-        from logcore.columns.reference import decode_header_name  # imports pyarrow, and is rarely needed
-
-        return decode_header_name(name)
 
 
 def time_text(timestamp_ms: int) -> str:

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from logcore.exit_codes import ExitCode
 from logcore.reading.nearest_names import nearest
+from logcore.texts import shown
 
 _NUMBER = re.compile(r"-[0-9.]+(ms)?$")
 """Values that begin with `-` and are never options: numbers, and times before 1970."""
@@ -49,7 +50,7 @@ class CommandParser(argparse.ArgumentParser):
         place = next(self._unknown_options(), None)
         if place is not None:
             message = self._unknown_option(place)
-        sys.stderr.write(f"error: {message.rstrip('.')}.\n")
+        sys.stderr.write(f"error: {shown(message).rstrip('.')}.\n")
         self.print_usage(sys.stderr)
         self.exit(ExitCode.USAGE)
 

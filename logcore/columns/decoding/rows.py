@@ -16,9 +16,10 @@ import pyarrow as pa
 
 from logcore.columns.kernels.call_frames import SLACK, Address, address_of
 from logcore.columns.kernels.decoding.decoding_frames import RecordsFrame
-from logcore.columns.reference import decode_header_name, is_utf8
+from logcore.columns.reference import is_utf8
 from logcore.columns.schema import HEADER_TYPE
 from logcore.columns.wanted import Place, Wanted
+from logcore.texts import java_text
 
 _HELD_BYTES = 32 << 20
 """Scratch space grown beyond this for one table is given back afterwards."""
@@ -161,7 +162,7 @@ class RowBuffers:
             ends, text = out(frame.to_name_ends, 4 * (count + 1)), out(frame.to_names, frame.name_bytes)
             names = pa.Array.from_buffers(pa.string(), count, [None, ends, text], 0)
         else:
-            decoded = {name: decode_header_name(name) for name in set(self._names_read)}
+            decoded = {name: java_text(name) for name in set(self._names_read)}
             names = pa.array([decoded[name] for name in self._names_read], pa.string())
         values = _binary(
             count,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from logcore.exit_codes import ExitCode
 from logcore.logs.rules import RULES, Outcome, Rule, Severity
+from logcore.texts import shown
 
 __all__ = ["RULES", "Finding", "Outcome", "Rule", "Severity", "exit_code", "found"]
 
@@ -50,7 +51,7 @@ def found(
     start_offset: int | None = None,
     end_offset: int | None = None,
 ) -> Finding:
-    """Create a finding with its rule's usual severity.
+    """Create a finding with its rule's usual severity. Its message is fit for a terminal, whatever names it has.
 
     Raises:
         ValueError: The catalogue does not contain the rule.
@@ -58,7 +59,7 @@ def found(
     known = RULES.get(rule)
     if known is None:
         raise ValueError(f"no rule {rule!r} in the rule catalogue")
-    return Finding(rule, known.severity, message, file, position, nbytes, start_offset, end_offset)
+    return Finding(rule, known.severity, shown(message), file, position, nbytes, start_offset, end_offset)
 
 
 def exit_code(findings: Iterable[Finding]) -> ExitCode:

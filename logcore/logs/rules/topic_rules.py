@@ -21,6 +21,19 @@ TOPIC_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "Records of an internal topic were read, but Loglake does not compute a state from records of their type.",
             "`loglake dump --decode` shows their fields.",
         ),
+        "group-partitions-missing": Rule(
+            Severity.WARNING,
+            Persistence.ONE_RUN,
+            "The paths have only some of the partitions of `__consumer_offsets`. Each group is in one: the list "
+            "lacks groups.",
+            "Name the log directories of all disks and brokers that have the other partitions.",
+        ),
+        "group-partitions-unknown": Rule(
+            Severity.INFO,
+            Persistence.ONE_RUN,
+            "The paths may have all partitions of `__consumer_offsets`: no `__cluster_metadata` is there to say so.",
+            "Name the folder `metadata.log.dir` of a controller too.",
+        ),
         "commit-beyond-log-end": Rule(
             Severity.WARNING,
             Persistence.ONE_RUN,

@@ -53,8 +53,7 @@ class PlacedFinding:
             "nbytes": f.nbytes,
             "start_offset": f.start_offset,
             "end_offset": f.end_offset,
-            # A name in it may have bytes that are not UTF-8, which a table cannot hold.
-            "message": f.message.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
+            "message": f.message,
             "as_of_ms": as_of_ms,
         }
 

@@ -21,6 +21,7 @@ from typing import Any
 from logcore.cli.reading.arguments import time_ms
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
+from logcore.texts import shown
 from spark_jobs.lake_commands.cluster.placement_text import placement_text
 from spark_jobs.lake_commands.outcome import guarded, lake_at
 
@@ -82,7 +83,7 @@ def _cluster(options: argparse.Namespace) -> int:
     for name, rows in changed.items():
         sys.stdout.write(f"{name}: {rows:,} {'row' if rows == 1 else 'rows'} {word}\n")
     for log, why in described["waits"].items():
-        sys.stdout.write(f"{log}: waits: {why}\n")
+        sys.stdout.write(f"{shown(log)}: waits: {shown(why)}\n")
     for each in described["findings"]:
         finding = from_plain(each)
         sys.stderr.write(f"{kind_text(finding, Terminal.of(sys.stderr))}: {finding.message}\n")
@@ -108,7 +109,6 @@ def _unusable(sources: Sequence[str]) -> ExitCode:
     from logcore.reading.chosen_logs import find_logs
     from logcore.reading.notes import Notes
     from logcore.reading.read_options import ReadOptions
-    from logcore.storage.discovery import shown
 
     heard, notes, named = Notes(), CommandNotes(), {shown(source) for source in sources}
     find_logs(ReadOptions(tuple(sources)), heard)

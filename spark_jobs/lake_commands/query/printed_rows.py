@@ -123,7 +123,7 @@ def _text(rows: QueryRows, limit: int) -> Iterator[str]:
     found = list(_limited(_rows(rows), limit + 1))
     shown = [[_text_cell(value) for value in values] for values in found[:limit]]
     numbers = [pa.types.is_integer(field.type) or pa.types.is_floating(field.type) for field in rows.schema]
-    names = rows.schema.names
+    names = [_text_cell(name) for name in rows.schema.names]
     widths = [max(len(row[at]) for row in (names, *shown)) for at in range(len(names))]
     for row in (names, *shown):
         cells = (c.rjust(w) if n else c.ljust(w) for c, w, n in zip(row, widths, numbers, strict=True))

@@ -20,6 +20,7 @@ from typing import Any
 
 from logcore.cli.reading.arguments import natural, time_ms
 from logcore.exit_codes import ExitCode
+from logcore.texts import shown
 from spark_jobs.lake_commands.outcome import guarded, lake_at, refuse_unmatched
 
 
@@ -84,7 +85,7 @@ def _line(topic: Mapping[str, Any], *, dry_run: bool) -> ExitCode:
     """Write the line of a topic; return the exit code that it calls for."""
     name, note = topic["topic"], f"; {topic['note']}" if topic["note"] else ""
     if topic["waits"] is not None:
-        sys.stdout.write(f"{name}: waits: {topic['waits']} ({topic['left']:,} offsets left)\n")
+        sys.stdout.write(f"{name}: waits: {shown(topic['waits'])} ({topic['left']:,} offsets left)\n")
         return ExitCode.WARNING
     if dry_run:
         what = "all rows again, " if topic["replaces"] else ""

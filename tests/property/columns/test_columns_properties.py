@@ -5,11 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logcore.columns.engines import Engine, decode_segment
-from logcore.columns.reference import decode_header_name, is_utf8
+from logcore.columns.reference import is_utf8
 from logcore.columns.schema import RECORDS_SCHEMA
 from logcore.columns.wanted import Place, Wanted
 from logcore.records.record import DEFAULT_LIMITS, Limits
 from logcore.segments.scanning.scan import Stretch
+from logcore.texts import java_text
 from tests import handmade
 from tests.property.strategies import batch_bytes, injured_batch_bytes
 
@@ -59,13 +60,13 @@ def test_visible_ranges_choose_rows_and_change_none(data: bytes, edges: list[int
 @given(st.text(max_size=20))
 def test_names_that_are_text_come_back_as_they_were(text: str) -> None:
     assert is_utf8(text.encode())
-    assert decode_header_name(text.encode()) == text
+    assert java_text(text.encode()) == text
 
 
 @stable
 @given(st.binary(max_size=12))
 def test_any_name_decodes_to_text_that_arrow_takes(name: bytes) -> None:
-    columns = decode_header_name(name)
+    columns = java_text(name)
     assert pa.array([columns], pa.string())[0].as_py() == columns
     assert ("\N{REPLACEMENT CHARACTER}" in columns) or columns.encode("utf-8") == name
     if not is_utf8(name):

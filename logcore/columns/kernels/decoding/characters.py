@@ -111,7 +111,7 @@ def null(target, at):
 
 @called
 def control_character(target, at, char):
-    """Write a character below 32 as JSON escapes it."""
+    """Write a character below 65,536 as JSON escapes it."""
     short = nb.int64(0)
     if char == 8:
         short = 98
@@ -128,24 +128,36 @@ def control_character(target, at, char):
         store8(target, at + 1, short)
         return at + 2
     store8(target, at + 1, 117)
-    store8(target, at + 2, 48)
-    store8(target, at + 3, 48)
-    store8(target, at + 4, 48 + (char >> 4))
-    low = char & 15
-    store8(target, at + 5, low + (48 if low < 10 else 87))
+    for digit in range(4):
+        low = (char >> (12 - 4 * digit)) & 15
+        store8(target, at + 2 + digit, low + (48 if low < 10 else 87))
     return at + 6
 
 
 @called
+def obeyed(source, index):
+    """The character of two or three bytes at a place if a terminal obeys it, as `logcore.texts` lists them; else 0."""
+    first, second = nb.int64(byte(source, index)), nb.int64(byte(source, index + 1))
+    if first < 0xE0:
+        point = (first & 31) << 6 | (second & 63)
+        return point if point < 0xA0 or point == 0x061C else nb.int64(0)
+    point = (first & 15) << 12 | (second & 63) << 6 | (nb.int64(byte(source, index + 2)) & 63)
+    if 0x200B <= point <= 0x200F or 0x2028 <= point <= 0x202E or 0x2060 <= point <= 0x206F or point == 0xFEFF:
+        return point
+    return nb.int64(0)
+
+
+@called
 def text(target, at, source, start, size, quotes):
-    """Write well-formed UTF-8 as a JSON string; only quotes, backslashes and control characters are escaped.
+    """Write well-formed UTF-8 as a JSON string; quotes, backslashes and what a terminal obeys are escaped.
 
     Every quote is written `quotes` times: twice in a quoted cell of CSV.
     """
     for _ in range(quotes):
         store8(target, at, 34)
         at += 1
-    for index in range(start, start + size):
+    index, end = start, start + size
+    while index < end:
         char = nb.int64(byte(source, index))
         if char == 34:
             store8(target, at, 92)
@@ -157,11 +169,19 @@ def text(target, at, source, start, size, quotes):
             store8(target, at, 92)
             store8(target, at + 1, 92)
             at += 2
-        elif char >= 32:
-            store8(target, at, char)
-            at += 1
-        else:
+        elif char < 32 or char == 127:
             at = control_character(target, at, char)
+        else:
+            point = nb.int64(0)
+            if char == 0xC2 or char == 0xD8 or char == 0xE2 or char == 0xEF:
+                point = obeyed(source, index)
+            if point:
+                at = control_character(target, at, point)
+                index += 1 if point < 0x800 else 2
+            else:
+                store8(target, at, char)
+                at += 1
+        index += 1
     for _ in range(quotes):
         store8(target, at, 34)
         at += 1

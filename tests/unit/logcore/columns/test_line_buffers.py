@@ -1,4 +1,4 @@
-"""Lines of JSON that a kernel writes: to the byte what Python's own encoder makes of the same record."""
+"""Lines of JSON that a kernel writes: what Python's encoder makes of the same record, without what terminals obey."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from logcore.columns.decoding.line_buffers import LineBuffers, TextPool
 from logcore.columns.wanted import EVERYTHING, Place
 from logcore.records.model import DEFAULT_LIMITS
 from tests import handmade
+from tests.terminal_escapes import json_escaped
 
 pytestmark = pytest.mark.slow
 
@@ -60,7 +61,7 @@ def line(
         "headers": [[name, packed(content)] for name, content in headers],
         "leader_epoch": epoch,
     }
-    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    return json_escaped(json.dumps(fields, ensure_ascii=False, separators=(",", ":"))).encode() + b"\n"
 
 
 def packed(content: bytes | None) -> str | None:
@@ -102,6 +103,8 @@ NAMES = [
     "\x80\x9f\xa0",
     "ключ",
     "\u2028\u2029\ufeff\ufffd\uffff",
+    "".join(chr(code) for code in range(0x80, 0x800)),
+    *("".join(chr(code) for code in range(first, first + 0x100)) for first in (0x1F00, 0x2000, 0x2100, 0xFE00, 0xFF00)),
     "\U0001f600\U0010ffff",
     "a" * 31 + "\n",
     "b" * 32 + '"',

@@ -19,6 +19,7 @@ from logcore.columns.decoding.line_forms import LineForm, LineFormat
 from logcore.columns.wanted import Place, Wanted
 from logcore.records.model import DEFAULT_LIMITS
 from tests import handmade
+from tests.terminal_escapes import json_escaped
 
 pytestmark = pytest.mark.slow
 
@@ -92,7 +93,7 @@ def csv_line(row: Row, offset: int, kind: str = "CreateTime", epoch: str = "0", 
     timestamp, key, value, headers = row
     named = [[name.decode(), packed(content)] for name, content in headers]
     cells = [two_cells(each) if as_text else cell(packed(each)) for each in (key, value)]
-    listed = cell(json.dumps(named, ensure_ascii=False))
+    listed = cell(json_escaped(json.dumps(named, ensure_ascii=False)))
     return f"orders,3,{offset},{timestamp},{kind},{cells[0]},{cells[1]},{listed},{epoch}\n"
 
 
@@ -106,7 +107,7 @@ def json_line(row: Row, offset: int) -> str:
         except UnicodeDecodeError:
             fields[f"{name}_base64"] = packed(content)
     fields["headers"] = [[name.decode(), packed(content)] for name, content in headers]
-    return json.dumps(fields | {"leader_epoch": 0}, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return json_escaped(json.dumps(fields | {"leader_epoch": 0}, ensure_ascii=False, separators=(",", ":"))) + "\n"
 
 
 def segment(rows: Sequence[Row], attributes: int = 0) -> bytes:

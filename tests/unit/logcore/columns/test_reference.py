@@ -5,12 +5,13 @@ import pyarrow as pa
 import pytest
 
 from logcore.columns.engines import Engine, decode_segment
-from logcore.columns.reference import decode_header_name, table_timestamp
+from logcore.columns.reference import table_timestamp
 from logcore.columns.schema import RECORDS_SCHEMA
 from logcore.columns.wanted import Place, Wanted
 from logcore.errors import CorruptionReason
 from logcore.records.record import DEFAULT_LIMITS, Limits
 from logcore.segments.scanning.scan import Stretch
+from logcore.texts import java_text
 from tests import handmade
 
 # Bytes of a name, and the UTF-16 units of `new String(bytes, UTF_8)` in Java 17.
@@ -181,7 +182,7 @@ def test_timestamps_out_of_the_tables_range_are_null_and_kept_raw(timestamp_ms: 
 
 @pytest.mark.parametrize(("name", "units"), JAVA_NAMES.items())
 def test_header_names_decode_as_java_decodes_them(name: str, units: str) -> None:
-    assert decode_header_name(bytes.fromhex(name)).encode("utf-16-be").hex() == units
+    assert java_text(bytes.fromhex(name)).encode("utf-16-be").hex() == units
 
 
 def test_raw_header_names_are_kept_only_where_one_is_not_utf8() -> None:

@@ -1,0 +1,43 @@
+"""Names that somebody else chose, as text: groups, client ids, header names, paths.
+
+Such a name is bytes. Bytes that are not UTF-8 become U+FFFD, as in every Java client, so all outputs and tables have
+the same form. A person sees a name through `shown`: a terminal obeys control characters, and characters that turn the
+direction of text hide what is there.
+"""
+
+from __future__ import annotations
+
+import re
+
+_ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_OBEYED = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+"""Characters that a terminal obeys, without those below 32: JSON escapes these by itself."""
+
+
+def java_text(content: bytes) -> str:
+    """Decode bytes as Java does: `new String(content, UTF_8)`, malformed parts as U+FFFD.
+
+    Java and Python split malformed bytes in the same way, except for encoded surrogates.
+    """
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        return _ENCODED_SURROGATE.sub(b"\xff", content).decode("utf-8", errors="replace")
+
+
+def shown(text: str) -> str:
+    """Make a text fit for a message: invalid UTF-8 and characters that are not printable become escapes."""
+    if text.isprintable():
+        return text
+    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
+def id_part(name: str) -> str:
+    """Return a name as a part of ids and paths: bytes that topics do not have are written `=3d`, so it is injective."""
+    return re.sub("[^A-Za-z0-9._-]", lambda other: "".join(f"={byte:02x}" for byte in other[0].encode()), name)
+
+
+def json_shown(line: str) -> str:
+    """Escape in a line of JSON what a terminal obeys. The values stay the same."""
+    return line if line.isprintable() else _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
