@@ -241,7 +241,7 @@ def _add_meaning(parser: argparse.ArgumentParser) -> None:
         metavar="checkpoint|log-end|N",
         help="up to where offsets count as committed by the cluster",
     )
-    parser.add_argument("--cluster", metavar="NAME", help="name of the cluster, where the sources state none")
+    parser.add_argument("--cluster", metavar="NAME", help="name of the cluster, whatever the sources state")
 
 
 def _add_sources(parser: argparse.ArgumentParser) -> None:

@@ -131,7 +131,7 @@ class IngestConfig(JsonContract):
     high_watermark: str = "checkpoint"
     """``checkpoint``, ``log-end`` or an offset as text."""
     cluster: str | None = None
-    """Name of the cluster, used where a source does not state one."""
+    """Name of the cluster, whatever its sources state; None: what they state."""
     policies: str | None = None
     """Path of a ``policies.yaml``. ``on_truncate``, ``on_recreate`` and ``active.min.growth`` apply."""
     at_once: bool = True
@@ -268,7 +268,7 @@ class ClusterConfig(LakeJob):
     sources: tuple[str, ...] = ()
     """Absolute paths, or addresses of object stores."""
     cluster: str | None = None
-    """Name of the cluster, used where a source does not state one."""
+    """Name of the cluster, whatever its sources state; None: what they state."""
     only_metadata: bool = False
     """Read only ``__cluster_metadata``, for policies with ``from: cluster``."""
     only_after_intake: bool = False

@@ -17,6 +17,7 @@ from logcore.reading.segment_reading import cannot_read, reading_start, rows_of_
 from logcore.records.varint import Buffer
 from logcore.segments.side_files.proved_entries import ReadingStart
 from logcore.storage.source_bytes import SourceBytes
+from logcore.texts import id_part
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,7 +62,7 @@ class ShownSegment:
 def place_of(log: SourceLog, segment: SegmentFile) -> Place:
     """What rows of a segment say of where they are from."""
     topic, partition = log.topic_partition.topic, log.topic_partition.partition
-    log_id = f"{topic}@{log.cluster_id or 'unknown'}.0" if log.topic_id is None else f"{log.topic_id}.0"
+    log_id = f"{topic}@{id_part(log.cluster_id or 'unknown')}.0" if log.topic_id is None else f"{log.topic_id}.0"
     return Place(topic, partition, log_id, f"{segment.base_offset:020d}")
 
 

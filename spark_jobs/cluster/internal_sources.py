@@ -64,11 +64,11 @@ def clusters_of(logs: Iterable[SourceLog], name: str | None) -> list[ClusterLogs
 
     Args:
         logs: All replicas at the sources.
-        name: Is used in place of the id if the source of a cluster states none.
+        name: Is used in place of the id that a source states; None: the id is used.
     """
     found: dict[str, list[SourceLog]] = {}
     for log in logs:
-        found.setdefault(log.cluster_id or name or UNKNOWN_CLUSTER, []).append(log)
+        found.setdefault(name or log.cluster_id or UNKNOWN_CLUSTER, []).append(log)
     return [ClusterLogs(cluster, _longest(logs)) for cluster, logs in sorted(found.items())]
 
 
@@ -92,10 +92,3 @@ def time_of(time_ms: int | None) -> datetime | None:
     if time_ms is None or not 0 <= time_ms <= MAX_TIMESTAMP_MS:
         return None
     return _EPOCH + timedelta(milliseconds=time_ms)
-
-
-def as_text(value: object) -> object:
-    """Return a value with texts that Arrow can hold, also in lists: bytes that are not UTF-8 are replaced."""
-    if isinstance(value, list):
-        return [as_text(each) for each in value]
-    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace") if isinstance(value, str) else value

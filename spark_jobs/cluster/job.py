@@ -26,7 +26,7 @@ from logcore.topics.internal_topics import InternalTopic
 from spark_jobs.cluster.commit_rows import COMMITS
 from spark_jobs.cluster.coordinator_rows import remote_rows, transactional_rows
 from spark_jobs.cluster.group_rows import first_open, group_rows
-from spark_jobs.cluster.internal_sources import NOT_READ, ClusterLogs, Row, as_text, clusters_of, logs_at
+from spark_jobs.cluster.internal_sources import NOT_READ, ClusterLogs, Row, clusters_of, logs_at
 from spark_jobs.cluster.kept_history import reached_offset, with_doubt, with_history
 from spark_jobs.cluster.metadata_rows import TABLES_OVER_TIME, metadata_rows
 from spark_jobs.cluster.new_commits import NewCommits
@@ -42,7 +42,7 @@ from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive
-from spark_jobs.lake.setup.identity import claim, cluster_of, cluster_of_sources, has_cluster
+from spark_jobs.lake.setup.identity import claim, cluster_of_logs, has_cluster
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.tasks.executor import Executor
 
@@ -156,7 +156,7 @@ def _read(config: ClusterConfig) -> ClusterPlan:
     except LogError as error:
         raise JobError(str(error)) from error
     made.directories = source_directories(logs)
-    held = cluster_of(config.lake, cluster_of_sources((log.cluster_id for log in logs), config.cluster))
+    held = cluster_of_logs(config.lake, logs, config.cluster)
     for cluster in clusters_of(logs, held):
         if not config.only_metadata:
             made.commits.add(config.lake, cluster, cluster.of(InternalTopic.CONSUMER_OFFSETS), notes)
@@ -291,7 +291,7 @@ def _compare(lake: str, table: ClusterTable, rows: Sequence[Row], logs: tuple[st
 
 def _table(table: ClusterTable, rows: Sequence[Row]) -> pa.Table:
     schema = TABLES[table.name].schema
-    plain = [{name: as_text(row.get(name)) for name in schema.names} for row in rows]
+    plain = [{name: row.get(name) for name in schema.names} for row in rows]
     return _sorted(table, pa.Table.from_pylist(plain, schema=schema))
 
 

@@ -17,7 +17,7 @@ from spark_jobs.lake.table_specs import TABLES
 
 def unnamed(log: str) -> str | None:
     """Return the name that an internal log has while the id of its cluster is not known; None if this is its name."""
-    cluster, _, place = log.partition("/")
+    cluster, _, place = log.rpartition("/")
     return None if cluster == UNKNOWN_CLUSTER else f"{UNKNOWN_CLUSTER}/{place}"
 
 
@@ -58,6 +58,6 @@ def named_rows(lake: str, table: str, log: str) -> pa.Table:
     if name is None:
         return schema.empty_table()
     rows = read_rows(lake, table, schema.names, [(SOURCE, "==", name)]).cast(schema)
-    for column, text in ((SOURCE, log), ("cluster", log.partition("/")[0])):
+    for column, text in ((SOURCE, log), ("cluster", log.rpartition("/")[0])):
         rows = rows.set_column(schema.get_field_index(column), schema.field(column), pa.repeat(text, rows.num_rows))
     return rows

@@ -37,7 +37,7 @@ from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
-from spark_jobs.lake.setup.identity import claim, cluster_of, cluster_of_sources
+from spark_jobs.lake.setup.identity import claim, cluster_of_logs
 from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.setup.remembered_sources import keep_reads, recall_reads
 from spark_jobs.lake.store import local_copies
@@ -103,9 +103,7 @@ def plan(config: IngestConfig) -> IngestPlan:
     placed = [PlacedFinding(finding) for finding in (*discovery.findings, *of_remote)]
     left_alone: list[PlacedFinding] = []
     sources = [log for log in logs if log.kind is DirectoryKind.LIVE and _is_chosen(config, log)]
-    cluster = cluster_of_sources((log.cluster_id for log in sources), config.cluster)
-    if sources:
-        cluster = cluster_of(config.lake, cluster)
+    cluster = cluster_of_logs(config.lake, sources, config.cluster) if sources else config.cluster
     held = _held(config, cluster, segments, remembered)
     newest = {row.topic_partition: row for row in sorted(held.rows.values(), key=lambda row: row.incarnation)}
     plans: list[IngestLogPlan] = []

@@ -130,10 +130,12 @@ def format_partition_metadata(topic_id: str) -> bytes:
 
 
 def parse_meta_properties(content: str | bytes) -> dict[str, str]:
-    """Parse a meta.properties. `cluster.id` is absent before Kafka 0.10.1.
+    """Parse a meta.properties as `java.util.Properties` does. Any text may be a cluster id: Kafka's tools check none.
+
+    `cluster.id` is absent before Kafka 0.10.1.
 
     Raises:
-        CorruptIndexError: Its version is not 0 or 1, or its cluster id is invalid.
+        CorruptIndexError: An escape is malformed, or its version is not 0 or 1.
     """
     values: dict[str, str] = {}
     text = content if isinstance(content, str) else content.decode("latin-1")
@@ -143,8 +145,6 @@ def parse_meta_properties(content: str | bytes) -> dict[str, str]:
     version = values.get("version")
     if version not in ("0", "1"):
         raise CorruptIndexError("meta.properties states no version, or one newer than 1")
-    if "cluster.id" in values and not re.fullmatch(r"[\x21-\x7e]{1,255}", values["cluster.id"]):
-        raise CorruptIndexError("meta.properties states an invalid cluster id")
     return values
 
 
@@ -220,20 +220,19 @@ def _format(lines: Iterable[str], count: int) -> bytes:
 
 def _logical_lines(text: str) -> Iterable[str]:
     """Lines of a Java properties file: without comments and blanks, joined after a lone backslash at the end."""
-    pending = ""
-    for line in re.split(r"\r\n|\r|\n", text):
-        line = line.lstrip(" \t\f")
-        if not pending and (not line or line[0] in "#!"):
+    begun: str | None = None
+    for each in re.split(r"\r\n|\r|\n", re.sub(r"(\r\n|\r|\n)\Z", "", text)):
+        line = (begun or "") + each.lstrip(" \t\f")
+        is_comment = not begun and line.startswith(("#", "!"))
+        begun = None
+        if is_comment:
             continue
-        line = pending + line
-        trailing = len(line) - len(line.rstrip("\\"))
-        if trailing % 2 == 1:
-            pending = line[:-1]
-            continue
-        pending = ""
-        yield line
-    if pending:
-        yield pending
+        if (len(line) - len(line.rstrip("\\"))) % 2:
+            begun = line[:-1]
+        elif line:
+            yield line
+    if begun is not None:
+        yield begun
 
 
 def _split_property(line: str) -> tuple[str, str]:
@@ -247,6 +246,9 @@ def _unescape(text: str) -> str:
     def replacement(match: re.Match[str]) -> str:
         if match[1] is not None:
             return chr(int(match[1], 16))
+        if match[2] == "u":  # no Kafka starts with it
+            raise CorruptIndexError("meta.properties has an escape \\u without four hexadecimal digits")
         return _PLAIN_ESCAPES.get(match[2], match[2])
 
-    return re.sub(r"\\(?:u([0-9A-Fa-f]{4})|(.))", replacement, text, flags=re.DOTALL)
+    units = re.sub(r"\\(?:u([0-9A-Fa-f]{4})|(.))", replacement, text, flags=re.DOTALL)
+    return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")  # two escapes may be one character

@@ -16,6 +16,7 @@ from logcore.logs.growth.growth import LogTail
 from logcore.logs.model import readable_end
 from logcore.remote.chunked.chunk_map import RegisteredObject
 from logcore.segments.filenames import LOG_SUFFIX, segment_file_name
+from logcore.texts import id_part
 from spark_jobs.lake.delta.commits import commit_guards, row_commits
 from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.delta.tables.table_rows import read_rows, table_of
@@ -151,9 +152,9 @@ def log_key(log_id: str, partition: int) -> str:
 def new_log_id(topic: str, topic_id: str | None, cluster: str | None, incarnation: int = 0) -> str:
     """Return ``<topic id>.<incarnation>``, or ``<topic>@<cluster>.<incarnation>`` for a topic without an id.
 
-    Neither ``@`` nor ``/`` can be in a topic or cluster name, so ids of the two kinds are never equal.
+    No topic has an ``@``, so ids of the two kinds are never equal.
     """
-    return f"{topic_id}.{incarnation}" if topic_id else f"{topic}@{cluster or 'unnamed'}.{incarnation}"
+    return f"{topic_id}.{incarnation}" if topic_id else f"{topic}@{id_part(cluster or 'unnamed')}.{incarnation}"
 
 
 def segment_id(log: str, base_offset: int, digest: str, generation: int = GENERATION_INGESTED) -> str:

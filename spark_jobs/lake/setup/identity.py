@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
+from logcore.logs.model.sources import SourceLog
+from logcore.segments.filenames import META_PROPERTIES_FILE
+from logcore.storage.objects.addresses import directory_of
 from spark_jobs.lake.errors import JobError, LakeRefused, UsageError
 from spark_jobs.lake.store import storage
 
@@ -19,8 +22,6 @@ LAYOUT_VERSION = 3
    segment, so the number is increased before segments share a folder.
 """
 LAKE_FILE = "lake.json"
-
-_CLUSTER = re.compile(r"[A-Za-z0-9._-]{1,249}")  # it is part of paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,19 +93,21 @@ def not_there(lake: str, what: str, more: str = "") -> JobError:
     return JobError(f"The lake {lake} has no {what}.{more and ' '}{more}")
 
 
-def cluster_of(lake: str, stated: str | None) -> str | None:
+def cluster_of(lake: str, stated: str | None, files: Sequence[str] = ()) -> str | None:
     """Return the cluster of the lake, or its cluster after ingest from a source of cluster ``stated``.
 
+    Args:
+        files: Those that state it.
+
     Raises:
-        LakeRefused: The lake has another cluster, or ``stated`` is not a name that a broker would have.
+        LakeRefused: The lake has another cluster.
     """
-    if stated is not None and not _CLUSTER.fullmatch(stated):
-        raise LakeRefused("The source's cluster id has other characters than letters, digits, '.', '_' and '-'.")
     identity = read_identity(lake)
     held = None if identity is None else identity.cluster
     if held is not None and stated is not None and held != stated:
+        place = f" ({files[0]})" if files else ""
         raise LakeRefused(
-            f"The lake {lake} holds cluster {held}, this source is of cluster {stated}. "
+            f"The lake {lake} holds cluster {held}, this source is of cluster {stated}{place}. "
             "A lake holds one cluster: give the source a lake of its own."
         )
     return held or stated
@@ -121,20 +124,25 @@ def has_cluster(lake: str) -> bool:
     return identity is not None and identity.cluster is not None
 
 
-def cluster_of_sources(ids: Iterable[str | None], name: str | None) -> str | None:
-    """Return the one cluster that the sources of a run state, or its name if they state none.
+def cluster_of_logs(lake: str, logs: Iterable[SourceLog], name: str | None) -> str | None:
+    """Return the cluster of the lake, or its cluster after ingest of some logs.
 
     Args:
-        ids: Cluster ids of the logs at the sources; None where a source states none.
-        name: What the operator calls the cluster; None: nothing.
+        logs: Logs at the sources.
+        name: What the operator calls the cluster, whatever the sources state; None: what they state.
 
     Raises:
-        UsageError: They are of several clusters.
+        LakeRefused: The lake has another cluster.
+        UsageError: The logs are of several clusters.
     """
-    stated = sorted({each for each in ids if each})
-    if len(stated) > 1:
-        raise UsageError(f"The sources are of several clusters ({', '.join(stated)}); a lake holds one. Run once each.")
-    return stated[0] if stated else name
+    files: dict[str, str] = {}
+    for log in logs:
+        if log.cluster_id:
+            files.setdefault(log.cluster_id, os.path.join(directory_of(log.directory), META_PROPERTIES_FILE))
+    if len(files) > 1:
+        stated = ", ".join(f"{cluster} in {file}" for cluster, file in sorted(files.items()))
+        raise UsageError(f"The sources are of several clusters ({stated}); a lake holds one. Run once each.")
+    return cluster_of(lake, name or next(iter(files), None), () if name else tuple(files.values()))
 
 
 def claim(lake: str, cluster: str | None) -> None:

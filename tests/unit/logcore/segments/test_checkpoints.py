@@ -171,11 +171,24 @@ def test_meta_properties_are_java_properties() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("written", "cluster"),
+    [
+        (b"cluster.id=MkU3OEVBNTcwNTJENDM2Qg\\=\\=\r\n", "MkU3OEVBNTcwNTJENDM2Qg=="),
+        (b"cluster.id=a+b/c d\n", "a+b/c d"),
+        (b"cluster.id=\\u00fc\xfc\\ud83d\\udc0d\n", "üü\U0001f40d"),
+        (b"cluster.id=\n", ""),
+    ],
+)
+def test_any_text_is_a_cluster_id(written: bytes, cluster: str) -> None:
+    assert parse_meta_properties(b"#\r\nversion=1\r\n" + written)["cluster.id"] == cluster
+
+
 def test_meta_properties_of_old_brokers_have_no_cluster() -> None:
     assert parse_meta_properties(b"version=0\nbroker.id=0\n") == {"version": "0", "broker.id": "0"}
 
 
-@pytest.mark.parametrize("content", [b"", b"node.id=1\n", b"version=2\n", b"version=1\ncluster.id=a b\n", b"\0\0"])
+@pytest.mark.parametrize("content", [b"", b"node.id=1\n", b"version=2\n", b"version=1\ncluster.id=\\u12\n", b"\0\0"])
 def test_meta_properties_that_cannot_be_a_brokers_are_refused(content: bytes) -> None:
     with pytest.raises(CorruptIndexError):
         parse_meta_properties(content)
