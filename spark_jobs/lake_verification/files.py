@@ -406,14 +406,15 @@ def _covers(said: tuple[Any, Any], found: tuple[Any, Any], *, is_exact: bool) ->
     """
     try:
         if isinstance(found[0], datetime.datetime):
+            # A difference of two times always exists; a time that is a step earlier or later does not.
             step = datetime.timedelta(milliseconds=1)
             least, greatest = _utc(said[0]), _utc(said[1])
-            inside = least <= found[0] and found[1] - step < greatest
-            return inside and (not is_exact or (found[0] - step < least and greatest < found[1] + step))
+            inside = least <= found[0] and found[1] - greatest < step
+            return inside and (not is_exact or (found[0] - least < step and greatest - found[1] < step))
         if is_exact:
             return bool(said == found)
         return bool(said[0] <= found[0] and said[1] >= found[1])
-    except (TypeError, OverflowError):
+    except TypeError:
         return False
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from multiprocessing import get_context
 from threading import Lock
 from typing import Any, Self
@@ -67,7 +68,9 @@ def read_statistics(path: str) -> list[GroupStatistics]:
                 column = group.column(at)
                 said = column.statistics if column.is_stats_set else None
                 if said is not None:
-                    bounds = (said.min, said.max) if said.has_min_max else (None, None)
+                    bounds: tuple[Any, Any] = None, None
+                    with suppress(OverflowError):  # a column of another program, with times that Python does not have
+                        bounds = (said.min, said.max) if said.has_min_max else bounds
                     of_group[column.path_in_schema] = (*bounds, said.null_count if said.has_null_count else None)  # type: ignore[attr-defined]
             found.append(of_group)
     return found

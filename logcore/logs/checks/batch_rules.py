@@ -7,7 +7,7 @@
     leader-epoch-regression   warning   the crc does not cover the epoch, so only this rule can find a flipped bit
     max-timestamp-differs     warning   the batch's greatest timestamp is not that of its records (CreateTime), or none
                                         (LogAppendTime, where every record has it)
-    negative-timestamp        warning   below -1, which no broker accepts from a producer
+    negative-timestamp        info      below -1: brokers of 3.9.2 accept it in a batch without compression
     timestamp-out-of-range    info      outside the years 1 to 9999; -1 means none and is valid
     sequence-gap              warning   a producer's batch does not follow its last one, although no offset is missing
     sequence-duplicate        warning   between them: records were lost before the log, or written twice

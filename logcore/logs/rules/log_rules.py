@@ -90,9 +90,9 @@ SEGMENT_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "The records keep their own timestamps. Expect `retention.ms` and look-ups by time to use the header.",
         ),
         "negative-timestamp": Rule(
-            _WARNING,
+            _INFO,
             _UNTIL_REPLACED,
-            "A record has a timestamp below -1, which no broker accepts from a producer.",
+            "A record has a timestamp below -1. Brokers of 3.9.2 accept such records in batches without compression.",
             "The number is in `timestamp_ms`. Check the clock or the serializer of the producer.",
         ),
         "timestamp-out-of-range": Rule(
