@@ -152,7 +152,7 @@ _REASONS: Mapping[CorruptionReason, str] = {
     CorruptionReason.MAGIC: "no Kafka release writes this magic byte",
     CorruptionReason.CRC: "the checksum of the batch differs from the stored one",
     CorruptionReason.CODEC: "a reserved codec number, or a codec that the format does not allow",
-    CorruptionReason.CODEC_STREAM: "the compressed stream is malformed, ends early, or has bytes after its end",
+    CorruptionReason.CODEC_STREAM: "the stream is malformed, ends early, or has more bytes that Kafka looks at",
     CorruptionReason.OUTPUT_CAP: "more decoded bytes or record headers than the limits allow",
     CorruptionReason.COUNT: "the record count is impossible, or differs from the records found",
     CorruptionReason.VARINT: "a variable-length integer is too long",

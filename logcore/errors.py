@@ -30,7 +30,7 @@ class CorruptionReason(StrEnum):
     CODEC = "CODEC"
     """A reserved codec number (5, 6 or 7), a codec newer than the format version, or a codec inside a codec."""
     CODEC_STREAM = "CODEC_STREAM"
-    """The compressed stream is malformed, ends early, or is followed by bytes that belong to no stream."""
+    """The compressed stream is malformed, ends early, or is followed by bytes that Kafka takes for more of it."""
     OUTPUT_CAP = "OUTPUT_CAP"
     """More decoded bytes or record headers than the reader's limits allow."""
     COUNT = "COUNT"

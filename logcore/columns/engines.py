@@ -121,7 +121,8 @@ def decode_segment(
         lane = CompiledLane(part.content, careful.ceiling, wanted, limits, place.position_base, output, part.goes_on)
 
     def columns(header: BatchHeader, position: int, records: list[Record]) -> pa.RecordBatch:
-        return wanted.chosen(to_columns(records, place, header.partition_leader_epoch, position))
+        shift = header.reader_shift if wanted.as_counted else 0
+        return wanted.chosen(to_columns(records, place, header.partition_leader_epoch, position, shift))
 
     return SegmentRows(lane, careful, columns, start, begin, part.stop)
 

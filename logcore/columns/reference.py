@@ -17,13 +17,18 @@ from logcore.texts import java_text
 # An encoded surrogate (CESU-8, or half of one). Java's decoder replaces its bytes together; Python's one by one.
 
 
-def to_columns(records: Sequence[Record], place: Place, leader_epoch: int, position: int) -> pa.RecordBatch:
-    """Convert all records of one batch, with its leader epoch and position in the buffer, to RECORDS_SCHEMA rows."""
+def to_columns(
+    records: Sequence[Record], place: Place, leader_epoch: int, position: int, shift: int = 0
+) -> pa.RecordBatch:
+    """Convert all records of one batch, with its leader epoch and position in the buffer, to RECORDS_SCHEMA rows.
+
+    `shift` is subtracted from their offsets.
+    """
     count, epoch = len(records), None if leader_epoch < 0 else leader_epoch
     columns: dict[str, pa.Array[Any]] = {
         "topic": pa.array([place.topic] * count, pa.string()),
         "partition": pa.array([place.partition] * count, pa.int32()),
-        "offset": pa.array([record.offset for record in records], pa.int64()),
+        "offset": pa.array([record.offset - shift for record in records], pa.int64()),
         "timestamp": pa.array([table_timestamp(record.timestamp) for record in records], pa.timestamp("us", tz="UTC")),
         "timestampType": pa.array([int(record.timestamp_type) for record in records], pa.int32()),
         "key": pa.array([record.key for record in records], pa.binary()),

@@ -41,6 +41,8 @@ class Wanted:
         header: Only records with a record header of this name, and of this content if it is given.
         trusts_max_timestamp: Skip a v2 batch whose header gives a max timestamp before `since`, whatever its records
             contain (see the rule `max-timestamp-differs`).
+        as_counted: Records have the offsets that the broker counted, and each offset at most one record. Else they have
+            those that Kafka's readers give (see the rule `last-offset-delta-short`).
     """
 
     columns: tuple[str, ...] | None = None
@@ -52,6 +54,7 @@ class Wanted:
     producer_id: int | None = None
     header: tuple[bytes, bytes | None] | None = None
     trusts_max_timestamp: bool = False
+    as_counted: bool = False
 
     def __post_init__(self) -> None:
         flat = [bound for each in self.visible or () for bound in each]
@@ -97,9 +100,10 @@ class Wanted:
             start < header.next_offset and header.base_offset < end for start, end in self.visible
         )
 
-    def holds(self, record: Record) -> bool:
-        """Whether a record is wanted. The caller removes control records."""
-        if self.visible is not None and not any(start <= record.offset < end for start, end in self.visible):
+    def holds(self, record: Record, reader_shift: int = 0) -> bool:
+        """Whether a record is wanted. The caller removes control records. `reader_shift` is that of its batch."""
+        offset = record.offset - reader_shift
+        if self.visible is not None and not any(start <= offset < end for start, end in self.visible):
             return False
         if self.since is not None and record.timestamp < self.since:
             return False

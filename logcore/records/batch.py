@@ -24,12 +24,18 @@ again to do so. So the checksum comes after these two fields and does not cover 
 found here; only the neighbours of the batch can show it. Length and magic lie at the same place in every format
 version, so a reader can distinguish the versions. All integers are big-endian two's complement.
 
+Some old clients left lastOffsetDelta 0, and brokers up to 1.0 stored such batches. A broker gave each record an offset,
+and then stored the batch so that baseOffset + lastOffsetDelta is the last one. So the log ends there for every broker,
+but Kafka's readers count the records upwards from baseOffset: five records of the offsets [0, 5) are stored with
+baseOffset 4, and read as [4, 9). `counted` gives the offsets that the broker counted.
+
 Source: org.apache.kafka.common.record.internal.{DefaultRecordBatch, FileLogInputStream}, KIP-98. Belongs here: what
 the header and the checksum show. `record.py` reads the records.
 """
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 from logcore.errors import CorruptionReason, CorruptRecordError
@@ -192,6 +198,18 @@ def crc_matches(buf: Buffer, position: int, header: BatchHeader) -> bool:
         CorruptRecordError: As `computed_crc`.
     """
     return computed_crc(buf, position, header) == header.crc
+
+
+def counted(header: BatchHeader) -> BatchHeader:
+    """The header of a v2 batch with the offsets that the broker counted: those up to its last offset, one a record.
+
+    They differ from what the header says only if its last offset delta is too small for its records.
+    """
+    missing = header.record_count - header.last_offset_delta - 1
+    if header.magic != MAGIC_V2 or missing <= 0 or header.last_offset_delta < 0 or missing > header.base_offset:
+        return header
+    first, delta = header.base_offset - missing, header.last_offset_delta + missing
+    return replace(header, base_offset=first, last_offset_delta=delta, reader_shift=missing)
 
 
 def check_header(header: BatchHeader, position: int | None = None) -> None:

@@ -15,9 +15,10 @@ a branch in each kernel that shall read or write it without Python (`columns/ker
     4 zstd    one frame, no content size, no checksum                    one or several frames, skippable ones too
     5-7       reserved                                                   never
 
-A stream ends where its records end. Bytes after it are damage unless they are a further stream, and so is a stream that
-ends early. Kafka's own readers ignore some of these cases: bytes after an lz4 frame (even another frame), bytes after
-the last gzip member, and a second zstd frame that is cut.
+A stream ends where its records end. Kafka's readers ignore bytes after it that are no further stream: after an lz4
+frame (even another frame), after the last gzip member, and up to three bytes after the last block of a xerial stream.
+So these are read too, and reported. A stream that ends early is damage, and so are other bytes after it. Only zstd-jni
+gives what a frame that is cut has given so far.
 
 A size that the data declares (zstd content size, snappy block length, lz4 block length, gzip length) is never enough to
 allocate memory. Output is produced in pieces until it passes the limit. Some output comes in one piece (a snappy block,
@@ -75,6 +76,7 @@ GZIP_HEADER = bytes.fromhex("1f8b08000000000000ff")
 """The header that java.util.zip writes: no name, no time, operating system unknown."""
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 _GZIP_TRAILER = struct.Struct("<II")
+_GZIP_LEAST = 19
 _GZIP_RATIO = 1032
 """A match of 258 bytes takes at least two bits."""
 _DEFLATE_TABLES = 640
@@ -93,7 +95,9 @@ _LARGEST_CHUNK = 4 * 1024 * 1024
 _INT32 = struct.Struct(">i")
 
 
-def decompress(codec: int, data: bytes | memoryview, limit: int, *, magic: int = 2) -> bytes:
+def decompress(
+    codec: int, data: bytes | memoryview, limit: int, *, magic: int = 2, ignored: list[int] | None = None
+) -> bytes:
     """Decode one batch's record bytes.
 
     Args:
@@ -102,6 +106,8 @@ def decompress(codec: int, data: bytes | memoryview, limit: int, *, magic: int =
         limit: The most bytes that may come out. A stream with more output is refused.
         magic: The format version of the batch. In v0 the header checksum of an lz4 frame is not checked: the first
             brokers and clients computed it wrongly (KAFKA-3160).
+        ignored: Gets the number of bytes after the stream that Kafka's readers ignore, if there are any. None: a stream
+            with such bytes is refused.
 
     Raises:
         CorruptRecordError: CODEC for a reserved number, CODEC_STREAM for a stream that is malformed, truncated or too
@@ -116,7 +122,7 @@ def decompress(codec: int, data: bytes | memoryview, limit: int, *, magic: int =
     chunks: list[bytes] = []
     total = 0
     with memoryview(data) as view:
-        room = _Room(limit)
+        room = _Room(limit, ignored)
         for chunk in CODECS[known].decode(view, room, magic):
             total += len(chunk)
             if total > limit:
@@ -148,10 +154,17 @@ def reserved_codec(codec: int) -> str:
 class _Room:
     """How many more bytes a stream may give. Readers request one more, to see that the output is too long."""
 
-    __slots__ = ("left",)
+    __slots__ = ("ignored", "left")
 
-    def __init__(self, left: int) -> None:
+    def __init__(self, left: int, ignored: list[int] | None) -> None:
         self.left = left
+        self.ignored = ignored
+
+    def ignores(self, rest: memoryview) -> bool:
+        """Whether bytes after the stream may be ignored. Then they are counted."""
+        if self.ignored is not None:
+            self.ignored.append(len(rest))
+        return self.ignored is not None
 
 
 def _none_encoded(data: bytes, _magic: int) -> bytes:
@@ -177,6 +190,11 @@ def _gzip_decoded(view: memoryview, room: _Room, _magic: int) -> Iterator[bytes]
         return
     position = 0
     while True:
+        rest = view[position:]
+        # As in java.util.zip: what does not begin like a member is none, and so is what is too short for one.
+        is_member = len(rest) >= _GZIP_LEAST and rest[:3] == GZIP_HEADER[:3]
+        if position and not is_member and room.ignores(rest):
+            return
         member = zlib.decompressobj(_GZIP_FORMAT)
         # Small pieces first: a finished member returns a copy of the rest of its piece, and there may be many members.
         piece = _FIRST_PIECE
@@ -245,6 +263,8 @@ def _snappy_decoded(view: memoryview, room: _Room, _magic: int) -> Iterator[byte
     position = _xerial_header(view, 0)
     while position < len(view):
         if len(view) - position < _INT32.size:
+            if room.ignores(view[position:]):
+                return
             raise _broken(Codec.SNAPPY, "the stream ends inside a block length")
         # A concatenated stream repeats the header; its first four bytes read as a (negative) block length.
         if view[position : position + _INT32.size] == XERIAL_MAGIC[: _INT32.size]:
@@ -300,8 +320,10 @@ def _lz4_encoded(data: bytes, magic: int) -> bytes:
     return build_frame(data, HEADER_OF_V0 if magic == 0 else HEADER)
 
 
-def _lz4_decoded(view: memoryview, _room: _Room, magic: int) -> Iterator[bytes]:
-    return frame_blocks(view, header_checked=magic != 0)
+def _lz4_decoded(view: memoryview, room: _Room, magic: int) -> Iterator[bytes]:
+    end = yield from frame_blocks(view, header_checked=magic != 0)
+    if end < len(view) and not room.ignores(view[end:]):
+        raise _broken(Codec.LZ4, "bytes follow the stream")
 
 
 def _zstd_encoded(data: bytes, _magic: int) -> bytes:

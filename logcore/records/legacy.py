@@ -78,11 +78,13 @@ def message_crc(covered: memoryview) -> int:
     return zlib.crc32(covered)
 
 
-def unfold(buf: Buffer, position: int, header: BatchHeader, limits: Limits = DEFAULT_LIMITS) -> BatchHeader:
+def unfold(
+    buf: Buffer, position: int, header: BatchHeader, limits: Limits = DEFAULT_LIMITS, lowest: int | None = None
+) -> BatchHeader:
     """Fill in the base offset, last offset delta and record count of the messages inside a wrapper.
 
     The base offset is that of the first message inside. The last offset is the wrapper's; if that is 0, it is the last
-    message's.
+    message's. Messages inside below the offset `lowest` are left out, as a consumer skips them.
 
     Returns:
         The unfolded header. A header that is unfolded already or is not a wrapper's is returned unchanged.
@@ -90,7 +92,7 @@ def unfold(buf: Buffer, position: int, header: BatchHeader, limits: Limits = DEF
     Raises:
         CorruptRecordError: With its place, as `message_set` and `read_messages`.
     """
-    if not header.is_wrapper or header.record_count != 1 or header.last_offset_delta:
+    if not header.is_wrapper or header.record_count != 1 or header.last_offset_delta or header.skipped:
         return header
     try:
         data = message_set(buf, position, header, limits)
@@ -98,12 +100,22 @@ def unfold(buf: Buffer, position: int, header: BatchHeader, limits: Limits = DEF
         shift = _shift(header, inner, _left(data, inner))
     except CorruptRecordError as error:
         raise error.at(position=position, offset=header.base_offset) from error.__cause__
-    first, last = inner[0][0].base_offset + shift, header.base_offset or inner[-1][0].base_offset
-    return replace(header, base_offset=first, last_offset_delta=last - first, record_count=len(inner))
+    skipped = 0 if lowest is None else sum(message.base_offset + shift < lowest for message, _ in inner[:-1])
+    first, last = inner[skipped][0].base_offset + shift, header.base_offset or inner[-1][0].base_offset
+    count = len(inner) - skipped
+    return replace(header, base_offset=first, last_offset_delta=last - first, record_count=count, skipped=skipped)
 
 
-def message_set(buf: Buffer, position: int, header: BatchHeader, limits: Limits = DEFAULT_LIMITS) -> bytes:
+def message_set(
+    buf: Buffer,
+    position: int,
+    header: BatchHeader,
+    limits: Limits = DEFAULT_LIMITS,
+    ignored: list[int] | None = None,
+) -> bytes:
     """The message set of a message: the decompressed value of a wrapper; any other message is its own set.
+
+    `ignored` gets the number of bytes after the compressed stream, if there are any.
 
     Raises:
         CorruptRecordError: TRUNCATED, RECORD_LENGTH, COUNT for a null value, CODEC, CODEC_STREAM, OUTPUT_CAP.
@@ -121,7 +133,8 @@ def message_set(buf: Buffer, position: int, header: BatchHeader, limits: Limits 
     if start is None:
         raise CorruptRecordError(CorruptionReason.COUNT, "a compressed message without a value")
     with memoryview(message) as view, view[start:end] as stored:
-        return decompress(header.codec, stored, limits.decoded_batch_bytes, magic=header.magic)
+        left = [] if ignored is None else ignored
+        return decompress(header.codec, stored, limits.decoded_batch_bytes, magic=header.magic, ignored=left)
 
 
 def read_messages(
@@ -133,7 +146,8 @@ def read_messages(
         CorruptRecordError: Without a place, as `message_set`. LENGTH or MAGIC if bytes inside are not a message, COUNT
             for an empty set, CODEC for a wrapper inside, OFFSET_ORDER for offsets that contradict the wrapper's.
     """
-    data = message_set(buf, position, header, limits)
+    ignored: list[int] = []
+    data = message_set(buf, position, header, limits, ignored)
     if not header.is_wrapper:
         yield _record(data, 0, header, header.base_offset, header.max_timestamp, header.timestamp_type)
         return
@@ -142,8 +156,9 @@ def read_messages(
     shift = _shift(replace(header, base_offset=outer_offset), inner, _left(data, inner))
     if oddities is not None:
         _note(data, inner, header, oddities)
+        oddities.bytes_after_stream = sum(ignored)
         oddities.is_wrapper_at_zero = outer_offset == 0 != inner[-1][0].base_offset
-    for message, at in inner:
+    for message, at in inner[header.skipped :]:
         timestamp, kind = message.max_timestamp, message.timestamp_type
         if message.magic == 1:
             kind = header.timestamp_type

@@ -17,7 +17,7 @@ Kafka writes `60 40 82`, or `1a` as checksum in v0 messages. Source: org.apache.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from logcore.errors import CorruptionReason, CorruptRecordError
 
@@ -39,16 +39,18 @@ _UINT32 = 0xFFFF_FFFF
 _XXH_1, _XXH_2, _XXH_3, _XXH_4, _XXH_5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
 
 
-def frame_blocks(view: memoryview, *, header_checked: bool = True) -> Iterator[bytes]:
-    """Decode the one frame in `view`, block by block. A block gives 4 MiB at most.
+def frame_blocks(view: memoryview, *, header_checked: bool = True) -> Generator[bytes, None, int]:
+    """Decode the frame at the beginning of `view`, block by block. A block gives 4 MiB at most.
 
     Args:
-        view: Exactly one frame.
+        view: A frame, and perhaps more bytes.
         header_checked: Whether the header's checksum must be right. False for messages of format v0.
 
+    Returns:
+        Where the frame ends.
+
     Raises:
-        CorruptRecordError: CODEC_STREAM for a frame that Kafka refuses, and for bytes after the frame, which Kafka
-            ignores.
+        CorruptRecordError: CODEC_STREAM for a frame that Kafka refuses.
     """
     import lz4.block
 
@@ -76,8 +78,7 @@ def frame_blocks(view: memoryview, *, header_checked: bool = True) -> Iterator[b
             raise _broken("a block is malformed") from error
     if flags & _CONTENT_SUM:
         _, position = _word(view, position)
-    if position < len(view):
-        raise _broken("bytes follow the stream")
+    return position
 
 
 def _header(view: memoryview, checked: bool) -> tuple[int, int, int]:

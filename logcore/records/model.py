@@ -55,6 +55,8 @@ class BatchHeader:
     For a v0 or v1 message, `crc` is a CRC-32, `max_timestamp` is its timestamp (-1 in v0), and fields that the message
     does not have are -1. `read_header` gives a folded header: it describes one record at `base_offset`. For a
     compressed message this is the last record inside; `legacy.unfold` gives the true base offset, span and count.
+
+    The last two attributes are no fields of the batch. `legacy.unfold` and `batch.counted` set them.
     """
 
     base_offset: int
@@ -70,6 +72,11 @@ class BatchHeader:
     producer_epoch: int
     base_sequence: int
     record_count: int
+    skipped: int = 0
+    """v0, v1: messages inside that lie below the end of the batch before. A consumer skips them, and so does a reader
+    of this header."""
+    reader_shift: int = 0
+    """v2: how far above its offsets in the log Kafka's readers see the batch's records."""
 
     @property
     def size(self) -> int:
@@ -85,6 +92,14 @@ class BatchHeader:
     def next_offset(self) -> int:
         """The first offset after the batch."""
         return self.last_offset + 1
+
+    def first_from(self, expected: int) -> int:
+        """The first offset of the batch in a log that continues at `expected`.
+
+        Messages inside a compressed one may lie below it (KAFKA-3919). They do not count.
+        """
+        overlaps = self.is_wrapper and 0 <= self.base_offset < expected <= self.last_offset
+        return expected if overlaps else self.base_offset
 
     @property
     def codec(self) -> Codec:
@@ -169,3 +184,5 @@ class Oddities:
     offset, so a fetch from a later offset skips it."""
     inner_bytes_left: int = 0
     """v0, v1: bytes of an incomplete last message inside a compressed one. Kafka's readers drop them."""
+    bytes_after_stream: int = 0
+    """Bytes after the end of the compressed stream. Kafka's readers never look at them."""

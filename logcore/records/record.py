@@ -65,14 +65,22 @@ def read_records(
         raise error.at(position=position, offset=header.base_offset) from error.__cause__
 
 
-def record_bytes(buf: Buffer, position: int, header: BatchHeader, limits: Limits = DEFAULT_LIMITS) -> bytes:
+def record_bytes(
+    buf: Buffer,
+    position: int,
+    header: BatchHeader,
+    limits: Limits = DEFAULT_LIMITS,
+    ignored: list[int] | None = None,
+) -> bytes:
     """The batch's record section, decompressed; for a v0 or v1 message its message set.
+
+    `ignored` gets the number of bytes after the compressed stream, if there are any.
 
     Raises:
         CorruptRecordError: TRUNCATED, CODEC, CODEC_STREAM, OUTPUT_CAP; in v0 and v1 also RECORD_LENGTH and COUNT.
     """
     if header.magic != MAGIC_V2:
-        return legacy.message_set(buf, position, header, limits)
+        return legacy.message_set(buf, position, header, limits, ignored)
     start, end = position + HEADER_SIZE, position + header.size
     if end > len(buf) or start > end:
         raise CorruptRecordError(
@@ -82,7 +90,8 @@ def record_bytes(buf: Buffer, position: int, header: BatchHeader, limits: Limits
     if header.codec is Codec.NONE:
         return bytes(buf[start:end])
     with memoryview(buf) as view, view[start:end] as stored:
-        return decompress(header.codec, stored, limits.decoded_batch_bytes)
+        left = [] if ignored is None else ignored
+        return decompress(header.codec, stored, limits.decoded_batch_bytes, ignored=left)
 
 
 def _read(
@@ -91,7 +100,8 @@ def _read(
     check_header(header)
     if header.record_count == 0 and header.size == HEADER_SIZE:
         return  # emptied by compaction; such a batch has no stream even if a codec is set
-    data = record_bytes(buf, position, header, limits)
+    ignored: list[int] = []
+    data = record_bytes(buf, position, header, limits, ignored)
     if header.record_count > len(data) // SMALLEST_RECORD:
         raise CorruptRecordError(
             CorruptionReason.COUNT, f"{header.record_count} records cannot fit {len(data)} decoded bytes"
@@ -111,6 +121,7 @@ def _read(
         )
     if oddities is not None:
         oddities.unusual_encoding = _is_unusual(data)
+        oddities.bytes_after_stream = sum(ignored)
 
 
 def _read_record(data: bytes, at: int, header: BatchHeader, limits: Limits) -> tuple[Record, int]:
@@ -136,7 +147,7 @@ def _read_record(data: bytes, at: int, header: BatchHeader, limits: Limits) -> t
         timestamp = header.max_timestamp
     else:
         timestamp = _wrap(header.base_timestamp + timestamp_delta)
-    offset = _wrap(header.base_offset + offset_delta)
+    offset = _wrap(header.base_offset + header.reader_shift + offset_delta)
     return Record(offset, timestamp, header.timestamp_type, key, value, headers), end
 
 

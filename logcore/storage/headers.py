@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from logcore.errors import CorruptRecordError
 from logcore.logs.model.sources import SegmentFile
-from logcore.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, crc_matches, read_header
+from logcore.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, counted, crc_matches, read_header
 from logcore.records.legacy import unfold
 from logcore.storage.objects.remembered_reads import RememberedReads
 from logcore.storage.opened_source import OpenedSource, open_source
@@ -122,4 +122,4 @@ def _header_at(window: _Window, position: int, size: int) -> BatchHeader | None:
             return unfold(message, 0, header) if crc_matches(message, 0, header) else header
     except CorruptRecordError:
         return None
-    return header
+    return counted(header)

@@ -39,7 +39,7 @@ _ANYWHERE = Place("", 0, "", "")
 def rows(content: Buffer, base_offset: int) -> Iterator[pa.RecordBatch]:
     """Rows of the trusted parts of a segment, with the columns `COMPARED`."""
     decoded = decode_segment(
-        content, place=_ANYWHERE, base_offset=base_offset, sealed=True, wanted=Wanted(columns=COMPARED)
+        content, place=_ANYWHERE, base_offset=base_offset, sealed=True, wanted=Wanted(columns=COMPARED, as_counted=True)
     )
     for item in decoded:
         if not isinstance(item, Stretch):

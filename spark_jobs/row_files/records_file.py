@@ -102,7 +102,7 @@ def decoded(task: WriteTask) -> Iterator[pa.RecordBatch]:
                 place=Place(task.topic, task.partition, task.log_id, piece.segment_id),
                 base_offset=piece.first_offset,
                 sealed=True,
-                wanted=Wanted(columns=DECODED, visible=task.visible),
+                wanted=Wanted(columns=DECODED, visible=task.visible, as_counted=True),
                 start=piece.start,
             )
             constants = _Constants(task.log_id, piece.segment_id, task.published_ms)

@@ -47,6 +47,11 @@ def _count(data: bytes) -> int:
     return int(struct.unpack_from(">i", data, 57)[0])
 
 
+def is_short(data: bytes) -> bool:
+    """Whether a v2 batch counts more records than offsets up to its last one."""
+    return _count(data) > int(struct.unpack_from(">i", data, 23)[0]) + 1
+
+
 def _only_kafka_reads(mine: Opinion, theirs: Opinion) -> bool:
     return mine.refusal is not None and theirs.refusal is None
 

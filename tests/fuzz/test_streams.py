@@ -2,6 +2,7 @@
 
 import struct
 
+import pyarrow as pa
 import pytest
 
 from logcore.columns.engines import Engine, available
@@ -49,17 +50,23 @@ def test_a_second_stream_is_read_where_kafka_reads_it(magic: int, codec: int, en
     pack = streams.STREAMS[codec]
     twice = batch(magic, codec, pack(first) + pack(second))
     assert reasons(batch(magic, codec, pack(first + second)), engine) == []
-    assert reasons(twice, engine) == ([] if codec in READ_TWICE else ["CODEC_STREAM"])
     if codec in READ_TWICE:
+        assert reasons(twice, engine) == []
         assert [item.num_rows for item in outcome(twice, 0, engine)] == [2]
+        return
+    # The second one is bytes after the stream, so a record is missing. Only v1 does not show it.
+    assert reasons(twice, engine) == [["OFFSET_ORDER"], [], ["COUNT"]][magic]
+    assert sum(item.num_rows for item in outcome(twice, 0, engine) if isinstance(item, pa.Table)) == (magic == 1)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("magic", "codec"), FORMATS, ids=_IDS)
-def test_bytes_after_a_stream_are_damage(magic: int, codec: int, engine: Engine) -> None:
+def test_bytes_after_a_stream_are_damage_only_where_kafka_looks_at_them(magic: int, codec: int, engine: Engine) -> None:
     stream = streams.STREAMS[codec](b"".join(parts(magic)))
     for junk in (b"\0", b"x", b"\0\0\0\0\0", b"\xff" * 20):
-        assert reasons(batch(magic, codec, stream + junk), engine) == ["CODEC_STREAM"], junk
+        # A xerial stream goes on with four bytes of a length; zstd-jni looks for a frame.
+        is_ignored = codec in (streams.GZIP, streams.LZ4) or (codec == streams.SNAPPY and len(junk) < 4)
+        assert reasons(batch(magic, codec, stream + junk), engine) == ([] if is_ignored else ["CODEC_STREAM"]), junk
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -6,6 +6,20 @@ from tests.planted_faults.fault import Fault
 
 FAULTS = (
     Fault(
+        "a short last offset delta is counted from its first offset",
+        "logcore/records/batch.py",
+        "    first, delta = header.base_offset - missing, header.last_offset_delta + missing",
+        "    first, delta = header.base_offset, header.last_offset_delta + missing",
+        ("tests/fuzz/test_old_clients.py",),
+    ),
+    Fault(
+        "messages below the end of the batch before are read again",
+        "logcore/records/legacy.py",
+        "    for message, at in inner[header.skipped :]:",
+        "    for message, at in inner:",
+        ("tests/fuzz/test_old_clients.py",),
+    ),
+    Fault(
         "skip the crc",
         "logcore/segments/scanning/scan.py",
         "        if not crc_matches(self._buf, position, header):\n            message = \"the batch's crc",
@@ -35,8 +49,8 @@ FAULTS = (
     ),
     Fault(
         "bytes after an lz4 frame are overlooked",
-        "logcore/records/lz4_frames.py",
-        "    if position < len(view):",
+        "logcore/records/compression.py",
+        "    if end < len(view) and not room.ignores(view[end:]):",
         "    if False:",
         ("tests/unit/logcore/records/test_compression.py",),
     ),
@@ -134,8 +148,8 @@ FAULTS = (
     Fault(
         "any history agrees with ours",
         "logcore/logs/growth/agreement.py",
-        "        tail = self.tail\n        return (header.base_offset,",
-        "        tail = self.tail\n        return True or (header.base_offset,",
+        "        return (begins, header.partition_leader_epoch,",
+        "        return True or (begins, header.partition_leader_epoch,",
         ("tests/unit/logcore/logs",),
     ),
     Fault(

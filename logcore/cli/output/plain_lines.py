@@ -68,7 +68,7 @@ class PlainLines:
                 continue
             for item in steps(log, segment, source, walk, notes):
                 if isinstance(item, ScannedBatch) and wanted.may_hold(item.header):
-                    chosen = [record for record in records if wanted.holds(record)][:left]
+                    chosen = [record for record in records if wanted.holds(record, item.header.reader_shift)][:left]
                     for record in chosen:
                         self._out.write(self._line(log, item.header, record, committed_end))
                     if left is not None:

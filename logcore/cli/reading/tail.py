@@ -106,8 +106,8 @@ def _offsets_of(shows: ShownSegment) -> Iterator[Offsets]:
     sealed, following = log.is_sealed(segment), log.next_base_offset(segment)
     by_kernels = is_chosen(Work.DECODE)
 
-    def of_records(_: BatchHeader, __: int, records: list[Record]) -> Offsets:
-        return np.array([record.offset for record in records], np.int64)
+    def of_records(header: BatchHeader, _: int, records: list[Record]) -> Offsets:
+        return np.array([record.offset - header.reader_shift for record in records], np.int64)
 
     def decode(chunk: Chunk) -> SegmentRows[Offsets]:
         careful = CarefulLane(content, segment.base_offset, sealed, following, wanted, DEFAULT_LIMITS, shows.source)

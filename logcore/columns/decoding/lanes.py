@@ -152,7 +152,7 @@ class CarefulLane:
             return
         held: list[Record] = []
         for record in read_records(self._buf, batch.position, batch.header, self._limits):
-            if self._wanted.holds(record):
+            if self._wanted.holds(record, batch.header.reader_shift):
                 held.append(record)
             if len(held) == RECORDS_AT_ONCE:
                 yield held

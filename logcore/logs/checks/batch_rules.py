@@ -17,6 +17,9 @@
     inner-magic-differs       warning   v0, v1: a message inside a compressed one is of the other version (KAFKA-4298)
     inner-bytes-left          warning   v0, v1: the last message inside a compressed one is incomplete; it is dropped
     wrapper-offset-zero       warning   v0, v1: a compressed message has offset 0, and those inside have higher ones
+    messages-below-log-end    warning   v0, v1: a compressed message begins below the end of the one before (KAFKA-3919)
+    last-offset-delta-short   warning   v2: an old client left the last offset delta 0
+    bytes-after-stream        warning   bytes after the end of the compressed stream, which Kafka ignores
 
 Rules about records use only sums over them, so a faster reader can supply the same sums. Batches come in the order of
 their segment. Belongs here: findings for good batches. `segments.scan` decides what makes a batch bad.
@@ -191,6 +194,25 @@ class BatchRules:
         if odd.inner_bytes_left:
             message = f"{odd.inner_bytes_left} bytes of an incomplete last message inside"
             self._say("inner-bytes-left", message, batch)
+        header = batch.header
+        if header.skipped:
+            message = (
+                f"{header.skipped} messages inside lie below offset {header.base_offset}, where the batch before it "
+                "ends (KAFKA-3919): a consumer skips them"
+            )
+            self._say("messages-below-log-end", message, batch)
+        if header.reader_shift:
+            shift = header.reader_shift
+            read = f"[{header.base_offset + shift}, {header.next_offset + shift})"
+            message = (
+                f"its last offset delta is {header.last_offset_delta - shift}, but it has {header.record_count} "
+                f"records, as an old client wrote it: the broker counted them as [{header.base_offset}, "
+                f"{header.next_offset}), and Kafka's readers give them the offsets {read}"
+            )
+            self._say("last-offset-delta-short", message, batch)
+        if odd.bytes_after_stream:
+            message = f"{odd.bytes_after_stream} bytes after the end of its compressed stream, which Kafka ignores"
+            self._say("bytes-after-stream", message, batch)
         if odd.is_wrapper_at_zero:
             message = (
                 f"it has offset 0, and the last message inside has offset {batch.header.last_offset}: a broker skips "

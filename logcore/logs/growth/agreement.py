@@ -166,7 +166,7 @@ class Agreement:
             # Damage is archived only with a whole sealed segment. A broker that cut it off writes over it.
             raise Stopped("source-diverged", "a segment that ended in damage has another size now")
         following = self.reader.header_at(segment, tail.source_position)
-        if following is not None and following.base_offset < tail.next_offset:
+        if following is not None and following.first_from(tail.next_offset) < tail.next_offset:
             raise Stopped(
                 "source-diverged",
                 f"the next batch after the archive's end has offset {following.base_offset}, below {tail.next_offset}",
@@ -202,7 +202,7 @@ class Agreement:
             if not agreed:
                 self._require_same(header)
                 agreed = True
-            if header.base_offset >= tail.next_offset:
+            if header.first_from(tail.next_offset) >= tail.next_offset:
                 return self._found(segment, position, dropped)
             if header.last_offset >= tail.next_offset:
                 raise Stopped(
@@ -276,8 +276,10 @@ class Agreement:
 
     def _is_ours(self, header: BatchHeader) -> bool:
         """Whether it is the same batch. The crc does not cover base offset and leader epoch, so all are compared."""
-        tail = self.tail
-        return (header.base_offset, header.partition_leader_epoch, header.crc) == (
+        tail, begins = self.tail, header.base_offset
+        if tail.last_batch_base_offset is not None and header.next_offset == tail.next_offset:
+            begins = header.first_from(tail.last_batch_base_offset)
+        return (begins, header.partition_leader_epoch, header.crc) == (
             tail.last_batch_base_offset,
             tail.last_batch_epoch,
             tail.last_batch_crc,

@@ -149,6 +149,24 @@ SEGMENT_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "A compressed message has offset 0, though a message inside it has another; brokers skip it.",
             "`loglake recover SRC --out DST --salvage` gives it the offset of its last message.",
         ),
+        "messages-below-log-end": Rule(
+            _WARNING,
+            _UNTIL_REPLACED,
+            "A compressed message begins below the end of the one before (KAFKA-3919); consumers skip what is below.",
+            "Nothing is lost for a consumer. Its other records are published, each offset once.",
+        ),
+        "last-offset-delta-short": Rule(
+            _WARNING,
+            _UNTIL_REPLACED,
+            "An old client left a batch's last offset delta 0, so Kafka's readers give its records too high offsets.",
+            "All records are published, at the offsets that the broker counted. Update the client.",
+        ),
+        "bytes-after-stream": Rule(
+            _WARNING,
+            _UNTIL_REPLACED,
+            "Bytes follow the compressed stream of a batch; Kafka's readers ignore them, and its records are read.",
+            "Check which client wrote it.",
+        ),
     }
 )
 

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from logcore.errors import CorruptionReason, CorruptRecordError
-from logcore.records.batch import BatchHeader, check_header, crc_matches, read_header
+from logcore.records.batch import BatchHeader, check_header, counted, crc_matches, read_header
 from logcore.records.control import ControlType, control_type
 from logcore.records.legacy import unfold
 from logcore.records.record import DEFAULT_LIMITS, Limits, Oddities, Record, read_records
@@ -239,6 +239,7 @@ class SegmentScan:
         self._finished = False
         self._start = start
         self._unfolded: tuple[int, BatchHeader] | None = None
+        self._overlap = 0
         self._walk = self._steps()
         self.position = start
         """Where the next step begins."""
@@ -340,7 +341,7 @@ class SegmentScan:
             return self._damaged(position, expected, CorruptionReason.CRC, message)
         end = position + header.size
         try:
-            header = self._unfold(position, header)
+            header = self._placed(position, header, expected)
             check_header(header, position)
         except CorruptRecordError as error:
             return _Bad(error.reason, error.message, end, whole=True)
@@ -370,11 +371,16 @@ class SegmentScan:
                 successor = self._unfold(end, successor)
         except CorruptRecordError:
             return None
-        if not self.next_offset + header.last_offset_delta < successor.base_offset < header.next_offset:
+        # Only a flipped bit that lowers its offset lets a compressed message begin too low and leave a gap as large.
+        too_low = header.skipped > 0 and successor.base_offset == header.next_offset + self._overlap
+        if not too_low and not (
+            self.next_offset + header.last_offset_delta < successor.base_offset < header.next_offset
+        ):
             return None
         if not crc_matches(self._buf, end, successor):
             return None
-        message = f"the batch begins at offset {header.base_offset}, above offset {successor.base_offset} after it"
+        what = f"{self._overlap} offsets too low for" if too_low else f"at offset {header.base_offset}, above"
+        message = f"the batch begins {what} offset {successor.base_offset} after it"
         return _Bad(CorruptionReason.OFFSET_ORDER, message, end, whole=True)
 
     def _look_inside(self, position: int, header: BatchHeader) -> ScannedBatch | _Bad:
@@ -386,10 +392,11 @@ class SegmentScan:
         wanted = None if self._inspect is None else self.oddities
         try:
             for record in read_records(self._buf, position, header, self._limits, wanted):
-                if not previous < record.offset <= header.last_offset:
-                    message = f"a record's offset {record.offset} does not follow {previous} within its batch"
+                offset = record.offset - header.reader_shift
+                if not previous < offset <= header.last_offset:
+                    message = f"a record's offset {offset} does not follow {previous} within its batch"
                     raise CorruptRecordError(CorruptionReason.OFFSET_ORDER, message)
-                previous = record.offset
+                previous = offset
                 if self._inspect is not None:
                     self._inspect(header, record)
                 if header.is_control and kind is None:
@@ -399,6 +406,17 @@ class SegmentScan:
                 return _Bad(error.reason, error.message, position + header.size, whole=True)
             kind = None
         return ScannedBatch(position, header, kind)
+
+    def _placed(self, position: int, header: BatchHeader, expected: int) -> BatchHeader:
+        """The header with the offsets of the batch in the log, where `expected` is the lowest possible one."""
+        count = counted(header)
+        if count.base_offset >= expected:
+            header = count
+        unfolded = self._unfold(position, header)
+        self._overlap = expected - unfolded.base_offset
+        if unfolded.first_from(expected) != unfolded.base_offset:
+            return unfold(self._buf, position, header, self._limits, expected)
+        return unfolded
 
     def _unfold(self, position: int, header: BatchHeader) -> BatchHeader:
         """Unfold the header of a wrapper whose crc is right.

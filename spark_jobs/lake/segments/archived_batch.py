@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from logcore.errors import LogError
-from logcore.records.batch import HEADER_SIZE, computed_crc, read_header
+from logcore.records.batch import HEADER_SIZE, computed_crc, counted, read_header
 from logcore.records.legacy import unfold
 from logcore.records.record import read_records
 from spark_jobs.lake.segments.archive import Segment
@@ -82,8 +82,9 @@ def read_batch(lake: str, segment: Segment, position: int, offset: int) -> Archi
         holds = None
         if crc == header.crc:  # otherwise the records cannot be trusted
             try:
-                header = unfold(content, at, header)
-                holds = any(record.offset == offset for record in read_records(content, at, header))
+                header = counted(unfold(content, at, header))
+                shift = header.reader_shift
+                holds = any(record.offset - shift == offset for record in read_records(content, at, header))
             except LogError:
                 holds = None
     return ArchivedBatch(

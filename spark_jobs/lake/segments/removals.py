@@ -161,7 +161,7 @@ def _removals(
 def _count_records_of(lake: str, segments: Sequence[Segment], replacement: Segment) -> dict[str, int]:
     """Count the records of each segment in a replacement that they share, by reading that file once."""
     visible = ((min(each.base_offset for each in segments), max(each.next_offset for each in segments)),)
-    wanted = Wanted(columns=("offset",), visible=visible)
+    wanted = Wanted(columns=("offset",), visible=visible, as_counted=True)
     bounds = (replacement.start, replacement.start + replacement.size)
     at_source = replacement.lies_at_source
     counts = {each.segment_id: 0 for each in segments}
