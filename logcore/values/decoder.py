@@ -7,6 +7,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from logcore.values.form import Form
+
 
 class ValueDecoder(Protocol):
     """Decodes bytes that one schema describes, without the prefix that names the schema."""
@@ -14,6 +16,11 @@ class ValueDecoder(Protocol):
     @property
     def arrow_type(self) -> pa.DataType:
         """Type of the decoded column: a struct for records, objects and messages, else the type of the one value."""
+        ...
+
+    @property
+    def form(self) -> Form:
+        """What marks the column and its fields."""
         ...
 
     @property

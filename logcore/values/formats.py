@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from logcore.values.avro.decoder import AvroDecoder
 from logcore.values.decoder import ValueDecoder
+from logcore.values.form import ValueColumn
 from logcore.values.invalid_schema import InvalidSchemaError, check_columns
 from logcore.values.json.decoder import JsonDecoder
 from logcore.values.primitives import PRIMITIVES
@@ -23,6 +24,7 @@ def decoder_of(
     message: tuple[int, ...] | None = None,
     *,
     names_schema: bool = False,
+    column: ValueColumn | None = None,
 ) -> ValueDecoder:
     """Return the decoder of a format.
 
@@ -33,6 +35,8 @@ def decoder_of(
         message: For Protobuf, the indexes that lead to the message type; None is the first.
         names_schema: Whether values name their schema, as Confluent's serializers write them. If the whole schema is
             Avro's `bytes`, these write the bytes without a length.
+        column: The column of several schemas that gets the values, if this is one of them. A decoder makes values that
+            fit into it, as `aligned` completes them.
 
     Raises:
         InvalidSchemaError: The format is unknown, or the schema is missing, invalid or without columns.
@@ -50,9 +54,9 @@ def decoder_of(
         decoder = ProtobufDecoder(schema, references, message)
     else:
         decoder = (
-            AvroDecoder(schema, references, bare_bytes=names_schema)
+            AvroDecoder(schema, references, bare_bytes=names_schema, column=column)
             if format == "avro"
-            else JsonDecoder(schema, references)
+            else JsonDecoder(schema, references, column)
         )
     check_columns(decoder.arrow_type)
     return decoder

@@ -46,7 +46,7 @@ def comment_of(text: str) -> str:
 
 
 def check_columns(arrow_type: pa.DataType) -> None:
-    """Refuse types that no table can hold: structs without fields, and names that differ by case only.
+    """Refuse types that no table can hold: with too many fields or levels, or with names that differ by case only.
 
     Raises:
         InvalidSchemaError: Names the place.
@@ -60,8 +60,6 @@ def check_columns(arrow_type: pa.DataType) -> None:
             _check_names(fields, place)
         elif pa.types.is_map(inner) or pa.types.is_list(inner):
             fields = [pa.field("value", inner.item_type if pa.types.is_map(inner) else inner.value_type)]
-        elif pa.types.is_null(inner):
-            raise InvalidSchemaError("A value that is always null has no column.", place=place)
         else:
             continue
         left -= len(fields)
@@ -78,10 +76,6 @@ def check_columns(arrow_type: pa.DataType) -> None:
 
 
 def _check_names(fields: list[pa.Field[pa.DataType]], place: str) -> None:
-    if not fields:
-        raise InvalidSchemaError(
-            "A record or object without fields has no columns.", place=place, advice="Name at least one field."
-        )
     seen: dict[str, str] = {}
     for field in fields:
         other = seen.setdefault(field.name.lower(), field.name)

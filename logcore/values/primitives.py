@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logcore.values.column import DecodedBlock
+from logcore.values.form import PLAIN, Form
 from logcore.values.limits import LARGEST_VALUE, check_size
 from logcore.values.undecodable import Reason, Undecodable
 
@@ -29,6 +30,7 @@ class PrimitiveDecoder:
     comments: Mapping[str, str] = field(default_factory=dict)
     of_block: Callable[[pa.Array[Any]], pa.Array[Any] | None] | None = None
     """Decodes rows at once if all of them are certain; None: the format has no such way."""
+    form: Form = PLAIN
 
     def decode(self, body: bytes) -> object:
         """See `ValueDecoder`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -16,6 +16,7 @@ from logcore.values.decoder import ValueDecoder
 from logcore.values.evolution.merged_type import merged_type
 from logcore.values.evolution.topic_writers import SchemaNaming, TopicWriters, topic_writers
 from logcore.values.evolution.written_column import WrittenColumnDecoder
+from logcore.values.form import ITEMS, METADATA, Form, ValueColumn, mark_of
 from logcore.values.formats import decoder_of
 from logcore.values.invalid_schema import InvalidSchemaError
 from logcore.values.protobuf.descriptors import parse
@@ -90,23 +91,23 @@ class Format:
             return [self.name, None, self.naming.subjects, self.naming.framing, self.naming.message]
         return [self.name, self.schema, *([self.message] if self.message else [])]
 
-    def differences(self, part: str, table: pa.DataType | None) -> tuple[str, ...]:
+    def differences(self, part: str, table: ValueColumn | None) -> tuple[str, ...]:
         """Return how columns of the one schema differ from those of the table: an earlier version decoded it otherwise.
 
         Args:
             part: ``key`` or ``value``.
-            table: Type of the column that the table has; None: there is no table.
+            table: The column that the table has; None: there is no table.
         """
         if table is None or self.name is None or self.schema is None:
             return ()
-        merged = merged_type(table, decoder_of(self.name, self.schema, message=self.message).arrow_type, part)
+        merged = merged_type(table.kind, decoder_of(self.name, self.schema, message=self.message).arrow_type, part)
         return (*merged.conflicts, *merged.widened, *merged.added)
 
-    def resolved(self, schemas: Schemas, part: str, table: pa.DataType | None) -> Format:
+    def resolved(self, schemas: Schemas, part: str, table: ValueColumn | None) -> Format:
         """Return the format with the schemas that rows may name.
 
         Args:
-            table: Type of the column that the table has; None: there is no table.
+            table: The column that the table has; None: there is no table.
         """
         if self.naming is None:
             return self
@@ -225,24 +226,25 @@ def _text(path: str) -> str:
 def _field(name: str, decoder: ValueDecoder | WrittenColumnDecoder | None) -> pa.Field[Any]:
     if decoder is None:
         return pa.field(name, pa.binary())
-    return _commented(pa.field(name, decoder.arrow_type), "", decoder)
+    return _commented(pa.field(name, decoder.arrow_type), "", decoder.form, decoder.comments)
 
 
-def _commented(field: pa.Field[Any], path: str, decoder: ValueDecoder | WrittenColumnDecoder) -> pa.Field[Any]:
-    """The field with the schema's comments, also in structs, lists and maps."""
-    kind = _commented_type(field.type, path, decoder)
-    comment = decoder.comments.get(path)
+def _commented(field: pa.Field[Any], path: str, form: Form, comments: Mapping[str, str]) -> pa.Field[Any]:
+    """The field with the schema's comments and marks, also in structs, lists and maps."""
+    kind = _commented_type(field.type, path, form, comments)
+    comment, mark = comments.get(path), mark_of(form)
     made = pa.field(field.name, kind, field.nullable)
-    return made.with_metadata({"comment": comment}) if comment else made
+    said: dict[bytes | str, bytes | str] = {b"comment": comment} if comment else {}
+    return made.with_metadata(said | ({METADATA: mark} if mark else {}))
 
 
-def _commented_type(kind: pa.DataType, path: str, decoder: ValueDecoder | WrittenColumnDecoder) -> pa.DataType:
+def _commented_type(kind: pa.DataType, path: str, form: Form, comments: Mapping[str, str]) -> pa.DataType:
     if pa.types.is_struct(kind):
-        inner = [_commented(field, f"{path}.{field.name}".lstrip("."), decoder) for field in kind]
-        return pa.struct(inner)
+        named = ((field, f"{path}.{field.name}".lstrip(".")) for field in kind)
+        return pa.struct([_commented(field, at, form.of(field.name), comments) for field, at in named])
     if pa.types.is_list(kind):
         element = kind.value_field
-        return pa.list_(element.with_type(_commented_type(element.type, path, decoder)))
+        return pa.list_(element.with_type(_commented_type(element.type, path, form.of(ITEMS), comments)))
     if pa.types.is_map(kind):
-        return pa.map_(kind.key_type, _commented_type(kind.item_type, path, decoder))
+        return pa.map_(kind.key_type, _commented_type(kind.item_type, path, form.of(ITEMS), comments))
     return kind

@@ -24,13 +24,14 @@ from spark_jobs.contracts import DecodeConfig, JobReport, LogChange, Scalar
 from spark_jobs.decode.deadly_rows import surviving_results
 from spark_jobs.decode.decode_task import DecodeResult, DecodeTask, decode_rows
 from spark_jobs.decode.decoding import decoding_of
-from spark_jobs.decode.plan import DecodePlan, LogSpan, TopicPlan, plan
+from spark_jobs.decode.plan import DecodePlan, LogSpan, TopicPlan, plan, policy_way
 from spark_jobs.decode.split_rows import SchemaStop
 from spark_jobs.lake.decoded.followed_topics import POLICY, SCHEMAS, SEEN
 from spark_jobs.lake.decoded.remembered_tables import remember
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable, decoded_spec, undecoded_spec
 from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.errors import ConcurrentChange, JobError
+from spark_jobs.lake.repair_commands import topic_command
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_spec import TableSpec
 
@@ -64,7 +65,7 @@ def apply(plan: DecodePlan, config: DecodeConfig, executor: Executor | None) -> 
     for topic in plan.topics:
         described = topic.as_dict()
         if topic.is_due:
-            made = _Made.of(topic, [next(results) for _ in topic.tasks])
+            made = _Made.of(config, topic, [next(results) for _ in topic.tasks])
             described["retried"] = made.retried if executor is not None else None
             try:
                 described |= _commit_topic(config, topic, made, there)
@@ -129,7 +130,7 @@ class _Made:
     """What was decoded the plain way."""
 
     @classmethod
-    def of(cls, plan: TopicPlan, results: Sequence[DecodeResult]) -> _Made:
+    def of(cls, config: DecodeConfig, plan: TopicPlan, results: Sequence[DecodeResult]) -> _Made:
         logs = {span.log: _MadeOfLog(span) for span in plan.spans}
         stops = {**_first_stops(plan.tasks, results), **plan.stops}
         for task, result in zip(plan.tasks, results, strict=True):
@@ -149,9 +150,13 @@ class _Made:
             for each in logs.values()
             if each.problem is not None
         ]
+        way_of_wider = (
+            f"To write the wider column and all rows again: {topic_command(config.lake, 'decode', plan.topic)}"
+        )
+        way_of_others = f"To keep such rows undecoded, {policy_way(config, plan.topic, 'undecoded')}"
         stopped = [
-            f"partition {logs[log].span.partition} waits at offset {stop.offset}: {stop.why}. To decode the "
-            "other rows: on_schema_change: undecoded"
+            f"partition {logs[log].span.partition} waits at offset {stop.offset}: {stop.why}. "
+            + (way_of_wider if stop.is_wider else way_of_others)
             for log, stop in stops.items()
             if logs[log].problem is None
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -24,6 +25,7 @@ from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.repair_commands import topic_command
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
@@ -163,6 +165,14 @@ def plan(config: DecodeConfig) -> DecodePlan:
     return DecodePlan(tuple(plans))
 
 
+def policy_way(config: DecodeConfig, topic: str, choice: str) -> str:
+    """Return how a topic gets another policy for schemas that change, as the end of a sentence."""
+    return (
+        f"set `on_schema_change: {choice}` for {topic} in {config.policies}, then: "
+        f"loglake decode {shlex.quote(config.lake)} --topic {topic}"
+    )
+
+
 def _waiting(config: DecodeConfig, followed: FollowedTopic, why: str) -> TopicPlan:
     """A topic that cannot be planned, with the offsets that it has left as far as its tables can be read."""
     keys = [log.log for log in followed.logs]
@@ -185,7 +195,7 @@ def _plan_topic(
     found = {kind: TopicTable(config.lake, kind, topic).versions([*keys, *extra]) for kind in (DECODED, UNDECODED)}
     recorded = {kind: {what: each[what] for what in extra} for kind, each in found.items()}
     replaces, waits, note = topic in config.replace, None, None
-    again = f". To decode all rows again: loglake decode {config.lake} --replace {topic}"
+    again = f". To decode all rows again: {topic_command(config.lake, 'decode', topic)}"
     if not replaces and {each[POLICY] for each in recorded.values()} - {None, formats.digest}:
         waits = f"its policy or a schema differs from the one that its rows were decoded with{again}"
     elif not replaces:
@@ -225,7 +235,7 @@ def _differences(lake: str, topic: str, formats: TopicFormats) -> str:
         each
         for part, format in (("key", formats.key), ("value", formats.value))
         if format.schema is not None
-        for each in format.differences(part, table.column_type(part))
+        for each in format.differences(part, table.column(part))
     ]
     return ", ".join(found[:_MOST_SAID]) + (f", and {len(found) - _MOST_SAID} more" if len(found) > _MOST_SAID else "")
 
@@ -259,7 +269,7 @@ def _with_schemas(
             schemas, strange = sources.schemas(
                 policy.decode_schemas, format.naming.subjects, policy.decode_schemas_credentials
             )
-            format = format.resolved(schemas, part, None if plan.replaces else table.column_type(part))
+            format = format.resolved(schemas, part, None if plan.replaces else table.column(part))
             notes += [strange] if strange is not None and strange not in notes else []
         parts[part] = format
     formats = TopicFormats(**parts)
@@ -269,12 +279,14 @@ def _with_schemas(
             return replace(plan, waits=writers.problem)
         if writers.added and policy.on_schema_change == "wait":
             added = ", ".join(writers.added)
-            return replace(plan, waits=f"its schemas have new fields: {added}. To add them: on_schema_change: add")
+            way = policy_way(config, plan.topic, "add")
+            return replace(plan, waits=f"its schemas have new fields: {added}. To add them, {way}")
     used, before = (plan.recorded[kind][SCHEMAS] for kind in (UNDECODED, DECODED))
     if not plan.replaces and _is_half(plan.recorded) and (before is not None or used != formats.registry_digest):
         why = "its schemas changed after a run ended between two commits"
         if history.bytes_of(plan.topic) > FOLLOW_BYTES:
-            return replace(plan, waits=f"{why}. To decode all rows again: --replace {plan.topic}")
+            way = topic_command(config.lake, "decode", plan.topic)
+            return replace(plan, waits=f"{why}. To decode all rows again: {way}")
         return _with_schemas(
             config, replace(plan, replaces=True, note=f"{why}: all rows are decoded again"), policy, history, sources
         )

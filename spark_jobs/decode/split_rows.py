@@ -29,6 +29,8 @@ class SchemaStop:
 
     offset: int
     why: str
+    is_wider: bool = False
+    """Whether the row is decoded once the table is written again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,9 @@ def split_rows(
     first = next((row for row in rows if failures[row][1].failure.reason == Reason.INCOMPATIBLE_SCHEMA), None)
     if stops and first is not None:
         part, failed = failures[first]
-        stop = SchemaStop(batch["offset"][first].as_py(), f"{part}: {failed.failure.detail}")
+        decoder = decoding.key if part == "key" else decoding.value
+        is_wider = isinstance(decoder, WrittenColumnDecoder) and decoder.needs_wider(failed.schema)
+        stop = SchemaStop(batch["offset"][first].as_py(), f"{part}: {failed.failure.detail}", is_wider)
         before = batch.slice(0, first)
         return replace(split_rows(before, decoding, good, bad, is_plain=is_plain, given_up=given_up), stop=stop)
     is_good = np.ones(batch.num_rows, dtype=bool)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logcore.values.evolution.aligned import aligned
+from logcore.values.form import PLAIN, ValueColumn
 from spark_jobs.lake.decoded.topic_tables import TopicTable, written_spec
 from spark_jobs.lake.delta.files.live_files import open_parquet
 from spark_jobs.lake.setup.compression import Compression
@@ -101,7 +102,9 @@ def _as_columns(path: str, batch: pa.RecordBatch, schema: pa.Schema) -> pa.Recor
     there = set(batch.schema.names)
     return pa.RecordBatch.from_arrays(
         [
-            aligned(batch[field.name], field.type) if field.name in there else pa.nulls(batch.num_rows, field.type)
+            aligned(batch[field.name], PLAIN, ValueColumn(field.type), "")
+            if field.name in there
+            else pa.nulls(batch.num_rows, field.type)
             for field in schema
         ],
         schema=schema,

@@ -99,6 +99,7 @@ def test_a_schema_that_changes_a_column_stops_its_log_until_the_policy_allows_it
     assert said is not None
     assert "partition 0 waits at offset 2: value: schema 2 cannot be aligned" in said
     assert "value.id: int64 → string" in said
+    assert "set `on_schema_change: undecoded` for orders in " + str(lake.policies) in said
     assert [row["value"] for row in lake.rows() if row["partition"] == 0] == [{"id": 7}, {"id": 8}]
     assert len(lake.rows("undecoded")) == 1  # of partition 1: its value names no schema
     before = lake.versions()
@@ -116,7 +117,9 @@ def test_a_wider_number_waits_where_there_are_rows_and_a_replacement_takes_it(la
     lake.decode()
     lake.register(2, FIRST, version=2)
     lake.append((b"b", named(2, zigzag(1 << 40))))
-    assert "value.id: int32 → int64" in str(lake.said())
+    said = str(lake.said())
+    assert "value.id: int32 → int64" in said
+    assert said.endswith(f"To write the wider column and all rows again: loglake decode {lake.path} --replace orders")
     lake.decode(replace=("orders",))
     assert lake.values() == [{"id": 7}, {"id": 1 << 40}]
 
@@ -128,7 +131,10 @@ def test_new_fields_wait_if_the_policy_says_so(lake: Registered) -> None:
     assert lake.said() is None
     lake.register(2, SECOND, version=2)
     lake.append((b"b", second(8, "x")))
-    assert lake.said() == "its schemas have new fields: + value.note: string. To add them: on_schema_change: add"
+    assert lake.said() == (
+        f"its schemas have new fields: + value.note: string. To add them, set `on_schema_change: add` for orders in "
+        f"{lake.policies}, then: loglake decode {lake.path} --topic orders"
+    )
     assert lake.values() == [{"id": 7}]
     lake.policy("    on_schema_change: add\n")
     lake.decode()

@@ -133,7 +133,7 @@ def test_each_plain_format_has_a_column_of_its_type(
     ("text", "says"),
     [
         ("{", "The schema is no JSON text"),
-        ('{"type": "object"}', "A document needs properties"),
+        ('{"type": "text"}', "There is no type text"),
         (None, "can't be read as text"),
     ],
 )

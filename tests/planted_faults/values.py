@@ -17,9 +17,9 @@ REGISTRY = "tests/unit/spark_jobs/decode/test_registry_address.py"
 FAULTS = (
     Fault(
         "numbers in JSON text are rounded",
-        "logcore/values/json/shape.py",
-        "        return str(value)\n    return json.dumps(",
-        "        return str(float(value))\n    return json.dumps(",
+        "logcore/values/json/fragment.py",
+        "            return Fragment(value)",
+        "            return Fragment(float(value))",
         ("tests/unit/logcore/values/json/test_json_text.py", "-k", "stay_exact"),
     ),
     Fault(
@@ -32,8 +32,8 @@ FAULTS = (
     Fault(
         "bytes after the id of an Avro schema are read with a length",
         "logcore/values/evolution/topic_writers.py",
-        "self.message, names_schema=True)",
-        "self.message)",
+        "self.message, names_schema=True, column=column",
+        "self.message, column=column",
         ("tests/unit/logcore/values/wire/test_other_serializers.py", "-k", "no_length_before"),
     ),
     Fault(

@@ -25,7 +25,7 @@ _NUMBERS = {
 
 
 def program_of(kind: Type) -> Program | None:
-    """Return the program of a type; None if it has parts that the kernel does not know: unions of one type."""
+    """Return the program of a type; None if the kernel does not know its parts: JSON text, unions of one type."""
     return _AvroBuilder().program(kind)
 
 
@@ -49,7 +49,7 @@ class _AvroBuilder(ProgramBuilder[Type | _Entry]):
             nullable = NULL_FIRST if kind.branches[0] == _NULL else NULL_SECOND
             (kind,) = others
         match kind:
-            case RecordType(_, fields):
+            case RecordType(_, fields) if fields:
                 return self.struct([each.type for each in fields], nullable, scope)
             case Array(items):
                 return self.listed(items, nullable, scope)

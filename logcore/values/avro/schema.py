@@ -89,7 +89,18 @@ class RecordType:
     comment: str
 
 
-Type = Primitive | Fixed | Enum | Array | Map | Union | RecordType
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A record inside of itself. Its one object in a schema is shared."""
+
+    name: str
+    named: Mapping[str, Type] = field(compare=False, repr=False)
+    """All types by full name."""
+    made: list[object] = field(default_factory=list, compare=False, repr=False)
+    """How it is read, once that is known."""
+
+
+Type = Primitive | Fixed | Enum | Array | Map | Union | RecordType | Again
 
 
 def parse(text: str, references: Mapping[str, str]) -> Type:
@@ -101,7 +112,7 @@ def parse(text: str, references: Mapping[str, str]) -> Type:
             their names in the texts.
 
     Raises:
-        InvalidSchemaError: It is no Avro schema, names an unknown type, or contains itself.
+        InvalidSchemaError: It is no Avro schema, or names an unknown type.
     """
     reader = _Reader({})
     waiting = list(references.values())
@@ -112,7 +123,7 @@ def parse(text: str, references: Mapping[str, str]) -> Type:
             try:
                 reader.type(_json(each), "", "", 0)
             except _UnknownNameError:
-                reader.named = known
+                reader = _Reader(known, left=reader.left)
                 left.append(each)
         if len(left) == len(waiting):
             break
@@ -142,6 +153,7 @@ class _Reader:
     """Types by full name."""
     open: set[str] = field(default_factory=set)
     """Names of records whose fields are being read."""
+    again: dict[str, Again] = field(default_factory=dict)
     left: int = MOST_COLUMNS
 
     def type(self, schema: object, namespace: str, place: str, depth: int) -> Type:
@@ -180,7 +192,7 @@ class _Reader:
             return Primitive(name)
         full = name if "." in name or not namespace else f"{namespace}.{name}"
         if full in self.open:
-            raise InvalidSchemaError(f"The record {full} contains itself; such values have no columns.", place=place)
+            return self.again.setdefault(full, Again(full, self.named))
         found = self.named.get(full)
         if found is None:
             raise _UnknownNameError(f"The type {full} is not defined.", place=place, advice="Name what it refers to.")
@@ -259,7 +271,7 @@ class _Reader:
 def branch_name(kind: Type) -> str:
     """Return the name of a branch of a union: unique in the union."""
     match kind:
-        case Primitive(name) | Fixed(name) | Enum(name) | RecordType(name):
+        case Primitive(name) | Fixed(name) | Enum(name) | RecordType(name) | Again(name):
             return name
         case Array():
             return "array"
@@ -267,6 +279,11 @@ def branch_name(kind: Type) -> str:
             return "map"
         case _:
             return "union"
+
+
+def union_field(kind: Type) -> str:
+    """Return the name of the field that a union's struct has for a branch."""
+    return branch_name(kind).replace(".", "_")
 
 
 def _size(kind: Type) -> int:

@@ -10,6 +10,7 @@
 | `enum` | its symbol as text |
 | `record`, `array`, `map` | struct, list, map |
 | union of null and one type | that type, nullable |
+| a record inside of itself, or without fields; `null` | JSON text |
 | other unions | struct with a nullable field for each type, named as the type, with `_` for each dot; one is set |
 """
 
@@ -19,11 +20,15 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 
-from logcore.values.avro.schema import Array, Enum, Fixed, Map, Primitive, RecordType, Type, Union, branch_name
+from logcore.values.avro.column_types import as_stored
+from logcore.values.avro.schema import Again, Array, Enum, Fixed, Map, Primitive, RecordType, Type, Union, union_field
 from logcore.values.invalid_schema import InvalidSchemaError
+from logcore.values.json.fragment import Entries, Fragment, json_text
+from logcore.values.limits import DEEPEST_VALUE
 from logcore.values.undecodable import Reason, Undecodable
 
 _NULL = Primitive("null")
@@ -39,6 +44,8 @@ class Cursor:
 
     body: bytes
     position: int = 0
+    depth: int = 0
+    """Records inside of themselves that are being read."""
 
     @property
     def left(self) -> int:
@@ -124,6 +131,8 @@ def shape_of(kind: Type, comments: dict[str, str], path: str = "") -> AvroShape:
             return _union(kind, comments, path)
         case RecordType():
             return _record(kind, comments, path)
+        case Again():
+            return AvroShape(pa.string(), lambda cursor: _again(kind, cursor))
 
 
 def bare_bytes_shape(kind: Primitive) -> AvroShape:
@@ -134,7 +143,7 @@ def bare_bytes_shape(kind: Primitive) -> AvroShape:
 def _primitive(kind: Primitive) -> AvroShape:
     match kind.name, kind.logical:
         case "null", _:
-            return AvroShape(pa.null(), lambda _: None)
+            return AvroShape(pa.string(), lambda _: None)
         case "boolean", _:
             return AvroShape(pa.bool_(), _truth)
         case "int", "date":
@@ -257,19 +266,21 @@ def _map(value: AvroShape) -> AvroShape:
                 raise failure.inside(f"{{{number}}}") from None
 
         _blocks(cursor, one)
-        return list(values.items())
+        return Entries(values.items())
 
     return AvroShape(pa.map_(pa.string(), value.arrow_type), read)
 
 
 def _union(kind: Union, comments: dict[str, str], path: str) -> AvroShape:
     others = [branch for branch in kind.branches if branch != _NULL]
-    shapes = [shape_of(branch, comments, path) for branch in kind.branches]
-    if len(others) <= 1:
+    is_one = len(others) <= 1
+    steps = [path if is_one else f"{path}.{union_field(branch)}".lstrip(".") for branch in kind.branches]
+    shapes = [shape_of(branch, comments, step) for branch, step in zip(kind.branches, steps, strict=True)]
+    if is_one:
         readers = [shape.read for shape in shapes]
-        arrow_type = next((s.arrow_type for s, b in zip(shapes, kind.branches, strict=True) if b != _NULL), pa.null())
+        arrow_type = next((s.arrow_type for s, b in zip(shapes, kind.branches, strict=True) if b != _NULL), pa.string())
         return AvroShape(arrow_type, lambda cursor: readers[_branch(cursor, len(readers))](cursor))
-    names = [branch_name(branch).replace(".", "_") for branch in kind.branches]
+    names = [union_field(branch) for branch in kind.branches]
     if len(set(names)) != len(names):
         raise InvalidSchemaError("Names of a union's types differ by a dot only.", place=path)
     fields = [(n, s) for n, s, b in zip(names, shapes, kind.branches, strict=True) if b != _NULL]
@@ -285,6 +296,19 @@ def _union(kind: Union, comments: dict[str, str], path: str) -> AvroShape:
             raise failure.inside(names[branch]) from None
 
     return AvroShape(pa.struct([pa.field(name, shape.arrow_type) for name, shape in fields]), read)
+
+
+def _again(kind: Again, cursor: Cursor) -> object:
+    """A record inside of itself as JSON text, without logical types."""
+    if not kind.made:
+        kind.made.append(shape_of(as_stored(kind.named[kind.name], None), {}).read)
+    read: Any = kind.made[0]
+    cursor.depth += 1
+    if cursor.depth > DEEPEST_VALUE:
+        raise Undecodable(Reason.TOO_DEEP, f"byte {cursor.position}", f"more than {DEEPEST_VALUE} levels")
+    value = json_text(read(cursor))
+    cursor.depth -= 1
+    return value
 
 
 def _branch(cursor: Cursor, count: int) -> int:
@@ -304,6 +328,9 @@ def _record(kind: RecordType, comments: dict[str, str], path: str) -> AvroShape:
         if each.comment:
             comments[at] = each.comment
         fields.append((each.name, shape_of(each.type, comments, at)))
+
+    if not fields:
+        return AvroShape(pa.string(), lambda _: Fragment("{}"))
 
     def read(cursor: Cursor) -> object:
         values = {}

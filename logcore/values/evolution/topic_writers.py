@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 import pyarrow as pa
 
 from logcore.values.decoder import ValueDecoder
-from logcore.values.evolution.merged_type import merged_type
+from logcore.values.evolution.merged_type import merged_column
+from logcore.values.form import PLAIN, Form, ValueColumn
 from logcore.values.formats import decoder_of
 from logcore.values.invalid_schema import InvalidSchemaError, check_columns
 from logcore.values.protobuf.descriptors import parse
@@ -48,6 +49,8 @@ class RefusedWriter:
 
     reason: Reason
     detail: str
+    is_wider: bool = False
+    """Whether they are, once all rows of the topic are decoded again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +61,10 @@ class KnownWriter:
     message: tuple[int, ...] | None
     """For Protobuf: indexes of the message."""
 
-    def decoder(self) -> ValueDecoder:
-        """Return a new decoder."""
+    def decoder(self, column: ValueColumn | None = None) -> ValueDecoder:
+        """Return a new decoder, whose values fit into a column of several schemas if that is given."""
         schema = self.schema
-        return decoder_of(schema.format, schema.text, schema.references, self.message, names_schema=True)
+        return decoder_of(schema.format, schema.text, schema.references, self.message, names_schema=True, column=column)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,6 +77,8 @@ class TopicWriters:
     """Ids and GUIDs of other subjects."""
     kind: pa.DataType | None
     """Type of the column; None: no schema can be used."""
+    form: Form
+    """What marks the column and its fields."""
     comments: Mapping[str, str]
     """Of the newest schema that has one for a field, by path."""
     added: tuple[str, ...]
@@ -85,7 +90,11 @@ class TopicWriters:
         return self.digest
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TopicWriters) and (other.digest, other.kind) == (self.digest, self.kind)
+        return isinstance(other, TopicWriters) and (other.digest, other.kind, other.form) == (
+            self.digest,
+            self.kind,
+            self.form,
+        )
 
     def writer(self, schema: SchemaId | None) -> KnownWriter:
         """Return the writer that a row names.
@@ -117,7 +126,7 @@ def topic_writers(
     schemas: Schemas,
     naming: SchemaNaming,
     place: str,
-    table: pa.DataType | None = None,
+    table: ValueColumn | None = None,
     prepared: Callable[[WriterSchema], WriterSchema] = lambda schema: schema,
 ) -> TopicWriters:
     """Choose the schemas of the subjects, and merge their types.
@@ -125,7 +134,7 @@ def topic_writers(
     Args:
         schemas: Of a registry.
         place: ``key`` or ``value``, for phrases.
-        table: Type of the column that the table has. It only grows. None: there is no table.
+        table: The column that the table has. It only grows. None: there is no table.
         prepared: Makes a schema one that `decoder_of` reads: it compiles Protobuf in text. It may raise
             InvalidSchemaError.
     """
@@ -170,9 +179,9 @@ def _of_subjects(schemas: Schemas, name: SchemaId, naming: SchemaNaming) -> Writ
 class _Merging:
     """The type of the column, while one schema after the other is merged into it."""
 
-    def __init__(self, naming: SchemaNaming, place: str, table: pa.DataType | None) -> None:
+    def __init__(self, naming: SchemaNaming, place: str, table: ValueColumn | None) -> None:
         self.naming, self.place, self.has_table = naming, place, table is not None
-        self.kind = table
+        self.column = table
         self.added: list[str] = []
         self.comments: dict[str, str] = {}
 
@@ -184,10 +193,10 @@ class _Merging:
             ready = prepared(schema)
             known = KnownWriter(ready, self._message(ready))
             decoder = known.decoder()
-            if self.kind is None:
-                self.kind, differences = decoder.arrow_type, []
-            else:
-                differences = self._merged(decoder.arrow_type)
+            own = ValueColumn(decoder.arrow_type, decoder.form)
+            if self.column is None:
+                self.column = own
+            differences, is_wider = self._merged(self.column, own)
         except InvalidSchemaError as error:
             return RefusedWriter(Reason.BAD_SCHEMA, f"schema {name}: {error.message}")
         except UnicodeError:
@@ -197,24 +206,25 @@ class _Merging:
             return RefusedWriter(
                 Reason.INCOMPATIBLE_SCHEMA,
                 f"schema {name} cannot be aligned with the table: {'; '.join(differences[:_MOST_SAID])}{more}",
+                is_wider,
             )
         self.comments.update(decoder.comments)
         return known
 
-    def _merged(self, kind: pa.DataType) -> list[str]:
-        """Merge a type; return what forbids it."""
-        assert self.kind is not None
-        merged = merged_type(self.kind, kind, self.place)
-        differences = [*merged.conflicts, *(merged.widened if self.has_table else ())]
-        if differences:
-            return differences
+    def _merged(self, column: ValueColumn, own: ValueColumn) -> tuple[Sequence[str], bool]:
+        """Merge a column; return what forbids it, and whether that is only the type which the table has."""
+        merged = merged_column(column, own, self.place, self.naming.format)
+        if merged.conflicts:
+            return merged.conflicts, False
+        if self.has_table and merged.widened:
+            return merged.widened, True
         try:
             check_columns(merged.kind)
         except InvalidSchemaError as error:
-            return [error.message]
-        self.kind = merged.kind
+            return [error.message], False
+        self.column = ValueColumn(merged.kind, merged.form)
         self.added += merged.added if self.has_table else ()
-        return []
+        return (), False
 
     def _message(self, schema: WriterSchema) -> tuple[int, ...] | None:
         if schema.format != _PROTOBUF:
@@ -229,4 +239,5 @@ class _Merging:
         """Return what was merged."""
         said = [sorted(map(str, others)), *([str(name), repr(each)] for name, each in known.items())]
         digest = int.from_bytes(hashlib.sha256(json.dumps(said).encode()).digest()[:8], "big") >> 1
-        return TopicWriters(self.naming, known, others, self.kind, self.comments, tuple(self.added), digest)
+        kind, form = (None, PLAIN) if self.column is None else (self.column.kind, self.column.form)
+        return TopicWriters(self.naming, known, others, kind, form, self.comments, tuple(self.added), digest)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,14 @@ import pyarrow as pa
 from logcore.values.column import DecodedColumn, FailedRow, decode_column, decode_column_plainly
 from logcore.values.decoder import ValueDecoder
 from logcore.values.evolution.aligned import aligned
-from logcore.values.evolution.topic_writers import KnownWriter, TopicWriters
+from logcore.values.evolution.topic_writers import KnownWriter, RefusedWriter, TopicWriters
+from logcore.values.form import Form, ValueColumn
 from logcore.values.undecodable import Reason, Undecodable
 from logcore.values.wire.prefix import SchemaId, split_row
 from logcore.values.wire.split_column import WriterRows, split_column, split_column_plainly
 
 _PROTOBUF = "protobuf"
+_TOO_LARGE = Undecodable(Reason.OUT_OF_RANGE, "", "a whole number beyond those that the column's double holds exactly")
 _MOST_DECODERS = 1000
 """Decoders that are kept: a topic may name very many schemas."""
 
@@ -37,6 +40,11 @@ class WrittenColumnDecoder:
         """Type of the column."""
         assert self._writers.kind is not None
         return self._writers.kind
+
+    @property
+    def form(self) -> Form:
+        """What marks the column and its fields."""
+        return self._writers.form
 
     @property
     def comments(self) -> Mapping[str, str]:
@@ -69,7 +77,9 @@ class WrittenColumnDecoder:
             way = decode_column_plainly if is_plain else decode_column
             column = way(decoder, group.bodies)
             failed += [FailedRow(group.rows[each.row], each.failure, group.writer.schema) for each in column.failed]
-            parts.append(aligned(column.values, kind))
+            values, too_large = _fitted(column.values, partial(self._aligned, decoder))
+            failed += [FailedRow(group.rows[row], _TOO_LARGE, group.writer.schema) for row in too_large]
+            parts.append(values)
             places[list(group.rows)] = np.arange(decoded, decoded + len(group.rows))
             decoded += len(group.rows)
         failed.sort(key=lambda each: each.row)
@@ -91,6 +101,16 @@ class WrittenColumnDecoder:
         except Undecodable:
             return None
 
+    def needs_wider(self, schema: SchemaId | None) -> bool:
+        """Return whether rows of a schema only wait for a wider column of the table."""
+        known = None if schema is None else self._writers.known.get(schema)
+        return isinstance(known, RefusedWriter) and known.is_wider
+
+    def _aligned(self, decoder: ValueDecoder, values: pa.Array[Any]) -> pa.Array[Any]:
+        column = ValueColumn(self.arrow_type, self._writers.form)
+        fitting: pa.Array[Any] = aligned(values, decoder.form, column, self._writers.naming.format)
+        return fitting
+
     def _decoder(self, group: WriterRows) -> ValueDecoder:
         schema, message = group.writer.schema, group.writer.message
         writer: KnownWriter = self._writers.writer(schema)
@@ -102,5 +122,19 @@ class WrittenColumnDecoder:
         if schema not in self._decoders:
             if len(self._decoders) >= _MOST_DECODERS:
                 self._decoders.clear()
-            self._decoders[schema] = writer.decoder()
+            self._decoders[schema] = writer.decoder(ValueColumn(self.arrow_type, self._writers.form))
         return self._decoders[schema]
+
+
+def _fitted(
+    values: pa.Array[Any], align: Callable[[pa.Array[Any]], pa.Array[Any]]
+) -> tuple[pa.Array[Any], tuple[int, ...]]:
+    """The aligned rows, null where one does not fit, and the numbers of these."""
+    try:
+        return align(values), ()
+    except pa.ArrowInvalid:
+        if len(values) == 1:
+            return align(pa.nulls(1, values.type)), (0,)
+    middle = len(values) // 2
+    (left, before), (right, after) = (_fitted(each, align) for each in (values[:middle], values[middle:]))
+    return pa.concat_arrays([left, right]), (*before, *(middle + row for row in after))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import reduce
 
-from logcore.values.invalid_schema import InvalidSchemaError
 from logcore.values.json.shape import (
+    FREE,
     JsonField,
     JsonList,
     JsonMap,
@@ -25,20 +26,13 @@ _NARROWER = frozenset({(number_of, integer_of), (text_of, date_of), (text_of, mo
 """Each second one takes only values that the first one takes too."""
 
 
-def merged_shape(shapes: Sequence[JsonShape], place: str) -> JsonShape:
-    """Return the shape that has the columns of all. Objects have the properties of each, others must be of one type.
+def merged_shape(shapes: Sequence[JsonShape]) -> JsonShape:
+    """Return the shape that has the columns of all. Objects have the properties of each; several types become text.
 
     Args:
         shapes: At least one.
-        place: Path of the column, for errors.
-
-    Raises:
-        InvalidSchemaError: They are of different types.
     """
-    merged = shapes[0]
-    for shape in shapes[1:]:
-        merged = _both(merged, shape, place)
-    return merged
+    return reduce(_both, shapes)
 
 
 def limited_shape(shape: JsonShape, required: Collection[str], text: JsonScalar) -> JsonShape:
@@ -59,19 +53,22 @@ def limited_shape(shape: JsonShape, required: Collection[str], text: JsonScalar)
 def either_text(shapes: Sequence[JsonText]) -> JsonText:
     """Return the JSON text that takes what one of the shapes takes."""
     types = {name for shape in shapes for name in shape.types} if all(shape.types for shape in shapes) else ()
-    return JsonText(tuple(sorted(types)), any(shape.nullable for shape in shapes))
+    has_parts = any(shape.has_parts for shape in shapes)
+    return JsonText(tuple(sorted(types)), any(shape.nullable for shape in shapes), has_parts)
 
 
-def _both(one: JsonShape, other: JsonShape, place: str) -> JsonShape:
+def _both(one: JsonShape, other: JsonShape) -> JsonShape:
     nullable = one.nullable and other.nullable
     match one, other:
+        case (JsonText(has_parts=True), _) | (_, JsonText(has_parts=True)):
+            return replace(FREE, nullable=nullable)
         case JsonStruct(), JsonStruct():
             # Not closed: each would refuse the properties of the other.
-            return JsonStruct(_fields(one, other, place), False, nullable)
+            return JsonStruct(_fields(one, other), False, nullable)
         case JsonList(), JsonList():
-            return JsonList(_both(one.item, other.item, place), nullable)
+            return JsonList(_both(one.item, other.item), nullable)
         case JsonMap(), JsonMap():
-            return JsonMap(_both(one.value, other.value, place), nullable)
+            return JsonMap(_both(one.value, other.value), nullable)
         case (JsonStruct(), JsonMap()) | (JsonMap(), JsonStruct()):  # as `properties` beside `additionalProperties`
             return _nullable(one if isinstance(one, JsonStruct) else other, nullable)
         case JsonScalar(), JsonScalar() if one.of is other.of or (one.of, other.of) in _NARROWER:
@@ -85,19 +82,15 @@ def _both(one: JsonShape, other: JsonShape, place: str) -> JsonShape:
             return _nullable(other, nullable)
         case (_, JsonText()) if _takes(other, one):
             return _nullable(one, nullable)
-    raise InvalidSchemaError(
-        "allOf of several types has no columns.",
-        place=place,
-        advice="Describe the values with one type, or decode them as string.",
-    )
+    return replace(FREE, nullable=nullable)
 
 
-def _fields(one: JsonStruct, other: JsonStruct, place: str) -> tuple[JsonField, ...]:
+def _fields(one: JsonStruct, other: JsonStruct) -> tuple[JsonField, ...]:
     fields = {field.name: field for field in one.fields}
     for field in other.fields:
         known = fields.get(field.name)
         if known is not None:
-            shape = _both(known.shape, field.shape, f"{place}.{field.name}".lstrip("."))
+            shape = _both(known.shape, field.shape)
             field = JsonField(field.name, shape, known.required or field.required)
         fields[field.name] = field
     return tuple(fields.values())

@@ -1,15 +1,16 @@
-"""Text of a JSON Schema becomes a shape of typed columns; what has no columns is refused by name.
+"""Text of a JSON Schema becomes a shape of typed columns.
 
 Types, `properties`, `required`, `items`, `additionalProperties`, `format` date and date-time, null as a second type or
 in `oneOf` and `anyOf`, choices of one shape, `allOf`, `enum` and `const` without a type, `$ref` and `description` are
-understood. A property of which nothing more than `object` or `array` is known is JSON text. Constraints such as
-`minimum` are not checked: values are decoded, not validated.
+understood. What has no column of its own is JSON text: a part of several types or of none, and one inside of itself.
+Constraints such as `minimum` are not checked: values are decoded, not validated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -27,6 +28,7 @@ from logcore.values.json.keywords import (
 from logcore.values.json.merged_shape import either_text, limited_shape, merged_shape
 from logcore.values.json.references import Resource, SchemaDocuments
 from logcore.values.json.shape import (
+    FREE,
     JsonField,
     JsonList,
     JsonMap,
@@ -51,7 +53,7 @@ _SCALARS: Mapping[tuple[str, str], tuple[pa.DataType, Callable[[object], object]
     ("integer", ""): (pa.int64(), integer_of),
     ("number", ""): (pa.float64(), number_of),
     ("boolean", ""): (pa.bool_(), truth_of),
-    ("null", ""): (pa.null(), nothing_of),
+    ("null", ""): (pa.string(), nothing_of),
 }
 _CHANGES_THE_SHAPE = (
     "if", "patternProperties", "prefixItems", "additionalItems", "dependentSchemas", "$dynamicRef",
@@ -75,13 +77,7 @@ def json_shape(schema: str, references: Mapping[str, str]) -> tuple[JsonShape, d
     """
     reader = _Reader(SchemaDocuments(schema, references))
     main = reader.documents.main
-    shape = reader.shape(_Place(main.schema, "", main), False, ())
-    within: JsonShape = shape
-    while isinstance(within, JsonList | JsonMap):
-        within = within.item if isinstance(within, JsonList) else within.value
-    if isinstance(within, JsonText):
-        raise InvalidSchemaError("A document needs properties, or items of a type.", advice=_ADVICE)
-    return shape, reader.comments
+    return reader.shape(_Place(main.schema, "", main), False, ()), reader.comments
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +103,16 @@ class _Reader:
         if self.parts > MOST_COLUMNS or len(followed) > DEEPEST_VALUE or place.path.count(".") > DEEPEST_VALUE:
             raise InvalidSchemaError("The schema is too large or too deep for a table.", advice=_ADVICE)
         schema: object = {} if place.schema is True else place.schema
+        if schema is False:
+            return FREE
         if not isinstance(schema, dict):
             raise InvalidSchemaError("Here must be a JSON object with a type.", place=place.path, advice=_ADVICE)
         place = _Place(schema, place.path, self.documents.resource_of(schema, place.resource))
         description = schema.get("description")
         if isinstance(description, str):
             self.comments.setdefault(place.path, comment_of(description))
-        for keyword in _CHANGES_THE_SHAPE:
-            if keyword in schema and schema[keyword] not in (True, False, [], {}):
-                raise InvalidSchemaError(f"{keyword} has no columns.", place=place.path, advice=_ADVICE)
+        if any(schema.get(keyword, True) not in (True, False, [], {}) for keyword in _CHANGES_THE_SHAPE):
+            return FREE
         shape = self._shape(place, schema, nullable, followed)
         if any(keyword in schema for keyword in (*CHOICES, "allOf", "$ref")):
             required, form = self._limits(place, set())
@@ -126,7 +123,7 @@ class _Reader:
         parts = self._parts(place, schema)
         if parts:
             shapes = [self.shape(place.below(each), nullable, (*followed, "allOf")) for each in parts]
-            return merged_shape(shapes, place.path)
+            return merged_shape(shapes)
         if "$ref" in schema:
             return self._referenced(place, schema["$ref"], nullable, followed)
         for keyword in CHOICES:
@@ -134,7 +131,9 @@ class _Reader:
                 return self._chosen(place, keyword, listed(schema, keyword), nullable, followed)
         if not says_shape(schema):
             return _free(schema, nullable)
-        name, null = self._type(place, schema)
+        name, null = self._type(schema)
+        if name is None:
+            return replace(FREE, nullable=nullable or null)
         return self._typed(place, schema, name, nullable or null, followed)
 
     def _parts(self, place: _Place, schema: Mapping[str, object]) -> list[object]:
@@ -173,7 +172,8 @@ class _Reader:
             known = known or its_form
         return required, known
 
-    def _type(self, place: _Place, schema: Mapping[str, object]) -> tuple[str, bool]:
+    def _type(self, schema: Mapping[str, Any]) -> tuple[str | None, bool]:
+        """The type other than null, unless there are several; and whether null is one of them."""
         names = schema.get("type")
         if names is None:
             names = implied_types(schema)
@@ -181,9 +181,7 @@ class _Reader:
         others = [name for name in listed if name != "null"]
         if not others and listed == ["null"]:
             return "null", True
-        if len(others) != 1 or not isinstance(others[0], str):
-            raise InvalidSchemaError("A value needs one type, or one type and null.", place=place.path, advice=_ADVICE)
-        return others[0], len(others) != len(listed)
+        return others[0] if len(others) == 1 else None, len(others) != len(listed)
 
     def _chosen(
         self, place: _Place, keyword: str, choices: list[object], nullable: bool, followed: tuple[str, ...]
@@ -197,15 +195,15 @@ class _Reader:
         if shapes and all(isinstance(shape, JsonText) for shape in shapes):
             return either_text([shape for shape in shapes if isinstance(shape, JsonText)])
         if not shapes or any(shape != shapes[0] for shape in shapes):
-            raise InvalidSchemaError(f"{keyword} of several types has no columns.", place=place.path, advice=_ADVICE)
+            return replace(FREE, nullable=nullable or any(shape.nullable for shape in shapes))
         return shapes[0]
 
     def _typed(
         self, place: _Place, schema: dict[str, object], name: str, nullable: bool, followed: tuple[str, ...]
     ) -> JsonShape:
         if name == "array":
-            if not has_items(schema):
-                return JsonText((name,), nullable)
+            if not has_items(schema) or isinstance(schema["items"], list):
+                return JsonText((name,), nullable, has_items(schema))
             return JsonList(self.shape(place.below(schema["items"]), False, (*followed, "items")), nullable)
         if name == "object":
             return self._object(place, schema, nullable, followed)
@@ -240,9 +238,7 @@ class _Reader:
         found = self.documents.find(place.resource, target, place.path)
         step = f"#{id(found.schema)}"
         if step in followed:
-            raise InvalidSchemaError(
-                f"{target} refers to itself; such values have no columns.", place=place.path, advice=_ADVICE
-            )
+            return FREE
         return self.shape(_Place(found.schema, place.path, found.resource), nullable, (*followed, step))
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal, InvalidOperation
 from math import isinf
@@ -13,6 +12,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from logcore.values.form import ITEMS, JSON, NULL, PLAIN, Form, ValueColumn
+from logcore.values.json.fragment import Entries, json_text
 from logcore.values.json.text import ExactNumber
 from logcore.values.undecodable import Reason, Undecodable
 
@@ -117,7 +118,7 @@ class JsonMap:
             return None
         if not isinstance(value, dict):
             raise wrong_type("object", value)
-        entries: list[tuple[object, object]] = []
+        entries = Entries()
         convert = self.value.convert
         try:
             for key, item in value.items():
@@ -134,6 +135,8 @@ class JsonText:
     types: tuple[str, ...]
     """`object`, `array` or both; empty: any type."""
     nullable: bool
+    has_parts: bool = False
+    """Whether the schema says more of it than columns can: no other schema that holds too makes columns of it."""
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -147,7 +150,7 @@ class JsonText:
             return None
         if self.types and not (isinstance(value, dict | list) and _NAMES[type(value)] in self.types):
             raise wrong_type(" or ".join(self.types), value)
-        return written(value)
+        return json_text(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +201,40 @@ class JsonStruct:
         return found
 
 
+FREE = JsonText((), True, has_parts=True)
+"""The shape of what a schema describes and no column can hold."""
+
+
+def json_form(shape: JsonShape) -> Form:
+    """Return the form of the column that a shape becomes."""
+    match shape:
+        case JsonStruct():
+            return Form(parts={each.name: json_form(each.shape) for each in shape.fields})
+        case JsonList(inner) | JsonMap(inner):
+            return Form(parts={ITEMS: json_form(inner)})
+        case JsonText():
+            return Form(JSON)
+    return Form(NULL) if isinstance(shape, JsonScalar) and shape.of is nothing_of else PLAIN
+
+
+def shape_in(shape: JsonShape, column: ValueColumn | None) -> JsonShape:
+    """Return a shape whose values fit into a column of several schemas: it is text where that has text."""
+    match shape:
+        case JsonStruct() if column is not None and pa.types.is_struct(column.kind):
+            fields = (replace(each, shape=shape_in(each.shape, column.parts.get(each.name))) for each in shape.fields)
+            return replace(shape, fields=tuple(fields))
+        case JsonList() if column is not None and pa.types.is_list(column.kind):
+            return replace(shape, item=shape_in(shape.item, column.items))
+        case JsonMap() if column is not None and pa.types.is_map(column.kind):
+            return replace(shape, value=shape_in(shape.value, column.items))
+    if column is None or column.kind != pa.string() or isinstance(shape, JsonText):
+        return shape
+    if column.form.mark == JSON:
+        return JsonText((), shape.nullable)
+    is_time = isinstance(shape, JsonScalar) and shape.of in (date_of, moment_of)
+    return JsonScalar(pa.string(), text_of, shape.nullable) if is_time else shape
+
+
 def null_of(nullable: bool) -> None:
     """Let null pass where the schema allows it.
 
@@ -211,21 +248,6 @@ def null_of(nullable: bool) -> None:
 def wrong_type(expected: str, value: object) -> Undecodable:
     """The failure of a value that has another type than the schema names."""
     return Undecodable(Reason.WRONG_TYPE, "", f"{_NAMES.get(type(value), 'null')} where the schema has {expected}")
-
-
-def written(value: object) -> str:
-    """Return parsed JSON as text.
-
-    Raises:
-        Undecodable: INVALID_UTF8.
-    """
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{written(key)}:{written(inner)}" for key, inner in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(written, value)) + "]"
-    if isinstance(value, ExactNumber):
-        return str(value)
-    return json.dumps(text_of(value) if isinstance(value, str) else value, ensure_ascii=False)
 
 
 def text_of(value: object) -> str:

@@ -16,12 +16,13 @@ from logcore.columns.kernels.families import Work
 from logcore.columns.kernels.library import is_chosen
 from logcore.values.blocks.decoded_block import decode_block
 from logcore.values.column import DecodedBlock
+from logcore.values.json.fragment import Entries
 from logcore.values.limits import check_size
 from logcore.values.protobuf.descriptors import parse
 from logcore.values.protobuf.json_values import check_depth
 from logcore.values.protobuf.kinds import ContentKind, FieldShape, MessageKind, NumberKind
 from logcore.values.protobuf.program import program_of
-from logcore.values.protobuf.shape import shape_of
+from logcore.values.protobuf.shape import protobuf_form, shape_of
 from logcore.values.protobuf.wire import FIXED32, FIXED64, LENGTH, VARINT, WireField, fields_in, varint_at
 from logcore.values.undecodable import Reason, Undecodable
 
@@ -55,6 +56,7 @@ class ProtobufDecoder:
         self._root = shape.root
         self._program = program_of(shape.root)
         self.comments: Mapping[str, str] = shape.comments
+        self.form = protobuf_form(shape.root)
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -91,8 +93,6 @@ def _message(kind: MessageKind, body: bytes, parts: Sequence[Part]) -> object:
             found.setdefault(each.number, []).append(each)
     if kind.is_timestamp:
         return _timestamp(kind, body, found)
-    if not kind.fields:
-        return True
     values: dict[str, object] = {}
     for number, shape in kind.fields.items():
         try:
@@ -192,7 +192,7 @@ def _map(entry: MessageKind, body: bytes, found: Sequence[WireField]) -> list[tu
             read = value.kind.default
         named = parts[key.field.name]
         values[key.kind.default if named is None else named] = read
-    return list(values.items())
+    return Entries(values.items())
 
 
 def _has_unknown_symbol(kind: NumberKind, body: bytes, entry: WireField) -> bool:

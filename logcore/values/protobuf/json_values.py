@@ -6,12 +6,12 @@ and Protobuf's JSON mapping.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from math import isfinite
 
 import pyarrow as pa
 
+from logcore.values.json.fragment import json_text
 from logcore.values.limits import DEEPEST_VALUE
 from logcore.values.protobuf.descriptors import ENUM, MESSAGE, FieldType
 from logcore.values.protobuf.kinds import CONTENTS, NUMBERS, FieldShape, Kind, MessageKind, NumberKind
@@ -109,16 +109,12 @@ def _number(number: float) -> int | float:
     return int(number) if is_plain else number
 
 
-def _text(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
 JSON_KINDS: Mapping[str, MessageKind] = {
     f".google.protobuf.{name}": MessageKind(pa.string(), LENGTH, kind.fields, json_of=json_of)
     for name, kind, json_of in (
-        ("Struct", _STRUCT, lambda fields: _text(_of_struct(fields))),
-        ("Value", _VALUE, lambda fields: _text(_of_value(fields))),
-        ("ListValue", _LIST, lambda fields: _text(_of_list(fields))),
+        ("Struct", _STRUCT, lambda fields: json_text(_of_struct(fields))),
+        ("Value", _VALUE, lambda fields: json_text(_of_value(fields))),
+        ("ListValue", _LIST, lambda fields: json_text(_of_list(fields))),
     )
 }
 """By the full name of the message, with a dot in front."""

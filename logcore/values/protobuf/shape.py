@@ -7,7 +7,7 @@
 | `uint64`, `fixed64` | decimal(20, 0) |
 | `float`, `double`, `bool`, `string`, `bytes` | the same |
 | enum | its name as text; a number without a name as decimal text |
-| message, group | struct; without fields: a bool that says whether it is there |
+| message, group | struct; without fields, or inside of itself: JSON text |
 | `google.protobuf.Struct`, `Value`, `ListValue` | JSON text |
 | `google.protobuf.Timestamp` | timestamp in microseconds, UTC; nanoseconds below that are cut |
 | `repeated`, `map` | list, map |
@@ -20,7 +20,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from logcore.values.form import EMPTY, ITEMS, JSON, NAMES, Form
 from logcore.values.invalid_schema import InvalidSchemaError, check_name
+from logcore.values.json.fragment import json_text
 from logcore.values.limits import DEEPEST_VALUE, MOST_COLUMNS
 from logcore.values.protobuf.descriptors import ENUM, GROUP, MESSAGE, EnumType, FieldType, MessageType, Schema, signed
 from logcore.values.protobuf.json_values import JSON_KINDS
@@ -51,9 +53,9 @@ def shape_of(schema: Schema, message: MessageType) -> MessageShape:
     """Return the shape of a message.
 
     Raises:
-        InvalidSchemaError: It contains itself, has too many fields, or a type of it is missing.
+        InvalidSchemaError: It has too many fields, or a type of it is missing.
     """
-    builder = _Builder(schema, {}, {})
+    builder = _Builder(schema, {}, {}, {})
     root = JSON_KINDS.get(message.name) or builder.message(message, MESSAGE, "", ())
     if message.comment:
         builder.comments[""] = message.comment
@@ -65,25 +67,25 @@ class _Builder:
     schema: Schema
     comments: dict[str, str]
     enums: dict[str, NumberKind]
+    open: dict[str, dict[int, FieldShape]]
+    """Fields of the messages that are being read, by name."""
     left: int = MOST_COLUMNS
 
     def message(self, message: MessageType, kind: int, path: str, outer: tuple[str, ...]) -> MessageKind:
         wire_type = START_GROUP if kind == GROUP else LENGTH
         if message.name in outer:
-            raise InvalidSchemaError(
-                f"The message {message.name[1:]} contains itself; such values have no columns.", place=path
-            )
+            return MessageKind(pa.string(), wire_type, self.open[message.name], json_of=json_text)
         if len(outer) >= DEEPEST_VALUE:
             raise InvalidSchemaError(f"The schema has more than {DEEPEST_VALUE} levels.", place=path[:200])
         self.left -= max(1, len(message.fields))
         if self.left < 0:
             raise InvalidSchemaError(f"The schema has more than {MOST_COLUMNS} fields.")
-        shapes = {
-            field.number: self._field(field, f"{path}.{field.name}".lstrip("."), (*outer, message.name))
-            for field in message.fields
-        }
+        shapes = self.open[message.name] = {}
+        for field in message.fields:
+            at = f"{path}.{field.name}".lstrip(".")
+            shapes[field.number] = self._field(field, at, (*outer, message.name))
         if not shapes:
-            return MessageKind(pa.bool_(), wire_type, {})
+            return MessageKind(pa.string(), wire_type, {}, json_of=json_text)
         arrow_type = pa.struct([pa.field(shape.field.name, shape.arrow_type) for shape in shapes.values()])
         return MessageKind(arrow_type, wire_type, shapes)
 
@@ -138,6 +140,21 @@ class _Builder:
                 VARINT, pa.string(), _symbols(enum), enum.symbols.get(0, "0"), enum.symbols, enum.is_closed
             )
         return self.enums[field.type_name]
+
+
+def protobuf_form(kind: Kind) -> Form:
+    """Return the form of the column that a kind becomes."""
+    if isinstance(kind, MessageKind):
+        if kind.json_of is not None:
+            return Form(JSON if kind.fields else EMPTY)
+        return Form(parts={each.field.name: _field_form(each) for each in kind.fields.values()})
+    return Form(NAMES if isinstance(kind, NumberKind) and kind.symbols else "")
+
+
+def _field_form(shape: FieldShape) -> Form:
+    kind = shape.kind.fields[2].kind if shape.is_map and isinstance(shape.kind, MessageKind) else shape.kind
+    form = protobuf_form(kind)
+    return Form(parts={ITEMS: form}) if shape.field.is_repeated else form
 
 
 def _symbols(enum: EnumType) -> Number:

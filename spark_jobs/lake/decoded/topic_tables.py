@@ -21,6 +21,7 @@ from deltalake.transaction import AddAction
 from logcore.columns.schema import HEADER_TYPE
 from logcore.storage.objects.answers import said
 from logcore.values.evolution.merged_type import merged_type
+from logcore.values.form import ValueColumn, column_of
 from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.delta.commits.table_commit import removals
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
@@ -93,9 +94,9 @@ def _comment(field: pa.Field[Any], usual: str) -> str:
 def _spec(name: str, one_row: str, columns: Sequence[tuple[str, pa.DataType, str]], fields: pa.Schema) -> TableSpec:
     schema = pa.schema(
         [
-            pa.field(column, fields.field(column).type if column in fields.names else kind).with_metadata(
-                {"comment": meaning}
-            )
+            pa.field(column, kind, metadata=(fields.field(column).metadata or {}) | {b"comment": meaning.encode()})
+            if column in fields.names
+            else pa.field(column, kind, metadata={"comment": meaning})
             for column, kind, meaning in columns
         ]
     )
@@ -151,14 +152,13 @@ class TopicTable:
         with self.reading():
             return live_files(table)
 
-    def column_type(self, name: str) -> pa.DataType | None:
-        """Return the type of a column; None if the table was never created."""
+    def column(self, name: str) -> ValueColumn | None:
+        """Return a column; None if the table was never created."""
         table = self.open()
         if table is None:
             return None
         with self.reading():
-            kind: pa.DataType = _arrow_schema(table).field(name).type
-            return kind
+            return column_of(_arrow_schema(table).field(name))
 
     def versions(self, what: Sequence[str]) -> dict[str, int | None]:
         """Return the recorded version of each application id; None if there is none."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from spark_jobs.contracts import DecodeConfig
 from spark_jobs.decode.decode_task import DecodeResult, DecodeTask
 from spark_jobs.decode.decoding import Format, TopicFormats
 from spark_jobs.decode.job import _Made
@@ -31,7 +32,8 @@ def made(*tasks: tuple[DecodeTask, int | None]) -> _Made:
     """What tasks with their stops come to."""
     results = [DecodeResult(rows=1, stop=None if stop is None else SchemaStop(stop, "why")) for _, stop in tasks]
     span = LogSpan("log", 0, "x", None, None, END)
-    return _Made.of(TopicPlan("orders", (span,), tuple(task for task, _ in tasks)), results)
+    config = DecodeConfig("lake", "run", 0, "policies.yaml")
+    return _Made.of(config, TopicPlan("orders", (span,), tuple(task for task, _ in tasks)), results)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,10 @@ import pytest
 
 from logcore.values.evolution.aligned import aligned
 from logcore.values.evolution.merged_type import merged_type
+from logcore.values.form import PLAIN, ValueColumn
 
 INNER = pa.struct([("x", pa.int32())])
+NINE, TWELVE, TWELVE_3 = pa.decimal128(9, 3), pa.decimal128(12, 4), pa.decimal128(12, 3)
 WIDER = pa.struct([("y", pa.string()), ("x", pa.int64())])
 
 
@@ -23,8 +25,16 @@ def struct(**fields: pa.DataType) -> pa.StructType:
         (pa.int64(), pa.int32(), pa.int64(), (), (), ()),
         (pa.float64(), pa.float32(), pa.float64(), (), (), ()),
         (pa.int32(), pa.int64(), pa.int64(), (), ("value: int32 → int64",), ()),
-        (pa.int64(), pa.float64(), None, (), (), ("value: int64 → double",)),
-        (pa.string(), pa.binary(), None, (), (), ("value: string → binary",)),
+        (pa.int64(), pa.float64(), pa.float64(), (), ("value: int64 → double",), ()),
+        (pa.int32(), pa.float32(), pa.float64(), (), ("value: int32 → float",), ()),
+        (pa.string(), pa.binary(), pa.binary(), (), ("value: string → binary",), ()),
+        (pa.binary(), pa.string(), pa.binary(), (), (), ()),
+        (NINE, TWELVE, TWELVE, (), ("value: decimal128(9, 3) → decimal128(12, 4)",), ()),
+        (TWELVE, NINE, TWELVE, (), (), ()),
+        (pa.decimal128(9, 0), NINE, TWELVE_3, (), ("value: decimal128(9, 0) → decimal128(9, 3)",), ()),
+        (pa.decimal128(38, 0), pa.decimal128(38, 1), None, (), (), ("value: decimal128(38, 0) → decimal128(38, 1)",)),
+        (pa.int64(), pa.decimal128(20, 0), pa.decimal128(20, 0), (), ("value: int64 → decimal128(20, 0)",), ()),
+        (pa.int64(), pa.string(), None, (), (), ("value: int64 → string",)),
         (pa.date32(), pa.timestamp("us"), None, (), (), ("value: date32[day] → timestamp[us]",)),
         (struct(a=pa.string()), pa.string(), None, (), (), ("value: struct of 1 fields → string",)),
         (struct(a=pa.string()), pa.list_(pa.string()), None, (), (), ("value: struct of 1 fields → list",)),
@@ -79,7 +89,7 @@ def test_rows_are_aligned_by_name_and_nothing_else_changes(start):
         {"l": None, "m": None, "n": None},
         {"l": [], "m": [], "n": None},
     ]
-    found = aligned(pa.array(ROWS, own).slice(start), kind)
+    found = aligned(pa.array(ROWS, own).slice(start), PLAIN, ValueColumn(kind), "")
     found.validate(full=True)
     assert found.type == kind
     assert found.to_pylist() == wanted[start:]
@@ -87,4 +97,7 @@ def test_rows_are_aligned_by_name_and_nothing_else_changes(start):
 
 def test_content_of_a_null_struct_stays_hidden():
     hidden = pa.StructArray.from_arrays([pa.array([1, 2])], ["x"], mask=pa.array([False, True]))
-    assert aligned(hidden, struct(x=pa.int64(), y=pa.string())).to_pylist() == [{"x": 1, "y": None}, None]
+    assert aligned(hidden, PLAIN, ValueColumn(struct(x=pa.int64(), y=pa.string())), "").to_pylist() == [
+        {"x": 1, "y": None},
+        None,
+    ]

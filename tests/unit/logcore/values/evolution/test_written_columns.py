@@ -10,6 +10,7 @@ import pytest
 
 from logcore.values.evolution.topic_writers import SchemaNaming, topic_writers
 from logcore.values.evolution.written_column import WrittenColumnDecoder
+from logcore.values.form import ValueColumn
 from logcore.values.registry.schemas import RegisteredSchema, Schemas
 from logcore.values.wire.prefix import Framing
 from tests import handmade
@@ -81,7 +82,7 @@ def test_the_same_text_under_two_ids_is_one_schema_and_ids_of_other_subjects_are
 
 
 def test_a_table_only_grows():
-    table = pa.struct([("gone", pa.string()), ("id", pa.int64())])
+    table = ValueColumn(pa.struct([("gone", pa.string()), ("id", pa.int64())]))
     writers = topic_writers(schemas(), SchemaNaming("avro", ("orders-value",), Framing.PREFIX), "value", table)
     assert writers.kind == pa.struct([("gone", pa.string()), ("id", pa.int64()), ("note", pa.string())])
     assert writers.added == ("+ value.note: string",)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from logcore.values.decoder import ValueDecoder
+from logcore.values.form import JSON
 from logcore.values.formats import decoder_of
-from logcore.values.invalid_schema import InvalidSchemaError
 from logcore.values.undecodable import Reason, Undecodable
 from tests.unit.logcore.values.json.registered_schemas import NOT_INCLUDED, TEXT, order, values
 
@@ -88,7 +89,9 @@ def test_what_is_no_such_value_is_refused_with_its_place(body: bytes, reason: Re
     assert (failure.value.reason, failure.value.place) == (reason, place)
 
 
-def test_a_whole_document_of_any_shape_is_refused() -> None:
-    for schema in ({"type": "object"}, {}, True, {"type": "array"}, {"type": "array", "items": {}}):
-        with pytest.raises(InvalidSchemaError):
-            decoder_of("json", json.dumps(schema))
+@pytest.mark.parametrize("schema", [{"type": "object"}, {}, True, {"type": "array"}, {"type": "array", "items": {}}])
+def test_a_whole_document_of_any_shape_is_json_text(schema: Any) -> None:
+    body = b'{ "a": 1.10 }' if schema in ({"type": "object"}, {}, True) else b"[ 1.10 ]"
+    decoder = decoder_of("json", json.dumps(schema))
+    assert (decoder.arrow_type, decoder.form.mark) == (pa.string(), JSON)
+    assert decoder.decode(body) == body.decode().replace(" ", "")

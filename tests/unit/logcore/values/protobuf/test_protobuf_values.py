@@ -102,7 +102,7 @@ def _expected_value(field: Any, value: Any) -> Any:
     if field.message_type is not None:
         if field.message_type.full_name == "google.protobuf.Timestamp":
             return value.seconds * 1_000_000 + value.nanos // 1_000
-        return expected(value) if field.message_type.fields else True
+        return expected(value) if field.message_type.fields else "{}"
     if field.enum_type is not None:
         known = field.enum_type.values_by_number.get(value)
         return str(value) if known is None else known.name
@@ -338,7 +338,7 @@ def test_columns_and_comments_follow_from_the_schema() -> None:
     assert types["f32"] == pa.int64()
     assert types["at"] == pa.timestamp("us", tz="UTC")
     assert types["state"] == pa.string()
-    assert types["nothing"] == pa.bool_()
+    assert types["nothing"] == pa.string()
     assert types["words"] == pa.map_(pa.int32(), pa.string())
     assert decoder.comments == {"": "An order.", "customer": "Who ordered. By name."}
 
@@ -370,8 +370,6 @@ def test_indexes_choose_the_message(indexes: tuple[int, ...], fields: list[str])
 @pytest.mark.parametrize(
     ("schema", "said"),
     [
-        ('syntax = "proto3"; message M { M again = 1; }', "contains itself"),
-        ('syntax = "proto3"; message A { B b = 1; } message B { repeated A a = 1; }', "contains itself"),
         ('syntax = "proto3"; message M { int32 a = 1; int32 A = 2; }', "differ by case"),
     ],
 )
