@@ -111,12 +111,15 @@ def check_run(
         check_policies(lake, policies)
 
 
+_WRONG_PLACES = ("not-a-log-directory", "not-a-segment", "illegal-topic-name")
+
+
 def _check_first_sources(sources: Sequence[str], engine: str | None) -> None:
     """Check, before a lake is made, that there is something to read, and something to run its tasks."""
     found = discover([source_path(path) for path in sources])
     if found.logs:
         check_engine(engine)  # a first run always has tasks; whether a later one does, its plans say
-    elif all(map(is_object, sources)):
+    elif all(map(is_object, sources)) or any(each.rule in _WRONG_PLACES for each in found.findings):
         raise JobError(" ".join(each.message for each in found.findings) + " Nothing was made or changed.")
 
 

@@ -20,6 +20,7 @@ from logcore.logs.model.findings import Finding
 from logcore.logs.model.offset_ledger import LedgerRange
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.read_options import HighWatermark, IsolationLevel, ReadRules
+from logcore.reading.unmatched_options import log_end
 from logcore.reading.visible_offsets import visible_window
 from logcore.records.model import Record
 from logcore.storage.discovery import shown
@@ -117,7 +118,7 @@ class Log:
             A lazy iterator. Some megabytes of a segment are decoded at a time.
 
         Raises:
-            ValueError: A bound is no offset or time.
+            ValueError: A bound is no offset or time, or the start is above the log end.
             TypeError: The key is not bytes.
             DamageFound: While iterating, without `on_finding`.
 
@@ -127,7 +128,7 @@ class Log:
         """
         from logcore.library.record_columns import records_of_log
 
-        chosen = RecordFilter.of(start_offset, end_offset, since, until, key)
+        chosen = self._chosen(start_offset, end_offset, since, until, key)
         return read_lazily(
             on_finding, self.findings, lambda reports: records_of_log(self._source, self.rules, chosen, reports)
         )
@@ -158,7 +159,7 @@ class Log:
             A reader that can be read once.
 
         Raises:
-            ValueError: There is no such column, or a bound is no offset or time.
+            ValueError: There is no such column, a bound is no offset or time, or the start is above the log end.
             TypeError: The columns are one string, or the key is not bytes.
             DamageFound: While reading, without `on_finding`. A query engine may turn it into an error of its own.
 
@@ -168,7 +169,7 @@ class Log:
         """
         from logcore.library.record_columns import reader_of
 
-        chosen = RecordFilter.of(start_offset, end_offset, since, until, key)
+        chosen = self._chosen(start_offset, end_offset, since, until, key)
         return reader_of([self._source], self.rules, chosen, columns, on_finding, self.findings)
 
     def batches(
@@ -189,10 +190,10 @@ class Log:
             A lazy iterator. Only headers and checksums are read, and the records of control batches.
 
         Raises:
-            ValueError: A bound is no offset.
+            ValueError: A bound is no offset, or the start is above the log end.
             DamageFound: While iterating, without `on_finding`.
         """
-        chosen = RecordFilter.of(start_offset, end_offset, None, None, None)
+        chosen = self._chosen(start_offset, end_offset, None, None, None)
         start, end = chosen.start_offset, chosen.end_offset
         return read_lazily(on_finding, self.findings, lambda reports: batches_of(self._source, start, end, reports))
 
@@ -283,6 +284,23 @@ class Log:
             DamageFound: Without `on_finding`.
         """
         return self._answer(lookup.LATEST, on_finding).offset
+
+    def _chosen(
+        self,
+        start_offset: int | None,
+        end_offset: int | None,
+        since: datetime | int | None,
+        until: datetime | int | None,
+        key: bytes | None,
+    ) -> RecordFilter:
+        """The filter. Raises ValueError if a bound is none, or the start is out of range as for a consumer."""
+        chosen = RecordFilter.of(start_offset, end_offset, since, until, key)
+        start, segments = chosen.start_offset, self._source.segments
+        if start is not None and segments and start > segments[-1].base_offset:
+            end = log_end(self._source)
+            if end is not None and start > end:
+                raise ValueError(f"offset {start} is out of range: {self._source.topic_partition} ends at offset {end}")
+        return chosen
 
     def _answer(self, at: int, on_finding: OnFinding | None) -> OffsetAnswer:
         from logcore.library.offset_lookup import lookup_log

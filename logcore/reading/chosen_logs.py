@@ -41,7 +41,7 @@ def find_logs(
         AddressError: The name of an object store, or a setting of its access, cannot be used.
         LogError: The package that reads object stores is not installed.
     """
-    discovery = discover(options.paths)
+    discovery = discover(options.paths, any_name=True)
     live = discovery.logs
     if options.remotes:
         from logcore.reading.joined_logs import join_remote

@@ -53,7 +53,9 @@ def matches_nothing(option: str, kind: str, values: Iterable[str], names: Collec
 
 
 def beyond_offsets(options: ReadOptions, logs: Sequence[SourceLog], *, everything: bool) -> Finding | None:
-    """Return the finding if no log shows a chosen offset; None if one does, or if all offsets are chosen.
+    """Return the finding if no log shows a chosen offset, although the logs have offsets; None if one does.
+
+    It is an error if the first chosen offset is outside of every log, and else information.
 
     Args:
         options: The chosen offsets, and the high watermark.
@@ -61,11 +63,16 @@ def beyond_offsets(options: ReadOptions, logs: Sequence[SourceLog], *, everythin
         everything: Offsets below the log start or above the high watermark are shown too.
     """
     offsets = options.offsets
-    if offsets == OffsetRange() or not logs:
+    is_all = offsets == OffsetRange()
+    if not logs or (is_all and everything):
         return None
     texts: list[str] = []
+    severity = Severity.INFO if is_all else Severity.ERROR
     for log in logs:
-        end = _log_end(log)
+        stated = visible_high_watermark(log, options.rules.high_watermark)
+        if is_all and (log.named_files or any(log.log_start_offset <= s.base_offset < stated for s in log.segments)):
+            return None  # without a look at its batches
+        end = log_end(log)
         if end is None:
             return None
         start = min([log.log_start_offset, *(segment.base_offset for segment in log.segments[:1])])
@@ -75,14 +82,20 @@ def beyond_offsets(options: ReadOptions, logs: Sequence[SourceLog], *, everythin
             high = visible_high_watermark(log, options.rules.high_watermark, log_end_offset=end)
         if low < high and offsets.overlaps(low, high - 1):
             return None
-        if len(texts) < MOST:
+        if (offsets.start or 0) <= end and (offsets.end is None or offsets.end > low):
+            severity = Severity.INFO
+        if len(texts) < MOST and start < end:
             texts.append(_range_text(log, (low, high), (start, end)))
     text = f"{'' if offsets.start is None else offsets.start}..{'' if offsets.end is None else offsets.end}"
     more = f", and {len(logs) - MOST} logs more" if len(logs) > MOST else ""
-    return found("nothing-chosen", f"--offsets {text} matches nothing: {', '.join(texts)}{more}.")
+    if is_all:
+        text = f"No record is shown: {', '.join(texts)}{more}. --all shows every record."
+        return replace(found("nothing-chosen", text), severity=Severity.INFO) if texts else None
+    text = f"--offsets {text} matches nothing: {', '.join(texts) or 'the logs are empty'}{more}."
+    return replace(found("nothing-chosen", text), severity=severity)
 
 
-def _log_end(log: SourceLog) -> int | None:
+def log_end(log: SourceLog) -> int | None:
     """Return the offset after the last batch; None if headers cannot be followed to the end of the last segment: there
     may be more.
     """
@@ -103,11 +116,12 @@ def _log_end(log: SourceLog) -> int | None:
 
 def _range_text(log: SourceLog, visible: tuple[int, int], there: tuple[int, int]) -> str:
     def span(start: int, end: int) -> str:
-        return f"{start} to {end - 1}" if start < end else "none"
+        return f"[{start}, {end})" if start < end else "none"
 
     if visible == there:
         return f"{log.topic_partition} contains offsets {span(*there)}"
-    return f"{log.topic_partition} shows offsets {span(*visible)} of {span(*there)}"
+    bounds = f"log start {visible[0]}, high watermark {visible[1]}"
+    return f"{log.topic_partition} shows offsets {span(*visible)} of {span(*there)} ({bounds})"
 
 
 def _listed(names: Sequence[TopicPartition]) -> str:

@@ -14,12 +14,14 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 from logcore.errors import LogError
-from logcore.logs.model.findings import found
+from logcore.logs.model.findings import Severity, found
 from logcore.logs.model.remote_tier import below_start
 from logcore.logs.model.sources import Discovery, SegmentFile, SourceLog
+from logcore.records.packed_files import HEAD_SIZE
 from logcore.segments import filenames
 from logcore.segments.filenames import DirectoryKind, TopicPartition
 from logcore.storage.broker.broker_state import MAX_SMALL_FILE, StateReader
@@ -33,6 +35,7 @@ from logcore.storage.partition_files import not_a_segment, read_partition
 from logcore.storage.source_errors import SourceChanged, SourceUnreadable, shown
 from logcore.storage.source_reads import file_digest, read_file, read_range
 from logcore.storage.source_tree import DirectoryEntry, LocalTree, SourceTree
+from logcore.storage.wrong_places import is_foreign, what_directory, what_file
 
 __all__ = [
     "CopiedRange",
@@ -55,7 +58,7 @@ __all__ = [
 ]
 
 
-def discover(paths: Sequence[str], remembered: RememberedReads | None = None) -> Discovery:
+def discover(paths: Sequence[str], remembered: RememberedReads | None = None, *, any_name: bool = False) -> Discovery:
     """Find the logs at some paths. Each path is a log directory, a partition directory or a segment's file.
 
     Errors in the source are findings, and the other paths are still read. A directory that is named twice, or named
@@ -64,12 +67,14 @@ def discover(paths: Sequence[str], remembered: RememberedReads | None = None) ->
     Args:
         paths: Local paths, or names of object stores such as `s3://bucket/logs`.
         remembered: Small reads of objects by earlier runs; None: none.
+        any_name: A segment's file that is named alone is read under any name and in any directory. Without a
+            partition's name around it, its topic partition is `unknown-0`.
 
     Raises:
         AddressError: The name of an object store, or a setting of its access, cannot be used.
         LogError: The package that reads object stores is not installed.
     """
-    look = _Look(remembered, state=StateReader(beside=[path for path in paths if not is_object(path)]))
+    look = _Look(remembered, any_name, state=StateReader(beside=[path for path in paths if not is_object(path)]))
     for path in paths:
         look.at(path)
     look.named_files()
@@ -106,11 +111,12 @@ class _Look:
     """One discovery, and what it has found so far."""
 
     remembered: RememberedReads | None = None
+    any_name: bool = False
     logs: list[SourceLog] = field(default_factory=list)
     set_aside: list[SourceLog] = field(default_factory=list)
     state: StateReader = field(default_factory=StateReader)
     seen: dict[Hashable, str] = field(default_factory=dict)
-    named: dict[str, set[int]] = field(default_factory=dict)
+    named: dict[str, dict[int, str]] = field(default_factory=dict)
     objects: dict[str, ObjectTree] = field(default_factory=dict)
     local: LocalTree = field(default_factory=LocalTree)
     failed: set[str] = field(default_factory=set)
@@ -164,7 +170,8 @@ class _Look:
         self.state.tree = self.objects[root]
         if self.objects[root].odd:
             message = f"{shown(root)}: {self.objects[root].odd} objects below it have names with empty parts, . or .."
-            self.say("unknown-directory", root, f"{message}; they are not read.")
+            finding = found("unknown-directory", f"{message}; they are not read.", file=shown(root))
+            self.state.findings.append(replace(finding, severity=Severity.WARNING))
         return True
 
     def fails(self, path: str, error: LogError) -> None:
@@ -178,17 +185,37 @@ class _Look:
     def single_file(self, path: str) -> None:
         base_offset = filenames.segment_base_offset(os.path.basename(path))
         is_file = is_object(path) or (not os.path.islink(path) and os.path.isfile(path))
+        if is_file and base_offset is None and self.any_name:
+            base_offset = self.first_offset(path)
         if base_offset is None or not is_file:
-            self.say("not-a-segment", path, not_a_segment(path))
+            self.say("not-a-segment", path, _what_instead(path) if is_file else not_a_segment(path))
             return
-        self.named.setdefault(directory_of(path), set()).add(base_offset)
+        self.named.setdefault(directory_of(path), {})[base_offset] = path
+
+    def first_offset(self, path: str) -> int | None:
+        """The base offset of the batch with which a file begins; None if it begins with none."""
+        with suppress(LogError, FileNotFoundError):
+            header = HeaderReader(self.remembered).header_at(self.file(0, path), 0)
+            return None if header is None else header.base_offset
+        return None
+
+    def file(self, base_offset: int, path: str) -> SegmentFile:
+        """Describe a file that was named alone; nothing belongs to it."""
+        seen = self.tree.state(path)
+        return SegmentFile(base_offset, path, seen.size, seen.modified_ms, seen.inode, (), seen.etag)
 
     def named_files(self) -> None:
         """Add the logs of segments that were named one by one, unless their directory was named too."""
-        for directory, bases in self.named.items():
+        for directory, paths in self.named.items():
             self.state.tree = self.objects.get(directory, self.local)
             parsed = filenames.parse_partition_directory(os.path.basename(directory))
-            if parsed is None:
+            is_plain = all(os.path.basename(path) == filenames.segment_file_name(base) for base, path in paths.items())
+            if self.any_name and not is_object(directory) and (parsed is None or not is_plain):
+                files = tuple(self.file(base, path) for base, path in sorted(paths.items()))
+                name, kind = _UNKNOWN if parsed is None else parsed
+                first = files[0].base_offset
+                self.logs.append(SourceLog(name, directory, kind, None, None, files, None, first, named_files=True))
+            elif parsed is None:
                 self.say(
                     "illegal-topic-name",
                     directory,
@@ -196,7 +223,7 @@ class _Look:
                     "move them into a directory with such a name.",
                 )
             elif not self.knows(directory):
-                self.partition(directory, *parsed, only=bases)
+                self.partition(directory, *parsed, only=set(paths))
 
     def directory(self, path: str) -> None:
         """Read a directory of a kind that only its content shows: `kafka-logs-1` may be a log directory or a
@@ -225,12 +252,38 @@ class _Look:
                 if why is not None:
                     self.say("unreadable", entry.path, why)
             if not any(why for _, why in lost):
+                what, roots = self.below(path)
                 message = f"{shown(path)} contains no file that a broker keeps in a log or partition directory."
+                if roots:
+                    message = f"{shown(path)} is above log directories. Name them: {' '.join(map(shown, roots))}"
+                elif what is not None:
+                    message = f"{shown(path)} {what}."
                 self.say("not-a-log-directory", path, message)
+
+    def below(self, path: str) -> tuple[str | None, list[str]]:
+        """What is known of a directory without logs, and the log directories below it."""
+        what, roots, places = None, [], [path]
+        for place in places:
+            try:
+                entries = self.tree.entries(place)
+            except OSError:
+                continue
+            names = {entry.name for entry in entries}
+            if place != path and (names & _ROOT_FILES or any(map(self.may_hold_a_log, entries))):
+                roots.append(place)
+                continue
+            what = what or what_directory(names, shown(place))
+            if "lake.json" in names:
+                continue
+            folders = [entry.path for entry in entries if _is_directory(entry) and not entry.is_symlink()]
+            places += folders[: _MOST_PLACES - len(places)]
+        return what, roots
 
     def log_directory(self, entries: Sequence[DirectoryEntry]) -> None:
         for entry in entries:
             parsed = filenames.parse_partition_directory(entry.name)
+            if is_foreign(entry.name) and not self.may_hold_a_log(entry):
+                continue
             lost = None if parsed is None else self.not_entered(entry)
             if lost is not None:
                 self.say("unreadable", entry.path, lost)
@@ -392,12 +445,25 @@ _STATE_FILES = (_ROOT_FILES | _PARTITION_FILES) - {
     filenames.QUORUM_STATE_FILE,
 }
 """Files that a discovery reads."""
+_UNKNOWN = TopicPartition("unknown", 0), DirectoryKind.LIVE
+"""The topic partition of segments that were named alone and lie in no partition directory."""
+_MOST_PLACES = 1_000
+"""As many directories are looked into for log directories below a path."""
 _BROKER_DIRECTORIES = {filenames.REMOTE_INDEX_DIRECTORY}
 _SET_ASIDE = {
     DirectoryKind.DELETE: "was queued for deletion by the broker",
     DirectoryKind.FUTURE: "was being moved here from another directory of the broker",
     DirectoryKind.STRAY: "was no longer assigned to its broker",
 }
+
+
+def _what_instead(path: str) -> str:
+    """Why a file cannot be read as a segment, with what it is, if that is known."""
+    with suppress(LogError, OSError):
+        what = what_file(read_range(path, 0, min(HEAD_SIZE, os.path.getsize(path))))
+        if what is not None:
+            return f"{shown(path)} is not a segment: it {what}."
+    return not_a_segment(path)
 
 
 def _is_directory(entry: DirectoryEntry) -> bool:

@@ -7,6 +7,7 @@ in place, from its last offset. A directory in use may change between listing an
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -19,11 +20,14 @@ from logcore.storage.headers import HeaderReader
 from logcore.storage.objects.addresses import is_object
 from logcore.storage.source_errors import SourceUnreadable, shown
 from logcore.storage.source_tree import DirectoryEntry, SourceTree
+from logcore.storage.wrong_places import is_foreign
 
 MAX_SEGMENT_SIZE = 2**31 - 1
 """Kafka stores positions in 32 bits; no broker opens a larger segment."""
 
 _LOOKS = 3
+_BASE = re.compile("(?<![0-9])[0-9]{20}(?![0-9])")
+"""The base offset in the name of a copy of a segment, such as `Copy of 00000000000000000000.log`."""
 
 Names = dict[str, DirectoryEntry]
 
@@ -84,7 +88,8 @@ def _look(
     files = PartitionFiles(orphaned=orphaned_bases(names) if only is None else ())
     start = _start_files(path, names, tree, reader) if only is None else _as_named(names)
     for name in names:
-        if name.endswith(filenames.LOG_SUFFIX) and filenames.segment_base_offset(name) is None:
+        is_odd = name.endswith(filenames.LOG_SUFFIX) and filenames.segment_base_offset(name) is None
+        if is_odd and not is_foreign(name) and not any(f"{base}.log" in names for base in _BASE.findall(name)):
             files.say("not-a-segment", names[name].path, not_a_segment(names[name].path))
         of_metadata = filenames.metadata_snapshot(name)
         if of_metadata is not None:

@@ -36,7 +36,6 @@ from logcore.columns.decoding.line_forms import LineForm, LineFormat
 from logcore.columns.wanted import Wanted
 from logcore.errors import CorruptionReason, LogError
 from logcore.library.shown_segments import ShownSegment, columns_of, shown_segments
-from logcore.logs.model.findings import Severity
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.chosen_logs import find_logs, one_of_each
 from logcore.reading.internal_topics.internal_logs import internal_logs
@@ -130,7 +129,7 @@ def _run(arguments: argparse.Namespace, notes: CommandNotes) -> int:
     logs = one_of_each(tuple(log for log in logs if log.kind is DirectoryKind.LIVE), notes)
     beyond = None if arguments.checkpoints else beyond_offsets(options, logs, everything=side or arguments.all)
     if beyond is not None:
-        notes.say(replace(beyond, severity=Severity.INFO))
+        notes.say(beyond)
     with _output(arguments) as out:
         if arguments.decode and arguments.snapshots:
             _dump_snapshots(arguments, options, logs, notes, out)

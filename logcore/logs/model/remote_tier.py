@@ -3,7 +3,7 @@
 With tiered storage a broker writes an offset below the first local segment into `log-start-offset-checkpoint`, because
 its log begins there. After deleteRecords and retention the file has such an offset too, until the next checkpoint: it
 is stale. The leader epochs show which. They are cut where the log begins: at the first local segment if the rest is
-gone by the broker's own work, below it if the rest is remote, or was removed behind the broker's back.
+gone by the broker's own work, below it if the rest is remote, or if somebody else removed it.
 
 The last two look the same in both files. So the offsets are `remote` only if a remote tier left a sign
 (`logcore.storage.broker.broker_state`), and else `missing`. A broker with tiered storage makes `remote-log-index-cache`

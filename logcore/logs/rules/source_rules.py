@@ -44,8 +44,8 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             _ONE_RUN,
             "A directory contains nothing that a broker keeps in a log directory.",
-            "Name a log directory of a broker (`log.dirs`), a partition directory such as `orders-0`, or a `.log` "
-            "file.",
+            "Name what the message says: a log directory of a broker (`log.dirs`), a partition directory such as "
+            "`orders-0`, or a `.log` file.",
             _UNCHECKED,
         ),
         "empty-directory": Rule(
@@ -66,19 +66,20 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             _ONE_RUN,
             "A file ends in `.log`, but is not a regular file with a base offset as its name.",
-            "Move the file out of the partition directory, or give it the name that it had at the broker: 20 digits "
-            "and `.log`.",
+            "Do what the message says. A file in a partition directory is not read: move it away, or name it alone, as "
+            "in `loglake dump FILE`, which reads a segment under any name.",
             _UNCHECKED,
         ),
         "illegal-topic-name": Rule(
             _ERROR,
             _ONE_RUN,
             "A partition directory has a name that no broker gives.",
-            "Rename the copy to `<topic>-<partition>`, as the broker had it.",
+            "Move the copy into a directory of its own, and give it the name `<topic>-<partition>` that it had at the "
+            "broker.",
             _UNCHECKED,
         ),
         "unknown-directory": Rule(
-            _WARNING,
+            _INFO,
             _ONE_RUN,
             "A directory inside a log directory is not a partition.",
             "Nothing is read from it. Move it out of the log directory if it does not belong there.",

@@ -33,6 +33,7 @@ from logcore.errors import CorruptionReason, CorruptRecordError
 from logcore.records.batch import BatchHeader, check_header, counted, crc_matches, read_header
 from logcore.records.control import ControlType, control_type
 from logcore.records.legacy import unfold
+from logcore.records.packed_files import packed_kind
 from logcore.records.record import DEFAULT_LIMITS, Limits, Oddities, Record, read_records
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import MAX_OFFSET
@@ -229,6 +230,7 @@ class SegmentScan:
         self._decode = decode
         self._limits = limits
         self._inspect = inspect
+        self._base_offset = base_offset
         # Last offset that a batch of this segment may contain.
         self._ceiling = min(base_offset + MAX_RELATIVE_OFFSET, MAX_OFFSET - 1)
         if next_base_offset is not None:
@@ -350,10 +352,18 @@ class SegmentScan:
             return _Bad(CorruptionReason.OFFSET_ORDER, message, end, whole=True)
         if header.last_offset > self._ceiling:
             message = f"the batch reaches offset {header.last_offset}, beyond what its segment can contain"
+            if self._ceiling - self._base_offset < MAX_RELATIVE_OFFSET:
+                message += (
+                    f": the next segment begins at offset {self._ceiling + 1}. Segments overlap in a copy that was "
+                    "taken while the cleaner replaced them"
+                )
             return _Bad(CorruptionReason.OFFSET_ORDER, message, end, whole=True)
         return header
 
     def _damaged(self, position: int, expected: int, reason: CorruptionReason, message: str) -> _Bad:
+        packed = packed_kind(self._buf) if position == 0 else None
+        if packed is not None:  # and no write in progress
+            return _Bad(reason, f"the file is {packed}; unpack it before it is read", len(self._buf), whole=True)
         extent = self.resynchronizer.extent(position, expected)
         if extent.is_repaired and extent.end is not None:
             message += f"; its crc matches the {extent.end - position} bytes before what follows it"

@@ -34,7 +34,7 @@ EPOCH_0 = (EpochEntry(0, 0),)
         (20, (), ((20, 56, EVIDENCE_STALE_START),)),
         (20, None, ((20, 56, EVIDENCE_NO_EPOCHS),)),
         (56, None, ()),
-        # A tiered log has a line. Without one nobody but the epochs says that the log began lower.
+        # A tiered log has a line. Without one only the epochs say that the log began lower.
         (None, EPOCH_0, ((0, 56, EVIDENCE_NO_SIGN),)),
         (None, (EpochEntry(3, 56),), ()),
         (None, None, ()),

@@ -39,10 +39,16 @@ def test_a_topic_is_reported_with_its_nearest_names_and_a_partition_with_those_o
         (OffsetRange(7), ReadRules(), False, None),
         (OffsetRange(8), ReadRules(), True, None),
         (OffsetRange(8), ReadRules(high_watermark="log-end"), False, None),
-        (OffsetRange(8), ReadRules(), False, "--offsets 8.. matches nothing: orders-0 shows offsets 0 to 7 of 0 to 9."),
+        (OffsetRange(8), ReadRules(), False,
+         "--offsets 8.. matches nothing: orders-0 shows offsets [0, 8) of [0, 10) (log start 0, high watermark 8)."),
         (OffsetRange(6, 9), ReadRules(high_watermark=6), False,
-         "--offsets 6..9 matches nothing: orders-0 shows offsets 0 to 5 of 0 to 9."),
-        (OffsetRange(10, 12), ReadRules(), True, "--offsets 10..12 matches nothing: orders-0 contains offsets 0 to 9."),
+         "--offsets 6..9 matches nothing: orders-0 shows offsets [0, 6) of [0, 10) (log start 0, high watermark 6)."),
+        (OffsetRange(10, 12), ReadRules(), True,
+         "--offsets 10..12 matches nothing: orders-0 contains offsets [0, 10)."),
+        (OffsetRange(), ReadRules(high_watermark=0), False,
+         "No record is shown: orders-0 shows offsets none of [0, 10) (log start 0, high watermark 0). "
+         "--all shows every record."),
+        (OffsetRange(), ReadRules(high_watermark=0), True, None),
     ],
 )  # fmt: skip
 def test_offsets_that_no_log_shows_are_reported_with_those_that_exist(

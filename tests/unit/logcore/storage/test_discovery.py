@@ -295,10 +295,11 @@ def test_a_name_that_is_no_text_still_makes_a_finding_that_is(root: Path) -> Non
 
 
 def test_other_directories_of_a_log_directory_are_named(root: Path) -> None:
-    (root / "lost+found").mkdir()
+    (root / "lost+found").mkdir()  # of the file system
+    (root / "backup").mkdir()
     (root / "remote-log-index-cache").mkdir()
     finding = only(discover([str(root)]), "unknown-directory")
-    assert finding.file == f"{root}/lost+found"
+    assert finding.file == f"{root}/backup"
 
 
 def test_a_file_that_is_named_like_a_partition_is_not_entered(root: Path) -> None:
