@@ -7,8 +7,7 @@ each segment. Both have the same results.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import chain
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 from logcore.columns.kernels.families import Work
 from logcore.columns.kernels.library import is_chosen
@@ -17,37 +16,20 @@ from logcore.logs.checks.index_check import WalkedSegment, check_indexes
 from logcore.logs.checks.log_check import CheckedBatch
 from logcore.logs.checks.validation import BatchVerdict, SegmentVerdict, validate_segment
 from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.reading.checked_segments import BulkCheck, ProgressDisplay
 from logcore.reading.notes import Notes
 from logcore.reading.segment_reading import cannot_read, segment_bytes, walked
 from logcore.segments.filenames import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, is_coordinator_topic
 from logcore.segments.scanning.scan import ScannedBatch, Stretch, scan
 from logcore.storage.discovery import SourceChanged, SourceUnreadable
-from logcore.storage.machine import processors
 from logcore.storage.source_bytes import SourceBytes
 
 if TYPE_CHECKING:
     from logcore.columns.checking.checked import CheckedSegment, Seen
-    from logcore.columns.checking.chunks import Job
     from logcore.columns.decoding.batch_table import Table
-
-    _Owner = tuple[SegmentFile, CheckedSegment, SourceBytes]
 
 Items = Iterator[CheckedBatch | Stretch]
 Read = Callable[[str], bytes]
-_T = TypeVar("_T")
-
-
-class ProgressDisplay(Protocol):
-    """Shows the progress of a validation."""
-
-    def at(self, path: str, position: int, size: int) -> None:
-        """Show the progress in a file.
-
-        Args:
-            path: The file.
-            position: The bytes before this position are done.
-            size: Of the file, in bytes.
-        """
 
 
 class CheckedLogs:
@@ -70,7 +52,8 @@ class CheckedLogs:
         progress: ProgressDisplay | None = None,
     ) -> None:
         self._notes, self._read, self._done, self._progress = notes, read, done, progress
-        self._bulk = _Bulk(logs, progress) if is_chosen(Work.CHECK) else None
+        segments = ((log, segment) for log in logs for segment in log.segments)
+        self._bulk = BulkCheck(segments, progress) if is_chosen(Work.CHECK) else None
 
     def segments(self, log: SourceLog) -> Iterator[tuple[SegmentFile, Items]]:
         """Yield the segments of a log, each with its batches and stretches. Call it for the logs in their order.
@@ -176,9 +159,7 @@ class CheckedLogs:
             return
 
         def batches() -> Iterator[ScannedBatch]:
-            walk = scan(
-                content, base_offset=base, next_base_offset=following, sealed=sealed, decode=False, fetched=source
-            )
+            walk = scan(content, base_offset=base, next_base_offset=following, sealed=sealed, fetched=source)
             return (item for item in walked(source, walk) if isinstance(item, ScannedBatch))
 
         try:
@@ -203,70 +184,3 @@ class CheckedLogs:
         facts = WalkedSegment(valid_end, is_damaged, log.is_sealed(segment), verdict.max_timestamp)
         for finding in check_indexes(segment, facts, batches, self._read):  # type: ignore[arg-type]
             self._notes.say(finding)
-
-
-class _Bulk:
-    """Results of threads that check all segments of all logs. Take them in the same order."""
-
-    def __init__(self, logs: tuple[SourceLog, ...], progress: ProgressDisplay | None) -> None:
-        from logcore.columns.checking.chunks import in_order
-
-        self._failed: dict[str, LogError] = {}
-        self._progress = progress
-        self._results = _Peekable(in_order(chain.from_iterable(map(self._jobs, logs)), processors.available()))
-
-    def _jobs(self, log: SourceLog) -> Iterator[Job[_Owner, Seen]]:
-        from logcore.columns.checking.checked import CheckedSegment
-
-        for segment in log.segments:
-            try:
-                source = segment_bytes(log, segment)
-            except LogError as error:
-                self._failed[segment.path] = error
-                continue
-            checked = CheckedSegment(
-                source.content,
-                base_offset=segment.base_offset,
-                sealed=log.is_sealed(segment),
-                file=segment.path,
-                next_base_offset=log.next_base_offset(segment),
-                checks_sequences=not is_coordinator_topic(log.topic_partition.topic),
-                fetched=source,
-            )
-            yield from checked.jobs((segment, checked, source))
-
-    def of(self, segment: SegmentFile) -> tuple[CheckedSegment, SourceBytes, Iterator[Seen]]:
-        """Return a segment's verdict, its bytes, and the results to add to the verdict.
-
-        Raises:
-            LogError: The segment could not be opened.
-        """
-        head = self._results.head()
-        if head is None or head[0].owner[0] is not segment:
-            raise self._failed[segment.path]
-        return head[0].owner[1], head[0].owner[2], self._of(segment)
-
-    def _of(self, segment: SegmentFile) -> Iterator[Seen]:
-        while (head := self._results.head()) is not None and head[0].owner[0] is segment:
-            self._results.pop()
-            if self._progress is not None:
-                self._progress.at(segment.path, head[1].position, segment.log_bytes)
-            yield head[1]
-
-
-class _Peekable(Generic[_T]):
-    """An iterator whose next value is available before it is taken."""
-
-    def __init__(self, values: Iterator[_T]) -> None:
-        self._values = values
-        self._held: list[_T] = []
-
-    def head(self) -> _T | None:
-        """Return the next value; None at the end."""
-        if not self._held:
-            self._held.extend(value for value in [next(self._values, None)] if value is not None)
-        return self._held[0] if self._held else None
-
-    def pop(self) -> None:
-        """Take the next value."""
-        self._held.clear()

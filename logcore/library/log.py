@@ -187,7 +187,7 @@ class Log:
             on_finding: Gets the findings; see the class.
 
         Returns:
-            A lazy iterator. Only headers and checksums are read, and the records of control batches.
+            A lazy iterator. Every record is checked, as for `validate`.
 
         Raises:
             ValueError: A bound is no offset, or the start is above the log end.

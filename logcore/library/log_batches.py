@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from logcore.errors import CorruptionReason, CorruptRecordError, LogError
+from logcore.errors import CorruptionReason, CorruptRecordError
 from logcore.library.shown_segments import segments_among
 from logcore.logs.model.sources import SourceLog
+from logcore.reading.checked_segments import checked_batches
 from logcore.reading.notes import Notes
-from logcore.reading.segment_reading import cannot_read, open_segment, steps
 from logcore.records.batch import crc_matches, read_header
 from logcore.records.control import ControlType
 from logcore.records.model import BatchHeader, Record
@@ -69,16 +69,10 @@ def batches_of(log: SourceLog, start: int | None, end: int | None, notes: Notes)
         notes: Gets the findings.
     """
     low, high = start or 0, MAX_OFFSET if end is None else end
-    for segment in segments_among(log, ((low, high),) if low < high else ()):
-        try:
-            source, walk = open_segment(log, segment)
-        except LogError as error:
-            cannot_read(segment, error, notes)
+    for segment, item in checked_batches(log, segments_among(log, ((low, high),) if low < high else ()), notes):
+        if isinstance(item, Stretch):
             continue
-        for item in steps(log, segment, source, walk, notes):
-            if isinstance(item, Stretch):
-                continue
-            if item.header.base_offset >= high:
-                return
-            if item.header.last_offset >= low:
-                yield LogBatch(segment.path, item.position, item.header, item.control_type)
+        if item.header.base_offset >= high:
+            return
+        if item.header.last_offset >= low:
+            yield LogBatch(segment.path, item.position, item.header, item.control_type)

@@ -1,52 +1,56 @@
 """A log as `logcore.logs.lookup` takes it: what a broker's ListOffsets would answer from a directory.
 
-Bounds and timestamps come from batch headers. Batches are read only to find a timestamp, piece by piece. Index files
-are not used to find a place: a wrong one would hide records. Of a time index only its presence counts: without it a
+Bounds and timestamps come from the batches that `verify` accepts. Index files are not used to find a place: a wrong one
+would hide records. Of a time index only its presence counts: without it a
 broker does not know a segment's timestamps, unless it recovers the segment when it starts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 from logcore.errors import LogError
+from logcore.library.log_batches import LogBatch
 from logcore.logs import lookup
 from logcore.logs.lookup import LookupLog, LookupSegment
 from logcore.logs.model import readable_end
 from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.reading.checked_segments import checked_batches
 from logcore.reading.notes import Notes
-from logcore.reading.segment_reading import cannot_read, segment_bytes
 from logcore.segments import filenames
+from logcore.segments.scanning.scan import ScannedBatch
 from logcore.segments.side_files import time_index
-from logcore.storage.discovery import HeaderReader, read_file
+from logcore.storage.discovery import read_file
 
 _MAX_INDEX_BYTES = 1 << 30
 
 
 def lookup_log(log: SourceLog, at: int, visible_end: int, notes: Notes) -> LookupLog:
-    """Return a log as a lookup takes it. Only headers are read yet, and only those that the lookup needs.
+    """Return a log as a lookup takes it. For a timestamp all of it is read, for the log end its last segment.
 
     Args:
         log: The log.
         at: The target of the lookup: a timestamp in epoch milliseconds, or a special value of `logcore.logs.lookup`.
         visible_end: The end of the visible offsets: the high watermark, or the last stable offset.
-        notes: Gets the findings about segments that cannot be read.
+        notes: Gets the findings about the bytes that are read.
     """
     timed = at >= 0 or at == lookup.MAX_TIMESTAMP
     segments = []
     log_end_offset = log.log_start_offset
     for segment in log.segments:
         max_timestamp, next_offset = time_index.NO_TIMESTAMP, segment.base_offset
-        if timed or segment is log.segments[-1]:
-            try:
-                max_timestamp, next_offset = _headers(segment)
-            except LogError as error:
-                cannot_read(segment, error, notes)
+        if timed or (at == lookup.LATEST and segment is log.segments[-1]):
+            max_timestamp, next_offset = _extent(log, segment, notes)
+            if next_offset == segment.base_offset and segment.size:
+                continue  # no batch of it can be trusted, and its mtime must not hide later segments
         if not _is_known(log, segment):
             max_timestamp = time_index.NO_TIMESTAMP
         log_end_offset = max(log_end_offset, next_offset)
         segments.append(
-            LookupSegment(segment.base_offset, partial(segment_bytes, log, segment), max_timestamp, segment.modified_ms)
+            LookupSegment(
+                segment.base_offset, partial(_batches, log, segment, notes), max_timestamp, segment.modified_ms
+            )
         )
     # As a broker does, which moves a checkpoint into the range from log start to log end.
     end = readable_end.high_watermark(visible_end, log_start_offset=log.log_start_offset, log_end_offset=log_end_offset)
@@ -62,14 +66,20 @@ def lookup_log(log: SourceLog, at: int, visible_end: int, notes: Notes) -> Looku
     )
 
 
-def _headers(segment: SegmentFile) -> tuple[int, int]:
+def _extent(log: SourceLog, segment: SegmentFile, notes: Notes) -> tuple[int, int]:
     """Return the greatest timestamp of a segment's batches, -1 without any, and the offset after its last batch."""
     max_timestamp, next_offset = time_index.NO_TIMESTAMP, segment.base_offset
-    for _, header in HeaderReader().headers(segment):
-        if header is not None:
-            max_timestamp = max(max_timestamp, header.max_timestamp)
-            next_offset = max(next_offset, header.next_offset)
+    for _, item in checked_batches(log, (segment,), notes):
+        if isinstance(item, ScannedBatch):
+            max_timestamp = max(max_timestamp, item.header.max_timestamp)
+            next_offset = item.header.next_offset
     return max_timestamp, next_offset
+
+
+def _batches(log: SourceLog, segment: SegmentFile, notes: Notes) -> Iterator[LogBatch]:
+    for _, item in checked_batches(log, (segment,), notes):
+        if isinstance(item, ScannedBatch):
+            yield LogBatch(segment.path, item.position, item.header, item.control_type)
 
 
 def _is_known(log: SourceLog, segment: SegmentFile) -> bool:

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from logcore.errors import LogError
-from logcore.library.checked_logs import CheckedLogs, ProgressDisplay
+from logcore.library.checked_logs import CheckedLogs
 from logcore.library.damage import Reports
 from logcore.logs.checks.log_check import check_log
 from logcore.logs.checks.validation import BatchVerdict, SegmentVerdict, validate_segment
 from logcore.logs.model.findings import Finding, Severity, found
 from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.sources import SourceLog
+from logcore.reading.checked_segments import ProgressDisplay
 from logcore.reading.log_reading import gap_rules, is_compacted
 from logcore.reading.notes import Notes
 from logcore.records.control import ControlType

@@ -18,8 +18,8 @@ v0, or a lost time index). Then it counts as reaching up to the mtime of its fil
 hides what comes after it. Transaction markers have timestamps and are found like records. An answer at or above the end
 of what may be fetched is "none" too.
 
-Indexes make the search shorter. Without them a segment is scanned from its start and the answer is the same. Bytes that
-cannot be trusted are skipped.
+A segment is read from its start, and bytes that cannot be trusted are skipped. An index makes a broker's search
+shorter, and its answer is the same.
 
 Sources: Kafka UnifiedLog.fetchOffsetByTimestamp, LogSegment.findOffsetByTimestamp, LogSegment.translateOffset,
 FileRecords.searchForTimestamp, Partition.fetchOffsetForTimestamp.
@@ -27,19 +27,13 @@ FileRecords.searchForTimestamp, Partition.fetchOffsetForTimestamp.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from logcore.errors import CorruptRecordError
-from logcore.logs.model.partition_directory import BYTES
-from logcore.records.record import Record, read_records
-from logcore.records.varint import Buffer
-from logcore.segments.scanning.fetched_bytes import FetchedBytes
-from logcore.segments.scanning.scan import ScannedBatch, scan
-from logcore.segments.side_files import offset_index, time_index
+from logcore.records.model import BatchHeader, Record
 from logcore.segments.side_files.leader_epochs import EpochEntry, epoch_for_offset
-from logcore.segments.side_files.offset_index import OffsetEntry
-from logcore.segments.side_files.time_index import NO_TIMESTAMP, TimeEntry
+from logcore.segments.side_files.time_index import NO_TIMESTAMP
 
 LATEST = -1
 EARLIEST = -2
@@ -70,25 +64,32 @@ NOTHING = OffsetAnswer(UNKNOWN_OFFSET)
 """A broker's answer if there is no such record."""
 
 
+class LookupBatch(Protocol):
+    """A batch that can be trusted."""
+
+    @property
+    def header(self) -> BatchHeader:
+        """Its header, unfolded."""
+
+    def records(self) -> Iterable[Record]:
+        """Return its records."""
+
+
 @dataclass(frozen=True, slots=True)
 class LookupSegment:
     """A segment to search in.
 
     Attributes:
         base_offset: The segment's base offset.
-        read: Returns the segment's bytes, or an object that fetches them in pieces. Called only if they are needed.
+        batches: Returns its batches that can be trusted, in order. Called only if they are needed.
         max_timestamp: The greatest timestamp of its batches that its broker knows, in ms; -1 if there is none.
         modified_ms: The mtime of the file.
-        offset_entries: The offset index; may be empty.
-        time_entries: The time index; may be empty.
     """
 
     base_offset: int
-    read: Callable[[], Buffer | FetchedBytes]
+    batches: Callable[[], Iterable[LookupBatch]]
     max_timestamp: int
     modified_ms: int
-    offset_entries: Sequence[OffsetEntry] = ()
-    time_entries: Sequence[TimeEntry] = ()
 
     @property
     def largest_timestamp(self) -> int:
@@ -168,13 +169,10 @@ def _of_timestamp(log: LookupLog, timestamp: int) -> OffsetAnswer:
     segment = next((segment for segment in log.segments if segment.largest_timestamp >= timestamp), None)
     if segment is None:
         return NOTHING
-    start_offset = log.log_start_offset
-    entry = time_index.lookup(segment.time_entries, timestamp, segment.base_offset)
-    start = offset_index.lookup(segment.offset_entries, max(entry.offset, start_offset), segment.base_offset).position
-    for content, batch in _batches(segment, start):
+    for batch in segment.batches():
         if batch.header.max_timestamp >= timestamp:
-            for record in _records(content, batch):
-                if record.timestamp >= timestamp and record.offset >= start_offset:
+            for record in batch.records():
+                if record.timestamp >= timestamp and record.offset >= log.log_start_offset:
                     return _answer(record, batch)
     return NOTHING
 
@@ -184,39 +182,15 @@ def _of_max_timestamp(segments: Sequence[LookupSegment]) -> OffsetAnswer:
     if segment is None or segment.max_timestamp < 0:
         return NOTHING
     greatest = segment.max_timestamp
-    start = 0
-    if segment.time_entries and segment.time_entries[-1].timestamp == greatest:
-        offset = segment.time_entries[-1].offset
-        start = offset_index.lookup(segment.offset_entries, offset, segment.base_offset).position
-    for content, batch in _batches(segment, start):
+    for batch in segment.batches():
         if batch.header.max_timestamp == greatest:
-            for record in _records(content, batch):
+            for record in batch.records():
                 if record.timestamp == greatest:
                     return _answer(record, batch)
             return NOTHING
     return NOTHING
 
 
-def _answer(record: Record, batch: ScannedBatch) -> OffsetAnswer:
+def _answer(record: Record, batch: LookupBatch) -> OffsetAnswer:
     epoch = batch.header.partition_leader_epoch
     return OffsetAnswer(record.offset, record.timestamp, epoch if epoch >= 0 else None)
-
-
-def _batches(segment: LookupSegment, start: int) -> Iterator[tuple[Buffer, ScannedBatch]]:
-    """The good batches from a position on, with the segment's bytes, of which those of the batch are there."""
-    given = segment.read()
-    content, fetched = (given, None) if isinstance(given, BYTES) else (given.content, given)
-    walk = scan(content, base_offset=segment.base_offset, sealed=False, decode=False, start=start, fetched=fetched)
-    for item in walk:
-        if fetched is not None:
-            fetched.release(item.position)
-        if isinstance(item, ScannedBatch):
-            yield content, item
-
-
-def _records(content: Buffer, batch: ScannedBatch) -> Iterator[Record]:
-    """The records of a batch, up to damage."""
-    try:
-        yield from read_records(content, batch.position, batch.header)
-    except CorruptRecordError:
-        return

@@ -1,33 +1,29 @@
 """One pass over a whole log, for its transactions and the outcome of its offsets.
 
-It reads headers and control records, and checks every crc; other records are not decoded. A consumer ignores gaps;
-this pass checks every gap.
+It takes batches as good only where `verify` does. A consumer ignores gaps; this pass checks every gap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from logcore.errors import LogError
 from logcore.logs.checks.beyond_log_end import beyond_log_end
 from logcore.logs.model import readable_end
-from logcore.logs.model.batch_facts import BatchFact, fact_of, fold
+from logcore.logs.model.batch_facts import BatchFact, fold
 from logcore.logs.model.findings import found
 from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.offset_ledger import EVIDENCE_HIGH_WATERMARK, LedgerRange, OffsetState
 from logcore.logs.model.producers.producer_state import ongoing
 from logcore.logs.model.sources import SourceLog
 from logcore.logs.model.transactions import Ongoing, TransactionView, TransactionWalk
+from logcore.reading.log_facts import LogFacts
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadOptions
-from logcore.reading.segment_reading import cannot_read, open_segment, steps
 from logcore.reading.visible_offsets import requested_high_watermark
 from logcore.records.batch import read_header
-from logcore.records.control import ControlType
 from logcore.records.record import read_records
 from logcore.segments.filenames import MAX_OFFSET
-from logcore.segments.scanning.scan import ScannedBatch, Stretch
 from logcore.segments.side_files.producer_state import parse
 from logcore.storage.discovery import read_file, read_range, shown
 
@@ -52,8 +48,7 @@ class LogReading:
         rules: The rules for gaps.
         high_watermark: Of the visible offsets; at most the log end.
         log_end_offset: The offset after the last batch.
-        opened: For the (producer id, first offset) of an undecided transaction, the greatest timestamps of its first
-            and its last batch in ms.
+        begun: By (producer id, first offset), the first fact of each undecided transaction.
         lost: Committed offsets after the log end; None without any.
     """
 
@@ -63,7 +58,7 @@ class LogReading:
     rules: GapRules
     high_watermark: int
     log_end_offset: int
-    opened: dict[tuple[int, int], tuple[int, int]]
+    begun: dict[tuple[int, int], BatchFact]
     lost: LedgerRange | None = None
 
 
@@ -113,9 +108,10 @@ def read_log(log: SourceLog, options: ReadOptions, notes: Notes) -> LogReading:
     walk = TransactionWalk(
         high_watermark=limit, rules=rules, ongoing=_in_progress(log, first, notes), start_offset=first
     )
-    facts = _Facts(log, notes, limit)
-    folded = tuple(fold(walk.over(facts), (log.log_start_offset, limit)))
-    view = walk.view()
+    cuts = sorted((log.log_start_offset, limit))
+    facts = LogFacts(log, notes, walk, cuts)
+    folded = tuple(fold(walk.over(facts), cuts))
+    view = facts.view()
     end = max([facts.end, *(segment.base_offset for segment in log.segments[-1:])])
     high_watermark = readable_end.high_watermark(limit, log_end_offset=end)
     lost = _lost_end(log, facts, end, stated)
@@ -134,10 +130,10 @@ def read_log(log: SourceLog, options: ReadOptions, notes: Notes) -> LogReading:
         view.last_stable_offset, high_watermark=high_watermark, log_start_offset=log.log_start_offset
     )
     view = replace(view, last_stable_offset=stable)
-    return LogReading(log, folded, view, rules, high_watermark, end, facts.opened, lost)
+    return LogReading(log, folded, view, rules, high_watermark, end, facts.begun, lost)
 
 
-def _lost_end(log: SourceLog, facts: _Facts, end: int, high_watermark: int | None) -> LedgerRange | None:
+def _lost_end(log: SourceLog, facts: LogFacts, end: int, high_watermark: int | None) -> LedgerRange | None:
     """Return the committed offsets after the log's end.
 
     None if there are none, or if that is unknown because a segment was not named or not read to its end.
@@ -164,57 +160,23 @@ def records_from(log: SourceLog, fact: BatchFact, cut: int) -> int:
     Raises:
         LogError: The batch cannot be read or decoded.
     """
-    seen = next((segment for segment in log.segments if segment.path == fact.segment_id), None)
-    content = read_range(fact.segment_id, fact.position, fact.position + fact.size, seen)
+    content = _bytes_of(log, fact)
     header = read_header(content, 0)
     return sum(record.offset >= cut for record in read_records(content, 0, header))
 
 
-class _Facts:
-    """The facts of a log's batches; while iterating, it notes when undecided transactions began."""
+def time_of(log: SourceLog, fact: BatchFact) -> int:
+    """Read the greatest timestamp (ms) of a batch; of several joined ones, that of the first.
 
-    def __init__(self, log: SourceLog, notes: Notes, high_watermark: int) -> None:
-        self._log, self._notes, self._high_watermark = log, notes, high_watermark
-        self._current: dict[int, tuple[int, int]] = {}
-        self.end = 0
-        self.is_partial = False
-        """A segment was not read to its end."""
-        self.damage_at_end: str | None = None
-        """Why the bytes after the last batch cannot be trusted; None without such bytes, or while they are written."""
-        self.opened: dict[tuple[int, int], tuple[int, int]] = {}
+    Raises:
+        LogError: The batch cannot be read.
+    """
+    return read_header(_bytes_of(log, fact), 0).max_timestamp
 
-    def __iter__(self) -> Iterator[BatchFact]:
-        for segment in self._log.segments:
-            try:
-                source, walk = open_segment(self._log, segment)
-            except LogError as error:
-                cannot_read(segment, error, self._notes)
-                self.is_partial = True
-                continue
-            said = len(self._notes.findings)
-            for item in steps(self._log, segment, source, walk, self._notes):
-                if isinstance(item, Stretch):
-                    self.damage_at_end = None if item.tail else str(item.reason)
-                else:
-                    self.end, self.damage_at_end = item.header.next_offset, None
-                    if item.header.is_transactional:
-                        self._note_time(item)
-                yield fact_of(item, segment.path)
-            # A finding without a position concerns the whole file.
-            self.is_partial |= any(each.position is None for each in self._notes.findings[said:])
 
-    def _note_time(self, batch: ScannedBatch) -> None:
-        header = batch.header
-        if header.is_control:
-            if batch.control_type not in (ControlType.COMMIT, ControlType.ABORT):
-                return
-            key = self._current.pop(header.producer_id, None)
-            if key is not None and header.base_offset < self._high_watermark:
-                del self.opened[key]
-            return
-        key = self._current.setdefault(header.producer_id, (header.producer_id, header.base_offset))
-        first, _ = self.opened.get(key, (header.max_timestamp, 0))
-        self.opened[key] = (first, header.max_timestamp)
+def _bytes_of(log: SourceLog, fact: BatchFact) -> bytes:
+    seen = next((segment for segment in log.segments if segment.path == fact.segment_id), None)
+    return read_range(fact.segment_id, fact.position, fact.position + fact.size, seen)
 
 
 def _in_progress(log: SourceLog, first: int, notes: Notes) -> tuple[Ongoing, ...]:

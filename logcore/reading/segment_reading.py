@@ -24,19 +24,26 @@ if TYPE_CHECKING:  # commands that decode nothing in bulk start without NumPy
 Rows = TypeVar("Rows")
 
 LEAST_BULK_BYTES = 1 << 20
-"""Smaller logs are read in plain Python: to load NumPy and the kernels takes longer."""
+"""Smaller logs are read in plain Python: to load NumPy and the kernels takes longer. Records that are only checked are
+worth it from a sixteenth of this on.
+"""
 MAX_INDEX_BYTES = 64 << 20
 """A larger offset index is not used to find an offset; brokers limit it to 10 MiB by default."""
 
 
-def is_read_in_bulk(log: SourceLog) -> bool:
-    """Whether kernels read a log whose records are read for what they mean: it is not small, and they work here."""
-    if sum(segment.size for segment in log.segments) < LEAST_BULK_BYTES:
+def is_read_in_bulk(log: SourceLog, *, decodes: bool = True) -> bool:
+    """Whether kernels read a log: it is not small, and they work here.
+
+    Args:
+        log: The log.
+        decodes: Its records are wanted; else they are only checked.
+    """
+    if sum(segment.size for segment in log.segments) < (LEAST_BULK_BYTES if decodes else LEAST_BULK_BYTES >> 4):
         return False
     from logcore.columns.kernels.families import Work
     from logcore.columns.kernels.library import is_chosen
 
-    return is_chosen(Work.DECODE)
+    return is_chosen(Work.DECODE if decodes else Work.CHECK)
 
 
 def segment_bytes(log: SourceLog, segment: SegmentFile) -> SourceBytes:
@@ -85,7 +92,6 @@ def open_segment(
         source.content,
         base_offset=segment.base_offset,
         sealed=log.is_sealed(segment),
-        decode=records is not None,
         next_base_offset=log.next_base_offset(segment),
         inspect=inspect,
         start=start.position,

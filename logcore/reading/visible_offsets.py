@@ -7,16 +7,16 @@ stable offset. A file that was named, or `ReadRules.show_all`, shows everything.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from logcore.errors import LogError
 from logcore.logs.model import readable_end
-from logcore.logs.model.batch_facts import BatchFact, fact_of
-from logcore.logs.model.sources import SegmentFile, SourceLog
-from logcore.logs.model.transactions import TransactionState, derive_transactions
+from logcore.logs.model.gaps import GapRules
+from logcore.logs.model.sources import SourceLog
+from logcore.logs.model.transactions import TransactionState, TransactionWalk
+from logcore.reading.log_facts import LogFacts
+from logcore.reading.notes import Notes
 from logcore.reading.read_options import HighWatermark, OffsetRange, ReadRules
-from logcore.reading.segment_reading import is_read_in_bulk, open_segment, segment_bytes, walked
 from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.scanning.scan import ScannedBatch
 
@@ -56,7 +56,7 @@ class Window:
 
 
 def visible_window(log: SourceLog, rules: ReadRules) -> Window:
-    """Return the visible offsets of a log. For `read_committed` the headers and markers of the whole log are read.
+    """Return the visible offsets of a log. For `read_committed` the whole log is read.
 
     Args:
         log: The log.
@@ -68,16 +68,15 @@ def visible_window(log: SourceLog, rules: ReadRules) -> Window:
     high_watermark = visible_high_watermark(log, "log-end" if everything and choice == "checkpoint" else choice)
     if rules.isolation_level == "read_uncommitted":
         return Window(start, high_watermark)
-    spans: list[tuple[int, int, int]] = []
-
-    def watched() -> Iterator[BatchFact]:
-        for fact in _facts(log):
-            if fact.is_transactional and not fact.is_control:
-                spans.append((fact.base_offset, fact.next_offset, fact.producer_id))
-            yield fact
-
     # A consumer of a compacted log does not see why offsets are gone; so gaps are not losses here.
-    view = derive_transactions(watched(), high_watermark=high_watermark, compacted_by_policy=True)
+    walk = TransactionWalk(high_watermark=high_watermark, rules=GapRules(compacted_by_policy=True))
+    facts = LogFacts(log, Notes(), walk, (high_watermark,))  # damage is reported where the records are read
+    spans = [
+        (fact.base_offset, fact.next_offset, fact.producer_id)
+        for fact in walk.over(facts)
+        if fact.is_transactional and not fact.is_control
+    ]
+    view = facts.view()
     lost: dict[int, list[tuple[int, int]]] = {}
     for transaction in view.transactions:
         if transaction.state in (TransactionState.ABORTED, TransactionState.UNKNOWN):
@@ -123,40 +122,14 @@ def committed_end(log: SourceLog, choice: HighWatermark) -> int:
 def _hidden(
     spans: Iterable[tuple[int, int, int]], lost: dict[int, list[tuple[int, int]]]
 ) -> tuple[tuple[int, int], ...]:
-    """Select the ranges of batches (base offset, next offset, producer id) in lost transactions of their producer."""
-    hidden = []
+    """Select the ranges of batches (base offset, next offset, producer id) in lost transactions of their producer.
+    Neighbours are one range.
+    """
+    hidden: list[tuple[int, int]] = []
     for base, after, producer_id in spans:
         of_producer = lost.get(producer_id, [])
         at = bisect_right(of_producer, (base, MAX_OFFSET)) - 1
         if at >= 0 and base <= of_producer[at][1]:
-            hidden.append((base, after))
+            start = hidden.pop()[0] if hidden and hidden[-1][1] == base else base
+            hidden.append((start, after))
     return tuple(hidden)
-
-
-def _facts(log: SourceLog) -> Iterator[BatchFact]:
-    """Yield the facts that decide transactions; only headers and markers are read."""
-    in_bulk = is_read_in_bulk(log)
-    for segment in log.segments:
-        try:
-            if in_bulk:
-                yield from _facts_in_bulk(log, segment)
-                continue
-            for item in walked(*open_segment(log, segment)):
-                yield fact_of(item, segment.path)
-        except LogError:
-            continue  # reported where the records are read
-
-
-def _facts_in_bulk(log: SourceLog, segment: SegmentFile) -> Iterator[BatchFact]:
-    from logcore.columns.checking.header_facts import header_facts
-
-    source = segment_bytes(log, segment)
-    yield from header_facts(
-        source.content,
-        base_offset=segment.base_offset,
-        sealed=log.is_sealed(segment),
-        segment_id=segment.path,
-        next_base_offset=log.next_base_offset(segment),
-        fetched=source,
-    )
-    source.refuse_change()

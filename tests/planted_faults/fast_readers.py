@@ -6,6 +6,7 @@ from tests.planted_faults.fault import Fault
 
 STRAIGHT = "tests/unit/logcore/messages/test_straight_readers.py"
 COLUMNS = "tests/unit/logcore/topics/test_commit_columns.py"
+BROKEN = "tests/property/reading/test_broken_inside.py"
 BULK = "tests/unit/logcore/reading/test_read_in_bulk.py"
 LINES = "tests/unit/logcore/cli/test_commit_lines.py"
 
@@ -53,11 +54,18 @@ FAULTS = (
         (BULK, "-k", "blocks"),
     ),
     Fault(
-        "batches of producers are joined before their transactions are known",
-        "logcore/columns/checking/header_facts.py",
-        "        is_joined = (item[:, batch_row.PRODUCER_ID] == -1) & ~is_control\n",
-        "        is_joined = ~is_control\n",
-        (BULK, "-k", "visible"),
+        "a ledger takes batches by their headers alone",
+        "logcore/reading/segment_reading.py",
+        "        sealed=log.is_sealed(segment),\n        next_base_offset=",
+        "        sealed=log.is_sealed(segment),\n        decode=records is not None,\n        next_base_offset=",
+        (BROKEN, "-k", "every_command"),
+    ),
+    Fault(
+        "a salvage keeps batches whose records cannot be decoded",
+        "logcore/logs/recovery/segment_pieces.py",
+        "            sealed=next_base is not None,\n",
+        "            sealed=next_base is not None,\n            decode=False,\n",
+        (BROKEN, "-k", "every_command"),
     ),
     Fault(
         "lines of commits have text that is not UTF-8",

@@ -37,17 +37,17 @@ from logcore.columns.wanted import Wanted
 from logcore.errors import CorruptionReason, LogError
 from logcore.library.shown_segments import ShownSegment, columns_of, shown_segments
 from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.reading.checked_segments import checked_batches
 from logcore.reading.chosen_logs import find_logs, one_of_each
 from logcore.reading.internal_topics.internal_logs import internal_logs
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import OffsetRange, ReadOptions
-from logcore.reading.segment_reading import cannot_read, open_segment, steps
 from logcore.reading.unmatched_options import beyond_offsets
 from logcore.reading.visible_offsets import committed_end, visible_window
 from logcore.records.batch import BatchHeader, read_header
 from logcore.segments.filenames import DirectoryKind
-from logcore.segments.scanning.scan import ScannedBatch, Stretch
-from logcore.storage.discovery import new_text, shown
+from logcore.segments.scanning.scan import Stretch
+from logcore.storage.discovery import new_text, read_range, shown
 from logcore.topics.internal_topics import InternalTopic
 
 FORMATS = ("text", "jsonl", "csv", "arrow", "parquet")
@@ -355,30 +355,26 @@ def _batch_lines(
 ) -> Iterator[dict[str, object]]:
     """Yield the headers of all batches in the files, for any visibility of their records.
 
-    Batches with a wrong crc are included if the rest of the header can be read.
+    Batches that cannot be trusted are included if their header can be read.
     """
     for log in logs:
-        for segment in log.segments:
-            try:
-                source, walk = open_segment(log, segment)
-            except LogError as error:
-                cannot_read(segment, error, notes)
-                continue
-            for item in steps(log, segment, source, walk, notes):
-                control = None
-                if isinstance(item, Stretch):
-                    if item.reason is not CorruptionReason.CRC:
-                        continue
-                    header = read_header(source.content, item.position)
-                else:
-                    header, control = item.header, item.control_type
-                if not arguments.offsets.overlaps(header.base_offset, header.last_offset):
+        for segment, item in checked_batches(log, log.segments, notes):
+            control, is_wrong = None, isinstance(item, Stretch) and item.reason is CorruptionReason.CRC
+            if isinstance(item, Stretch):
+                try:
+                    header = read_header(read_range(segment.path, item.position, item.end, segment), whole=False)
+                except LogError:
                     continue
-                if arguments.producer_id in (None, header.producer_id):
-                    crc_ok = isinstance(item, ScannedBatch)
-                    end = _committed_end(log, arguments)
-                    committed = {} if end is None else {"committed": header.last_offset < end}
-                    yield _batch_fields(log, segment, item.position, header, control, crc_ok) | committed
+                if header.size != item.size and not is_wrong:
+                    continue
+            else:
+                header, control = item.header, item.control_type
+            if not arguments.offsets.overlaps(header.base_offset, header.last_offset):
+                continue
+            if arguments.producer_id in (None, header.producer_id):
+                end = _committed_end(log, arguments)
+                committed = {} if end is None else {"committed": header.last_offset < end}
+                yield _batch_fields(log, segment, item.position, header, control, not is_wrong) | committed
 
 
 def _batch_fields(

@@ -1,4 +1,4 @@
-"""`loglake ls`: topic partitions with segments, offsets, bytes, formats, codecs and time range, from batch headers."""
+"""`loglake ls`: topic partitions with segments, offsets, bytes, formats, codecs and time range, of good batches."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from logcore.cli.output.aligned_table import aligned_table
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.record_lines import json_line, time_text, value_text
 from logcore.cli.reading.arguments import add_choice, add_paths, add_remote, read_options
-from logcore.errors import LogError
-from logcore.logs.model.findings import found
-from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.logs.model.sources import SourceLog
+from logcore.reading.checked_segments import checked_batches
 from logcore.reading.chosen_logs import find_logs
 from logcore.reading.notes import Notes
-from logcore.reading.segment_reading import cannot_read
-from logcore.records.batch import MAGIC_AT, BatchHeader
+from logcore.records.batch import BatchHeader
 from logcore.segments.filenames import DirectoryKind
-from logcore.storage.discovery import HeaderReader, read_range, shown
+from logcore.segments.scanning.scan import ScannedBatch
+from logcore.storage.discovery import shown
 
 
 @dataclass(slots=True)
 class Summary:
-    """A summary of a log's batch headers.
+    """A summary of a log's batches.
 
     `log_end_offset` is after the last batch. `first_timestamp` is that of the first batch with one, `max_timestamp` the
     greatest; both are None if no batch has any.
@@ -60,7 +59,7 @@ def add_parser(
         "ls",
         parents=[parent],
         help="topic partitions with segments, offsets, bytes, formats, codecs, time range",
-        description="List the topic partitions at some paths, from directory entries and batch headers alone.",
+        description="List the topic partitions at some paths. Each byte is checked, and damage is left out.",
     )
     add_paths(parser)
     add_choice(parser)
@@ -83,32 +82,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def summarize(log: SourceLog, notes: Notes) -> Summary:
-    """Summarize the batch headers of a log. A place where they cannot be followed is reported."""
+    """Summarize the batches of a log that can be trusted. Damage is reported."""
     summary = Summary(log.segments[-1].base_offset if log.segments else log.log_start_offset)
-    for segment in log.segments:
-        try:
-            for position, header in HeaderReader().headers(segment):
-                if header is None:
-                    _cannot_follow(log, segment, position, summary, notes)
-                else:
-                    summary.add(header)
-        except LogError as error:
-            cannot_read(segment, error, notes)
+    for _, item in checked_batches(log, log.segments, notes):
+        if isinstance(item, ScannedBatch):
+            summary.add(item.header)
     return summary
-
-
-def _cannot_follow(log: SourceLog, segment: SegmentFile, position: int, summary: Summary, notes: Notes) -> None:
-    file, left = shown(segment.path), segment.log_bytes - position
-    end = min(segment.log_bytes, position + MAGIC_AT + 1)
-    start = read_range(segment.path, position, end, segment) if left > 0 else b""
-    if not any(start):
-        rule, what = "zero-tail" if log.is_sealed(segment) else "zero-padding", "begin with zeros"
-    elif log.is_sealed(segment):
-        rule, what = "corrupt-bytes", "contain no batch that can be followed"
-    else:
-        rule, what = "torn-tail", "are a batch that was being written"
-    message = f"{file}: {left} bytes from position {position} {what}."
-    notes.say(found(rule, message, file=file, position=position, nbytes=left))
 
 
 def _fields(log: SourceLog, summary: Summary) -> dict[str, object]:

@@ -15,7 +15,7 @@ from logcore.logs.model.findings import found
 from logcore.logs.model.sources import SourceLog
 from logcore.logs.model.transactions import Transaction, TransactionState
 from logcore.reading.chosen_logs import find_logs
-from logcore.reading.log_reading import LogReading, read_log
+from logcore.reading.log_reading import LogReading, read_log, time_of
 from logcore.segments.filenames import DirectoryKind
 from logcore.storage.discovery import shown
 
@@ -98,8 +98,9 @@ def _place(log: SourceLog) -> _Line:
 def _fields(log: SourceLog, transaction: Transaction, reading: LogReading, now: int) -> _Line:
     since = None
     if transaction.state is TransactionState.OPEN:
-        times = reading.opened.get((transaction.producer_id, transaction.first_offset))
-        since = times[0] if times is not None and times[0] >= 0 else None
+        begun = reading.begun.get((transaction.producer_id, transaction.first_offset))
+        time = -1 if begun is None else time_of(log, begun)
+        since = time if time >= 0 else None
     return _place(log) | {
         "producer_id": transaction.producer_id,
         "producer_epoch": transaction.producer_epoch,

@@ -228,32 +228,6 @@ class _CheckLane:
         return frame.first
 
 
-def batch_tables(
-    buf: Buffer,
-    base_offset: int,
-    sealed: bool,
-    next_base_offset: int | None = None,
-    fetched: FetchedBytes | None = None,
-) -> Iterator[Table | ScannedBatch | Stretch]:
-    """Yield the batches of a segment by headers and checksums, as a scan without decoding finds them.
-
-    The types of control batches in tables are not set, and their records are not checked.
-
-    Args:
-        buf: The segment's bytes.
-        base_offset: Base offset of the segment.
-        sealed: Whether a later segment follows.
-        next_base_offset: Base offset of the next segment.
-        fetched: Loads the bytes of `buf` into memory; its errors pass through.
-    """
-    work = _Work(buf, base_offset, sealed, DEFAULT_LIMITS, next_base_offset, decode=False, fetched=fetched)
-    for _, seen in in_order(jobs(None, buf, base_offset, work, fetched), threads=1):
-        for item in seen.items:
-            yield item[0] if isinstance(item, tuple) else item
-        if seen.failure is not None:
-            raise seen.failure
-
-
 def checked_extent(
     buf: Buffer,
     *,

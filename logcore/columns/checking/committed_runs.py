@@ -19,7 +19,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logcore.columns.checking.fact_runs import fact_runs, flags_of, numbers_of, trusted_rows
+from logcore.columns.checking.batch_columns import batch_columns
+from logcore.columns.checking.fact_runs import FACT_COLUMNS, fact_runs, flags_of, numbers_of, trusted_rows
+from logcore.columns.decoding.batch_table import Table
 from logcore.logs.model.batch_facts import VERDICT_OK, BatchFact
 from logcore.logs.model.transactions import TransactionState, TransactionWalk
 from logcore.records.control import ControlType
@@ -91,6 +93,16 @@ def settled_runs(
         yield _fact(whole, chunk, start + begins)
         at = start + closes
     yield from fact_runs(chunk.slice(at), cuts, lambda: walk.open_producers)
+
+
+def facts_of_table(
+    table: Table, segment_id: str, cuts: Sequence[int], walk: TransactionWalk, settled: list[pa.RecordBatch]
+) -> Iterator[BatchFact]:
+    """Yield the facts of a table of good batches: as `settled_runs`, whose other arguments these are."""
+    columns = batch_columns(table)
+    columns["segment_id"] = pa.DictionaryArray.from_arrays(np.zeros(len(table), np.int32), [segment_id])
+    chunk = pa.RecordBatch.from_pydict({name: columns[name] for name in FACT_COLUMNS})
+    return settled_runs(chunk, cuts, walk, settled)
 
 
 def _rows(chunk: pa.RecordBatch) -> _Rows:

@@ -143,7 +143,7 @@ def _cut(cut: CutSegment, bounds: Bounds, *, is_last: bool) -> Loss:
     lost = lost_end(content, cut.base_offset, bounds, cut.kept_bytes)
     is_tail = False
     if is_last and not cut.is_emptied:
-        walk = scan(content, base_offset=cut.base_offset, sealed=False, decode=False, start=cut.kept_bytes)
+        walk = scan(content, base_offset=cut.base_offset, sealed=False, start=cut.kept_bytes)
         for _ in walk:
             pass
         is_tail = walk.accounting.tail + walk.accounting.padding == nbytes
@@ -225,7 +225,6 @@ def _damage(segment: LoadedSegment, bounds: Bounds) -> Generator[Loss, None, int
         content,
         base_offset=segment.base_offset,
         sealed=bounds.next_base is not None,
-        decode=False,
         next_base_offset=bounds.next_base,
     )
     for piece in with_damage(content, walk, bounds):

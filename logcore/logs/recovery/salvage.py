@@ -3,10 +3,11 @@
 What is kept, precisely:
 
     files of interrupted work     as by a start: see `logcore.segments.startup`
-    batches                       every batch that is good by `logcore.segments.scanning.scan`: its checksum is right,
-                                  its offsets are above all that was kept before it and below the next segment's base.
+    batches                       every batch that is good by `logcore.segments.scanning.scan`, as for `verify`: its
+                                  checksum is right, its records can be decoded, its offsets are above all that was
+                                  kept before it and below the next segment's base.
                                   Whole batches, never parts, in their order, their bytes unchanged
-    a wrong length field          corrected, if the bytes up to what follows match the batch's checksum
+    a wrong length field          corrected, if the bytes up to what follows match the batch's checksum and decode
     a compressed message at 0     v0, v1: with offset 0 around messages of other offsets; gets that of its last message
     damaged bytes                 cut out of their segment, each stretch named as a loss. As for `verify`,
                                   `logcore.segments.scanning.resynchronization` decides where the next batch begins
@@ -164,7 +165,7 @@ def _loaded(
 
 def _end(directory: PartitionDirectory, name: str) -> int:
     file = directory.files[name]
-    walk = scan(file.content, base_offset=int(name[:20]), sealed=True, decode=False, fetched=file.fetched)
+    walk = scan(file.content, base_offset=int(name[:20]), sealed=True, fetched=file.fetched)
     for _ in walk:
         pass
     return walk.next_offset

@@ -8,7 +8,7 @@ file begins.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from logcore.errors import CorruptRecordError
@@ -62,7 +62,6 @@ def segment_pieces(
             content,
             base_offset=base,
             sealed=next_base is not None,
-            decode=False,
             next_base_offset=next_base,
             start=start,
             next_offset=expected,
@@ -80,6 +79,8 @@ def segment_pieces(
                 yield NewFile(beyond)
                 base, start, resynchronizer = beyond, item.position, None
                 break
+            if item.is_repaired and not _can_be_decoded(content, item, base, walk.next_offset, next_base):
+                item = replace(item, is_repaired=False)
             yield item
             if item.is_repaired:
                 start, expected = item.end, header_of(content, item).next_offset
@@ -96,6 +97,13 @@ def header_of(content: Buffer, piece: ScannedBatch | Stretch) -> BatchHeader:
         return piece.header
     whole = repaired_bytes(content, piece.position, piece.end)
     return unfold(whole, 0, read_header(whole))
+
+
+def _can_be_decoded(content: Buffer, stretch: Stretch, base_offset: int, expected: int, next_base: int | None) -> bool:
+    """Whether a batch is good once its length field is corrected."""
+    whole = repaired_bytes(content, stretch.position, stretch.end)
+    walk = scan(whole, base_offset=base_offset, sealed=True, next_base_offset=next_base, next_offset=expected)
+    return isinstance(next(iter(walk)), ScannedBatch)
 
 
 def _begins_new_file(

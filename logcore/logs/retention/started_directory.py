@@ -31,7 +31,7 @@ def start_of(directory: PartitionDirectory) -> StartFiles:
 
     def next_offset(name: str) -> int:
         file = directory.files[name]
-        walk = scan(file.content, base_offset=int(name[:20]), sealed=True, decode=False, fetched=file.fetched)
+        walk = scan(file.content, base_offset=int(name[:20]), sealed=True, fetched=file.fetched)
         damage = next((item for item in walk if isinstance(item, Stretch)), None)
         if damage is None and walk.accounting.padding == 0:
             return walk.next_offset

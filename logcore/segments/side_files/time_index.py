@@ -22,7 +22,6 @@ Sources: Kafka TimeIndex, AbstractIndex, LogSegment.
 from __future__ import annotations
 
 import struct
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -128,12 +127,6 @@ def unexplained(entries: Sequence[TimeEntry], batches: Iterable[ScannedBatch]) -
     return tuple(
         entry for entry in entries if not any(first <= entry.offset <= last for first, last in spans[entry.timestamp])
     )
-
-
-def lookup(entries: Sequence[TimeEntry], timestamp: int, base_offset: int) -> TimeEntry:
-    """The last entry at or below a timestamp. No record above the timestamp lies before that entry's offset."""
-    at = bisect_right(entries, timestamp, key=lambda entry: entry.timestamp)
-    return entries[at - 1] if at else TimeEntry(NO_TIMESTAMP, base_offset)
 
 
 def _consider(entries: list[TimeEntry], greatest: TimeEntry) -> None:

@@ -1,4 +1,4 @@
-"""`ls` lists logs from names and batch headers alone."""
+"""`ls` lists logs from names and the batches that can be trusted."""
 
 import json
 import os
@@ -18,7 +18,7 @@ def listed(capsys: Captured, *arguments: str, code: int = 0) -> list[dict[str, o
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_a_log_is_one_line_with_all_that_headers_say(root: Path, capsys: Captured) -> None:
+def test_a_log_is_one_line_with_all_that_its_batches_say(root: Path, capsys: Captured) -> None:
     (line,) = listed(capsys, str(root))
     assert line == {
         "topic": "orders",
@@ -89,7 +89,7 @@ def test_an_unknown_high_watermark_is_null_and_a_warning(root: Path, capsys: Cap
 
 def test_a_torn_tail_is_information(root: Path, capsys: Captured) -> None:
     with (root / "orders-0" / "00000000000000000005.log").open("ab") as file:
-        file.write(made.FIRST[:-1])
+        file.write(made.UNDER_WAY)
     (line,) = listed(capsys, str(root))
     assert line["log_end_offset"] == 8
 

@@ -212,8 +212,8 @@ def test_offsets_of_remote_storage_need_remote_storage(known: Path, capsys: Capt
 def test_a_segment_that_goes_away_is_reported_and_the_other_logs_continue(
     known: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from logcore.library import offset_lookup
     from logcore.logs.model.sources import SegmentFile, SourceLog
+    from logcore.reading import segment_reading
     from logcore.reading.segment_reading import segment_bytes
     from logcore.storage.discovery import SourceUnreadable
     from logcore.storage.source_bytes import SourceBytes
@@ -227,6 +227,6 @@ def test_a_segment_that_goes_away_is_reported_and_the_other_logs_continue(
             raise SourceUnreadable("it is gone", file=segment.path)
         return segment_bytes(log, segment)
 
-    monkeypatch.setattr(offset_lookup, "segment_bytes", gone)
+    monkeypatch.setattr(segment_reading, "segment_bytes", gone)
     lines = answer(capsys, 0, str(known), code=3)
-    assert [line["topic"] for line in lines] == ["orders"]
+    assert {line["topic"]: line["offset"] for line in lines} == {"later": -1, "orders": 0}

@@ -249,10 +249,15 @@ def test_a_time_before_1970_is_refused(orders: Partition) -> None:
 
 
 def test_damage_is_passed_over_in_a_look_up(orders: Partition) -> None:
-    """As in `loglake offsets`: the next good record answers."""
+    """As in `loglake offsets`: the next good record answers, and the damage is reported."""
     path = orders.segments()[0]
     path.write_bytes(handmade.flip(path.read_bytes(), 70))
-    assert logcore.open_partition(orders.path).offset_for_time(0) == OffsetAnswer(5, T + 500, 0)
+    found: list[logcore.Finding] = []
+    log = logcore.open_partition(orders.path)
+    assert log.offset_for_time(0, on_finding=found.append) == OffsetAnswer(5, T + 500, 0)
+    assert [each.rule for each in found] == ["corrupt-bytes"]
+    with pytest.raises(logcore.DamageFound):
+        log.offset_for_time(0)
 
 
 @pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])

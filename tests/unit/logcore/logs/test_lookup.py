@@ -1,6 +1,7 @@
 """Offsets as a broker lists them, and where a fetch starts: in the right segment, never in a later one."""
 
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -15,9 +16,10 @@ from logcore.logs.lookup import (
     OffsetAnswer,
     list_offsets,
 )
+from logcore.records.model import BatchHeader, Record
+from logcore.records.record import read_records
+from logcore.segments.scanning.scan import ScannedBatch, scan
 from logcore.segments.side_files.leader_epochs import EpochEntry
-from logcore.segments.side_files.offset_index import OffsetEntry
-from logcore.segments.side_files.time_index import TimeEntry
 from tests import handmade
 
 
@@ -39,8 +41,29 @@ LOW = (batch(0, 100, 300, 200), batch(3, 150), batch(4, 400, 400), batch(8, 250,
 HIGH = (batch(10, 500), batch(11, 350, 450, leader_epoch=4), batch(13, 500))
 
 
+@dataclass(frozen=True)
+class PackedBatch:
+    """A good batch among these bytes."""
+
+    content: bytes
+    position: int
+    header: BatchHeader
+
+    def records(self) -> Iterator[Record]:
+        return read_records(self.content, self.position, self.header)
+
+
+def packed(content: bytes, base_offset: int = 0) -> Callable[[], Iterator[PackedBatch]]:
+    def batches() -> Iterator[PackedBatch]:
+        for item in scan(content, base_offset=base_offset, sealed=False):
+            if isinstance(item, ScannedBatch):
+                yield PackedBatch(content, item.position, item.header)
+
+    return batches
+
+
 def segment(base_offset: int, *batches: bytes, max_timestamp: int, modified_ms: int = 10**6) -> LookupSegment:
-    return LookupSegment(base_offset, lambda: b"".join(batches), max_timestamp, modified_ms)
+    return LookupSegment(base_offset, packed(b"".join(batches), base_offset), max_timestamp, modified_ms)
 
 
 def log(*segments: LookupSegment, start: int = 0, end: int = 14, epochs: tuple[EpochEntry, ...] = ()) -> LookupLog:
@@ -90,8 +113,8 @@ def test_only_the_first_segment_that_reaches_a_time_is_searched() -> None:
 
 def test_a_segment_without_timestamps_counts_by_its_files_time() -> None:
     old = b"".join(handmade.message_v0(offset, b"k", b"v") for offset in range(3))
-    fresh = LookupSegment(0, lambda: old, -1, modified_ms=600)
-    stale = LookupSegment(0, lambda: old, -1, modified_ms=399)
+    fresh = LookupSegment(0, packed(old), -1, modified_ms=600)
+    stale = LookupSegment(0, packed(old), -1, modified_ms=399)
     high = segment(10, *HIGH, max_timestamp=500)
     assert list_offsets(log(fresh, high), 400) == NOTHING, "the fresh file hides what comes after it"
     assert list_offsets(log(stale, high), 400) == OffsetAnswer(10, 500, 3)
@@ -126,7 +149,7 @@ def test_the_greatest_timestamp_is_that_of_the_first_segment_and_record_that_rea
 
 
 def test_without_timestamps_there_is_no_greatest() -> None:
-    assert list_offsets(log(LookupSegment(0, lambda: handmade.message_v0(0, b"k", b"v"), -1, 600)), -3) == NOTHING
+    assert list_offsets(log(LookupSegment(0, packed(handmade.message_v0(0, b"k", b"v")), -1, 600)), -3) == NOTHING
     assert list_offsets(log(), MAX_TIMESTAMP) == NOTHING
 
 
@@ -167,29 +190,7 @@ def test_the_earliest_pending_upload_is_not_below_the_log_start(tiered_end: int,
     assert list_offsets(tiered, -6) == OffsetAnswer(pending, -1, 3)
 
 
-POSITIONS = [sum(map(len, LOW[:number])) for number in range(len(LOW))]
-
-
 def test_damage_is_passed_over() -> None:
     injured = (LOW[0], handmade.flip(LOW[1], 65), *LOW[2:])
     only = segment(0, *injured, max_timestamp=400)
     assert list_offsets(log(only), 301) == OffsetAnswer(4, 400, 3)
-
-
-class TestIndexesShortenTheWay:
-    """The answer is the same, and what lies before the place an index points to is not looked at."""
-
-    OFFSETS = (OffsetEntry(3, POSITIONS[1]), OffsetEntry(5, POSITIONS[2]))
-    TIMES = (TimeEntry(300, 2), TimeEntry(400, 5))
-
-    @pytest.mark.parametrize("timestamp", range(0, 520, 10))
-    def test_every_time_has_the_same_answer_with_and_without(self, timestamp: int) -> None:
-        indexed = LookupSegment(0, BOTH.segments[0].read, 400, 0, self.OFFSETS, self.TIMES)
-        assert list_offsets(log(indexed, BOTH.segments[1]), timestamp) == list_offsets(BOTH, timestamp)
-
-    def test_an_index_is_believed(self) -> None:
-        # Bytes before the place it points to could be anything.
-        content = b"\xff" * POSITIONS[2] + LOW[2] + LOW[3]
-        indexed = LookupSegment(0, lambda: content, 400, 0, self.OFFSETS, self.TIMES)
-        assert list_offsets(log(indexed), 400) == OffsetAnswer(4, 400, 3)
-        assert list_offsets(log(indexed), MAX_TIMESTAMP) == OffsetAnswer(4, 400, 3)

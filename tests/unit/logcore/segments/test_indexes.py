@@ -185,12 +185,6 @@ def test_an_offset_is_looked_up_in_the_last_entry_at_or_below_it(offset: int, po
     assert offset_index.lookup(offset_index.parse(OFFSETS, BASE), offset, BASE).position == position
 
 
-@pytest.mark.parametrize(("timestamp", "entry"), [(999, (500, 105)), (1000, (1000, 106)), (499, (-1, 100))])
-def test_a_timestamp_is_looked_up_in_the_last_entry_at_or_below_it(timestamp: int, entry: tuple[int, int]) -> None:
-    entries = time_index.parse(time_bytes((500, 5), (1000, 6)), BASE)
-    assert time_index.lookup(entries, timestamp, BASE) == TimeEntry(*entry)
-
-
 def test_every_lookup_lands_at_or_before_a_linear_scan() -> None:
     entries = offset_index.parse(offset_index.build(BATCHES, BASE, 0), BASE)
     for offset in range(BASE, 121):

@@ -1,0 +1,192 @@
+"""The batches of logs that can be trusted, and the bytes that cannot: what `loglake verify` finds, for every reader.
+
+With the kernels, threads check chunks of segments before they are needed. Without them, and for small logs, the scan
+reads each batch. Both have the same results: every record was decoded.
+
+Belongs here: reading segments whole. `logcore.reading.segment_reading` opens one segment, also at an offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
+
+from logcore.errors import LogError
+from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.reading.notes import Notes
+from logcore.reading.segment_reading import (
+    cannot_read,
+    is_read_in_bulk,
+    open_segment,
+    padding_finding,
+    segment_bytes,
+    steps,
+    stretch_finding,
+)
+from logcore.segments.filenames import is_coordinator_topic
+from logcore.segments.scanning.scan import ScannedBatch, Stretch
+from logcore.storage.discovery import SourceChanged, SourceUnreadable, shown
+from logcore.storage.machine import processors
+from logcore.storage.source_bytes import SourceBytes
+
+if TYPE_CHECKING:  # commands that read no log in bulk start without NumPy
+    from logcore.columns.checking.checked import CheckedSegment, Seen
+    from logcore.columns.checking.chunks import Job
+    from logcore.columns.decoding.batch_table import Table
+
+    _Owner: TypeAlias = tuple[SegmentFile, CheckedSegment, SourceBytes]
+
+_T = TypeVar("_T")
+
+
+class ProgressDisplay(Protocol):
+    """Shows the progress of a validation."""
+
+    def at(self, path: str, position: int, size: int) -> None:
+        """Show the progress in a file.
+
+        Args:
+            path: The file.
+            position: The bytes before this position are done.
+            size: Of the file, in bytes.
+        """
+
+
+def checked_items(
+    log: SourceLog, segments: Iterable[SegmentFile], notes: Notes
+) -> Iterator[tuple[SegmentFile, Table | ScannedBatch | Stretch]]:
+    """Yield what some segments of a log contain, in order: tables of good batches, single ones, stretches of damage.
+
+    Damage is reported, and so is a segment that cannot be read to its end.
+
+    Args:
+        log: The log.
+        segments: The segments to read, in their order.
+        notes: Gets the findings.
+    """
+    segments = tuple(segments)
+    bulk = BulkCheck([(log, segment) for segment in segments]) if is_read_in_bulk(log, decodes=False) else None
+    for segment in segments:
+        items: Iterator[Table | ScannedBatch | Stretch]
+        try:
+            if bulk is None:
+                items = steps(log, segment, *open_segment(log, segment), notes)
+            else:
+                _, source, results = bulk.of(segment)
+                items = _items_of(log, segment, source, results, notes)
+        except LogError as error:
+            cannot_read(segment, error, notes)
+            continue
+        for item in items:
+            yield segment, item
+
+
+def checked_batches(
+    log: SourceLog, segments: Iterable[SegmentFile], notes: Notes
+) -> Iterator[tuple[SegmentFile, ScannedBatch | Stretch]]:
+    """Yield the same as `checked_items`, each batch separately."""
+    for segment, item in checked_items(log, segments, notes):
+        if isinstance(item, ScannedBatch | Stretch):
+            yield segment, item
+            continue
+        from logcore.columns.checking.bulk_rules import batch_of
+
+        for row in item.tolist():
+            yield segment, batch_of(row)[0]
+
+
+def _items_of(
+    log: SourceLog, segment: SegmentFile, source: SourceBytes, results: Iterator[Seen], notes: Notes
+) -> Iterator[Table | ScannedBatch | Stretch]:
+    padding = 0
+    failure: LogError | None = None
+    for seen in results:
+        if failure is not None:
+            continue
+        failure, padding = seen.failure, padding + seen.padding
+        for item in seen.items:
+            if isinstance(item, Stretch):
+                notes.say(stretch_finding(item, shown(segment.path)))
+            yield item[0] if isinstance(item, tuple) else item
+    try:
+        source.refuse_change()
+    except (SourceUnreadable, SourceChanged) as error:
+        failure = failure or error
+    if failure is not None:
+        cannot_read(segment, failure, notes)
+    elif padding:
+        notes.say(padding_finding(log, segment, len(source.content), padding))
+
+
+class BulkCheck:
+    """Results of threads that check segments of logs. Take them in the same order.
+
+    Args:
+        segments: Each with its log.
+        progress: Shows the progress; None: nothing is shown.
+    """
+
+    def __init__(
+        self, segments: Iterable[tuple[SourceLog, SegmentFile]], progress: ProgressDisplay | None = None
+    ) -> None:
+        from logcore.columns.checking.chunks import in_order
+
+        self._failed: dict[str, LogError] = {}
+        self._progress = progress
+        self._results = _Peekable(in_order(self._jobs(segments), processors.available()))
+
+    def _jobs(self, segments: Iterable[tuple[SourceLog, SegmentFile]]) -> Iterator[Job[_Owner, Seen]]:
+        from logcore.columns.checking.checked import CheckedSegment
+
+        for log, segment in segments:
+            try:
+                source = segment_bytes(log, segment)
+            except LogError as error:
+                self._failed[segment.path] = error
+                continue
+            checked = CheckedSegment(
+                source.content,
+                base_offset=segment.base_offset,
+                sealed=log.is_sealed(segment),
+                file=segment.path,
+                next_base_offset=log.next_base_offset(segment),
+                checks_sequences=not is_coordinator_topic(log.topic_partition.topic),
+                fetched=source,
+            )
+            yield from checked.jobs((segment, checked, source))
+
+    def of(self, segment: SegmentFile) -> tuple[CheckedSegment, SourceBytes, Iterator[Seen]]:
+        """Return a segment's verdict, its bytes, and the results to add to the verdict.
+
+        Raises:
+            LogError: The segment could not be opened.
+        """
+        head = self._results.head()
+        if head is None or head[0].owner[0] is not segment:
+            raise self._failed[segment.path]
+        return head[0].owner[1], head[0].owner[2], self._of(segment)
+
+    def _of(self, segment: SegmentFile) -> Iterator[Seen]:
+        while (head := self._results.head()) is not None and head[0].owner[0] is segment:
+            self._results.pop()
+            if self._progress is not None:
+                self._progress.at(segment.path, head[1].position, segment.log_bytes)
+            yield head[1]
+
+
+class _Peekable(Generic[_T]):
+    """An iterator whose next value is available before it is taken."""
+
+    def __init__(self, values: Iterator[_T]) -> None:
+        self._values = values
+        self._held: list[_T] = []
+
+    def head(self) -> _T | None:
+        """Return the next value; None at the end."""
+        if not self._held:
+            self._held.extend(value for value in [next(self._values, None)] if value is not None)
+        return self._held[0] if self._held else None
+
+    def pop(self) -> None:
+        """Take the next value."""
+        self._held.clear()
