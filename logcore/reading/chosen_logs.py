@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from logcore.logs.model.findings import Finding, Severity, found
+from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.remote_tier import below_start_finding
 from logcore.logs.model.sources import SourceLog
+from logcore.reading.compared_copies import ComparedCopies
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadOptions
 from logcore.reading.unmatched_options import nothing_chosen
@@ -27,6 +29,7 @@ def find_logs(
     quiet: Iterable[str] = (),
     is_check: bool = False,
     with_aside: bool = False,
+    is_one_copy: bool = False,
 ) -> tuple[SourceLog, ...]:
     """Find the chosen logs, by topic partition, and report findings about the paths.
 
@@ -36,13 +39,14 @@ def find_logs(
         quiet: Rules whose findings are not reported.
         is_check: A selection that matches nothing means that a check failed; else it is only reported.
         with_aside: Add logs in -delete, -future and -stray directories, after the others.
+        is_one_copy: Of a log in several directories only the copy that has its history, or none if that is not known.
 
     Raises:
         AddressError: The name of an object store, or a setting of its access, cannot be used.
         LogError: The package that reads object stores is not installed.
     """
     discovery = discover(options.paths, any_name=True)
-    live = discovery.logs
+    live, copies = discovery.logs, ComparedCopies(discovery.logs)
     if options.remotes:
         from logcore.reading.joined_logs import join_remote
 
@@ -64,28 +68,27 @@ def find_logs(
             finding = below_start_finding(log.topic_partition, absent, is_searched=bool(options.remotes))
             if finding.rule not in quiet:
                 notes.say(replace(finding, file=shown(log.directory)))
+    for finding in copies.findings([log for log in chosen if log.kind is DirectoryKind.LIVE]):
+        if finding.rule not in quiet:
+            notes.say(finding)
+    if is_one_copy:
+        chosen, undecided = copies.of_each(chosen)
+        for finding in undecided:
+            notes.say(finding)
     for finding in nothing_chosen(selection, logs) if "nothing-chosen" not in quiet else ():
         notes.say(finding if is_check else replace(finding, severity=Severity.INFO))
     return chosen
 
 
-def one_of_each(logs: tuple[SourceLog, ...], notes: Notes) -> tuple[SourceLog, ...]:
-    """Return the logs without those whose topic partition came before, from another path.
-
-    Args:
-        logs: The logs.
-        notes: Gets a finding for each log that is left out.
-    """
-    chosen: dict[str, SourceLog] = {}
-    for log in logs:
-        first = chosen.setdefault(str(log.topic_partition), log)
-        if first is not log:
-            message = (
-                f"{log.topic_partition} is shown from {shown(first.directory)}; the one in {shown(log.directory)} is "
-                "ignored. Name one of them."
-            )
-            notes.say(found("second-source", message, file=shown(log.directory)))
-    return tuple(chosen.values())
+def labels_of(logs: Sequence[SourceLog]) -> dict[str, str]:
+    """Return what a text calls each log, by directory: its name, and the directory if it is one of several copies."""
+    counts = Counter((log.topic_partition, log.kind) for log in logs)
+    return {
+        log.directory: str(log.topic_partition)
+        if counts[log.topic_partition, log.kind] == 1
+        else f"{log.topic_partition} ({shown(log.directory)})"
+        for log in logs
+    }
 
 
 def concerns_choice(finding: Finding, options: ReadOptions, roots: Collection[str]) -> bool:

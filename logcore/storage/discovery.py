@@ -360,6 +360,7 @@ class _Look:
                 line, first_base, epochs, files.orphaned, lambda: self.state.has_remote_tier(directory_of(path))
             ),
             high_watermark_ms=None if topic_partition.topic == filenames.METADATA_TOPIC else root.high_watermarks_ms,
+            broker_id=root.broker_id,
         )
         (self.logs if kind is DirectoryKind.LIVE else self.set_aside).append(log)
 

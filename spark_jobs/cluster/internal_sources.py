@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 from logcore.columns.schema import MAX_TIMESTAMP_MS
 from logcore.logs.model.sources import SourceLog
-from logcore.reading.chosen_logs import find_logs, one_of_each
+from logcore.reading.chosen_logs import find_logs
+from logcore.reading.compared_copies import ComparedCopies
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadOptions
 from logcore.segments.filenames import DirectoryKind
@@ -28,7 +29,7 @@ class ClusterLogs:
 
     Attributes:
         cluster: Its id, or the name that is used in its place.
-        logs: One of each topic partition: of several replicas the one that is known to reach furthest.
+        logs: One of each topic partition: of several copies the one that has its history. None if that is not known.
     """
 
     cluster: str
@@ -69,17 +70,7 @@ def clusters_of(logs: Iterable[SourceLog], name: str | None) -> list[ClusterLogs
     found: dict[str, list[SourceLog]] = {}
     for log in logs:
         found.setdefault(name or log.cluster_id or UNKNOWN_CLUSTER, []).append(log)
-    return [ClusterLogs(cluster, _longest(logs)) for cluster, logs in sorted(found.items())]
-
-
-def _longest(logs: Iterable[SourceLog]) -> tuple[SourceLog, ...]:
-    ordered = sorted(logs, key=lambda log: (str(log.topic_partition), [-size for size in _reach(log)], log.directory))
-    return one_of_each(tuple(ordered), Notes())
-
-
-def _reach(log: SourceLog) -> tuple[int, int, int]:
-    last = log.segments[-1] if log.segments else None
-    return log.high_watermark or 0, 0 if last is None else last.base_offset, 0 if last is None else last.size
+    return [ClusterLogs(cluster, ComparedCopies(logs).of_each(logs)[0]) for cluster, logs in sorted(found.items())]
 
 
 def standing(log: SourceLog) -> str:

@@ -19,8 +19,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from logcore.errors import LogError
+from logcore.logs.growth.copies import CopyComparison
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.log_selection import LogSelection
+from logcore.reading.compared_copies import ComparedCopies, not_decided, topic_ids_of
 from logcore.segments.filenames import DirectoryKind
 from logcore.storage.broker.moved_logs import is_moved_by_its_broker
 from logcore.storage.discovery import Discovery, HeaderReader, SourceLog, discover, source_path
@@ -44,6 +46,7 @@ from spark_jobs.lake.store import local_copies
 from spark_jobs.tasks import segment_slices
 from spark_jobs.tasks.executor import ahead_of, run_tasks
 from spark_jobs.tasks.segment_copy import CopyResult, CopyTask, copy_segment, nothing_readable
+from spark_jobs.tasks.segment_slices import Swap
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
@@ -108,22 +111,33 @@ def plan(config: IngestConfig) -> IngestPlan:
     newest = {row.topic_partition: row for row in sorted(held.rows.values(), key=lambda row: row.incarnation)}
     plans: list[IngestLogPlan] = []
     taken: dict[str, SourceLog] = {}
-    for source in sorted(sources, key=lambda log: _kept_first(log, newest)):
+    choices = _Choices(ComparedCopies(discovery.logs), newest, {log.directory for log in sources})
+    left_alone += [PlacedFinding(finding) for finding in topic_ids_of(sources)]
+    for source in sorted(sources, key=choices.order):
         name = str(source.topic_partition)
         known = newest.get(name)
+        compared = choices.of(source)
+        why = choices.why_not(source)
         if name in taken:
-            left_alone.append(_second_source(taken[name], source))
+            left_alone.append(_second_source(taken[name], source, why or _has_later_epoch(taken[name], source)))
             continue
         is_moved = known is not None and known.source != source.directory
         by_broker = known is not None and is_moved and is_moved_by_its_broker(known.source, source.directory)
         if known is not None and is_moved and not config.move_source and not by_broker:
             left_alone.append(_second_source(known, source))
             continue
+        if compared is not None and compared.undecided is not None:
+            left_alone.append(replace(_second_source(source, source), finding=not_decided(compared)))
+            continue
+        if known is not None and why:
+            left_alone.append(_second_source(known, source, why))  # the better copy was refused
+            continue
         policy = policies.for_topic(source.topic_partition.topic)
         if known is not None and is_moved:
             log_plan, found_here = source_changes.plan_move(config, source, known, held)
             if log_plan is None:
-                left_alone.append(_second_source(known, source, found_here))
+                why = f"it is not moved here: {found_here[-1].finding.message}"
+                left_alone.append(_second_source(known, source, why))
                 continue
         else:
             log_plan, found_here = source_changes.plan_log(config, source, known, held, policy)
@@ -137,13 +151,15 @@ def plan(config: IngestConfig) -> IngestPlan:
         placed.extend(found_here)
     plans, left_out = _with_remote_ranges(config, plans, taken, held)
     placed.extend(left_out)
-    whole = _with_fills(config, plans, taken, held)
+    whole, undecided = _with_fills(config, plans, taken, held)
+    left_alone += undecided
     plans, left = first_round(whole, _round_bytes(config, whole), config.max_tasks)
     not_begun = {log.observed.log for log in whole} - {log.observed.log for log in plans}
     placed = [finding for finding in placed if finding.log not in not_begun]
     versions = archive.planned_versions(config.lake, [p.observed.log for p in plans if p.moves_segments])
     _check_unmoved(config.lake, held, list(versions))
     plans = [replace(p, version=versions.get(p.observed.log)) for p in plans]
+    left_alone = list(dict.fromkeys(left_alone))
     unseen = finding_rows.unseen(config.lake, [*placed, *left_alone])
     of_paths = (*discovery.findings, *of_remote, *(path.finding for path in left_alone))
     if remembered is not None:
@@ -267,10 +283,31 @@ def _check_unmoved(lake: str, held: LakeSnapshot, logs: Sequence[str]) -> None:
             raise ConcurrentChange(f"The segments of {log} were changed while its growth was planned.")
 
 
-def _kept_first(log: SourceLog, known: Mapping[str, LogRow]) -> tuple[str, bool]:
-    """Sort key of sources: the current source of a log comes first."""
-    row = known.get(str(log.topic_partition))
-    return str(log.topic_partition), row is None or row.source != log.directory
+@dataclass(frozen=True, slots=True)
+class _Choices:
+    """Which copy of a log is its source. A log that is known keeps its source, as long as that is there."""
+
+    copies: ComparedCopies
+    known: Mapping[str, LogRow]
+    present: Collection[str]
+
+    def of(self, log: SourceLog) -> CopyComparison | None:
+        """The comparison of a log's copies; None if nothing is to be chosen."""
+        row = self.known.get(str(log.topic_partition))
+        return self.copies.of(log.topic_partition) if row is None or row.source not in self.present else None
+
+    def why_not(self, log: SourceLog) -> str:
+        """Why another copy is used; empty for the copy that is."""
+        compared = self.of(log)
+        mine = (
+            [] if compared is None else [each for each in compared.others if each.copy.log.directory == log.directory]
+        )
+        return "".join(map(str, mine))
+
+    def order(self, log: SourceLog) -> tuple[str, bool, bool]:
+        """Sort key of sources: the current source of a log comes first, or the copy with its history."""
+        row = self.known.get(str(log.topic_partition))
+        return str(log.topic_partition), row is None or row.source != log.directory, bool(self.why_not(log))
 
 
 def _check(config: IngestConfig) -> None:
@@ -310,35 +347,43 @@ def _with_remote_ranges(
 
 def _with_fills(
     config: IngestConfig, plans: Sequence[IngestLogPlan], taken: Mapping[str, SourceLog], held: LakeSnapshot
-) -> list[IngestLogPlan]:
-    """Add to the plans what was found for gaps of their logs."""
+) -> tuple[list[IngestLogPlan], list[PlacedFinding]]:
+    """Add to the plans what was found for gaps of their logs.
+
+    Returns:
+        The plans, and findings about copies that differ in a gap.
+    """
     holed = [log for log in plans if held.holes.get(log.observed.log) and log.cut is None and log.earlier is None]
     if not holed:
-        return list(plans)
+        return list(plans), []
     copies: dict[str, list[late_segments.Copy]] = {}
     for log in holed:
         if log.observed.stopped is None:  # a stopped log may not match its source any more
             own = late_segments.Copy(taken[log.observed.topic_partition], is_own=True)
             copies.setdefault(log.observed.log, []).append(own)
-    for found_log in _discover(config.fill_from, held.remembered).logs if config.fill_from else ():
+    named = _discover(config.fill_from, held.remembered).logs if config.fill_from else ()
+    for found_log in named:
         for log in holed:
             row = log.observed
             is_it = str(found_log.topic_partition) == row.topic_partition and found_log.directory != row.source
             if is_it and found_log.topic_id in (row.topic_id, None):
                 copies.setdefault(row.log, []).append(late_segments.Copy(found_log, is_own=False))
-    fills = {
-        log.observed.log: late_segments.plan_fill(
+    compared, undecided = ComparedCopies(named), list[PlacedFinding]()
+    fills: dict[str, Swap | None] = {}
+    for log in holed:
+        row = log.observed
+        fills[row.log], findings = late_segments.plan_fill(
             config.lake,
-            log.observed,
-            held.segments.get(log.observed.log, ()),
-            held.holes[log.observed.log],
-            copies.get(log.observed.log, ()),
+            row,
+            held.segments.get(row.log, ()),
+            held.holes[row.log],
+            copies.get(row.log, ()),
+            compared,
             in_place=config.mode == "reference",
             remembered=held.remembered,
         )
-        for log in holed
-    }
-    return [replace(log, fill=fills.get(log.observed.log)) for log in plans]
+        undecided += [of_log(row, finding) for finding in findings]
+    return [replace(log, fill=fills.get(log.observed.log)) for log in plans], undecided
 
 
 def _commit_segments(plan: IngestPlan, done: Sequence[CopiedLog], config: IngestConfig) -> None:
@@ -388,11 +433,15 @@ def _check_unpublished(lake: str, done: Sequence[CopiedLog]) -> None:
             raise ConcurrentChange(f"{log} was published up to {published} while it was to be cut back to {cuts[log]}.")
 
 
-def _second_source(kept: LogRow | SourceLog, other: SourceLog, why: Sequence[PlacedFinding] = ()) -> PlacedFinding:
+def _has_later_epoch(kept: SourceLog, other: SourceLog) -> str:
+    ours, theirs = (log.leader_epochs[-1].epoch if log.leader_epochs else -1 for log in (kept, other))
+    return f"its last leader epoch is {theirs}, not {ours}" if theirs > ours >= 0 else ""
+
+
+def _second_source(kept: LogRow | SourceLog, other: SourceLog, why: str = "") -> PlacedFinding:
     directory = kept.source if isinstance(kept, LogRow) else kept.directory
-    message = f"{other.topic_partition} is taken from {directory}; this copy of it is left alone."
-    if why:
-        message = f"{message} It is not moved here: {why[-1].finding.message}."
+    left = f"the copy in {other.directory} is left alone{f': {why}' if why else ''}"
+    message = f"{other.topic_partition} is taken from {directory}; {left.rstrip('.')}."
     finding = found("second-source", message, file=other.directory)
     log = kept.log if isinstance(kept, LogRow) else None
     return PlacedFinding(finding, log, other.topic_partition.topic, other.topic_partition.partition)

@@ -15,9 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from logcore.logs.growth.copies import LogCopy
 from logcore.logs.growth.fillers import BatchIdentity, Filler, Hole, find_fillers
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.reading.compared_copies import ComparedCopies, not_decided
+from logcore.segments.side_files.leader_epochs import Epochs
 from logcore.storage.discovery import HeaderReader
 from logcore.storage.objects.remembered_reads import RememberedReads
 from spark_jobs.lake.delta.tables.table_rows import read_rows
@@ -81,13 +84,17 @@ def plan_fill(
     segments: Iterable[Segment],
     holes: Sequence[Range],
     copies: Sequence[Copy],
+    compared: ComparedCopies,
     *,
     in_place: bool,
     remembered: RememberedReads | None = None,
-) -> Swap | None:
+) -> tuple[Swap | None, list[Finding]]:
     """Plan how to fill the gaps of a log; None where no copy has anything for them.
 
+    Also returns findings about gaps that several copies would fill, if their histories do not say which of them.
+
     Args:
+        compared: Compares copies with each other.
         segments: All segments of the log, including retired ones.
         in_place: Register the bytes at their source instead of copying them.
         remembered: Small reads of objects by earlier runs; None: none.
@@ -95,17 +102,18 @@ def plan_fill(
     segments = sorted(segments, key=lambda s: s.base_offset)
     feeding = [s for s in segments if s.feeds]
     cleaned = [s for s in segments if s.retired_ms is None and s.generation != archive.GENERATION_INGESTED]
-    filled: list[_Filled] = []
+    filled, undecided = list[_Filled](), list[Finding]()
     for start, end, state in holes:
         if any(s.base_offset < end and s.next_offset > start for s in cleaned):
             continue  # a cleaned segment covers these offsets too
         seen = {copy.log.directory: _seen(copy.log, feeding, start, end) for copy in copies}
         if any(_is_news(copy.log, seen[copy.log.directory], start, end) for copy in copies):
-            found_here = _fill(lake, start, end, state, feeding, copies, seen, HeaderReader(remembered))
+            reader = HeaderReader(remembered)
+            found_here = _fill(lake, start, end, state, row.epochs, feeding, copies, seen, reader, compared, undecided)
             if found_here is not None:
                 filled.append(found_here)
     if not filled:
-        return None
+        return None, undecided
     retired = [s for s in feeding if any(s.segment_id == d["segment_id"] for f in filled for d in f.damage)]
     remote = {path for copy in copies for path in _remote_files(copy.log)}
     parts = [
@@ -116,7 +124,7 @@ def plan_fill(
     parts += [part for segment in retired for part in _rest_of(lake, segment, filled)]
     parts.sort(key=lambda part: part.task.first_offset)
     findings = tuple(_said(row, f, filler) for f in filled for filler in f.fillers)
-    return Swap(tuple(retired), archive.FILLED, tuple(parts), findings)
+    return Swap(tuple(retired), archive.FILLED, tuple(parts), findings), undecided
 
 
 def without_held(gaps: Sequence[tuple[int, int, str]], held: Iterable[Segment]) -> list[tuple[int, int, str]]:
@@ -168,10 +176,13 @@ def _fill(
     start: int,
     end: int,
     state: str,
+    epochs: Epochs,
     feeding: Sequence[Segment],
     copies: Sequence[Copy],
     seen: Mapping[str, set[str]],
     reader: HeaderReader,
+    compared: ComparedCopies,
+    undecided: list[Finding],
 ) -> _Filled | None:
     batches = _batches_around(lake, feeding, start, end)
     lost = [b for b in batches if b["last_offset"] is None and start <= b["base_offset"] < end]
@@ -187,14 +198,26 @@ def _fill(
     good = [b for b in batches if b["last_offset"] is not None]
     before = max((b for b in good if b["last_offset"] < start), key=lambda b: b["base_offset"], default=None)
     after = min((b for b in good if b["base_offset"] >= end), key=lambda b: b["base_offset"], default=None)
-    hole = Hole(start, end, _identity(before), _identity(after))
+    hole = Hole(start, end, _identity(before), _identity(after), epochs)
+    given: dict[str, tuple[SourceLog, tuple[Filler, ...]]] = {}
     for copy in copies:
         files = seen[copy.log.directory]
         begin_at = _begin_at(feeding, start) if copy.is_own else {}
         fillers = find_fillers(hole, copy.log, reader, is_own=copy.is_own, seen=files, begin_at=begin_at)
         if fillers:
-            return _Filled(start, end, state, fillers, damage)
-    return None
+            given[copy.log.directory] = (copy.log, fillers)
+        if fillers and copy.is_own:
+            break
+    if not given:
+        return None
+    chosen = next(iter(given))
+    if len(given) > 1:
+        best = compared.compare([LogCopy(log) for log, _ in given.values()])
+        chosen = best.best.log.directory
+        if best.undecided is not None:
+            undecided.append(not_decided(best))
+            return None
+    return _Filled(start, end, state, given[chosen][1], damage)
 
 
 def _batches_around(lake: str, feeding: Sequence[Segment], start: int, end: int) -> list[dict[str, Any]]:

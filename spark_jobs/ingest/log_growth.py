@@ -297,7 +297,7 @@ def _copy_of(config: IngestConfig, observed: LogRow, file: SegmentFile) -> CopyT
 
 def epochs_of(known: LogRow | None) -> tuple[tuple[int, int], ...]:
     """The leader epochs of a log as last seen: (epoch, start offset)."""
-    return tuple((epoch, start) for epoch, start in json.loads(known.leader_epochs)) if known else ()
+    return tuple((entry.epoch, entry.start_offset) for entry in known.epochs) if known else ()
 
 
 def beyond_log_end(row: LogRow) -> Finding:

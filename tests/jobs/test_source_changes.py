@@ -241,6 +241,7 @@ def test_a_log_stays_with_its_first_source_and_the_other_is_reported(source, lak
     orders, replica = source.partition("orders-0"), other.partition("orders-0")
     orders.append(10)
     replica.append(15)
+    lake.turn(source.path)
     lake.turn(source.path, other.path)
     assert lake.published("orders") == orders.rows
     assert "second-source" in lake.rules()
@@ -248,6 +249,60 @@ def test_a_log_stays_with_its_first_source_and_the_other_is_reported(source, lak
     assert lake.published("orders") == orders.rows
     assert again["findings"] == []
     assert [f["file"] for f in again["of_paths"] if f["rule"] == "second-source"] == [str(replica.path)]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_the_first_run_takes_the_copy_with_the_history_and_names_the_others(source, lake, tmp_path, is_first):
+    other = LogDirectory(tmp_path / "other")
+    zombie, leader = source.partition("orders-0"), other.partition("orders-0")
+    for copy in (zombie, leader):
+        copy.append(10, leader_epoch=4)
+    zombie.append(20, leader_epoch=4, tag=b"dropped")
+    leader.append(5, leader_epoch=5, tag=b"kept")
+    zombie.epochs([(4, 0)])
+    leader.epochs([(4, 0), (5, 10)])
+    paths = (source.path, other.path) if is_first else (other.path, source.path)
+    lake.turn(*paths)
+    assert lake.published("orders") == leader.rows
+    (said,) = [f["message"] for f in lake.rows("findings") if f["rule"] == "second-source"]
+    assert str(zombie.path) in said
+    assert str(leader.path) in said
+    assert "the copies part at offset 10" in said
+    leader.append(5, leader_epoch=5)
+    lake.turn(*paths)
+    assert lake.published("orders") == leader.rows
+
+
+def test_a_log_of_which_no_evidence_names_the_history_waits_until_a_copy_is_named(source, lake, tmp_path):
+    other = LogDirectory(tmp_path / "other")
+    one, two = source.partition("orders-0"), other.partition("orders-0")
+    one.append(10)
+    two.append(15, tag=b"other")
+    lake.turn(source.path, other.path)
+    assert lake.rows("logs") == []
+    (said,) = [f["message"] for f in lake.rows("findings") if f["rule"] == "copies-undecided"]
+    assert str(one.path) in said
+    assert str(two.path) in said
+    lake.turn(two.path)
+    assert lake.published("orders") == two.rows
+    lake.turn(source.path, other.path)
+    assert lake.published("orders") == two.rows
+
+
+def test_a_log_is_not_moved_to_a_copy_that_lacks_its_last_leader_epoch(source, lake, tmp_path):
+    zombie = LogDirectory(tmp_path / "zombie")
+    orders, copy = source.partition("orders-0"), zombie.partition("orders-0")
+    orders.append(10, leader_epoch=4)
+    orders.epochs([(4, 0), (5, 10)])
+    lake.turn(source.path)
+    copy.append(10, leader_epoch=4)
+    copy.append(10, leader_epoch=4, tag=b"dropped")
+    copy.epochs([(4, 0)])
+    lake.turn(zombie.path, move_source=True)
+    assert [row["source"] for row in lake.rows("logs")] == [str(orders.path)]
+    assert lake.published("orders") == orders.rows
+    (said,) = [f["message"] for f in lake.rows("findings") if f["rule"] == "second-source"]
+    assert "its batch at offset 10 is of leader epoch 4, and the log was in epoch 5 there before" in said
 
 
 def test_a_log_moves_to_another_directory_only_on_request_and_if_it_agrees(source, lake, tmp_path):
@@ -263,7 +318,7 @@ def test_a_log_moves_to_another_directory_only_on_request_and_if_it_agrees(sourc
     assert [row["source"] for row in lake.rows("logs")] == [str(orders.path)]
     said = [f["message"] for f in lake.rows("findings") if f["rule"] == "second-source"]
     assert len(said) == 1
-    assert "It is not moved here: orders-0 stops:" in said[0]
+    assert f"the copy in {wrong.path / 'orders-0'} is left alone: it is not moved here: orders-0 stops:" in said[0]
     lake.turn(other.path, source.path, move_source=True)
     assert [row["source"] for row in lake.rows("logs")] == [str(orders.path)], "its own source was named too"
     assert lake.published("orders") == orders.rows

@@ -230,6 +230,27 @@ FAULTS = (
         ("tests/unit/logcore/logs/test_divergence.py",),
     ),
     Fault(
+        "a longer copy counts more than a later leader epoch",
+        "logcore/logs/growth/copies.py",
+        "        if each.epoch < newest and not each.is_without_epochs:",
+        "        if False:",
+        ("tests/unit/logcore/logs/test_copies.py",),
+    ),
+    Fault(
+        "copies that nothing decides are used all the same",
+        "logcore/logs/growth/copies.py",
+        "        if undecided is None and fork is not None:",
+        "        if False:",
+        ("tests/unit/logcore/logs/test_copies.py",),
+    ),
+    Fault(
+        "a log grows on with batches of an earlier leader",
+        "logcore/logs/growth/agreement.py",
+        "        if had is not None and 0 <= has < had and not is_later:",
+        "        if False:",
+        ("tests/unit/logcore/logs/test_agreement.py",),
+    ),
+    Fault(
         "a copy of another history fills a hole",
         "logcore/logs/growth/fillers.py",
         "                return ()  # another history",

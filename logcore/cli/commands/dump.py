@@ -38,14 +38,13 @@ from logcore.errors import CorruptionReason, LogError
 from logcore.library.shown_segments import ShownSegment, columns_of, shown_segments
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.checked_segments import checked_batches
-from logcore.reading.chosen_logs import find_logs, one_of_each
+from logcore.reading.chosen_logs import find_logs
 from logcore.reading.internal_topics.internal_logs import internal_logs
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import OffsetRange, ReadOptions
 from logcore.reading.unmatched_options import beyond_offsets
 from logcore.reading.visible_offsets import committed_end, visible_window
 from logcore.records.batch import BatchHeader, read_header
-from logcore.segments.filenames import DirectoryKind
 from logcore.segments.scanning.scan import Stretch
 from logcore.storage.discovery import new_text, read_range, shown
 from logcore.topics.internal_topics import InternalTopic
@@ -125,8 +124,7 @@ def _run(arguments: argparse.Namespace, notes: CommandNotes) -> int:
     quiet = [] if uses_checkpoint else ["no-high-watermark"]
     if arguments.checkpoints:  # root files may name partitions whose directories are gone
         quiet.append("nothing-chosen")
-    logs = find_logs(options, notes, quiet=quiet)
-    logs = one_of_each(tuple(log for log in logs if log.kind is DirectoryKind.LIVE), notes)
+    logs = find_logs(options, notes, quiet=quiet, is_one_copy=True)
     beyond = None if arguments.checkpoints else beyond_offsets(options, logs, everything=side or arguments.all)
     if beyond is not None:
         notes.say(beyond)

@@ -17,7 +17,7 @@ from logcore.logs.ledger.ledger_picture import LogPicture, ledger_picture
 from logcore.logs.model.findings import found
 from logcore.logs.model.offset_ledger import EVIDENCE_TRANSACTION, LedgerRange
 from logcore.logs.model.sources import SourceLog
-from logcore.reading.chosen_logs import find_logs
+from logcore.reading.chosen_logs import find_logs, labels_of
 from logcore.reading.log_reading import read_log
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadOptions
@@ -68,11 +68,13 @@ def _show(arguments: argparse.Namespace) -> tuple[CommandNotes, list[LogPicture]
     # Missing offsets are reported with their range.
     quiet = ["missing-offsets", *(["no-high-watermark"] if options.rules.high_watermark != "checkpoint" else [])]
     terminal = Terminal.of(sys.stdout) if arguments.format == "text" else FILE
-    for log in find_logs(options, notes, quiet=quiet):
+    logs = find_logs(options, notes, quiet=quiet)
+    labels = labels_of(logs)
+    for log in logs:
         if log.kind is DirectoryKind.LIVE:
             drawn = []
             if terminal.is_terminal:
-                sys.stdout.write(f"{terminal.styled(str(log.topic_partition), Style.BOLD)}\n")
+                sys.stdout.write(f"{terminal.styled(labels[log.directory], Style.BOLD)}\n")
             for each in _ranges(log, options, notes):
                 committed = None
                 if log.is_metadata:
@@ -82,18 +84,18 @@ def _show(arguments: argparse.Namespace) -> tuple[CommandNotes, list[LogPicture]
                 elif terminal.is_terminal:
                     sys.stdout.write(_below_heading(each, committed, terminal))
                 else:
-                    sys.stdout.write(_text(log, each, committed))
+                    sys.stdout.write(_text(labels[log.directory], each, committed))
                 if arguments.svg is not None:
                     drawn.append(each)
             if arguments.svg is not None:
-                pictures.append(_picture(log, drawn))
+                pictures.append(_picture(log, labels[log.directory], drawn))
     return notes, pictures
 
 
-def _picture(log: SourceLog, ranges: list[LedgerRange]) -> LogPicture:
+def _picture(log: SourceLog, label: str, ranges: list[LedgerRange]) -> LogPicture:
     waiting = [each.start_offset for each in ranges if each.evidence == EVIDENCE_TRANSACTION]
     segments = tuple(segment.base_offset for segment in log.segments)
-    return LogPicture(str(log.topic_partition), ranges, segments, log.high_watermark, None, tuple(waiting[:1]))
+    return LogPicture(label, ranges, segments, log.high_watermark, None, tuple(waiting[:1]))
 
 
 def _ranges(log: SourceLog, options: ReadOptions, notes: Notes) -> Iterator[LedgerRange]:
@@ -110,6 +112,7 @@ def _jsonl(log: SourceLog, each: LedgerRange, committed: bool | None) -> str:
         {
             "topic": log.topic_partition.topic,
             "partition": log.topic_partition.partition,
+            "directory": shown(log.directory),
             "start_offset": each.start_offset,
             "end_offset": each.end_offset,
             "state": str(each.state),
@@ -122,9 +125,9 @@ def _jsonl(log: SourceLog, each: LedgerRange, committed: bool | None) -> str:
     )
 
 
-def _text(log: SourceLog, each: LedgerRange, committed: bool | None) -> str:
+def _text(label: str, each: LedgerRange, committed: bool | None) -> str:
     span = f"[{each.start_offset}, {each.end_offset})"
-    return f"{log.topic_partition}  {span:<24}  {each.state:<9}  {each.shown_by}{_counts(each, committed)}\n"
+    return f"{label}  {span:<24}  {each.state:<9}  {each.shown_by}{_counts(each, committed)}\n"
 
 
 def _below_heading(each: LedgerRange, committed: bool | None, terminal: Terminal) -> str:

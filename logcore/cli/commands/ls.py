@@ -12,7 +12,7 @@ from logcore.cli.output.record_lines import json_line, time_text, value_text
 from logcore.cli.reading.arguments import add_choice, add_paths, add_remote, read_options
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.checked_segments import checked_batches
-from logcore.reading.chosen_logs import find_logs
+from logcore.reading.chosen_logs import find_logs, labels_of
 from logcore.reading.notes import Notes
 from logcore.records.batch import BatchHeader
 from logcore.segments.filenames import DirectoryKind
@@ -77,7 +77,9 @@ def run(arguments: argparse.Namespace) -> int:
         for row in rows:
             sys.stdout.write(json_line(row))
     elif rows:
-        sys.stdout.write(aligned_table(_HEADINGS, [_cells(row) for row in rows], _NUMBERS))
+        labels = labels_of(logs)
+        cells = [_cells(row, labels[log.directory]) for row, log in zip(rows, logs, strict=True)]
+        sys.stdout.write(aligned_table(_HEADINGS, cells, _NUMBERS))
     return notes.exit_code
 
 
@@ -115,8 +117,7 @@ _HEADINGS = ("TOPIC PARTITION", "SEGMENTS", "START", "HIGH WATERMARK", "END", "B
 _NUMBERS = range(1, 6)
 
 
-def _cells(row: dict[str, object]) -> tuple[str, ...]:
-    name = f"{row['topic']}-{row['partition']}"
+def _cells(row: dict[str, object], name: str) -> tuple[str, ...]:
     if row["kind"] != DirectoryKind.LIVE:
         name += f" ({row['kind']})"
     return (

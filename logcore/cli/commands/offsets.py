@@ -15,12 +15,11 @@ from logcore.logs import lookup
 from logcore.logs.lookup import OffsetAnswer
 from logcore.logs.model.findings import Severity
 from logcore.logs.model.sources import SourceLog
-from logcore.reading.chosen_logs import find_logs, one_of_each
+from logcore.reading.chosen_logs import find_logs
 from logcore.reading.internal_topics.cluster_metadata import tiered_topics
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadOptions
 from logcore.reading.visible_offsets import committed_end, visible_window
-from logcore.segments.filenames import DirectoryKind
 from logcore.segments.side_files import time_index
 from logcore.segments.side_files.leader_epochs import epoch_for_offset
 
@@ -92,8 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.at < 0:  # a broker finds these in local segments, or knows them without a search
         quiet += ["remote-tier", "missing-offsets"]
     tiered = _tiered_topics(options, notes) if arguments.at == lookup.EARLIEST_PENDING_UPLOAD else frozenset()
-    logs = tuple(log for log in find_logs(options, notes, quiet=quiet) if log.kind is DirectoryKind.LIVE)
-    for log in one_of_each(logs, notes):
+    for log in find_logs(options, notes, quiet=quiet, is_one_copy=True):
         end = committed_end(log, choice)
         try:
             looked = lookup_log(log, arguments.at, visible_window(log, options.rules).end, notes)
@@ -118,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _tiered_topics(options: ReadOptions, notes: CommandNotes) -> frozenset[str]:
     """The tiered topics, by the cluster metadata at the paths."""
     heard = Notes()
-    tiered = tiered_topics(find_logs(ReadOptions(paths=options.paths), Notes()), heard)
+    tiered = tiered_topics(find_logs(ReadOptions(paths=options.paths), Notes(), is_one_copy=True), heard)
     for finding in heard.findings:
         if finding.severity is not Severity.INFO:
             notes.say(finding)

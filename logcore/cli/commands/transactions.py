@@ -14,7 +14,7 @@ from logcore.library.log_meaning import listed_transactions
 from logcore.logs.model.findings import found
 from logcore.logs.model.sources import SourceLog
 from logcore.logs.model.transactions import Transaction, TransactionState
-from logcore.reading.chosen_logs import find_logs
+from logcore.reading.chosen_logs import find_logs, labels_of
 from logcore.reading.log_reading import LogReading, read_log, time_of
 from logcore.segments.filenames import DirectoryKind
 from logcore.storage.discovery import shown
@@ -55,7 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
     notes, options = CommandNotes(), read_options(arguments)
     now = arguments.now_ms if arguments.as_of is None else arguments.as_of
     quiet = () if options.rules.high_watermark == "checkpoint" else ("no-high-watermark",)
-    for log in find_logs(options, notes, quiet=quiet):
+    logs = find_logs(options, notes, quiet=quiet)
+    labels = labels_of(logs)
+    for log in logs:
         if log.kind is not DirectoryKind.LIVE:
             continue
         try:
@@ -66,17 +68,17 @@ def run(arguments: argparse.Namespace) -> int:
             continue
         for finding in reading.view.findings:
             notes.say(finding)
-        _write(reading, arguments, now)
+        _write(reading, labels[log.directory], arguments, now)
     return notes.exit_code
 
 
-def _write(reading: LogReading, arguments: argparse.Namespace, now: int) -> None:
+def _write(reading: LogReading, label: str, arguments: argparse.Namespace, now: int) -> None:
     log = reading.log
     listed = listed_transactions(reading)
     for transaction in listed:
         if arguments.state is None or transaction.state in arguments.state:
             line = _fields(log, transaction, reading, now)
-            sys.stdout.write(json_line(line) if arguments.format == "jsonl" else _text(line))
+            sys.stdout.write(json_line(line) if arguments.format == "jsonl" else _text(line, label))
     counts = Counter(transaction.state for transaction in listed)
     summary: _Line = {str(state): counts[state] for state in TransactionState}
     summary |= {
@@ -88,11 +90,12 @@ def _write(reading: LogReading, arguments: argparse.Namespace, now: int) -> None
         sys.stdout.write(json_line(_place(log) | {"summary": summary}))
     else:
         text = "  ".join(f"{name} {value}" for name, value in summary.items())
-        sys.stdout.write(f"{log.topic_partition}  {text}\n")
+        sys.stdout.write(f"{label}  {text}\n")
 
 
 def _place(log: SourceLog) -> _Line:
-    return {"topic": log.topic_partition.topic, "partition": log.topic_partition.partition}
+    name = log.topic_partition
+    return {"topic": name.topic, "partition": name.partition, "directory": shown(log.directory)}
 
 
 def _fields(log: SourceLog, transaction: Transaction, reading: LogReading, now: int) -> _Line:
@@ -113,9 +116,9 @@ def _fields(log: SourceLog, transaction: Transaction, reading: LogReading, now: 
     }
 
 
-def _text(line: _Line) -> str:
+def _text(line: _Line, label: str) -> str:
     text = (
-        f"{line['topic']}-{line['partition']}  producer {line['producer_id']} epoch {line['producer_epoch']}  "
+        f"{label}  producer {line['producer_id']} epoch {line['producer_epoch']}  "
         f"offsets {line['first_offset']} to {line['last_offset']}  {line['state']}"
     )
     if line["marker_offset"] is not None:

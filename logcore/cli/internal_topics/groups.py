@@ -10,12 +10,11 @@ from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.record_lines import json_line, value_text
 from logcore.cli.reading.arguments import add_choice_of_moment, add_paths, high_watermark, moment_of, read_options
 from logcore.logs.model.sources import SourceLog
-from logcore.reading.chosen_logs import find_logs, one_of_each
+from logcore.reading.chosen_logs import find_logs
 from logcore.reading.internal_topics.consumer_groups import FoundGroup, note_absent_partitions, read_groups
 from logcore.reading.internal_topics.internal_logs import internal_logs
 from logcore.reading.internal_topics.log_ends import LogEnds
 from logcore.reading.unmatched_options import matches_nothing
-from logcore.segments.filenames import DirectoryKind
 from logcore.texts import java_text, shown
 from logcore.topics.internal_topics import InternalTopic
 
@@ -56,8 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     notes, options = CommandNotes(), read_options(arguments)
     quiet = [] if arguments.high_watermark == "checkpoint" else ["no-high-watermark"]
-    logs = find_logs(options, notes, quiet=quiet)
-    logs = one_of_each(tuple(log for log in logs if log.kind is DirectoryKind.LIVE), notes)
+    logs = find_logs(options, notes, quiet=quiet, is_one_copy=True)
     chosen = internal_logs(logs, notes, InternalTopic.CONSUMER_OFFSETS)
     note_absent_partitions(chosen, logs, notes)
     ends, seen = LogEnds(logs, arguments.high_watermark), set[str]()

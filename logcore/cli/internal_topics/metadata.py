@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.record_lines import fields_line, json_line, time_text
 from logcore.cli.reading.arguments import add_choice_of_moment, add_paths, moment_of, read_options
-from logcore.reading.chosen_logs import find_logs, one_of_each
+from logcore.reading.chosen_logs import find_logs
 from logcore.reading.internal_topics.cluster_metadata import ReadState, read_cluster_state
 from logcore.reading.internal_topics.internal_logs import internal_logs
-from logcore.segments.filenames import DirectoryKind
 from logcore.topics.cluster_states import TOPIC_RESOURCE, StateRow
 from logcore.topics.internal_topics import InternalTopic
 
@@ -62,8 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def states(arguments: argparse.Namespace, notes: CommandNotes) -> Iterator[ReadState]:
     """Read the state in each metadata log at the paths."""
-    logs = find_logs(read_options(arguments), notes, quiet=("no-high-watermark",))
-    logs = one_of_each(tuple(log for log in logs if log.kind is DirectoryKind.LIVE), notes)
+    logs = find_logs(read_options(arguments), notes, quiet=("no-high-watermark",), is_one_copy=True)
     for log in internal_logs(logs, notes, InternalTopic.CLUSTER_METADATA):
         moment = moment_of(arguments)
         if arguments.committed:

@@ -3,9 +3,9 @@
     loglake recover orders-0 --out DST                  DST becomes the new partition directory
     loglake recover LOGDIR [LOGDIR2 ...] --out DST      each log becomes DST/<topic-partition>
 
-If a topic partition is in several directories, the copy with the highest end offset is used. Of several such copies it
-is the one whose recovery loses least, then the one with the lowest start offset. A log that cannot be read, planned or
-written does not stop the others.
+If a topic partition is in several directories, the copy that has its history is used (`logcore.logs.growth.copies`). Of
+several such copies it is the one that ends highest after its recovery, then the one whose recovery loses least. A log
+that cannot be read, planned or written, or whose history is not decided, does not stop the others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from logcore.cli.maintenance import maintenance
 from logcore.cli.maintenance.copy_progress import CopyProgress
@@ -28,11 +28,13 @@ from logcore.cli.output.terminal import FILE, OF_SEVERITY, Style, Terminal, size
 from logcore.cli.reading.arguments import selection_of
 from logcore.errors import LogError
 from logcore.exit_codes import ExitCode
+from logcore.logs.growth.copies import CopyDifference, Evidence, LogCopy
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.partition_directory import PartitionDirectory, RootLines
 from logcore.logs.model.sources import SourceLog
 from logcore.logs.recovery.proposal import RecoveryPlan
 from logcore.reading.chosen_logs import find_logs
+from logcore.reading.compared_copies import ComparedCopies, not_decided
 from logcore.reading.read_options import ReadOptions
 from logcore.reading.unmatched_options import nothing_chosen
 from logcore.segments.filenames import TopicPartition, parse_partition_directory
@@ -176,25 +178,20 @@ class _Copy:
     plan: RecoveryPlan
 
     @property
-    def rank(self) -> tuple[int, int, int, int, int]:
-        """The copy with the greatest rank is used."""
-        plan = self.plan
-        lost = sum(loss.nbytes or 0 for loss in plan.losses if loss.severity is Severity.ERROR)
-        return plan.refusal is None, plan.log_end_offset, -plan.exit_code, -lost, -plan.log_start_offset
+    def compared(self) -> LogCopy:
+        """The copy as its recovery leaves it."""
+        lost = sum(loss.nbytes or 0 for loss in self.plan.losses if loss.severity is Severity.ERROR)
+        end = self.plan.log_end_offset if self.plan.refusal is None else self.log.log_start_offset
+        return LogCopy(self.log, end, (self.plan.exit_code, lost))
 
-    def why_not(self, taken: _Copy) -> str:
+    def why_not(self, difference: CopyDifference) -> str:
         """Return why another copy is used instead."""
-        mine, other = self.plan, taken.plan
-        if mine.refusal is not None:
-            return mine.refusal.rstrip(".")
-        if mine.log_end_offset != other.log_end_offset:
-            return f"it ends at offset {mine.log_end_offset}, not at {other.log_end_offset}"
-        if self.rank[:4] != taken.rank[:4]:
-            worst = max(mine.losses, key=lambda loss: loss.severity is Severity.ERROR)
-            return f"it ends at the same offset, and more of it is lost ({worst.kind}: {worst.counted})"
-        if mine.log_start_offset != other.log_start_offset:
-            return f"it has the same end, and begins at offset {mine.log_start_offset}, not at {other.log_start_offset}"
-        return "it ends at the same offset, and was named later"
+        if self.plan.refusal is not None:
+            return self.plan.refusal.rstrip(".")
+        if difference.evidence is not Evidence.LOSSES:
+            return str(difference)
+        worst = max(self.plan.losses, key=lambda loss: loss.severity is Severity.ERROR)
+        return str(replace(difference, reason=f"{difference.reason} ({worst.kind}: {worst.counted})"))
 
 
 def _run_several(
@@ -206,7 +203,8 @@ def _run_several(
 ) -> int:
     notes = CommandNotes(progress=progress.line)
     options = ReadOptions(paths=tuple(arguments.sources), selection=selection_of(arguments))
-    quiet = ("no-high-watermark", "broken-root-file", "remote-tier", "remote-tier-unproven", "missing-offsets")
+    quiet: tuple[str, ...] = ("no-high-watermark", "broken-root-file", "remote-tier", "remote-tier-unproven")
+    quiet += ("missing-offsets", "several-copies")
     logs = find_logs(options, notes, quiet=quiet, is_check=True)
     by_name: dict[TopicPartition, list[SourceLog]] = {}
     for log in logs:
@@ -224,12 +222,11 @@ def _run_several(
     lines: dict[TopicPartition, RootLines] = {}
     try:
         for name, copies in by_name.items():
-            if _are_of_one_topic(name, copies, notes):
-                progress.next_log()
-                code = max(
-                    code,
-                    _run_log(arguments, settings, plan_of, progress, advice, name, copies, notes, lines, states),
-                )
+            progress.next_log()
+            code = max(
+                code,
+                _run_log(arguments, settings, plan_of, progress, advice, name, copies, notes, lines, states),
+            )
     finally:
         progress.line.clear()
         if lines and arguments.checkpoints_out is not None:
@@ -246,19 +243,6 @@ def _refuse_outputs(arguments: argparse.Namespace, logs: Sequence[SourceLog]) ->
             refuse_below(path, arguments.checkpoints_out)
     for root in roots if arguments.checkpoints_out is not None else ():
         check_root_files(root, arguments.checkpoints_out)
-
-
-def _are_of_one_topic(name: TopicPartition, copies: Sequence[SourceLog], notes: CommandNotes) -> bool:
-    """Whether logs of one name may be copies of each other; if not, it is reported."""
-    for what, known in (
-        ("topic ids", {log.topic_id for log in copies} - {None}),
-        ("clusters", {log.cluster_id for log in copies} - {None}),
-    ):
-        if len(known) > 1:
-            places = ", ".join(shown(log.directory) for log in copies)
-            notes.refuse(f"{name}: these are not copies of one log, they have different {what}: {places}. Name one.")
-            return False
-    return True
 
 
 def _run_log(
@@ -280,14 +264,21 @@ def _run_log(
         progress.line.clear()
         if not copies:
             return ExitCode.CLEAN  # the notes have the reason
-        taken = max(copies, key=lambda copy: copy.rank)  # the first of equal copies
-        others = [copy for copy in copies if copy is not taken]
+        at_paths = ComparedCopies(discover(arguments.sources).logs if len(copies) > 1 else ())
+        compared = at_paths.compare([copy.compared for copy in copies])
+        if compared.undecided is not None:
+            notes.say(not_decided(compared))
+            return ExitCode.CLEAN  # the notes have the reason
+        of_directory = {copy.log.directory: copy for copy in copies}
+        taken = of_directory[compared.best.log.directory]
         plan, source = taken.plan, shown(taken.log.directory)
-        not_taken = [(shown(copy.log.directory), copy.why_not(taken)) for copy in others]
+        others = [(of_directory[each.copy.log.directory], each) for each in compared.others]
+        not_taken = [(shown(copy.log.directory), copy.why_not(difference)) for copy, difference in others]
         if arguments.plan:
             reasons = [{"source": path, "why": why} for path, why in not_taken]
             head = maintenance.plan_head(arguments, taken.directory, taken.settings)
-            decision = head | {"source": source, "not_taken": reasons} | plan.as_dict()
+            chosen = {"source": source, "evidence": compared.evidence, "not_taken": reasons}
+            decision = head | chosen | plan.as_dict()
             sys.stdout.write(json.dumps(decision) + "\n")
         if plan.refusal is not None:
             for copy in copies:
@@ -305,7 +296,8 @@ def _run_log(
             return plan.exit_code
         lines[name] = plan.root
         if not_taken:
-            sys.stdout.write(f"{name}: taken from {source}, which ends at offset {plan.log_end_offset}\n")
+            end = f"which ends at offset {plan.log_end_offset} ({compared.evidence})"
+            sys.stdout.write(f"{name}: taken from {source}, {end}\n")
         for path, why in not_taken:
             sys.stdout.write(f"{name}: not taken from {path}: {why}\n")
         for line in taken.settings.lines.splitlines():

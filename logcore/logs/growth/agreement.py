@@ -171,6 +171,7 @@ class Agreement:
                 "source-diverged",
                 f"the next batch after the archive's end has offset {following.base_offset}, below {tail.next_offset}",
             )
+        self._require_no_older(following)
         return Resume(segment, tail.source_position, tail.next_offset)
 
     def _elsewhere(self) -> Resume:
@@ -203,6 +204,7 @@ class Agreement:
                 self._require_same(header)
                 agreed = True
             if header.first_from(tail.next_offset) >= tail.next_offset:
+                self._require_no_older(header)
                 return self._found(segment, position, dropped)
             if header.last_offset >= tail.next_offset:
                 raise Stopped(
@@ -288,6 +290,18 @@ class Agreement:
     def _require_same(self, header: BatchHeader) -> None:
         if not self._is_ours(header):
             self._require_epochs(f"another batch is at offset {header.base_offset}", cleaned=True)
+
+    def _require_no_older(self, following: BatchHeader | None) -> None:
+        """Stop before a batch of an earlier leader than the log had there, unless the source has seen a later one."""
+        if following is None or not self.known_epochs:
+            return
+        offset, epochs = following.base_offset, self.source.leader_epochs
+        has, had = epoch_for_offset(epochs, offset), epoch_for_offset(self.known_epochs, offset)
+        has = following.partition_leader_epoch if has is None else has
+        is_later = bool(epochs) and epochs[-1].epoch > self.known_epochs[-1].epoch
+        if had is not None and 0 <= has < had and not is_later:
+            why = f"its batch at offset {offset} is of leader epoch {has}, and the log was in epoch {had} there before"
+            raise Stopped("source-diverged", why)
 
     def _require_epochs(self, why: str, *, cleaned: bool = False) -> None:
         """Stop unless the source's leader epochs show that its log is ours up to our end.

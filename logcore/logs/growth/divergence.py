@@ -141,10 +141,10 @@ def _fork_in(
 ) -> tuple[_Agreed, _Found] | None:
     """The last batch of a segment that agrees, and the source's next one; None if not even the first agrees."""
     agreed: _Agreed | None = None
-    theirs = _source_from(held[index].base_offset, source, reader)
+    theirs = source_from(held[index].base_offset, source, reader)
     their = next(theirs, None)
     for ours, end in _headers_of(held[index], archive):
-        if their is None or ours is None or their[1] is None or not _same(ours, their[1]):
+        if their is None or ours is None or their[1] is None or not is_same_batch(ours, their[1]):
             rest = (their if their is not None else (_end_of(source), None)) if agreed else None
             return None if agreed is None or rest is None else (_with(agreed, ours), rest)
         agreed = _Agreed(ours, end, their[0], None)
@@ -174,7 +174,7 @@ def _headers_of(part: HeldSegment, archive: SourceReader) -> Iterator[tuple[Batc
         yield None, part.start  # a retired segment's file may be deleted: nothing in it can be compared
 
 
-def _source_from(offset: int, source: SourceLog, reader: SourceReader) -> Iterator[_Found]:
+def source_from(offset: int, source: SourceLog, reader: SourceReader) -> Iterator[_Found]:
     """The source's batches that begin at or after an offset, and damage."""
     below = [segment for segment in source.segments if segment.base_offset <= offset]
     if not source.segments:
@@ -259,7 +259,8 @@ def _is_written(
     return epoch_for_offset(source.leader_epochs, header.base_offset) == header.partition_leader_epoch
 
 
-def _same(ours: BatchHeader, theirs: BatchHeader) -> bool:
+def is_same_batch(ours: BatchHeader, theirs: BatchHeader) -> bool:
+    """Whether two headers are of the same batch: the crc does not cover base offset and leader epoch."""
     return (ours.base_offset, ours.partition_leader_epoch, ours.crc) == (
         theirs.base_offset,
         theirs.partition_leader_epoch,

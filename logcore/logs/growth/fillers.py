@@ -1,8 +1,9 @@
 """Batches that fill a hole in the log: offsets that are `missing` or `corrupt` here, and good in another copy.
 
 A hole is filled with whole batches inside it. They must pass their checksum, and increase in offset and leader epoch
-between the batches beside the hole. A batch across an edge is refused. A copy that is not the log's own source must be
-a copy of this log: it has at least one of the batches beside the hole, and none of them differs.
+between the batches beside the hole. A batch across an edge is refused, and so is one of an earlier leader than the log
+had there. A copy that is not the log's own source must be a copy of this log: it has at least one of the batches beside
+the hole, and none of them differs.
 
 Belongs here: which bytes of a source fill a hole. The ingest job copies them.
 """
@@ -16,7 +17,7 @@ from logcore.errors import LogError
 from logcore.logs.growth.divergence import CheckingReader
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.records.batch import BatchHeader
-from logcore.segments.side_files.leader_epochs import epoch_for_offset
+from logcore.segments.side_files.leader_epochs import Epochs, epoch_for_offset
 
 BatchIdentity = tuple[int, int, int]
 """Base offset, leader epoch and crc."""
@@ -24,12 +25,16 @@ BatchIdentity = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """Offsets [start, end) that must be filled, and the batches beside them; None if there is none."""
+    """Offsets [start, end) that must be filled, and the batches beside them; None if there is none.
+
+    `epochs`: the leader epochs of the log, as far as they are known.
+    """
 
     start: int
     end: int
     before: BatchIdentity | None = None
     after: BatchIdentity | None = None
+    epochs: Epochs = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +133,8 @@ def _fits(header: BatchHeader, epoch: int, hole: Hole, source: SourceLog) -> boo
     if own < epoch or (hole.after is not None and own > hole.after[1]):
         return False
     known = epoch_for_offset(source.leader_epochs, header.base_offset)
-    return known is None or own < 0 or known == own
+    ours = epoch_for_offset(hole.epochs, header.base_offset)
+    return own < 0 or (known in (None, own) and (ours is None or ours <= own))
 
 
 def _identity(header: BatchHeader) -> BatchIdentity:

@@ -85,6 +85,7 @@ class SourceLog:
         local_start_offset: Where the local segments begin, if remote segments are before them; else None.
         tiered_end_offset: After the last offset that a remote segment has, also if local segments have it too; None if
             remote storage was not read, or has nothing of the log.
+        broker_id: The broker of the log directory, from meta.properties; None if it is not stated.
     """
 
     topic_partition: TopicPartition
@@ -109,6 +110,7 @@ class SourceLog:
     high_watermark_ms: int | None = None
     local_start_offset: int | None = None
     tiered_end_offset: int | None = None
+    broker_id: str | None = None
 
     @property
     def is_metadata(self) -> bool:

@@ -331,6 +331,27 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "A topic partition is already taken from another directory; this copy of it is not read.",
             "Nothing, or take the log from this directory: `loglake run SRC --lake LAKE --move-source`.",
         ),
+        "several-copies": Rule(
+            _WARNING,
+            _ONE_RUN,
+            "A topic partition is in several directories. If each is of another broker and the copies do not part, it "
+            "is information.",
+            "Nothing, if the named copy is the right one. Otherwise name only the directory of another.",
+        ),
+        "copies-undecided": Rule(
+            _ERROR,
+            _ONE_RUN,
+            "A topic partition is in several directories, and no evidence says which copy has its history.",
+            "Name only the partition directory to use, such as `disk1/orders-0`. Name the directory with "
+            "`__cluster_metadata-0` too, if there is one.",
+            _UNCHECKED,
+        ),
+        "topic-ids-differ": Rule(
+            _WARNING,
+            _ONE_RUN,
+            "A topic has several ids, so its partitions are of topics that were created at different times.",
+            "Name only the directories of one of them.",
+        ),
         "high-watermark-beyond-log-end": Rule(
             _ERROR,
             Persistence.UNTIL_LOG_END_PASSED,

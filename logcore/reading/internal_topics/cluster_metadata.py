@@ -278,17 +278,16 @@ def left_out(log: SourceLog, end_offset: int, time_ms: int) -> str | None:
 
 
 def tiered_topics(logs: Iterable[SourceLog], notes: Notes) -> frozenset[str]:
-    """Return the topics with `remote.storage.enable`, by the longest log of `__cluster_metadata` among some logs.
+    """Return the topics with `remote.storage.enable`, by the log of `__cluster_metadata` among some logs.
 
     Args:
-        logs: The logs.
+        logs: The logs, one copy of each.
         notes: Gets the findings about the log of the metadata.
     """
-    metadata = [log for log in logs if log.is_metadata and log.kind is DirectoryKind.LIVE]
-    if not metadata:
+    metadata = next((log for log in logs if log.is_metadata and log.kind is DirectoryKind.LIVE), None)
+    if metadata is None:
         return frozenset()
-    longest = max(metadata, key=lambda log: (log.high_watermark or 0, [each.base_offset for each in log.segments][-1:]))
-    state = read_cluster_state(longest, notes, Moment()).state
+    state = read_cluster_state(metadata, notes, Moment()).state
     names = (resource for kind, resource in state.settings if kind == TOPIC_RESOURCE)
     return frozenset(name for name in names if state.settings_of(TOPIC_RESOURCE, name).get(TIERED) == "true")
 

@@ -16,6 +16,7 @@ from logcore.logs.growth.growth import LogTail
 from logcore.logs.model import readable_end
 from logcore.remote.chunked.chunk_map import RegisteredObject
 from logcore.segments.filenames import LOG_SUFFIX, segment_file_name
+from logcore.segments.side_files.leader_epochs import EpochEntry
 from logcore.texts import id_part
 from spark_jobs.lake.delta.commits import commit_guards, row_commits
 from spark_jobs.lake.delta.commits.commit_guards import Guard
@@ -134,6 +135,11 @@ class LogRow:
     def gap_evidence(self) -> tuple[tuple[int, int, str], ...]:
         """(start, end, why) of offsets that were deleted before they could be ingested."""
         return tuple((start, end, why) for start, end, why in json.loads(self.gaps))
+
+    @property
+    def epochs(self) -> tuple[EpochEntry, ...]:
+        """The leader epochs of the log as they were last seen at its source."""
+        return tuple(EpochEntry(*entry) for entry in json.loads(self.leader_epochs))
 
     def publish_limit(self) -> int:
         """The stated high watermark, which may be beyond the log end; the log end if none is known."""

@@ -38,7 +38,7 @@ def test_every_offset_has_a_state_and_its_evidence(root: Path, capsys: Captured)
 def test_a_line_has_the_keys_of_the_contract_in_their_order(root: Path, capsys: Captured) -> None:
     assert main(["ledger", "--format", "jsonl", str(root)]) == 0
     line = json.loads(capsys.readouterr().out.splitlines()[1])
-    assert list(line) == ["topic", "partition", "start_offset", "end_offset", "state", *COUNTS, "evidence"]
+    assert list(line) == ["topic", "partition", "directory", "start_offset", "end_offset", "state", *COUNTS, "evidence"]
     assert (line["topic"], line["partition"]) == ("orders", 0)
 
 

@@ -67,10 +67,10 @@ def test_the_copy_that_reaches_furthest_is_taken_and_named_and_why_the_other_los
     run("recover", shop, copy, "--out", tmp_path / "new", code=0)
     assert (tmp_path / "new" / "orders-0" / name(5)).read_bytes() == made.ACTIVE
     out = capsys.readouterr().out.splitlines()
-    assert f"orders-0: taken from {copy / 'orders-0'}, which ends at offset 8" in out
-    assert f"orders-0: not taken from {shop / 'orders-0'}: it ends at offset 7, not at 8" in out
-    assert f"payments-1: taken from {shop / 'payments-1'}, which ends at offset 3" in out
-    assert f"payments-1: not taken from {copy / 'payments-1'}: it ends at the same offset, and was named later" in out
+    assert f"orders-0: taken from {copy / 'orders-0'}, which ends at offset 8 (log end)" in out
+    assert f"orders-0: not taken from {shop / 'orders-0'}: it ends at offset 7, not at 8; it lacks [7, 8)" in out
+    assert f"payments-1: taken from {copy / 'payments-1'}, which ends at offset 3 (same history)" in out
+    assert f"payments-1: not taken from {shop / 'payments-1'}: it has the same history" in out
 
 
 def test_of_two_that_reach_as_far_the_sound_one_is_taken(
@@ -144,7 +144,7 @@ def test_checkpoints_hold_the_lines_of_all_logs_that_were_written(shop: Path, co
     shutil.rmtree(shop / "orders-0")
     out = tmp_path / "new"
     run("recover", shop, copy, "--out", out, "--checkpoints-out", out, code=0)
-    assert (out / "replication-offset-checkpoint").read_text() == "0\n2\norders 0 8\npayments 1 2\n"
+    assert (out / "replication-offset-checkpoint").read_text() == "0\n2\norders 0 8\npayments 1 3\n"
     assert (out / "recovery-point-offset-checkpoint").read_text() == "0\n2\norders 0 0\npayments 1 0\n"
     assert not (out / "log-start-offset-checkpoint").exists()
 
@@ -156,7 +156,9 @@ def test_a_plan_of_several_logs_is_a_line_for_each_and_writes_nothing(
     run("recover", shop, copy, "--plan", code=0)
     orders, payments = map(json.loads, capsys.readouterr().out.splitlines())
     assert (orders["topic"], orders["source"], orders["log_end_offset"]) == ("orders", str(copy / "orders-0"), 8)
-    assert orders["not_taken"] == [{"source": str(shop / "orders-0"), "why": "it ends at offset 7, not at 8"}]
+    assert orders["not_taken"] == [
+        {"source": str(shop / "orders-0"), "why": "it ends at offset 7, not at 8; it lacks [7, 8)"}
+    ]
     assert (payments["topic"], payments["partition"], payments["command"]) == ("payments", 1, "recover")
 
 

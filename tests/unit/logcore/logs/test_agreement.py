@@ -48,6 +48,15 @@ class TestAgreement:
         tail = replace(tail, source_position=3 * SIZE, last_batch_end=3 * SIZE)
         assert_stops(source.decide(tail), "source-behind")
 
+    @pytest.mark.parametrize("segment", [40, 20])
+    def test_a_batch_of_an_earlier_leader_than_the_log_had_there_stops(self, source: Source, segment: int) -> None:
+        tail = tail_of(source, segment, 1)
+        seen = ((0, 0), (1, tail.next_offset))
+        assert_stops(source.decide(tail, known_leader_epochs=seen), "source-diverged")
+        source.segments[segment + 20] = []
+        source.epochs = ((0, 0), (2, 60))
+        assert source.decide(tail, known_leader_epochs=seen).stop is None, "a later leader went on from there"
+
     def test_our_batch_in_a_merged_segment_agrees(self, source: Source) -> None:
         tail = tail_of(source, 20)
         source.segments = {0: [batch(0, kept=1), batch(20), batch(30), batch(40)], 50: [batch(50)]}

@@ -7,6 +7,7 @@ import pytest
 from logcore.logs.growth.fillers import Filler, Hole, find_fillers
 from logcore.logs.model.sources import SegmentFile
 from logcore.records.batch import BatchHeader
+from logcore.segments.side_files.leader_epochs import EpochEntry
 from tests.unit.logcore.logs.described_source import DAMAGE, SIZE, Source, batch
 
 Headers = list[BatchHeader | None]
@@ -109,3 +110,11 @@ def test_bytes_before_the_hole_are_not_read_where_its_position_is_known():
 
 def test_a_copy_that_cannot_be_read_fills_nothing():
     assert offsets(Copy(whole(), refuses=True), is_own=True, begin_at={f"{0:020d}.log": SIZE}) == []
+
+
+def test_batches_of_an_earlier_leader_than_the_log_had_there_fill_nothing():
+    hole = Hole(10, 30, identity(batch(0, epoch=4)), epochs=(EpochEntry(4, 0), EpochEntry(5, 20)))
+    zombie = Copy({0: [batch(at, epoch=4) for at in (0, 10, 20)]}, epochs=((4, 0),))
+    assert offsets(zombie, hole) == [(10, 20)]
+    leader = Copy({0: [batch(0, epoch=4), batch(10, epoch=4), batch(20, epoch=6)]}, epochs=((4, 0), (6, 20)))
+    assert offsets(leader, hole) == [(10, 30)]

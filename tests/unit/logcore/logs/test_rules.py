@@ -24,7 +24,7 @@ OF_ONE_RUN = {"second-source", "replacement-refused"}
 NEVER_CHECKED = {
     *("path-not-found", "nothing-chosen", "not-a-log-directory", "empty-directory", "not-a-segment"),
     *("illegal-topic-name", "archive-unreadable", "log-not-judged", "index-not-rebuilt", "recovery-refused"),
-    *("remote-segment-unreadable", "remote-storage-empty"),
+    *("remote-segment-unreadable", "remote-storage-empty", "copies-undecided"),
 }
 """Something could not be checked, and no log stops for it: the next run tries again."""
 
@@ -54,7 +54,7 @@ ABOUT_A_SOURCE = {
         "no-high-watermark",
     ),
     *("no-remote-metadata", "remote-metadata", "remote-segment-missing", "remote-orphan", "other-remote-objects"),
-    "remote-overlap",
+    *("remote-overlap", "several-copies", "topic-ids-differ"),
 }
 """Reported by each look at a source path, and about no log of the lake."""
 

@@ -4,7 +4,7 @@ import pytest
 
 from logcore.logs.model.findings import Severity
 from logcore.logs.model.log_selection import LogSelection
-from logcore.reading.chosen_logs import find_logs, one_of_each
+from logcore.reading.chosen_logs import find_logs
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadOptions
 from tests.broker_directory import LogDirectory
@@ -65,13 +65,17 @@ def test_a_quiet_rule_is_not_reported(logs: LogDirectory) -> None:
     assert reported == [{"no-high-watermark"}, set()]
 
 
-def test_of_one_topic_partition_at_two_paths_the_first_is_taken(logs: LogDirectory) -> None:
+@pytest.mark.parametrize("is_first", [True, False])
+def test_of_one_topic_partition_at_two_paths_the_copy_that_ends_higher_is_taken(
+    logs: LogDirectory, is_first: bool
+) -> None:
     other = LogDirectory(logs.path.parent / "other")
-    other.partition("orders-1").append(3)
-    other.high_watermarks(orders_1=3)
+    other.partition("orders-1").append(200)
+    other.high_watermarks(orders_1=200)
+    paths = (str(other.path), str(logs.path)) if is_first else (str(logs.path), str(other.path))
     notes = Notes()
-    found = find_logs(ReadOptions(paths=(str(logs.path), str(other.path))), notes)
-    taken = one_of_each(found, notes)
+    taken = find_logs(ReadOptions(paths=paths), notes, is_one_copy=True)
     assert [str(log.topic_partition) for log in taken] == ["orders-0", "orders-1", "payments-0"]
-    assert [finding.rule for finding in notes.findings] == ["second-source"]
-    assert str(other.path / "orders-1") in notes.findings[0].message.split("; ")[1]
+    assert taken[1].directory == str(other.path / "orders-1")
+    assert [finding.rule for finding in notes.findings] == ["several-copies"]
+    assert all(str(path / "orders-1") in notes.findings[0].message for path in (logs.path, other.path))

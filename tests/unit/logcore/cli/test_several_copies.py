@@ -1,0 +1,136 @@
+"""A topic partition in several directories: every command says it, and names the copy with the history."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from logcore.cli.main import main
+from logcore.reading.chosen_logs import find_logs
+from logcore.reading.notes import Notes
+from logcore.reading.read_options import ReadOptions
+from tests.broker_directory import OTHER_TOPIC_ID
+from tests.model import replication
+from tests.unit.logcore.logs.test_copies import LONG, SHORT, replica
+
+Captured = pytest.CaptureFixture[str]
+SHOWS_ALL = (["verify"], ["ls"], ["ledger"], ["transactions"])
+SHOWS_ONE = (["dump"], ["offsets", "--at", "latest"])
+
+
+def both(tmp_path: Path, *, brokers: tuple[int, int] = (1, 2)) -> list[str]:
+    """A replica that the cluster dropped from offset 50 on, and the new leader's."""
+    dropped = replica((4, 0), end=100, high_watermark=50)
+    leader = replica((4, 0), (5, 50), end=80, high_watermark=80)
+    replication.write(dropped, tmp_path / "broker1", brokers[0])
+    replication.write(leader, tmp_path / "broker2", brokers[1])
+    return [str(tmp_path / "broker1"), str(tmp_path / "broker2")]
+
+
+@pytest.mark.parametrize("command", [*SHOWS_ALL, *SHOWS_ONE], ids=lambda words: words[0])
+def test_every_command_says_where_the_copies_part(tmp_path: Path, capsys: Captured, command: list[str]) -> None:
+    paths = both(tmp_path)
+    for order in (paths, paths[::-1]):
+        assert main([*command, *order]) == 1
+        said = capsys.readouterr()
+        (line,) = [each for each in (said.out + said.err).splitlines() if "several-copies" in each]
+        assert f"its history is that of {tmp_path / 'broker2/orders-0'} (leader-epoch-checkpoint)" in line
+        assert f"{tmp_path / 'broker1/orders-0'}: " in line
+        assert "the copies part at offset 50; only it has [50, 100); it lacks [50, 80)" in line
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_recover_takes_the_copy_of_the_last_leader_byte_for_byte(
+    tmp_path: Path, capsys: Captured, is_first: bool
+) -> None:
+    paths = both(tmp_path)
+    assert main(["recover", *(paths if is_first else paths[::-1]), "--out", str(tmp_path / "new")]) == 0
+    for segment in (tmp_path / "broker2/orders-0").glob("*.log"):
+        assert (tmp_path / "new/orders-0" / segment.name).read_bytes() == segment.read_bytes()
+    assert replication.batches_in(tmp_path / "new/orders-0") == replication.batches_in(tmp_path / "broker2/orders-0")
+    out = capsys.readouterr().out
+    assert "the copies part at offset 50" in out
+    assert "(leader-epoch-checkpoint)" in out
+
+
+@pytest.mark.parametrize("command", [["recover", "--plan"], *SHOWS_ONE], ids=lambda words: words[0])
+def test_copies_that_nothing_decides_are_refused_until_one_is_named(
+    tmp_path: Path, capsys: Captured, command: list[str]
+) -> None:
+    paths = [tmp_path / "one", tmp_path / "two"]
+    replication.write(replica((3, 0), end=20, high_watermark=20), paths[0], 1)
+    replication.write(replica((3, 0), end=30, high_watermark=30, words="b"), paths[1], 2)
+    assert main([*command, *map(str, paths)]) == 3
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"Name only the one to use: {paths[1] / 'orders-0'} or {paths[0] / 'orders-0'}" in said.err
+    assert main([*command, str(paths[0] / "orders-0")]) == 0
+
+
+def test_each_range_names_the_directory_of_its_copy(tmp_path: Path, capsys: Captured) -> None:
+    paths = both(tmp_path)
+    main(["ledger", "--format", "jsonl", *paths])
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {(row["directory"], row["end_offset"]) for row in rows if row["state"] == "present"} == {
+        (f"{paths[0]}/orders-0", 50),
+        (f"{paths[1]}/orders-0", 80),
+    }
+    main(["ledger", *paths])
+    assert all(f"orders-0 ({path}/orders-0)  [0, " in capsys.readouterr().out for path in paths[:1])
+
+
+def test_replicas_of_several_brokers_that_do_not_part_are_information(tmp_path: Path, capsys: Captured) -> None:
+    for broker, end in ((1, 20), (2, 18)):
+        replication.write(replica((0, 0), end=end, high_watermark=18), tmp_path / str(broker), broker)
+    assert main(["ls", str(tmp_path / "1"), str(tmp_path / "2")]) == 0
+    assert "info several-copies: orders-0: in several of the directories" in capsys.readouterr().err
+
+
+def test_a_topic_with_two_ids_is_said(tmp_path: Path, capsys: Captured) -> None:
+    for broker, name in ((1, "orders-0"), (2, "orders-1")):
+        replication.write(replica((0, 0), end=5, high_watermark=5), tmp_path / str(broker), broker, name=name)
+    (tmp_path / "2/orders-1/partition.metadata").write_text(f"version: 0\ntopic_id: {OTHER_TOPIC_ID}")
+    for command in (*SHOWS_ALL, *SHOWS_ONE):
+        assert main([*command, str(tmp_path / "1"), str(tmp_path / "2")]) == 1
+        said = capsys.readouterr()
+        assert "orders has several topic ids" in said.out + said.err
+
+
+@pytest.mark.parametrize(
+    ("count", "first"), [(SHORT, 0), pytest.param(LONG, 10_000, marks=pytest.mark.long)], ids=["sample", "long"]
+)
+def test_of_a_log_on_several_disks_of_a_broker_the_newest_copy_is_used(tmp_path: Path, count: int, first: int) -> None:
+    """Each disk has the log of some time, or nothing of it."""
+    for seed in range(first, first + count):
+        chance = random.Random(seed)
+        log, moments = replication.Replica(), list[tuple[list[replication.Batch], list[tuple[int, int]]]]()
+        epoch = 0
+        for _ in range(chance.randint(1, 60)):
+            if chance.random() < 0.15:
+                epoch += 1
+                log.epochs.append((epoch, len(log.log)))
+                log.epochs[:] = [each for each in log.epochs if each[1] < len(log.log) or each[0] == epoch]
+            else:
+                log.append((epoch, b"value %d" % len(log.log)))
+            moments.append((list(log.log), list(log.epochs)))
+        disks = [chance.randrange(len(moments)) for _ in range(chance.randint(2, 4))]
+        paths = []
+        for disk, at in enumerate(disks):
+            copy = replication.Replica(*moments[at])
+            copy.high_watermark = chance.randint(0, len(copy.log))
+            if disk and chance.random() < 0.2:
+                copy = replication.Replica()
+            replication.write(copy, tmp_path / f"{seed}-{disk}", 1)
+            paths.append(str(tmp_path / f"{seed}-{disk}"))
+        held = {path: replication.batches_in(Path(path) / "orders-0") for path in paths}
+        right = max(held.values(), key=len)
+        for order in itertools.islice(itertools.permutations(paths), 6):
+            notes = Notes()
+            (taken,) = find_logs(ReadOptions(paths=order), notes, is_one_copy=True)
+            assert held[taken.directory.removesuffix("/orders-0")] == right, seed
+            (said,) = notes.findings
+            assert "A broker does not start" in said.message, seed
