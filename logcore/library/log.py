@@ -128,7 +128,7 @@ class Log:
         """
         from logcore.library.record_columns import records_of_log
 
-        chosen = self._chosen(start_offset, end_offset, since, until, key)
+        chosen = self._in_range(RecordFilter.of(start_offset, end_offset, since, until, key))
         return read_lazily(
             on_finding, self.findings, lambda reports: records_of_log(self._source, self.rules, chosen, reports)
         )
@@ -169,7 +169,7 @@ class Log:
         """
         from logcore.library.record_columns import reader_of
 
-        chosen = self._chosen(start_offset, end_offset, since, until, key)
+        chosen = self._in_range(RecordFilter.of(start_offset, end_offset, since, until, key))
         return reader_of([self._source], self.rules, chosen, columns, on_finding, self.findings)
 
     def batches(
@@ -193,7 +193,7 @@ class Log:
             ValueError: A bound is no offset, or the start is above the log end.
             DamageFound: While iterating, without `on_finding`.
         """
-        chosen = self._chosen(start_offset, end_offset, None, None, None)
+        chosen = self._in_range(RecordFilter.of(start_offset, end_offset, None, None, None))
         start, end = chosen.start_offset, chosen.end_offset
         return read_lazily(on_finding, self.findings, lambda reports: batches_of(self._source, start, end, reports))
 
@@ -285,21 +285,12 @@ class Log:
         """
         return self._answer(lookup.LATEST, on_finding).offset
 
-    def _chosen(
-        self,
-        start_offset: int | None,
-        end_offset: int | None,
-        since: datetime | int | None,
-        until: datetime | int | None,
-        key: bytes | None,
-    ) -> RecordFilter:
-        """The filter. Raises ValueError if a bound is none, or the start is out of range as for a consumer."""
-        chosen = RecordFilter.of(start_offset, end_offset, since, until, key)
+    def _in_range(self, chosen: RecordFilter) -> RecordFilter:
+        """The filter. Raises ValueError if its start is out of range, as for a consumer."""
         start, segments = chosen.start_offset, self._source.segments
-        if start is not None and segments and start > segments[-1].base_offset:
-            end = log_end(self._source)
-            if end is not None and start > end:
-                raise ValueError(f"offset {start} is out of range: {self._source.topic_partition} ends at offset {end}")
+        end = log_end(self._source) if start and segments and start > segments[-1].base_offset else None
+        if start and end is not None and start > end:
+            raise ValueError(f"offset {start} is out of range: {self._source.topic_partition} ends at offset {end}")
         return chosen
 
     def _answer(self, at: int, on_finding: OnFinding | None) -> OffsetAnswer:

@@ -255,7 +255,7 @@ class _Look:
                 what, roots = self.below(path)
                 message = f"{shown(path)} contains no file that a broker keeps in a log or partition directory."
                 if roots:
-                    message = f"{shown(path)} is above log directories. Name them: {' '.join(map(shown, roots))}"
+                    message = f"{shown(path)} is above the log directories {' '.join(map(shown, roots))}: name these."
                 elif what is not None:
                     message = f"{shown(path)} {what}."
                 self.say("not-a-log-directory", path, message)

@@ -290,14 +290,8 @@ def missing_offsets(
     removed = removed_range(below_start_of(directory))
     if removed is not None:
         start, after, why = removed
-        yield Loss(
-            "missing",
-            segment_file_name(after),
-            f"no segment has them: {removed_because(why)}",
-            offset=start,
-            first_offset=start,
-            last_offset=after - 1,
-        )
+        message = f"no segment has them: {removed_because(why)}"
+        yield from _missing(start, after, segment_file_name(after), message, None, ())
     known = lost_ranges(losses)
     end: int | None = None
     for base_offset in sorted(ends):

@@ -85,7 +85,7 @@ def lake(folder: Path) -> Path:
 
 
 PLACES = (
-    (parent, "is above log directories. Name them: {0}/data/disk1 {0}/data/disk2"),
+    (parent, "is above the log directories {0}/data/disk1 {0}/data/disk2: name these."),
     (text_logs, "has text logs of a broker, not its data"),
     (lambda folder: text_logs(folder) / "server.log", "is a text file"),
     (streams, "has the state of a Kafka Streams application"),
