@@ -43,7 +43,7 @@ from pipelines.run.recording.run_row_writer import RunRowWriter
 from pipelines.run.step_result import StepResult
 from pipelines.run.steps import Run
 from spark_jobs import launch
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.recorded_answers import record_answers
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, check_policies
@@ -218,6 +218,8 @@ def _op(of: RegisteredLake, job: str, step: Step, pool: str | None) -> dg.OpDefi
             is_last = step == _last_step(of, job, context)
             with lost_interrupts_repeated(more_follows=True), _clear_failures(step, run, context):
                 yield from _record(of, context, step, run, _result(step, run, context, is_last=is_last), selected)
+                if is_last and run.recorder is not None and run.recorder.so_far.unread is not None:
+                    raise JobError(run.recorder.so_far.unread)  # red checks alone would leave the run a success
         if "done" in selected:
             yield dg.Output(None, "done")
 

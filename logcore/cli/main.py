@@ -60,6 +60,7 @@ JOINED = {
     "config": "check a policies file",
     "metrics": "figures of lakes for Prometheus",
     "runs": "the latest runs of a lake: outcome, figures, durations",
+    "status": "whether a lake is in order: open errors, lag, runs, next schedule",
     "decode": "typed columns from the keys and values of records",
     "query": "SQL over the tables of a lake",
     "views": "views over the files of a lake's tables, for DuckDB or Spark SQL",

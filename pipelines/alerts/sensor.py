@@ -1,6 +1,7 @@
 """Posts what is wrong with a lake to a webhook. The policies of the lake name it: `alerts.webhook`.
 
-problems    damage, stopped logs, hanging transactions, lag above `alerts.max.lag`, and no intake for three intervals
+problems    damage, stopped logs, hanging transactions, lag above `alerts.max.lag`, sources that cannot be read, runs
+            that fail, and no intake for three intervals
 failures    runs of the lake that failed since the last tick
 
 There is one message for each lake and tick at most, however many problems there are, and none while they stay the same.
@@ -12,23 +13,30 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from shlex import quote
 from typing import Any
 
 import dagster as dg
 
+from logcore.logs.model.findings import Severity
 from pipelines.alerts.webhook import NotDelivered, post
-from pipelines.catalog.names import name_in_lake, tags_of
+from pipelines.catalog.names import tags_of
 from pipelines.run.chains import INTAKE_JOB
 from spark_jobs.lake.errors import JobError, UsageError
-from spark_jobs.lake.view.alarms import Problem, problems_of
+from spark_jobs.lake.view.alarms import Problem, problems_of, run_problems
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, home_folder, read_home
+from spark_jobs.lake.view.runs.run_ends import run_ends
+from spark_jobs.lake.view.runs.run_rows import newest_run_of_each_job
 
+UI_ADDRESS = "LOGLAKE_UI_ADDRESS"
+"""Variable with the address of the pages, for links in alerts; `loglake ui` sets it to its own."""
 FORMAT = 1
 """Version of the document."""
 MOST_SHOWN = 20
@@ -62,8 +70,6 @@ class Posted:
 
 Failures = Callable[[RegisteredLake, int], Sequence[dict[str, str]]]
 """Gives the runs of a lake that failed after a time, as plain values."""
-LastIntake = Callable[[RegisteredLake], int | None]
-"""Gives the time of the last intake of a lake that succeeded, epoch milliseconds; None: there was none."""
 
 
 @dg.sensor(
@@ -86,18 +92,13 @@ def alerts(context: dg.SensorEvaluationContext) -> dg.SkipReason:
             ),
             limit=MOST_SHOWN,
         )
-        return [{"run_id": record.dagster_run.run_id, "job": record.dagster_run.job_name} for record in records]
-
-    def last_intake(lake: RegisteredLake) -> int | None:
-        records = instance.get_run_records(
-            dg.RunsFilter(job_name=name_in_lake(lake, INTAKE_JOB), statuses=[dg.DagsterRunStatus.SUCCESS]),
-            limit=1,
-        )
-        return int((records[0].end_time or 0) * 1000) if records else None
+        runs = [record.dagster_run for record in records]
+        pages = os.environ.get(UI_ADDRESS, "")
+        return [{"run_id": run.run_id, "job": run.job_name, "link": f"{pages}/runs/{run.run_id}"} for run in runs]
 
     home = read_home(home_folder())
     now_ms = time.time_ns() // 1_000_000
-    cursor, lines = post_alerts(home.lakes, context.cursor, now_ms, failures, last_intake, context.log.warning)
+    cursor, lines = post_alerts(home.lakes, context.cursor, now_ms, failures, context.log.warning)
     context.update_cursor(cursor)
     return dg.SkipReason("; ".join(lines) or "There is nothing new.")
 
@@ -107,7 +108,6 @@ def post_alerts(
     cursor: str | None,
     now_ms: int,
     failures: Failures,
-    last_intake: LastIntake,
     warn: Callable[[str], object],
 ) -> tuple[str, list[str]]:
     """Run one tick.
@@ -117,7 +117,6 @@ def post_alerts(
         cursor: JSON: what the webhooks know, by key of the lake.
         now_ms: The clock, epoch milliseconds.
         failures: Finds failed runs.
-        last_intake: Finds the last successful intake.
         warn: Gets a sentence for each lake that cannot be examined and each message that is not delivered.
 
     Returns:
@@ -133,7 +132,8 @@ def post_alerts(
             if policy.alerts_webhook is None or not lake.is_there:
                 continue
             problems = [*problems_of(read_state(lake.path), now_ms, policy.alerts_max_lag)]
-            problems += _missed(policy.ingest, last_intake(lake), now_ms)
+            newest = newest_run_of_each_job(lake.path, (INTAKE_JOB,))
+            problems += run_problems(lake.path, run_ends(lake.path, newest)[INTAKE_JOB], now_ms, policy.ingest)
         except (JobError, UsageError, OSError) as error:
             warn(f"The lake {lake.path} is not examined: {error}")
             after[lake.key] = posted
@@ -170,30 +170,27 @@ def _posted(
         warn(f"An alert of lake {lake.name} is not delivered and will be posted again: {error}.")
         wait_ms = min(60_000 * 2 ** min(unsent.tries, 16), MOST_WAIT_MS)
         return Unsent(unsent.document, unsent.since_ms, unsent.tries + 1, now_ms + wait_ms)
-    lines.append(f"{lake.name}: {unsent.document['summary']}")
+    lines.append(unsent.document["summary"])
     return None
-
-
-def _missed(ingest: str | int, last_ms: int | None, now_ms: int) -> list[Problem]:
-    if not isinstance(ingest, int) or last_ms is None or now_ms - last_ms <= 3 * ingest:
-        return []
-    minutes = (now_ms - last_ms) // 60_000
-    return [Problem("missed-schedule", "the lake", f"no intake has succeeded for {minutes:,} minutes")]
 
 
 def _document(
     lake: RegisteredLake, problems: Sequence[Problem], failed: Sequence[dict[str, str]], now_ms: int
 ) -> dict[str, Any]:
     counts = Counter(problem.kind for problem in problems)
+    is_error = failed or any(problem.severity is Severity.ERROR for problem in problems)
     parts = [f"{count:,} {kind}" for kind, count in sorted(counts.items())]
     parts += [f"{len(failed)} failed run{'s' if len(failed) != 1 else ''}"] if failed else []
     return {
         "format": FORMAT,
         "lake": lake.path,
+        "name": lake.name,
         "time_ms": now_ms,
-        "summary": ", ".join(parts) or "all problems are gone",
+        "severity": str(Severity.ERROR if is_error else Severity.WARNING if problems else Severity.INFO),
+        "summary": f"lake {lake.name}: {', '.join(parts) or 'all problems are gone'}",
+        "command": f"loglake status {quote(lake.path)}",
         "counts": dict(sorted(counts.items())),
-        "problems": [asdict(problem) for problem in problems[:MOST_SHOWN]],
+        "problems": [asdict(problem) | {"severity": str(problem.severity)} for problem in problems[:MOST_SHOWN]],
         "failed_runs": list(failed),
     }
 

@@ -53,7 +53,9 @@ from spark_jobs import launch
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.view import registered_lakes
 from spark_jobs.lake.view.lake_state import LakeState, read_state
+from spark_jobs.lake.view.open_findings import unread_source
 from spark_jobs.lake.view.recorded_answers import recorded_answers
+from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end
 from spark_jobs.prestart import start_workers
 
 INTERVAL_S, REMOTE_INTERVAL_S = 1.0, 60.0
@@ -108,6 +110,8 @@ def _run(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str
             outcomes = _outcomes(lake, history, settings, intake if not logs else None, options, nothing, report)
         else:
             outcomes = [nothing]
+            unread = unread_source(nothing.of_paths)
+            keep_run_end(lake, INTAKE_JOB, options.now_ms, unread and SOURCE_UNREAD, unread)
             if not logs:
                 launch.register(lake, intake)
     failure = next((outcome.failure for outcome in outcomes if outcome.failure is not None), None)

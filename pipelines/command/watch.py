@@ -43,6 +43,7 @@ from spark_jobs.lake.view.alarms import problems_of
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.open_findings import path_findings
 from spark_jobs.lake.view.registered_lakes import names_remote_storage
+from spark_jobs.lake.view.runs.run_ends import keep_run_end
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 from spark_jobs.prestart import start_workers
 
@@ -64,6 +65,8 @@ SHARE = 20
 
 REMOTE_MS = 60_000
 """Least time between two rounds that a source did not ask for. They list remote storage, and try unreadable files."""
+RESTED_MS = 60_000
+"""Least time between two records that there was nothing to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +149,8 @@ class Watch:
     """Whether the source has changed since the last round that wrote the tables of the cluster."""
     _again_ms: int | None = None
     """When a round follows also if no source changes; None: nothing waits for that."""
+    _rested_ms: int = 0
+    """When a look that found nothing was recorded last."""
     _recorded_error: str | None = None
     """Class of the error in the last row of this watch in `runs`; None: that run succeeded."""
 
@@ -175,6 +180,9 @@ class Watch:
         is_due = self._cluster_waits and self.now_ms() >= self._cluster_due_ms
         is_due |= self._again_ms is not None and self.now_ms() >= self._again_ms
         if listing == self._seen and not self._failures and not self._is_full and not is_due:
+            if self.now_ms() - self._rested_ms >= RESTED_MS:
+                self._rested_ms = self.now_ms()
+                keep_run_end(self.lake, INTAKE_JOB, self._rested_ms)
             return None
         made = self.round()
         self._is_full = made.is_full

@@ -35,6 +35,7 @@ from dagster._core.errors import DagsterUserCodeUnreachableError
 from dagster._grpc.client import DagsterGrpcClient
 
 from logcore.exit_codes import ExitCode
+from pipelines.alerts.sensor import UI_ADDRESS
 from pipelines.catalog.names import LOCATION
 from pipelines.command.history import prepare_history
 from spark_jobs import launch
@@ -105,6 +106,7 @@ def serve(options: argparse.Namespace) -> int:
     check_port(options.host, options.port)
     host = in_url(options.host)
     address = "http:" + f"//{host}:{options.port}{options.path_prefix}"
+    os.environ.setdefault(UI_ADDRESS, address)
     services: list[Service] = []
     with stopped_by_signals() as stop, tempfile.TemporaryDirectory(prefix="loglake-ui-") as folder:
         code = str(Path(folder, "code"))

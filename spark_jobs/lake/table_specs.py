@@ -41,6 +41,9 @@ PHASES = (
     "publish",
     "replace",
     "check_foreign_rows",
+    "decode",
+    "latest",
+    "cluster",
     "expectations",
     "retention",
     "compaction",
@@ -366,16 +369,22 @@ _SPECS = (
     ),
     table_of_columns(
         "runs",
-        "A run of intake or maintenance that did work, or failed. A run that was killed or interrupted has no row; the "
-        "next run continues its work. Times are measured, so no comparison of tables uses them.",
+        "A run of intake or maintenance, or another command, that did work or failed. A run that was killed or "
+        "interrupted has no row; the next run continues its work. Times are measured, so no comparison of tables uses "
+        "them.",
         (
             Column("run_id", _STRING, "run, also in Dagster, in the other tables and in their commits"),
-            Column("job", _STRING, "`intake` or `maintenance`"),
+            Column(
+                "job",
+                _STRING,
+                "`intake` or `maintenance`; else the command that wrote: `decode`, `latest`, `cluster`, `withdraw`, "
+                "`repair` or `upgrade`",
+            ),
             Column(
                 "started_by",
                 _STRING,
-                "`run`, `watch` or `demo`: that command; in Dagster `schedule`, `sensor`, `backfill`, or `dagster`: "
-                "a person or another program",
+                "`run`, `watch`, `demo`, `decode` …: that command; in Dagster `schedule`, `sensor`, `backfill`, or "
+                "`dagster`: a person or another program",
             ),
             _AS_OF,
             Column("outcome", _STRING, "`succeeded` or `failed`; a red check does not fail a run"),

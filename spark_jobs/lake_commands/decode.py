@@ -25,7 +25,7 @@ from logcore.cli.reading.arguments import time_ms
 from logcore.exit_codes import ExitCode
 from logcore.texts import json_shown, shown
 from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake_commands.outcome import guarded, lake_at, refuse_unmatched
+from spark_jobs.lake_commands.outcome import guarded, lake_at, refuse_unmatched, run_job
 
 
 class DecodeCommand:
@@ -88,7 +88,7 @@ def _decode(options: argparse.Namespace) -> int:
         planned: Any = launch.plan(config).as_dict()
         described = planned["topics"]
     else:
-        described = launch.run("decode", config).plan["topics"]
+        described = run_job(config, options.now_ms)["topics"]
     if not described:
         sys.stdout.write(
             f"no policy decodes {'a chosen topic' if options.topic else 'a topic of this lake'}: set decode.value or "

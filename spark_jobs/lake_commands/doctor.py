@@ -14,7 +14,7 @@ from logcore.storage.discovery import shown
 from spark_jobs.lake.delta.tables.delta_log import newest_version, read_commit
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.store import lease, storage
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake.view.open_transactions import duration
 from spark_jobs.lake.view.registered_lakes import home_folder, read_home, read_registered, unused_home
@@ -103,13 +103,15 @@ def place_clock_check(lake: str, time_ms: Callable[[], int]) -> InstallationChec
     return InstallationCheck("lake-clock", CheckState.WARNING, text, advice)
 
 
-def lake_check(path: str) -> InstallationCheck:
+def lake_check(path: str, now_ms: int) -> InstallationCheck:
     """Check that there is a lake, of a layout that this version knows, and that its store answers.
 
     Raises:
         JobError: There is something else, or the store did not answer.
     """
     identity = read_identity(path)
+    if identity is None and lease.is_held(path, now_ms):
+        return InstallationCheck("lake", CheckState.INFO, f"the first run of {shown(path)} is making it now")
     if identity is None:
         text = f"{shown(path)} is no lake: it has no {LAKE_FILE}."
         advice = f"Name another --lake, or make it with `loglake run PATH... --lake {shown(path)}`."
@@ -143,7 +145,7 @@ def _registered_lakes(places: CheckedPlaces) -> Iterator[InstallationCheck]:
 
 
 def _lake(lake: str, sources: list[str], places: CheckedPlaces) -> Iterator[InstallationCheck]:
-    found = next(_guarded("lake", lambda: [lake_check(lake)]))
+    found = next(_guarded("lake", lambda: [lake_check(lake, places.time_ms())]))
     yield found
     if found.state is CheckState.OK:
         if not storage.is_remote(lake):

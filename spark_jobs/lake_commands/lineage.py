@@ -1,7 +1,7 @@
-"""``loglake lineage TABLE``: from a row to its bytes, and from a version of a table to the segments it came from.
+"""``loglake lineage LAKE``: from a row to its bytes, and from a version of a table to the segments it came from.
 
-    loglake lineage LAKE/tables/records --offset orders-0:42
-    loglake lineage LAKE/tables/records --version 7
+    loglake lineage LAKE --offset orders-0:42
+    loglake lineage LAKE/tables/records_uncommitted --version 7
 
 Needs neither a JVM nor Dagster. A jsonl line for each requested offset and each log that has it, with keys in this
 order:
@@ -65,7 +65,7 @@ class LineageCommand:
             "and which commit published it, or why it has no row. Or say of a version of the table what it added and "
             "which segments that came from. Only reads.",
         )
-        parser.add_argument("table", metavar="TABLE", help="a lake's table: LAKE/tables/records")
+        parser.add_argument("table", metavar="LAKE", help="a lake, or one of its tables: LAKE/tables/records")
         wanted = parser.add_mutually_exclusive_group(required=True)
         wanted.add_argument(
             "--offset",

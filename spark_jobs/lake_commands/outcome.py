@@ -1,11 +1,18 @@
-"""Exit codes of the lake commands, and what they refuse: our errors become one paragraph on stderr."""
+"""Exit codes of the lake commands, their rows in `runs`, and what they refuse: errors are one paragraph on stderr."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from logcore.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from spark_jobs.contracts import JobConfig
+    from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 
 
 def guarded(work: Callable[[], int]) -> int:
@@ -22,6 +29,46 @@ def guarded(work: Callable[[], int]) -> int:
     except (JobError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         return ExitCode.NOT_CHECKED
+
+
+@contextmanager
+def recorded(lake: str, command: str, now_ms: int, run_id: str) -> Iterator[UnfinishedRun]:
+    """Write a row in the table `runs` for a command that wrote something, or failed. Yields what it did so far.
+
+    Without the row the command still counts: a note says why there is none.
+    """
+    from spark_jobs.lake.errors import JobError, LeaseHeld, UsageError
+    from spark_jobs.lake.view.runs.run_rows import FAILED, SUCCEEDED, append_run
+    from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
+
+    run, begun, failed = UnfinishedRun(run_id, command, command, now_ms, now_ms), time.monotonic(), None
+    try:
+        yield run
+    except Exception as error:
+        failed = None if isinstance(error, UsageError | LeaseHeld) else type(error).__name__
+        raise
+    finally:
+        if run.did_work or failed:
+            ended_ms = now_ms + round((time.monotonic() - begun) * 1000)
+            try:
+                append_run(lake, run.row(FAILED if failed else SUCCEEDED, ended_ms, failed and command, failed))
+            except (JobError, OSError) as error:
+                sys.stderr.write(f"note: the table runs has no row of this run: {error}\n")
+
+
+def run_job(config: JobConfig, now_ms: int) -> Mapping[str, Any]:
+    """Run the job of a command with a row in the table `runs`; return its plan.
+
+    Raises:
+        JobError: It failed.
+    """
+    from spark_jobs import launch
+
+    begun = time.monotonic()
+    with recorded(config.lake, config.JOB, now_ms, config.run_id) as run:
+        report = launch.run(config.JOB, config)
+        run.add(report, round((time.monotonic() - begun) * 1000))
+    return report.plan
 
 
 def lake_at(path: str) -> str:

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from logcore.exit_codes import ExitCode
-from spark_jobs.lake_commands.outcome import guarded, lake_at
+from spark_jobs.lake_commands.outcome import guarded, lake_at, recorded
 
 if TYPE_CHECKING:
     from spark_jobs.lake.published.frontier_repair import FrontierPlan
@@ -112,10 +112,12 @@ def _frontiers(options: argparse.Namespace) -> int:
 
     lake = lake_at(options.lake)
     if options.apply:
-        with lease.hold(lake, "loglake repair"):
+        run_id = f"repair-{uuid.uuid4().hex}"
+        with lease.hold(lake, "loglake repair"), recorded(lake, "repair", options.now_ms, run_id) as run:
             made = frontier_repair.plan(lake)
             if made.repairable or made.forgetting:
-                frontier_repair.apply(lake, made, f"repair-{uuid.uuid4().hex}")
+                frontier_repair.apply(lake, made, run_id)
+                run.wrote = True
     else:
         made = frontier_repair.plan(lake)
     for line in _frontier_lines(made, applied=options.apply):
@@ -163,8 +165,10 @@ def _archive(options: argparse.Namespace) -> int:
 
     lake = lake_at(options.lake)
     if options.apply:
-        with lease.hold(lake, "loglake repair"):
+        run_id = f"repair-{uuid.uuid4().hex}"
+        with lease.hold(lake, "loglake repair"), recorded(lake, "repair", options.now_ms, run_id) as run:
             made = archive_restore.plan(lake, options.copies)
+            run.wrote = any(each.found_in is not None for each in made.harmed)
             archive_restore.apply(lake, made)
     else:
         made = archive_restore.plan(lake, options.copies)
@@ -210,14 +214,16 @@ def _rebuild(options: argparse.Namespace) -> int:
         print("\n".join(_plan_lines(made)))
         print("nothing was written; --apply does it")
         return ExitCode.WARNING
-    with lease.hold(lake, "loglake repair"):
+    run_id = f"repair-{uuid.uuid4().hex}"
+    with lease.hold(lake, "loglake repair"), recorded(lake, "repair", options.now_ms, run_id) as run:
+        run.wrote = True
         if table_swap.is_half_done(lake, name):
             print(f"table {name} has its place; the old one is kept as {table_swap.finish(lake, name)}")
             tables_file.forget(lake, [name])
             return ExitCode.CLEAN
         made = plan(lake, name)
         if made.copies:
-            _copy(lake, name)
+            _copy(lake, name, run_id)
         else:
             for each in made.aside:
                 kept = table_swap.step_aside(lake, each)
@@ -286,7 +292,7 @@ def _plan_lines(made: Rebuild) -> list[str]:
     ]
 
 
-def _copy(lake: str, name: str) -> None:
+def _copy(lake: str, name: str, run_id: str) -> None:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -298,7 +304,7 @@ def _copy(lake: str, name: str) -> None:
     spark = get_session(lake)
     folder = table_swap.begin(lake, name)
     try:
-        made = rebuild(spark, lake, name, folder, f"repair-{uuid.uuid4().hex}")
+        made = rebuild(spark, lake, name, folder, run_id)
     except (PySparkException, Py4JError) as error:
         said = str(error).strip().splitlines() or [type(error).__name__]
         raise JobError(f"Table {name}: its rows cannot be copied: {said[0]}") from error

@@ -28,6 +28,7 @@ from spark_jobs.lake_commands.outcome import guarded, lake_at
 if TYPE_CHECKING:
     from spark_jobs.lake.view.runs.run_rows import RunRow
 
+JOB_NAMES = ("intake", "maintenance", "decode", "latest", "cluster", "withdraw", "repair", "upgrade")
 SHOWN = 20
 """Runs that are shown without ``--last`` and ``--since``."""
 
@@ -48,7 +49,7 @@ class RunsCommand:
             "--last", type=natural, metavar="N", help=f"at most N runs; default: {SHOWN}, with --since all"
         )
         parser.add_argument("--since", type=time_ms, metavar="TIME", help="only runs that began at this time or later")
-        parser.add_argument("--job", choices=("intake", "maintenance"), help="only runs of this job")
+        parser.add_argument("--job", choices=JOB_NAMES, help="only runs of this job")
         parser.add_argument("--failed", action="store_true", help="only runs that failed")
         parser.add_argument("--format", choices=("text", "jsonl"), default="text")
         parser.set_defaults(func=lambda options: guarded(lambda: _show(options)))

@@ -21,11 +21,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
 from logcore.exit_codes import ExitCode
-from spark_jobs.lake_commands.outcome import guarded
+from spark_jobs.lake_commands.outcome import guarded, recorded
 
 
 class UpgradeCommand:
@@ -69,7 +70,7 @@ def _upgrade(options: argparse.Namespace) -> int:
     if options.apply and not options.adopt_sources:
         raise UsageError("--apply needs --adopt-sources; without it there is nothing to apply.")
     lake = storage.absolute(options.lake)
-    for line in _upgraded(lake):
+    for line in _upgraded(lake, options.now_ms):
         sys.stdout.write(f"{line}\n")
     registry.register(lake)
     for point in of_group(LAKE_UPGRADE).values():
@@ -81,7 +82,7 @@ def _upgrade(options: argparse.Namespace) -> int:
     return ExitCode.CLEAN
 
 
-def _upgraded(lake: str) -> Iterator[str]:
+def _upgraded(lake: str, now_ms: int) -> Iterator[str]:
     """Do it; a line for each thing done. Raises JobError where no lake is."""
     from spark_jobs.lake.delta.commits import table_commit
     from spark_jobs.lake.errors import JobError
@@ -91,13 +92,15 @@ def _upgraded(lake: str) -> Iterator[str]:
 
     if identity.read_identity(lake) is None:  # before the lease, which would create the directory
         raise JobError(f"There is no lake at {lake}: it has no {identity.LAKE_FILE}.")
-    with hold(lake, "loglake upgrade"):
+    run_id = f"upgrade-{uuid.uuid4().hex}"
+    with hold(lake, "loglake upgrade"), recorded(lake, "upgrade", now_ms, run_id) as run:
         before = identity.upgrade(lake)
         if before is None:
             raise JobError(f"The lake {lake} was removed meanwhile.")
         if before.layout != identity.LAYOUT_VERSION:
             yield f"{lake}: layout {before.layout} -> {identity.LAYOUT_VERSION}"
         described = [name for name in TABLES if table_commit.describe(lake, name)]
+        run.wrote = bool(described) or before.layout != identity.LAYOUT_VERSION
     if described:
         yield f"{lake}: new columns and comments in {', '.join(described)}"
     elif before.layout == identity.LAYOUT_VERSION:

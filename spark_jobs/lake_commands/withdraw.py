@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from logcore.cli.output.record_lines import json_line
 from logcore.cli.reading.arguments import natural, offset_range, selection_of, time_ms
 from logcore.exit_codes import ExitCode
-from spark_jobs.lake_commands.outcome import guarded, lake_at
+from spark_jobs.lake_commands.outcome import guarded, lake_at, recorded
 
 if TYPE_CHECKING:
     from spark_jobs.lake.published.withdrawals import WithdrawalPlan
@@ -85,11 +85,12 @@ def _withdraw(options: argparse.Namespace) -> int:
     run_id = None
     table_features.refuse_unsupported(lake)
     if options.apply:
-        with lease.hold(lake, "loglake withdraw"):
+        new = f"withdraw-{uuid.uuid4().hex}"
+        with lease.hold(lake, "loglake withdraw"), recorded(lake, "withdraw", options.now_ms, new) as run:
             made = plan()
             if not made.is_empty:
                 identity.upgrade(lake)  # an older Loglake would bring the rows back
-                run_id = f"withdraw-{uuid.uuid4().hex}"
+                run_id, run.wrote = new, True
                 as_of_ms = options.now_ms if options.as_of is None else options.as_of
                 who = f"{getpass.getuser()}@{socket.gethostname()}"
                 withdrawals.apply(lake, made, who=who, reason=options.reason, run_id=run_id, as_of_ms=as_of_ms)

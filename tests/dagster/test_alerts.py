@@ -20,6 +20,7 @@ from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.registry import remember
 from spark_jobs.lake.view.alarms import Problem
 from spark_jobs.lake.view.registered_lakes import home_folder, read_home
+from spark_jobs.lake.view.runs.run_ends import keep_run_end
 from tests.dagster.conftest import Define, Execute
 from tests.dagster.fake_jobs import World
 
@@ -77,7 +78,6 @@ class Ticks:
         self.cursor: str | None = None
         self.warnings: list[str] = []
         self.failed: list[dict[str, str]] = []
-        self.last_intake_ms: int | None = None
 
     def tick(self, now_ms: int = NOON) -> list[str]:
         failed, self.failed = self.failed, []
@@ -86,7 +86,6 @@ class Ticks:
             self.cursor,
             now_ms,
             lambda lake, after_ms: failed,
-            lambda lake: self.last_intake_ms,
             self.warnings.append,
         )
         return lines
@@ -128,7 +127,9 @@ def test_the_end_of_all_problems_is_reported_too(
     monkeypatch.setattr(module, "problems_of", lambda *_: ())
     ticks.tick(NOON + MINUTE)
 
-    assert [document["summary"] for document in receiver.documents] == ["1 damage", "all problems are gone"]
+    summaries = [document["summary"] for document in receiver.documents]
+    assert summaries == ["lake shop: 1 damage", "lake shop: all problems are gone"]
+    assert [document["severity"] for document in receiver.documents] == ["error", "info"]
 
 
 @pytest.mark.parametrize("status", [500, 404, 302])
@@ -161,14 +162,14 @@ def test_a_message_is_dropped_after_a_day_and_the_tick_says_so(lake: str, receiv
 
 
 def test_five_thousand_problems_are_one_message(lake: str, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-    many = tuple(Problem("damage", f"orders-{number}", "corrupt") for number in range(5000))
+    many = tuple(Problem("damage", f"orders-{number}", "corrupt", "loglake status shop") for number in range(5000))
     monkeypatch.setattr(module, "problems_of", lambda *_: many)
     ticks = Ticks()
     ticks.tick()
     ticks.tick(NOON + MINUTE)
 
     (document,) = receiver.documents
-    assert (document["summary"], len(document["problems"])) == ("5,000 damage", 20)
+    assert (document["summary"], len(document["problems"])) == ("lake shop: 5,000 damage", 20)
     assert len(ticks.cursor or "") < 500
 
 
@@ -176,7 +177,7 @@ def test_lag_above_the_limit_and_a_missed_schedule_are_reported(lake: str, recei
     policies = f"lake: {{alerts.webhook: '{receiver.address}', alerts.max.lag: 0, ingest: every 5 min}}"
     _register(lake, source, policies)
     ticks = Ticks()
-    ticks.last_intake_ms = NOON - 15 * MINUTE
+    keep_run_end(lake, "intake", NOON - 15 * MINUTE)
     ticks.tick()
     ticks.tick(NOON + MINUTE)
 
@@ -195,12 +196,33 @@ def test_runs_that_failed_while_the_webhook_was_away_are_reported_later(lake: st
     ticks.tick(NOON + 10 * MINUTE)
 
     assert [run["run_id"] for run in receiver.documents[-1]["failed_runs"]] == ["run-1", "run-2"]
-    assert receiver.documents[-1]["summary"] == "1 damage, 2 failed runs"
+    assert receiver.documents[-1]["summary"] == "lake shop: 1 damage, 2 failed runs"
+
+
+def test_a_source_that_vanished_is_reported_with_severity_and_the_command_to_type(
+    lake: str, receiver: Receiver, world: World, execute: Execute, source: Path
+) -> None:
+    gone = str(source.parent / "not-mounted")
+    assert not execute(lake=lake, sources=[gone]).success
+    Ticks().tick()
+
+    (document,) = receiver.documents
+    (unread,) = [problem for problem in document["problems"] if problem["kind"] == "unread-source"]
+    assert gone in unread["what"]
+    assert (unread["severity"], unread["command"]) == ("error", f"loglake doctor --lake {lake}")
+    assert (document["severity"], document["command"]) == ("error", f"loglake status {lake}")
+    assert document["name"] == "shop"
 
 
 def test_the_sensor_finds_the_failed_runs_of_the_instance(
-    lake: str, receiver: Receiver, define: Define, instance: dg.DagsterInstance, world: World
+    lake: str,
+    receiver: Receiver,
+    define: Define,
+    instance: dg.DagsterInstance,
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("LOGLAKE_UI_ADDRESS", "https://pages")
     definitions = define()
     with dg.build_sensor_context(instance=instance, definitions=definitions) as context:
         cursor = alerts.evaluate_tick(context).cursor
@@ -214,7 +236,7 @@ def test_the_sensor_finds_the_failed_runs_of_the_instance(
     assert alerts.default_status is dg.DefaultSensorStatus.RUNNING
     assert [document["failed_runs"] for document in receiver.documents] == [
         [],
-        [{"run_id": run.run_id, "job": "shop__intake"}],
+        [{"run_id": run.run_id, "job": "shop__intake", "link": f"https://pages/runs/{run.run_id}"}],
     ]
 
 

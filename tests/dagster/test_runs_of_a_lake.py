@@ -127,6 +127,26 @@ def test_a_run_that_finds_nothing_to_do_and_a_dry_run_write_no_row(execute: Exec
     assert len(rows(lake)) == 1
 
 
+def test_runs_whose_source_vanished_fail_and_have_one_row_until_it_is_back(
+    execute: Execute, lake: str, world: World, tmp_path: Path
+) -> None:
+    assert execute(lake=lake).success
+    gone = str(tmp_path / "not-mounted")
+
+    runs = [execute(lake=lake, sources=[gone], tags={SCHEDULE_NAME_TAG: "shop__timed_intake"}) for _ in range(2)]
+
+    assert [result.success for result in runs] == [False, False]
+    (failure,) = [event for event in runs[0].all_events if event.is_step_failure]
+    assert gone in failure.step_failure_data.user_failure_data.description
+    assert [(row["run_id"], row["failed_step"], row["error"]) for row in rows(lake)[1:]] == [
+        (runs[0].run_id, "ingest", "SourceUnread")
+    ]
+    assert figures(lake)["succeeded", "intake"] == 0
+    assert execute(lake=lake).success
+    assert len(rows(lake)) == 2, "a run that found nothing has no row"
+    assert figures(lake)["succeeded", "intake"] == 1
+
+
 def test_a_first_run_that_fails_makes_no_lake(execute: Execute, lake: str, world: World) -> None:
     world.error = {"ingest": UnsupportedFormatError("no such format")}
     assert not execute(lake=lake).success

@@ -128,6 +128,29 @@ def test_a_topic_that_waits_and_one_with_a_missing_row_are_failures_with_what_to
     assert "orders-0 of lake lake, offsets 0..2: 2 rows of records, 1 decoded and 0 undecoded" in answer.description
 
 
+def test_everything_that_wrote_has_a_row_in_runs(lake: Decoded) -> None:
+    def rows() -> list[tuple[str, str]]:
+        found = DeltaTable(f"{lake.path}/tables/runs").to_pyarrow_table().sort_by("started_ms").to_pylist()
+        return [(row["job"], row["outcome"]) for row in found]
+
+    lake.write((b"a", b"one"))
+    command = ["run", str(lake.source.path), "--lake", lake.path]
+    assert main(command) == 0
+    lake.policies.write_text(TEXT + "    latest: delete\n")
+    assert main([*command, "--policies", str(lake.policies)]) == 0
+    assert rows() == [("intake", "succeeded")] * 2, "the second run wrote only tables of topics"
+    assert main([*command, "--policies", str(lake.policies)]) == 0
+    assert main(["decode", lake.path]) == 0
+    assert len(rows()) == 2, "there was nothing to do"
+    for again in (["decode", lake.path, "--replace", "orders"], ["latest", lake.path, "--replace", "orders"]):
+        assert main(again) == 0
+    DeltaTable(f"{lake.path}/tables/records").delete("offset = 0")
+    assert main(["withdraw", lake.path]) == 1
+    assert len(rows()) == 4, "a plan has no row"
+    assert main(["withdraw", lake.path, "--apply"]) == 0
+    assert [job for job, outcome in rows()[2:] if outcome == "succeeded"] == ["decode", "latest", "withdraw"]
+
+
 def test_a_lake_whose_tables_need_policies_is_not_published_half_from_another_home(
     lake: Decoded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -306,9 +306,20 @@ def test_what_is_not_there_could_not_be_checked(capsys, lake: Lake, arguments: l
     options = parser.parse_args(["lineage", str(lake.path / "tables" / "records"), *arguments])
     assert options.func(options) == 3
     assert said in capsys.readouterr().err
-    options = parser.parse_args(["lineage", str(lake.path), *arguments])
+    options = parser.parse_args(["lineage", str(lake.path / "tables" / "batches"), *arguments])
     assert options.func(options) == 64
     assert "tables/records" in capsys.readouterr().err
+
+
+def test_a_lake_alone_means_its_records(capsys, lake: Lake):
+    parser = argparse.ArgumentParser()
+    lineage_command.add_parser(parser.add_subparsers())
+    said = []
+    for table in (lake.path, lake.path / "tables" / "records"):
+        options = parser.parse_args(["lineage", str(table), "--offset", "plain-1:6"])
+        assert options.func(options) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1]
 
 
 def test_a_person_reads_the_same(capsys, lake: Lake, facts: Facts):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +38,7 @@ from logcore.reading.chosen_logs import find_logs
 from logcore.reading.compared_copies import ComparedCopies, not_decided
 from logcore.reading.read_options import ReadOptions
 from logcore.reading.unmatched_options import nothing_chosen
-from logcore.segments.filenames import TopicPartition, parse_partition_directory
+from logcore.segments.filenames import META_PROPERTIES_FILE, TopicPartition, parse_partition_directory
 from logcore.storage.broker.broker_state import StateReader
 from logcore.storage.discovery import discover, shown
 from logcore.storage.partition_directories import partition_directory, refuse_changes
@@ -231,7 +232,21 @@ def _run_several(
         progress.line.clear()
         if lines and arguments.checkpoints_out is not None:
             write_lines_of_logs(arguments.checkpoints_out, lines)
+    if lines:
+        sys.stdout.write(_before_a_broker_starts(arguments.checkpoints_out or arguments.out, logs))
     return max(code, notes.exit_code)
+
+
+def _before_a_broker_starts(target: str, logs: Sequence[SourceLog]) -> str:
+    """Say where the file comes from that a broker needs beside the logs, and that is never made up."""
+    roots = sorted({os.path.dirname(os.path.abspath(log.directory)) for log in logs})
+    files = [os.path.join(root, META_PROPERTIES_FILE) for root in roots]
+    there = [shlex.quote(shown(path)) for path in files if os.path.isfile(path)]
+    if not there:
+        why = f"{META_PROPERTIES_FILE} is in none of the directories: copy it from the broker's disk"
+        return f"before a broker starts on {shown(target)}: {why}\n"
+    one = "" if len(there) == 1 else f" (of the broker that will use it: {' or '.join(there)})"
+    return f"before a broker starts on it: cp {there[0]} {shlex.quote(shown(target))}/{one}\n"
 
 
 def _refuse_outputs(arguments: argparse.Namespace, logs: Sequence[SourceLog]) -> None:

@@ -15,6 +15,8 @@ from pipelines.run.step_result import StepResult
 from spark_jobs.contracts import JobReport
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.view.lake_state import read_state
+from spark_jobs.lake.view.open_findings import path_findings, unread_source
+from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end
 from spark_jobs.lake.view.runs.run_rows import FAILED, SUCCEEDED, append_run, has_row
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 
@@ -63,6 +65,7 @@ class RunRowWriter:
         if self._is_written:
             return
         self.so_far.failed_checks += sum(not answer.passed and not answer.is_unanswered for answer in done.answers)
+        self.so_far.unread = self.so_far.unread or unread_source(path_findings(done.reports))
         if done.state is not None:
             self.so_far.saw(done.state)
         self._keep()
@@ -72,16 +75,22 @@ class RunRowWriter:
         self._keep()
 
     def succeeded(self) -> None:
-        """Write the row of a run whose last step has ended, if it did work.
+        """Write the row of a run whose last step has ended, if it did work, or could not read a source.
 
         Raises:
             JobError: The row cannot be written. What the run did is complete.
         """
-        if self._is_written or not self.so_far.did_work:
+        if self._is_written:
+            return
+        is_read = self.so_far.unread is None
+        outcome, step, error = (SUCCEEDED, None, None) if is_read else (FAILED, "ingest", SOURCE_UNREAD)
+        ended_ms, is_known = self._keep_end(error)
+        if not self.so_far.did_work and (is_known or is_read):
+            self._is_written = not is_read  # the run fails now, and an earlier row says why
             return
         if not self.so_far.state:
             self.so_far.saw(read_state(self.lake))
-        self._write(SUCCEEDED)
+        self._write(ended_ms, outcome, step, error)
 
     def failed(self, step: str, error: BaseException) -> None:
         """Write the row of a run that failed. If that is impossible too, the run has no row: its own error counts.
@@ -91,17 +100,26 @@ class RunRowWriter:
             error: Only its class is recorded. Its text may have anything in it.
         """
         kind = type(error).__name__
-        if self._is_written or kind == self.known_error:
+        if self._is_written:
+            return
+        ended_ms, _ = self._keep_end(kind)
+        if kind == self.known_error:
             return
         with suppress(JobError, UsageError, OSError):
-            self._write(FAILED, step, kind)
+            self._write(ended_ms, FAILED, step, kind)
+
+    def _keep_end(self, error: str | None) -> tuple[int, bool]:
+        """Record the end in the home. Returns its time, and whether the run before failed in the same way."""
+        ended_ms = max(self.now_ms(), self.so_far.started_ms)
+        unread = self.so_far.unread if error == SOURCE_UNREAD else None
+        return ended_ms, keep_run_end(self.lake, self.so_far.job, ended_ms, error, unread)
 
     def _keep(self) -> None:
-        if self.is_kept and self.so_far.did_work:
+        if self.is_kept and (self.so_far.did_work or self.so_far.unread):
             self.so_far.keep()
 
-    def _write(self, outcome: str, step: str | None = None, error: str | None = None) -> None:
-        row = self.so_far.row(outcome, self.now_ms(), step, error)
+    def _write(self, ended_ms: int, outcome: str, step: str | None = None, error: str | None = None) -> None:
+        row = self.so_far.row(outcome, ended_ms, step, error)
         if not (self.may_be_written and has_row(self.lake, row)):
             append_run(self.lake, row)
         self._is_written = True

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 
 from logcore.columns.schema import HEADER_TYPE
@@ -23,10 +23,10 @@ from logcore.storage.objects.answers import said
 from logcore.values.evolution.merged_type import merged_type
 from logcore.values.form import ValueColumn, column_of
 from spark_jobs.lake.delta.commits.commit_guards import Guard
-from spark_jobs.lake.delta.commits.table_commit import removals
+from spark_jobs.lake.delta.commits.table_commit import answered, removals
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
 from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY, delta_uri, prepare
-from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, JobError, OutputMismatch, TableUnreadable
+from spark_jobs.lake.errors import ConcurrentChange, JobError, OutputMismatch, TableUnreadable
 from spark_jobs.lake.store import disk_sync, storage
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_spec import TableSpec
@@ -209,7 +209,7 @@ class TopicTable:
             ConcurrentChange: A guarded version has changed since the plan.
             CommitUnanswered: It is not known whether the commit succeeded.
         """
-        with _answered(self.name):
+        with answered(self.lake, self.name):
             table = self._open_or_create(spec)
             begun = table.version()
             if not whole:
@@ -254,7 +254,7 @@ class TopicTable:
             OutputMismatch: The new files have another number of rows.
             CommitUnanswered: It is not known whether the commit succeeded.
         """
-        with _answered(self.name):
+        with answered(self.lake, self.name):
             table = self.open()
             live = {} if table is None else {file.path: file for file in live_files(table)}
             if all(file.path in live for file in written):
@@ -336,20 +336,6 @@ def _folder(topic: str) -> str:
     # A topic's name has no other characters than these two that a path would follow. A table in a directory with the
     # name of a log is taken for a log by Delta's library.
     return storage.folder_name(topic) if topic not in (".", "..", LOG_DIRECTORY) else f"~{topic}"
-
-
-@contextlib.contextmanager
-def _answered(name: str) -> Iterator[None]:
-    try:
-        yield
-    except CommitFailedError as error:
-        raise ConcurrentChange(f"Table {name}: another commit came between plan and commit ({said(error)})") from error
-    except JobError:
-        raise
-    except (DeltaError, OSError) as error:
-        raise CommitUnanswered(
-            f"Table {name}: a commit was not confirmed ({said(error)}) Remove the cause and run again."
-        ) from error
 
 
 def existing(lake: str, kinds: Sequence[str] = (DECODED, UNDECODED)) -> list[str]:

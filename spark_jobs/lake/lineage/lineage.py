@@ -30,7 +30,7 @@ from spark_jobs.lake.published.withdrawals import Withdrawal
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.archived_batch import ArchivedBatch, is_held, read_batch
-from spark_jobs.lake.setup.identity import not_there
+from spark_jobs.lake.setup.identity import not_there, read_identity
 from spark_jobs.lake.store import storage
 
 TABLE_NAMES = ("records", "records_uncommitted")
@@ -87,14 +87,16 @@ class OffsetLineage:
 
 
 def parse_table(path: str) -> tuple[str, str]:
-    """Return lake and table name of ``<lake>/tables/records``.
+    """Return lake and table name of ``<lake>/tables/records``; of a lake alone, its ``records``.
 
     Raises:
         UsageError: The path does not name such a table.
     """
     parts = storage.absolute(path).split("/")
+    if parts[-1] not in TABLE_NAMES and read_identity("/".join(parts)) is not None:
+        return "/".join(parts), "records"
     if len(parts) < 3 or parts[-2] != "tables" or parts[-1] not in TABLE_NAMES:
-        raise UsageError(f"{path}: name a lake's table: <lake>/tables/records or <lake>/tables/records_uncommitted.")
+        raise UsageError(f"{path}: name a lake, or its table: LAKE/tables/records or LAKE/tables/records_uncommitted.")
     return "/".join(parts[:-2]) or "/", parts[-1]
 
 

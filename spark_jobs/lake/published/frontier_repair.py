@@ -135,7 +135,7 @@ def apply(lake: str, made: FrontierPlan, run_id: str) -> None:
         if table is None or table.version() != version:
             raise ConcurrentChange(f"Table {name}: it was changed since it was read; run again.")
         if name in made.forgetting:
-            with table_commit.answered(name):
+            with table_commit.answered(lake, name):
                 table.alter.set_table_properties({RETENTION: FOR_EVER}, raise_if_not_exists=False)
             expected.moved(name)
         guards = [Guard(log.application_id, None, log.frontier) for log in made.repairable if log.table == name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from shlex import quote
 
 from logcore.logs.model.findings import Severity
 from logcore.logs.rules import Persistence
@@ -13,7 +14,9 @@ from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.ledger_states import ALARMING
 from spark_jobs.lake.view.log_state import LogState, natural_order
 from spark_jobs.lake.view.open_findings import have_offsets_in_common, persistence_of
+from spark_jobs.lake.view.open_transactions import duration
 from spark_jobs.lake.view.registered_lakes import lake_name
+from spark_jobs.lake.view.runs.run_ends import RunEnds
 
 _ABOUT_ROWS = frozenset(
     {
@@ -122,16 +125,35 @@ def _overlap(one: PlacedFinding, other: PlacedFinding) -> bool:
     return start < (high or low + 1) and low < (end or start + 1)
 
 
+KINDS = {
+    "damage": Severity.ERROR,
+    "stopped": Severity.ERROR,
+    "unread-source": Severity.ERROR,
+    "failing": Severity.ERROR,
+    "missed-schedule": Severity.ERROR,
+    "hanging-transaction": Severity.WARNING,
+    "lag": Severity.WARNING,
+}
+"""Kinds of problems, each with its severity."""
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One problem. Two with the same ``kind`` and ``place`` are the same problem, whatever their numbers are now."""
 
     kind: str
-    """``damage``, ``stopped``, ``hanging-transaction`` or ``lag``."""
+    """One of :data:`KINDS`."""
     place: str
     """Log and offsets, for people."""
     what: str
     """One sentence."""
+    command: str
+    """What to type next: it only reads."""
+
+    @property
+    def severity(self) -> Severity:
+        """``error`` or ``warning``, as of a finding."""
+        return KINDS[self.kind]
 
 
 def problems_of(state: LakeState, now_ms: int, max_lag: int | None) -> tuple[Problem, ...]:
@@ -146,13 +168,38 @@ def problems_of(state: LakeState, now_ms: int, max_lag: int | None) -> tuple[Pro
 
 
 def _problems(state: LakeState, now_ms: int, max_lag: int | None) -> Iterator[Problem]:
+    lake = quote(state.lake)
     for alarm in damage_of(state):
-        yield Problem("damage", alarm.where, f"{alarm.rule}: {alarm.message}")
+        look = f"loglake lineage {lake} --offset {quote(f'{alarm.topic_partition}:{alarm.start_offset or 0}')}"
+        yield Problem("damage", alarm.where, f"{alarm.rule}: {alarm.message}", look)
     for alarm in stops_of(state):
-        yield Problem("stopped", alarm.topic_partition, f"{alarm.rule}: {alarm.message}")
+        look = f"loglake verify {quote(alarm.file or state.lake)}"
+        yield Problem("stopped", alarm.topic_partition, f"{alarm.rule}: {alarm.message}", look)
     for log in state.logs:
         if log.open_transactions and log.open_transactions[0].hangs(now_ms):
             oldest = log.open_transactions[0]
-            yield Problem("hanging-transaction", log.topic_partition, oldest.described(now_ms))
+            look = f"loglake transactions {quote(log.row.source)} --state open"
+            yield Problem("hanging-transaction", log.topic_partition, oldest.described(now_ms), look)
         if max_lag is not None and log.lag > max_lag:
-            yield Problem("lag", log.topic_partition, f"{log.lag:,} offsets are ingested and not published")
+            what = f"{log.lag:,} offsets are ingested and not published"
+            yield Problem("lag", log.topic_partition, what, f"loglake status {lake}")
+
+
+def run_problems(lake: str, ends: RunEnds, now_ms: int, ingest: str | int) -> Iterator[Problem]:
+    """Yield what is wrong with the runs of a lake: a source, a step, or the schedule.
+
+    Args:
+        lake: The lake.
+        ends: The newest ends of its intakes.
+        now_ms: The clock, epoch milliseconds.
+        ingest: When its policies start an intake: milliseconds of an interval, or another word.
+    """
+    if ends.is_failing and ends.unread is not None:
+        yield Problem("unread-source", "the lake", ends.unread, f"loglake doctor --lake {quote(lake)}")
+    elif ends.is_failing:
+        look = f"loglake runs {quote(lake)} --failed --last 1"
+        yield Problem("failing", "the lake", f"the newest intake failed with {ends.error}", look)
+    if isinstance(ingest, int) and ends.succeeded_ms is not None and now_ms - ends.succeeded_ms > 3 * ingest:
+        minutes = (now_ms - ends.succeeded_ms) // 60_000
+        what = f"no intake has succeeded for {minutes:,} minutes, and one is due every {duration(ingest)}"
+        yield Problem("missed-schedule", "the lake", what, f"loglake runs {quote(lake)} --last 5")

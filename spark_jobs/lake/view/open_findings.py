@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from logcore.logs.model.findings import Finding
+from logcore.exit_codes import ExitCode
+from logcore.logs.model.findings import Finding, exit_code
 from logcore.logs.model.offset_ledger import OF_REMOTE, first_hole
 from logcore.logs.rules import RULES, Persistence
 from spark_jobs.contracts import JobReport
@@ -67,6 +68,11 @@ def path_findings(reports: Iterable[JobReport]) -> tuple[Finding, ...]:
     """Return the findings of the job ``ingest`` about source paths, each once; reports of other jobs are ignored."""
     found = [from_plain(finding) for report in reports for finding in report.plan.get("of_paths", ())]
     return tuple(dict.fromkeys(found))
+
+
+def unread_source(findings: Iterable[Finding]) -> str | None:
+    """Return the message of the first finding that says that a source could not be read; None: there is none."""
+    return next((finding.message for finding in findings if exit_code([finding]) is ExitCode.NOT_CHECKED), None)
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,7 @@ def check_policies(lake: str, named: str | None = None) -> None:
         named: The policies file of the run; None: the registered one.
 
     Raises:
-        UsageError: There is none: the run would publish records, and leave their tables of topics behind.
+        UsageError: There is none: the run would publish records that its tables of topics do not have.
     """
     tables = () if named or registry.recall(lake).policies else sorted(remembered(lake))
     if tables:

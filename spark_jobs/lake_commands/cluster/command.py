@@ -23,7 +23,7 @@ from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
 from logcore.texts import shown
 from spark_jobs.lake_commands.cluster.placement_text import placement_text
-from spark_jobs.lake_commands.outcome import guarded, lake_at
+from spark_jobs.lake_commands.outcome import guarded, lake_at, run_job
 
 
 class ClusterCommand:
@@ -77,7 +77,7 @@ def _cluster(options: argparse.Namespace) -> int:
     cluster = next((intake.cluster for intake in reversed(intakes) if intake.cluster), None)
     as_of_ms = options.now_ms if options.as_of is None else options.as_of
     config = ClusterConfig(lake, f"cluster-{uuid.uuid4().hex}", as_of_ms, sources, cluster)
-    described: Any = launch.plan(config).as_dict() if options.dry_run else launch.run("cluster", config).plan
+    described: Any = launch.plan(config).as_dict() if options.dry_run else run_job(config, options.now_ms)
     word = "would be written" if options.dry_run else "written"
     changed = {name: rows for name, rows in described["rows"].items() if rows or not name.endswith("_commits")}
     for name, rows in changed.items():

@@ -10,14 +10,16 @@ from logcore.logs.model.findings import Severity
 from spark_jobs.lake.delta.tables.delta_log import Commit, newest_version, read_commit
 from spark_jobs.lake.store import lease
 from spark_jobs.lake.table_specs import TABLES
-from spark_jobs.lake.view.alarms import problems_of
+from spark_jobs.lake.view.alarms import KINDS, problems_of, run_problems
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.log_state import LogState
-from spark_jobs.lake.view.runs.run_rows import JOBS, SUCCEEDED, RunRow, newest_run_of_each_job
+from spark_jobs.lake.view.registered_lakes import read_registered
+from spark_jobs.lake.view.runs.run_ends import run_ends
+from spark_jobs.lake.view.runs.run_rows import JOBS, RunRow, newest_run_of_each_job
 from spark_jobs.lake_commands.metrics.text_format import Metric, MetricSample
 
 UP = "loglake_lake_up"
-PROBLEM_KINDS = ("damage", "stopped", "hanging-transaction")
+PROBLEM_KINDS = tuple(kind for kind in KINDS if kind != "lag")
 """Kinds of problems that are counted. Lag has a figure of its own, and the limit for it belongs to the alert."""
 
 METRICS = (
@@ -32,7 +34,7 @@ METRICS = (
         "loglake_oldest_open_transaction_age_seconds",
         "Age of the oldest open transaction; 0 if there is none. No value if its beginning is unknown.",
     ),
-    Metric("loglake_problems", "What `alerts` reports, by kind: damage, stopped logs, hanging transactions."),
+    Metric("loglake_problems", "What `alerts` reports, by kind, without lag."),
     Metric("loglake_last_run_commit_timestamp_seconds", "Time of the newest commit of a run, seconds since the epoch."),
     Metric(
         "loglake_last_run_commits_duration_seconds",
@@ -40,7 +42,8 @@ METRICS = (
     ),
     Metric("loglake_last_run_timestamp_seconds", "Time when the newest run ended that did work or failed, by job."),
     Metric("loglake_last_run_duration_seconds", "Time that this run took, by job."),
-    Metric("loglake_last_run_succeeded", "1 if this run succeeded, 0 if it failed, by job."),
+    Metric("loglake_last_run_succeeded", "1 if the newest run succeeded, 0 if it failed, by job."),
+    Metric("loglake_last_success_age_seconds", "Time since a run succeeded, also one that found nothing, by job."),
     Metric("loglake_last_run_phase_duration_seconds", "Time of each phase of this run that had work, by job."),
     Metric("loglake_lease_held", "1 if a process works on the lake, else 0."),
 )
@@ -73,7 +76,10 @@ def lake_samples(lake: str, name: str, now_ms: int) -> Iterator[MetricSample]:
     state = read_state(lake)
     for log in state.logs:
         yield from _of_log(log, of_lake, now_ms)
-    kinds = Counter(problem.kind for problem in problems_of(state, now_ms, None))
+    rows = newest_run_of_each_job(lake, JOBS)
+    ends = run_ends(lake, rows)
+    of_runs = run_problems(lake, ends[JOBS[0]], now_ms, read_registered(lake).policy.ingest)
+    kinds = Counter(problem.kind for problem in (*problems_of(state, now_ms, None), *of_runs))
     for kind in PROBLEM_KINDS:
         yield MetricSample("loglake_problems", (*of_lake, ("kind", kind)), kinds[kind])
     last = last_run(lake)
@@ -81,8 +87,15 @@ def lake_samples(lake: str, name: str, now_ms: int) -> Iterator[MetricSample]:
         seconds = (last.ended_ms - last.begun_ms) / 1000
         yield MetricSample("loglake_last_run_commit_timestamp_seconds", of_lake, last.ended_ms / 1000)
         yield MetricSample("loglake_last_run_commits_duration_seconds", of_lake, seconds)
-    for job, run in newest_run_of_each_job(lake, JOBS).items():
+    for job, run in rows.items():
         yield from _of_run(run, (*of_lake, ("job", job)))
+    for job, end in ends.items():
+        labels = (*of_lake, ("job", job))
+        if (end.succeeded_ms, end.failed_ms) != (None, None):
+            yield MetricSample("loglake_last_run_succeeded", labels, not end.is_failing)
+        if end.succeeded_ms is not None:
+            age_s = max(now_ms - end.succeeded_ms, 0) / 1000
+            yield MetricSample("loglake_last_success_age_seconds", labels, age_s)
     yield MetricSample("loglake_lease_held", of_lake, lease.is_held(lake, now_ms))
     yield MetricSample(UP, of_lake, 1)
 
@@ -109,7 +122,6 @@ def last_run(lake: str) -> LastRun | None:
 def _of_run(run: RunRow, labels: tuple[tuple[str, str], ...]) -> Iterator[MetricSample]:
     yield MetricSample("loglake_last_run_timestamp_seconds", labels, run.ended_ms / 1000)
     yield MetricSample("loglake_last_run_duration_seconds", labels, run.duration_ms / 1000)
-    yield MetricSample("loglake_last_run_succeeded", labels, run.outcome == SUCCEEDED)
     for phase, took_ms in run.phases.items():
         yield MetricSample("loglake_last_run_phase_duration_seconds", (*labels, ("phase", phase)), took_ms / 1000)
 

@@ -21,7 +21,7 @@ from typing import Any
 from logcore.cli.reading.arguments import natural, time_ms
 from logcore.exit_codes import ExitCode
 from logcore.texts import shown
-from spark_jobs.lake_commands.outcome import guarded, lake_at, refuse_unmatched
+from spark_jobs.lake_commands.outcome import guarded, lake_at, refuse_unmatched, run_job
 
 
 class LatestCommand:
@@ -72,7 +72,7 @@ def _latest(options: argparse.Namespace) -> int:
         planned: Any = launch.plan(config).as_dict()
         described = planned["topics"]
     else:
-        described = launch.run("latest", config).plan["topics"]
+        described = run_job(config, options.now_ms)["topics"]
     if not described:
         sys.stdout.write(
             f"no policy has `latest` for {'a chosen topic' if options.topic else 'a topic of this lake'}: set it to "

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import os
 import time
 from collections.abc import Iterator, Sequence
 
@@ -17,7 +19,7 @@ from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.tables import delta_log, table_features
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_creation import bring_up_to_date, open_or_create, spec_of
-from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange
+from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, JobError
 from spark_jobs.lake.store import disk_sync, storage
 from spark_jobs.lake.store.written_file import WrittenFile
 
@@ -42,14 +44,14 @@ class TableCommit:
     ) -> None:
         """Open the table; create it or bring it up to date if necessary."""
         self._lake, self._name, self._run_id, self._guards, self._expected = lake, name, run_id, guards, expected
-        with answered(name):
+        with answered(lake, name):
             self.table = open_or_create(lake, name)
         # Check again: another program may have changed the table since the job was planned.
         table_features.refuse_table(lake, name, self.table, rewrites=rewrites)
         self._begun = self.table.version()
         if expected is not None:
             expected.check(self.table, name)
-        with answered(name):
+        with answered(lake, name):
             described = bring_up_to_date(self.table, name)
         if expected is not None:
             expected.moved(name, described)
@@ -76,7 +78,7 @@ class TableCommit:
         digests = {file.path: file.digest for file in written if file.digest is not None}
         contents = {file.path: file.content for file in written if file.content is not None}
         metadata = {"run_id": self._run_id, "digests": digests, "contents": contents}
-        with answered(self._name):
+        with answered(self._lake, self._name):
             self.table.create_write_transaction(
                 actions,
                 mode="append",
@@ -109,7 +111,7 @@ def describe(lake: str, name: str) -> bool:
         return False
     table_features.refuse_table(lake, name, table)
     begun = table.version()
-    with answered(name):
+    with answered(lake, name):
         described = bring_up_to_date(table, name)
         if described:
             _kept(lake, name, table, begun)
@@ -131,15 +133,19 @@ def _added(file: WrittenFile, data_change: bool = True) -> AddAction:
 
 
 @contextlib.contextmanager
-def answered(name: str) -> Iterator[None]:
+def answered(lake: str, name: str) -> Iterator[None]:
     """Turn Delta's errors of a commit into ours: another commit was first, or the outcome is unknown."""
     try:
         yield
     except CommitFailedError as error:
         raise ConcurrentChange(f"Table {name}: another commit came between plan and commit ({said(error)})") from error
+    except JobError:
+        raise
     except (DeltaError, OSError) as error:
+        is_full = any(os.strerror(code) in str(error) for code in (errno.ENOSPC, errno.EDQUOT))
+        cause = f"The disk of {lake} is full. " if is_full else ""
         raise CommitUnanswered(
-            f"Table {name}: a commit was not confirmed ({said(error)}) Remove the cause and run again: "
+            f"{cause}Table {name}: a commit was not confirmed ({said(error)}) Remove the cause and run again: "
             "if it succeeded nevertheless, the next run finds it and writes nothing twice."
         ) from error
 

@@ -2,4 +2,5 @@
 
 unfinished_run  what a run did so far
 run_rows        the rows of the table `runs`
+run_ends        when runs last succeeded and failed
 """

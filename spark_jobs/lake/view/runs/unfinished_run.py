@@ -54,11 +54,15 @@ class UnfinishedRun:
     failed_checks: int = 0
     state: dict[str, int | None] = field(default_factory=dict)
     """Columns about the whole lake, after the last step that read it."""
+    wrote: bool = False
+    """Whether it wrote something without a job."""
+    unread: str | None = None
+    """Which source could not be read, and why."""
 
     @property
     def did_work(self) -> bool:
-        """Whether a job of the run had work."""
-        return bool(self.phases)
+        """Whether a job of the run had work, or the run wrote something else."""
+        return bool(self.phases) or self.wrote
 
     def add(self, report: JobReport, took_ms: int) -> None:
         """Add a job that has ended; nothing if it had no work."""
@@ -157,7 +161,7 @@ def had_work(report: JobReport) -> bool:
     """Whether a job did something. A plan that was not applied, and upkeep of the table `runs` alone, are no work."""
     if not report.metrics.get("applied", True):
         return False
-    counted = any(value for name, value in report.metrics.items() if name != "applied")
+    counted = any(value for name, value in report.metrics.items() if name not in ("applied", "waiting"))
     return bool(report.changed or counted) and not _is_upkeep_of_runs(report)
 
 

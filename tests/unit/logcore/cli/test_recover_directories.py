@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,26 @@ def test_each_log_of_a_log_directory_becomes_what_it_becomes_by_itself(
     run(command, shop, "--out", tmp_path / "new", code=0)
     assert tree(tmp_path / "new") == tree(tmp_path / "alone")
     assert tree(shop) == before
+
+
+def test_the_file_that_a_broker_needs_beside_the_logs_is_named_with_its_command(
+    shop: Path, copy: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    for folder in (shop, copy):
+        (folder / "meta.properties").unlink(missing_ok=True)
+    run("recover", shop, "--out", tmp_path / "none", code=0)
+    assert "meta.properties is in none of the directories" in capsys.readouterr().out
+    (shop / "meta.properties").write_text("version=1\nnode.id=1\n")
+    run("recover", shop, "--out", tmp_path / "new", "--checkpoints-out", tmp_path / "new", code=0)
+    last = capsys.readouterr().out.splitlines()[-1]
+    command = f"cp {shop}/meta.properties {tmp_path}/new/"
+    assert last == f"before a broker starts on it: {command}"
+    subprocess.run(["bash", "-c", command], check=True)
+    assert (tmp_path / "new" / "meta.properties").read_text() == "version=1\nnode.id=1\n"
+    (copy / "meta.properties").write_text("version=1\nnode.id=2\n")
+    run("recover", shop, copy, "--out", tmp_path / "both", code=0)
+    said = capsys.readouterr().out
+    assert f"(of the broker that will use it: {copy}/meta.properties or {shop}/meta.properties)" in said
 
 
 def test_the_copy_that_reaches_furthest_is_taken_and_named_and_why_the_other_loses(

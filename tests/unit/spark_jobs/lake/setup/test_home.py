@@ -60,7 +60,7 @@ def test_the_environment_of_a_clone_names_its_home(plain: Path, monkeypatch: pyt
     assert home_path() == str(plain / "mine")
 
 
-def test_a_user_without_a_home_directory_is_told_so(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_home_directory_is_refused(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
     with pytest.raises(UsageError, match="LOGLAKE_HOME"):
         home_path()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -259,6 +261,17 @@ def test_a_commit_without_an_answer_is_reported_as_unknown_with_what_to_do(tmp_p
     monkeypatch.setattr(DeltaTable, "create_write_transaction", cut_off)
     with pytest.raises(CommitUnanswered, match=r"connection reset by peer.*run again"):
         row_commits.append(str(tmp_path), "logs", _log_row("a/0", 1), "run")
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_what_the_message_begins_with(tmp_path, monkeypatch, code: int):
+    def full(*_, **__):
+        raise OSError(f"Generic LocalFileSystem error: Unable to copy data: {os.strerror(code)} (os error {code})")
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", full)
+    with pytest.raises(CommitUnanswered) as caught:
+        row_commits.append(str(tmp_path), "logs", _log_row("a/0", 1), "run")
+    assert str(caught.value).startswith(f"The disk of {tmp_path} is full. Table logs: a commit was not confirmed")
 
 
 def test_a_table_that_another_program_made_append_only_since_the_plan_loses_no_file(tmp_path):

@@ -1,0 +1,97 @@
+"""When runs of a lake last succeeded and failed.
+
+The table ``runs`` has a row for each run that did work or failed. A run that finds nothing to do leaves none: it only
+renews ``<home>/run_ends/<lake>.json``, which each run of this home writes at its end. So a source that rests and a
+schedule that has stopped are not the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+
+from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.setup import lake_names, registry
+from spark_jobs.lake.store import storage
+from spark_jobs.lake.view.runs.run_rows import JOBS, SUCCEEDED, RunRow
+
+FOLDER = "run_ends"
+SOURCE_UNREAD = "SourceUnread"
+"""Error of a run that could not read a source, as ``runs`` and alerts name it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnds:
+    """The newest ends of runs of one job."""
+
+    succeeded_ms: int | None = None
+    failed_ms: int | None = None
+    error: str | None = None
+    """Class of the error of the newest run that failed."""
+    unread: str | None = None
+    """Which source it could not read, and why; None: another error."""
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether no run has succeeded since the newest failure."""
+        return self.failed_ms is not None and self.failed_ms > (self.succeeded_ms or -1)
+
+
+def run_ends(lake: str, rows: Mapping[str, RunRow]) -> dict[str, RunEnds]:
+    """Return the newest ends by job, by what this home has kept and by the newest rows of ``runs``.
+
+    Args:
+        lake: The lake.
+        rows: The newest row of each job.
+    """
+    kept = _kept(lake)
+    return {job: _joined(kept.get(job, RunEnds()), rows.get(job)) for job in JOBS}
+
+
+def _joined(known: RunEnds, row: RunRow | None) -> RunEnds:
+    if row is not None and row.outcome == SUCCEEDED:
+        return replace(known, succeeded_ms=max(row.ended_ms, known.succeeded_ms or 0))
+    if row is not None and row.ended_ms > (known.failed_ms or 0):
+        return replace(known, failed_ms=row.ended_ms, error=row.error, unread=None)
+    return known
+
+
+def keep_run_end(lake: str, job: str, ended_ms: int, error: str | None = None, unread: str | None = None) -> bool:
+    """Record the end of a run in the home. If that is impossible, the run itself still counts.
+
+    Args:
+        lake: The lake.
+        job: ``intake`` or ``maintenance``.
+        ended_ms: The clock.
+        error: Class of its error; None: it succeeded.
+        unread: Which source it could not read, and why.
+
+    Returns:
+        Whether the run before failed with the same error.
+    """
+    with suppress(JobError, UsageError, OSError):
+        kept = _kept(lake)
+        before = kept.get(job, RunEnds())
+        if error is None:
+            after = replace(before, succeeded_ms=ended_ms)
+        else:
+            after = RunEnds(before.succeeded_ms, ended_ms, error, unread)
+        content = {name: asdict(ends) for name, ends in {**kept, job: after}.items()}
+        registry.put_in_home(_file(lake), json.dumps(content).encode())
+        return error is not None and before.is_failing and (before.error, before.unread) == (error, unread)
+    return False
+
+
+def _kept(lake: str) -> dict[str, RunEnds]:
+    """Return what this home has of a lake; nothing if it is not what was written."""
+    try:
+        return {job: RunEnds(**ends) for job, ends in json.loads(storage.read(_file(lake))).items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _file(lake: str) -> str:
+    return os.path.join(registry.home(), FOLDER, f"{lake_names.key_of(lake)}.json")

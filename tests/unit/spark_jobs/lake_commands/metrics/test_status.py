@@ -1,0 +1,131 @@
+"""`loglake status`: what alerts and figures know, in one page, with the exit code of everything else."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from logcore.cli.main import main
+from spark_jobs.contracts import Intake
+from spark_jobs.lake.setup import registry
+from spark_jobs.lake.store import lease
+from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end
+from spark_jobs.lake_commands.metrics.lake_metrics import lake_samples
+from tests.broker_directory import LogDirectory
+from tests.in_process import without_spark
+from tests.spark.cycle import Lake
+
+Captured = pytest.CaptureFixture[str]
+Status = Callable[..., tuple[int, str]]
+NOW_MS = 1_800_000_000_000
+MINUTE_MS = 60_000
+POLICIES = "lake:\n  ingest: every 5 min\n"
+
+
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`sound` has ten records; in `damaged` a batch of five cannot be trusted."""
+    folder = tmp_path_factory.mktemp("status")
+    for name in ("sound", "damaged"):
+        source = LogDirectory(folder / f"{name}-source")
+        orders = source.partition("orders-0")
+        orders.append(10)
+        if name == "damaged":
+            orders.append(5)
+            segment = orders.segments()[0]
+            content = bytearray(segment.read_bytes())
+            content[-1] ^= 0xFF
+            segment.write_bytes(content)
+            orders.append(5)
+        source.high_watermarks(orders_0=orders.next_offset)
+        with without_spark():
+            Lake(folder / name).turn(source.path)
+    return folder
+
+
+@pytest.fixture
+def lakes(made_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    for name in ("sound", "damaged"):
+        shutil.copytree(made_once / name, tmp_path / name)
+        registry.remember(str(tmp_path / name), Intake((str(made_once / f"{name}-source"),)))
+    (tmp_path / "policies.yaml").write_text(POLICIES)
+    return tmp_path
+
+
+@pytest.fixture
+def status(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> Status:
+    def call(*arguments: Path | str, now_ms: int = NOW_MS) -> tuple[int, str]:
+        monkeypatch.setattr("time.time_ns", lambda: now_ms * 1_000_000)
+        capsys.readouterr()
+        code = main(["status", *map(str, arguments)])
+        printed = capsys.readouterr()
+        return code, printed.out + printed.err
+
+    return call
+
+
+def test_a_sound_lake_is_in_order_and_a_damaged_one_names_its_damage_and_a_command(lakes: Path, status: Status) -> None:
+    code, said = status(lakes / "sound")
+    assert code == 0
+    assert said.startswith("sound: in order\n")
+    code, said = status(lakes / "damaged")
+    assert code == 2
+    assert f"look: loglake lineage {lakes / 'damaged'} --offset orders-0:10" in said
+    assert status() == (2, status(lakes / "damaged")[1] + status(lakes / "sound")[1])
+
+
+def test_a_source_that_vanished_is_an_error_until_a_run_succeeds(lakes: Path, status: Status) -> None:
+    lake = str(lakes / "sound")
+    keep_run_end(lake, "intake", NOW_MS - 9 * MINUTE_MS)
+    keep_run_end(lake, "intake", NOW_MS - MINUTE_MS, SOURCE_UNREAD, "/mnt/kafka does not exist.")
+    code, said = status(lake)
+    assert code == 3
+    for part in ("/mnt/kafka does not exist.", f"loglake doctor --lake {lake}", "2027-01-15T07:51:00Z"):
+        assert part in said
+    figures = {(each.metric, dict(each.labels).get("kind")): each.value for each in lake_samples(lake, "s", NOW_MS)}
+    assert figures["loglake_problems", "unread-source"] == 1
+    assert figures["loglake_last_run_succeeded", None] == 0
+    assert figures["loglake_last_success_age_seconds", None] == 540
+    keep_run_end(lake, "intake", NOW_MS)
+    assert status(lake)[0] == 0
+
+
+@pytest.mark.parametrize(("minutes", "code"), [(14, 0), (15, 0), (16, 3)])
+def test_three_intervals_without_a_success_are_a_missed_schedule(
+    lakes: Path, status: Status, minutes: int, code: int
+) -> None:
+    lake = str(lakes / "sound")
+    intake = Intake(registry.recall(lake).intakes[0].paths, policies=str(lakes / "policies.yaml"))
+    registry.remember(lake, intake)
+    keep_run_end(lake, "intake", NOW_MS - minutes * MINUTE_MS)
+    found, said = status(lake)
+    assert found == code
+    assert ("missed" in said or "no intake has succeeded for 16 minutes" in said) == (code == 3)
+    assert "next intake: 2027-01-15T08:05:00Z" in said
+
+
+def test_during_the_first_run_it_says_so(lakes: Path, status: Status, capsys: Captured) -> None:
+    assert status(lakes / "new") == (3, f"error: {lakes / 'new'} is no lake: it has no lake.json.\n")
+    with lease.hold(str(lakes / "new"), "loglake run"):
+        code, said = status(lakes / "new")
+        assert (code, "the first run is working on it" in said) == (0, True)
+        main(["doctor", "--lake", str(lakes / "new")])
+        assert "the first run" in capsys.readouterr().out
+
+
+def test_a_lake_without_its_policies_is_not_in_order(lakes: Path, status: Status) -> None:
+    (lakes / "sound" / "topic_tables.json").write_text('{"version": 1, "tables": ["decoded/orders"]}')
+    code, said = status(lakes / "sound")
+    assert code == 3
+    assert "no policies file is registered" in said
+
+
+def test_reading_changes_nothing(lakes: Path, status: Status) -> None:
+    before = sorted((path, path.stat().st_mtime_ns) for path in lakes.rglob("*"))
+    status()
+    assert sorted((path, path.stat().st_mtime_ns) for path in lakes.rglob("*")) == before
