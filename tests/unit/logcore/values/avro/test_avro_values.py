@@ -383,3 +383,30 @@ def test_named_types_may_be_in_referenced_schemas_in_any_order() -> None:
     }
     schema = '{"type": "record", "name": "Top", "fields": [{"name": "x", "type": "a.Pair"}]}'
     assert decoder_of("avro", schema, references).decode(b"\x06") == {"x": {"p": {"n": 3}}}
+
+
+NODE = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}, {"name": "r", "type": ["null", "R"]}]}'
+
+
+def test_a_record_inside_of_itself_is_json_text_and_not_deeper_than_the_limit() -> None:
+    decoder = decoder_of("avro", NODE)
+    assert decoder.arrow_type == pa.struct([("n", pa.int32()), ("r", pa.string())])
+    assert decoder.decode(b"\x02\x02\x04\x02\x06\x00") == {"n": 1, "r": '{"n":2,"r":{"n":3,"r":null}}'}
+    assert decoder.decode(b"\x02\x02" * 100 + b"\x02\x00")["r"].count("{") == 100  # type: ignore[index]
+    for levels in (101, 100_000):
+        with pytest.raises(Undecodable) as failure:
+            decoder.decode(b"\x02\x02" * levels + b"\x02\x00")
+        assert failure.value.reason is Reason.TOO_DEEP
+    with pytest.raises(Undecodable) as failure:
+        decoder.decode(b"\x02\x02\x04\x02")
+    assert (failure.value.reason, failure.value.place) == (Reason.TRUNCATED, "r.r.n.byte 4")
+
+
+def test_a_reference_that_is_read_again_does_not_know_a_record_as_inside_of_itself() -> None:
+    fields = '[{"name": "late", "type": "Late"}, {"name": "n", "type": "int"}]'
+    references = {
+        "a": '{"type": "record", "name": "A", "fields": ' + fields + "}",
+        "b": '{"type": "record", "name": "B", "fields": [{"name": "a", "type": "A"}]}',
+        "late": '{"type": "fixed", "name": "Late", "size": 1}',
+    }
+    assert decoder_of("avro", '"B"', references).decode(b"x\x06") == {"a": {"late": b"x", "n": 3}}

@@ -416,3 +416,29 @@ def test_damaged_descriptors_are_refused_or_read_and_never_end_in_another_error(
         text = base64.b64encode(damaged(original, chance)).decode()
         with suppress(InvalidSchemaError, Undecodable):
             decoder_of("protobuf", text).decode(b"\x08\x01")
+
+
+def test_a_message_inside_of_itself_is_json_text_and_not_deeper_than_the_limit() -> None:
+    schema = """
+    syntax = "proto3";
+    message M { int64 n = 1; bytes raw = 2; repeated M more = 3; map<bool, M> by = 4; }
+    """
+    decoder = decoder_of("protobuf", schema_text(schema))
+    types = {field.name: field.type for field in decoder.arrow_type}
+    assert types["more"] == pa.list_(pa.string())
+    assert types["by"] == pa.map_(pa.bool_(), pa.string())
+    inner = b"\x08\x02\x12\x01\xff" + b"\x1a\x02\x08\x03" + b"\x22\x06\x08\x01\x12\x02\x08\x04"
+    found = decoder.decode(b"\x08\x01\x1a" + bytes([len(inner)]) + inner)
+    leaf = '{"n":%d,"raw":"","more":[],"by":{}}'
+    text = '{"n":2,"raw":"/w==","more":[' + leaf % 3 + '],"by":{"true":' + leaf % 4 + "}}"
+    assert found == {"n": 1, "raw": b"", "more": [text], "by": []}
+    body = b""
+    for _ in range(101):
+        size, prefix = len(body), b""
+        while size > 127:
+            prefix, size = prefix + bytes([size & 127 | 128]), size >> 7
+        body = b"\x1a" + prefix + bytes([size]) + body
+    decoder.decode(body[3:])
+    with pytest.raises(Undecodable) as failure:
+        decoder.decode(b"\x1a" + bytes([len(body) & 127 | 128, len(body) >> 7]) + body)
+    assert failure.value.reason is Reason.TOO_DEEP
