@@ -25,6 +25,7 @@ from logcore.storage.discovery import discover, shown, source_path
 from logcore.storage.objects.addresses import AddressError, absolute, is_object
 from logcore.storage.objects.answers import said
 from spark_jobs.contracts import CONFIGS, Intake, JobConfig, JobReport
+from spark_jobs.lake.delta.files.row_counts import refuse_removed_rows
 from spark_jobs.lake.delta.tables import table_features
 from spark_jobs.lake.delta.tables.snapshots import forget_snapshots
 from spark_jobs.lake.delta.tables.snapshots import pinned_snapshots as pinned_snapshots
@@ -76,6 +77,7 @@ def plan(config: JobConfig) -> Plan:
         TableRefused: a table is of a kind that the job does not work on.
     """
     table_features.refuse_unsupported(config.lake, rewrites=config.JOB in REWRITES_RECORDS)
+    refuse_removed_rows(config.lake)
     made: Plan = _job(config.JOB).plan(config)
     return made
 

@@ -14,6 +14,7 @@ from logcore.errors import CorruptRecordError
 from logcore.logs.model.sources import SegmentFile
 from logcore.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, counted, crc_matches, read_header
 from logcore.records.legacy import unfold
+from logcore.segments.scanning.scan import ScannedBatch, scan
 from logcore.storage.objects.remembered_reads import RememberedReads
 from logcore.storage.opened_source import OpenedSource, open_source
 
@@ -68,7 +69,7 @@ class HeaderReader:
                 position = behind
 
     def is_good(self, segment: SegmentFile, position: int, header: BatchHeader) -> bool:
-        """Whether the batch of this header passes its checksum. It reads the whole batch.
+        """Whether the batch of this header passes its checksum and its records can be decoded. It reads all of it.
 
         Raises:
             SourceUnreadable: The file cannot be read.
@@ -77,7 +78,10 @@ class HeaderReader:
             content = file.read(header.size, position)
         try:
             stored = read_header(content)
-            return stored.size == len(content) and crc_matches(content, 0, stored)
+            if stored.size != len(content) or not crc_matches(content, 0, stored):
+                return False
+            first = next(iter(scan(content, base_offset=header.base_offset, sealed=True)), None)
+            return isinstance(first, ScannedBatch)
         except CorruptRecordError:
             return False
 

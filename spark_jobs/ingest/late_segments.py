@@ -153,9 +153,12 @@ def gaps_without(row: LogRow, held: Iterable[Segment]) -> str:
 
 
 def _seen(source: SourceLog, feeding: Iterable[Segment], start: int, end: int) -> set[str]:
-    """Files from which segments around the gap were ingested, in their current version: they have nothing more."""
+    """Objects from which segments around the gap were ingested, in their current version: they have nothing more.
+
+    A file of a disk may get its right bytes back together with its time, so it is searched in each run.
+    """
     beside = {(s.origin_file, s.modified_ms) for s in feeding if s.base_offset <= end and s.next_offset >= start}
-    return {file.path for file in source.segments if (file.path, file.modified_ms) in beside}
+    return {file.path for file in source.segments if file.etag and (file.path, file.modified_ms) in beside}
 
 
 def _is_news(source: SourceLog, seen: set[str], start: int, end: int) -> bool:

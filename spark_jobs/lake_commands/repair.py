@@ -11,6 +11,7 @@ A table is rebuilt in one of two ways. `records` and all tables that cannot be d
 Delta's reader sees them, go into a table with our own layout. Any other table is moved aside, and the next
 ``loglake run`` derives it from the archive. So is `records` if it cannot be opened and no archived file was deleted,
 and a table of the cluster if it cannot be read: the next run reads the internal topics at the sources again.
+If another program removed rows of a table that cannot be derived, and nothing followed, the version before is restored.
 The old directory is kept in both cases. Copying needs a JVM.
 
 Archived files are restored from the log's source, or from a copy of it, if its bytes have the recorded SHA-256.
@@ -22,6 +23,8 @@ not repaired: rows and ledger disagree, or no copy has the bytes · 3 could not 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
 import shlex
 import sys
 import uuid
@@ -53,6 +56,8 @@ class Rebuild:
     aside: tuple[str, ...]
     """Tables that are moved aside, in this order."""
     why: str
+    version: int | None = None
+    """The version that is restored; None: none."""
 
 
 class RepairCommand:
@@ -222,7 +227,9 @@ def _rebuild(options: argparse.Namespace) -> int:
             tables_file.forget(lake, [name])
             return ExitCode.CLEAN
         made = plan(lake, name)
-        if made.copies:
+        if made.version is not None:
+            _restore(lake, name, made.version, run_id)
+        elif made.copies:
             _copy(lake, name, run_id)
         else:
             for each in made.aside:
@@ -243,6 +250,9 @@ def plan(lake: str, name: str) -> Rebuild:
     from spark_jobs.lake.errors import JobError
     from spark_jobs.lake.store import storage
 
+    before = None if name in (*DERIVED, "records") else _before_removal(lake, name)
+    if before is not None:
+        return Rebuild(name, False, (), "another program removed rows, and no commit of ours followed", before)
     copies, why = False, "it is derived from the archive"
     if name in FROM_SEGMENTS and _has_deleted_files(lake):
         copies, why = True, "retention or compaction deleted archived files that it describes"
@@ -275,7 +285,39 @@ def plan(lake: str, name: str) -> Rebuild:
     return Rebuild(name, False, aside, why)
 
 
+def _before_removal(lake: str, name: str) -> int | None:
+    """The version before other programs removed rows; None: they did not, or a commit of ours followed."""
+    from spark_jobs.lake.delta.files.row_counts import row_counts
+    from spark_jobs.lake.delta.state.foreign_commits import commits_since
+    from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
+    from spark_jobs.lake.errors import TableUnreadable
+
+    with contextlib.suppress(TableUnreadable):
+        table = latest_snapshot(lake, name)
+        written, there = (0, 0) if table is None else row_counts(table, name)
+        versions = (each.version for each in commits_since(lake, name, -1).kept if each.is_ours)
+        ours = next(versions, None) if there < written else None
+        return None if table is None or ours == table.version() else ours
+    return None
+
+
+def _restore(lake: str, name: str, version: int, run_id: str) -> None:
+    from deltalake import CommitProperties
+
+    from spark_jobs.lake.delta.tables.snapshots import open_table
+    from spark_jobs.lake.delta.tables.table_location import reading
+
+    table = open_table(lake, name)
+    assert table is not None
+    ours = CommitProperties(custom_metadata={"userMetadata": json.dumps({"run_id": run_id})})
+    with reading(lake, name):
+        table.restore(version, protocol_downgrade_allowed=True, commit_properties=ours)
+    print(f"table {name}: version {version} is restored")
+
+
 def _plan_lines(made: Rebuild) -> list[str]:
+    if made.version is not None:
+        return [f"table {made.name}: {made.why}", f"  version {made.version} is restored"]
     if made.copies:
         return [
             f"table {made.name}: {made.why}, so its rows are copied into a table with our own layout",

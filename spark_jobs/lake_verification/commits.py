@@ -13,9 +13,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from spark_jobs.lake.delta.files.row_counts import row_counts
 from spark_jobs.lake.delta.tables import delta_log
+from spark_jobs.lake.repair_commands import rebuild_command
 from spark_jobs.lake.store import storage
-from spark_jobs.lake_verification.state import OpenedTable, StateTables, TableLog, way_out, way_out_of_log
+from spark_jobs.lake_verification.state import (
+    RECORD_TABLES,
+    OpenedTable,
+    StateTables,
+    TableLog,
+    way_out,
+    way_out_of_log,
+)
 from spark_jobs.lake_verification.verified_thing import (
     DataUnreadable,
     Thing,
@@ -94,6 +103,7 @@ class _Reader:
             if version in checkpoints:
                 self._checkpoint(version, checkpoints[version], replays)
         self._recorded()
+        self._removed_rows()
         return self._log
 
     def _say(self, rule: str, message: str, **place: Any) -> None:
@@ -176,6 +186,16 @@ class _Reader:
         if replays and (files != self._replayed.files or versions != self._replayed.versions):
             message = f"the checkpoint of version {version} does not match the commits up to it."
             self._say("commit-file-damaged", f"{message} {self._way_out()}", file=path)
+
+    def _removed_rows(self) -> None:
+        name = self._opened.name
+        if name in (*RECORD_TABLES, "batches"):
+            return  # compared with other tables
+        written, there = row_counts(self._opened.table, name)
+        if there < written:
+            command = rebuild_command(self._state.lake, name)
+            message = f"it has {there:,} rows, and {written:,} were written: another program removed some."
+            self._say("rows-removed", f"{message} Run `{command}`, then `loglake run` again.")
 
     def _recorded(self) -> None:
         """Compare with what the last run recorded in ``tables.json``."""

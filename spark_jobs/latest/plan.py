@@ -16,6 +16,7 @@ from spark_jobs.lake.decoded.followed_topics import POLICY, ROWS, SEEN, followed
 from spark_jobs.lake.decoded.records_history import RecordsHistory
 from spark_jobs.lake.decoded.topic_tables import LATEST, TopicTable
 from spark_jobs.lake.delta.files.live_files import LiveFile
+from spark_jobs.lake.delta.tables.table_features import is_supported
 from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments.archive import LogRow
@@ -164,6 +165,12 @@ def _plan_topic(
     made = KeyedTopicPlan(topic, spans, policy, recorded, history.version, (), replaces, waits, note)
     if waits is not None or not spans:
         return made
+    opened = None if replaces else table.open()
+    if opened is not None and not is_supported(opened):
+        raise JobError(
+            "another program removed rows by deletion vectors, or gave the table another feature. To compute it again: "
+            f"loglake latest {config.lake} --replace {topic}"
+        )
     return replace(made, tasks=_tasks(config, made, policy, files, [] if replaces else table.files()))
 
 

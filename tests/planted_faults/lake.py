@@ -13,6 +13,20 @@ READER = "tests/crash/test_reader.py"
 
 FAULTS = (
     Fault(
+        "rows that a deletion vector hides count as rows",
+        "spark_jobs/lake/delta/files/row_counts.py",
+        "    if -1 in rows or features_beyond_files(table):\n",
+        "    if -1 in rows:\n",
+        ("tests/harm/test_removed_rows.py", "-k", "vector-latest"),
+    ),
+    Fault(
+        "a file at the source with its old time is not searched again",
+        "spark_jobs/ingest/late_segments.py",
+        "if file.etag and (file.path, file.modified_ms) in beside",
+        "if (file.path, file.modified_ms) in beside",
+        ("tests/harm/test_restored_sources.py", "-k", "zeros"),
+    ),
+    Fault(
         "lengths of text are no part of a row digest",
         "spark_jobs/lake/delta/files/row_digest.py",
         "        self._lengths.update(lengths.tobytes())\n",

@@ -147,6 +147,12 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "The archive refers to bytes at their source that cannot be read now.",
             "Make the source or the remote storage readable on this machine, with its key, and verify again.",
         ),
+        "rows-removed": Rule(
+            _ERROR,
+            _ONE_RUN,
+            "A table has fewer rows than Loglake wrote: another program removed some, perhaps by a deletion vector.",
+            "`loglake repair LAKE --rebuild TABLE --apply`, then `loglake run SRC --lake LAKE`.",
+        ),
         "row-digest-differs": Rule(
             _ERROR, _ONE_RUN, "The rows of a table file are not those that were written.", OF_A_TABLE
         ),

@@ -45,6 +45,7 @@ def decoded_rows_equal_records(
         for each in topic.balances
         if not each.holds
     ]
+    failures += [Failure(what) for topic in topics for what in topic.changed_tables("decode", "decoded", "undecoded")]
     failures += [
         Failure(f"the decoded table of {topic['topic']} waits: {topic['waits']}", severity=Severity.WARNING)
         for topic in told
@@ -155,6 +156,7 @@ def latest_follows_records(state: LakeState, topics: Sequence[LatestTopic], repo
         for each in topic.bases
         if each.recorded != each.records
     ]
+    failures += [Failure(what) for topic in topics for what in topic.changed_tables("latest", "latest")]
     failures += [
         Failure(f"the table latest/{topic['topic']} waits: {topic['waits']}", severity=Severity.WARNING)
         for topic in planned

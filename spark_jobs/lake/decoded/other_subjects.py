@@ -76,7 +76,11 @@ def _of_chunk(chunk: pa.RecordBatch, last: datetime) -> Iterator[OtherSubjectRow
     published: Any = chunk.column("published_at")
     reason: Any = chunk.column("reason")
     is_newest = pc.equal(published, pa.scalar(last, published.type))
-    rows = pa.table(chunk.filter(pc.and_(is_newest, pc.equal(reason, pa.scalar(_REASON, reason.type)))))
+    log_ids = chunk.column("log_id").cast(
+        pa.string()
+    )  # another engine may write a kind of text that Arrow cannot filter
+    columns = {"log_id": log_ids} | {name: chunk.column(name) for name in ("partition", "offset", "schema_id")}
+    rows = pa.table(columns).filter(pc.and_(is_newest, pc.equal(reason, pa.scalar(_REASON, reason.type))))
     by_log = rows.group_by(["log_id", "partition"]).aggregate(
         [("offset", "count"), ("offset", "min"), ("schema_id", "distinct")]
     )

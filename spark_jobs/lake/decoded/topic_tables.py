@@ -25,6 +25,7 @@ from logcore.values.form import ValueColumn, column_of
 from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.delta.commits.table_commit import answered, removals
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
+from spark_jobs.lake.delta.files.row_counts import new_count, row_counts
 from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY, delta_uri, prepare
 from spark_jobs.lake.errors import ConcurrentChange, JobError, OutputMismatch, TableUnreadable
 from spark_jobs.lake.store import disk_sync, storage
@@ -168,6 +169,16 @@ class TopicTable:
         with self.reading():
             return {each: table.transaction_version(self.application_id(each)) for each in what}
 
+    def row_counts(self) -> tuple[int, int]:
+        """See :func:`~spark_jobs.lake.delta.files.row_counts.row_counts`.
+
+        Raises:
+            TableUnreadable: The table is damaged.
+        """
+        table = self.open()
+        with self.reading():
+            return (0, 0) if table is None else row_counts(table, self.name)
+
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
         """Turn errors of Arrow and Delta into ours.
@@ -224,6 +235,8 @@ class TopicTable:
             live = {file.path for file in live_files(table)} if removed else set()
             if any(file.path not in live for file in removed):
                 raise ConcurrentChange(f"Table {self.name}: a file to be replaced is no longer part of it.")
+            recorded = {guard.application_id: guard.next_version for guard in guards}
+            recorded |= new_count(table, self.name, removed, files, whole=whole)
             contents = {file.path: file.content for file in files}
             metadata = {"run_id": run_id, "digests": {}, "contents": contents}
             table.create_write_transaction(
@@ -236,7 +249,7 @@ class TopicTable:
                 commit_properties=CommitProperties(
                     custom_metadata={"userMetadata": json.dumps(metadata)},
                     max_commit_retries=0,
-                    app_transactions=[Transaction(guard.application_id, guard.next_version) for guard in guards],
+                    app_transactions=[Transaction(name, recorded[name]) for name in recorded],
                 ),
             )
         self._sync(begun, table)

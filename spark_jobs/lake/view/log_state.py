@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from logcore.logs.model.findings import Severity
-from logcore.logs.model.offset_ledger import LedgerHole, first_hole, offsets_by_state
+from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, LedgerHole, first_hole, offsets_by_state
 from logcore.segments.filenames import is_internal_topic
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.frontier import LedgerRow
@@ -102,7 +102,9 @@ class LogState:
     def came_late(self) -> bool:
         """Whether there are visible records below offsets that are published already."""
         to = self.published_to or 0
-        return any(r.shows and not r.published and r.end_offset <= to for r in self.ledger)
+        return any(
+            r.shows and not r.published and (r.end_offset <= to or r.evidence == EVIDENCE_FILLED) for r in self.ledger
+        )
 
     @property
     def published_records(self) -> int:

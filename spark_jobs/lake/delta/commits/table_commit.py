@@ -16,6 +16,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from logcore.storage.objects.answers import said
 from spark_jobs.lake.delta.commits.commit_guards import Guard, TableVersions, check_guards
 from spark_jobs.lake.delta.files.live_files import LiveFile
+from spark_jobs.lake.delta.files.row_counts import JUDGED_BY_LEDGER, new_count
 from spark_jobs.lake.delta.tables import delta_log, table_features
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_creation import bring_up_to_date, open_or_create, spec_of
@@ -62,23 +63,28 @@ class TableCommit:
     def add(self, written: Sequence[WrittenFile]) -> None:
         """Commit with these files added; without a guard it may be rebased onto commits of others."""
         retries = 0 if self._guards or self._expected else APPEND_RETRIES
-        self._land([_added(file) for file in written], written, retries)
+        self._land([_added(file) for file in written], (), written, retries)
 
     def swap(self, removed: Sequence[LiveFile], written: Sequence[WrittenFile], *, data_change: bool) -> None:
         """Commit with files replaced. It is never rebased: delta-rs does not notice that a file to remove was rewritten
         meanwhile, and its rows would be in the table twice.
         """
         added = [_added(file, data_change) for file in written]
-        self._land([*removals(removed, data_change=data_change), *added], written, retries=0)
+        self._land([*removals(removed, data_change=data_change), *added], removed, written, retries=0)
 
-    def _land(self, actions: list[Action], written: Sequence[WrittenFile], retries: int) -> None:
+    def _land(
+        self, actions: list[Action], removed: Sequence[LiveFile], written: Sequence[WrittenFile], retries: int
+    ) -> None:
         # No automatic rebase for guarded commits: delta-rs records an application's version but does not compare it
         # with the planned one, so every attempt must check again.
         # An add action of deltalake has no tags, so the commit as a whole carries the digests of its files.
         digests = {file.path: file.digest for file in written if file.digest is not None}
         contents = {file.path: file.content for file in written if file.content is not None}
         metadata = {"run_id": self._run_id, "digests": digests, "contents": contents}
+        recorded = {guard.application_id: guard.next_version for guard in self._guards}
         with answered(self._lake, self._name):
+            if self._name not in JUDGED_BY_LEDGER:
+                recorded |= new_count(self.table, self._name, removed, written)
             self.table.create_write_transaction(
                 actions,
                 mode="append",
@@ -87,7 +93,7 @@ class TableCommit:
                 commit_properties=CommitProperties(
                     custom_metadata={"userMetadata": json.dumps(metadata)},
                     max_commit_retries=retries,
-                    app_transactions=[Transaction(guard.application_id, guard.next_version) for guard in self._guards],
+                    app_transactions=[Transaction(name, recorded[name]) for name in recorded],
                 ),
             )
             _kept(self._lake, self._name, self.table, self._begun)

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from deltalake import DeltaTable
+
 from logcore.logs.model.findings import Finding, found
 from spark_jobs.lake.delta.files.live_files import LiveFile, files_of
+from spark_jobs.lake.delta.files.row_counts import JUDGED_BY_LEDGER, row_counts
 from spark_jobs.lake.delta.state.archive_check import FINDINGS_A_TABLE, look_at_files, present_files
 from spark_jobs.lake.delta.state.foreign_commits import commits_since
 from spark_jobs.lake.delta.state.tables_file import TablesFile, TableState, digest_of_commit, read_state, state_of
 from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.table_location import reading, table_uri
 from spark_jobs.lake.errors import TableUnreadable
 from spark_jobs.lake.repair_commands import rebuild_command, replace_command
 from spark_jobs.lake.store import storage
@@ -60,6 +63,15 @@ def _check_table(lake: str, name: str, state: TablesFile) -> Iterator[Finding]:
         yield from _compared(lake, name, before, state_of(lake, name, table, files))
     yield from _foreign(lake, name, state.since(name))
     yield from _files_on_disk(lake, name, files)
+    yield from _removed_rows(lake, name, table)
+
+
+def _removed_rows(lake: str, name: str, table: DeltaTable) -> Iterator[Finding]:
+    with reading(lake, name):
+        written, there = (0, 0) if name in JUDGED_BY_LEDGER else row_counts(table, name)
+    if there < written:
+        message = f"table {name}: it has {there:,} rows, and {written:,} were written: another program removed some"
+        yield found("rows-removed", f"{message}; {_mended_by(lake, name)}", file=table_uri(lake, name))
 
 
 def _compared(lake: str, name: str, before: TableState, now: TableState) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from spark_jobs.lake.decoded.topic_tables import TopicTable
+from spark_jobs.lake.repair_commands import topic_command
 from spark_jobs.lake.segments.archive import LogRow, read_logs
 from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
@@ -33,6 +34,24 @@ class TopicAsset:
     def table(self) -> TopicTable:
         """The table."""
         return TopicTable(self.lake, self.KIND, self.topic)
+
+    def changed_tables(self, job: str, *kinds: str) -> list[str]:
+        """Return what is wrong with tables of the topic that have other rows than were written, with the command.
+
+        Args:
+            job: The command that writes them again: ``decode`` or ``latest``.
+            kinds: Of the tables.
+
+        Raises:
+            TableUnreadable: A table is damaged.
+        """
+        counts = {kind: TopicTable(self.lake, kind, self.topic).row_counts() for kind in kinds}
+        return [
+            f"{kind}/{self.topic} has {there:,} rows, and {written:,} were written: another program changed it. "
+            f"`{topic_command(self.lake, job, self.topic)}` writes it again"
+            for kind, (written, there) in counts.items()
+            if written != there
+        ]
 
     @property
     def version(self) -> int | None:

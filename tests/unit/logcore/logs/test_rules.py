@@ -36,6 +36,7 @@ ABOUT_THE_WHOLE_LAKE = {
         "archive-file-changed",
         "archive-not-checked",
         "row-digest-differs",
+        "rows-removed",
         "page-checksum-differs",
     ),
     *("frontier-missing", "withdrawn-rows", "commit-file-damaged", "lake-identity-differs", "stray-archive-file"),

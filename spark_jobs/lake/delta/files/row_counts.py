@@ -1,0 +1,79 @@
+"""The number of rows that our commits left in a table, which each of them records, and the number that is there now.
+
+The number of a commit is that of the one before, with the rows that it adds and without those that it removes. So rows
+that another program removed are missing until the table is written anew, whatever we add meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+
+from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
+from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
+from spark_jobs.lake.delta.tables.table_features import features_beyond_files
+from spark_jobs.lake.delta.tables.table_location import reading
+from spark_jobs.lake.errors import TableRefused
+from spark_jobs.lake.repair_commands import rebuild_command
+from spark_jobs.lake.store.written_file import WrittenFile
+
+JUDGED_BY_LEDGER = ("records", "records_uncommitted")
+"""Tables whose rows the offset ledger counts: rows may be deleted from them on purpose."""
+
+
+def recorded_as(name: str) -> str:
+    """Return the application id under which the commits of a table record the number."""
+    return f"{name}/rows-written"
+
+
+def row_counts(table: DeltaTable, name: str) -> tuple[int, int]:
+    """Return how many rows our commits left in a table, and how many Delta's reader sees now.
+
+    The second number is lower if another program removed rows, with a deletion vector too. A table of an earlier
+    version of Loglake does not record the first number; then all rows of its files count.
+    """
+    rows = [file.rows for file in live_files(table)]
+    written, there = table.transaction_version(recorded_as(name)), sum(rows)
+    if -1 in rows or features_beyond_files(table):
+        query = QueryBuilder().register("t", table).execute("SELECT count(*) AS n FROM t")
+        there = pa.RecordBatchReader.from_stream(query).read_all()["n"][0].as_py()
+    return max(sum(rows), 0) if written is None else written, there
+
+
+def refuse_removed_rows(lake: str) -> None:
+    """Check the tables that say what the lake has: a run without some of their rows would make it worse.
+
+    Raises:
+        TableRefused: Another program removed rows; the text says what to do.
+        TableUnreadable: A table is damaged.
+    """
+    for name in ("segments", "logs"):
+        table = latest_snapshot(lake, name)
+        if table is None:
+            continue
+        with reading(lake, name):
+            written, there = row_counts(table, name)
+        if there < written:
+            raise TableRefused(
+                f"Table {name} has {there:,} rows, and {written:,} were written: another program removed some. "
+                f"Put them back: {rebuild_command(lake, name)}. Nothing was written."
+            )
+
+
+def new_count(
+    table: DeltaTable, name: str, removed: Iterable[LiveFile], written: Iterable[WrittenFile], *, whole: bool = False
+) -> dict[str, int]:
+    """Return the number that a commit records, by its application id; nothing if the number stays as it is recorded.
+
+    Args:
+        table: The table before the commit.
+        name: Its name.
+        removed: Files that the commit removes.
+        written: Files that it adds.
+        whole: Whether these are the whole table from now on.
+    """
+    before = 0 if whole else row_counts(table, name)[0]
+    rows = max(before + sum(file.rows for file in written) - sum(file.rows for file in removed), 0)
+    return {} if rows == (table.transaction_version(recorded_as(name)) or 0) else {recorded_as(name): rows}
