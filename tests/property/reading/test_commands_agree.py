@@ -1,0 +1,180 @@
+"""Whatever is wrong with a log, every command gives the same bytes and offsets the same state as `verify`.
+
+`verify` says which bytes cannot be trusted. So the others may have no more, no fewer and no other batches than it, and
+a salvage leaves none of those bytes in. Only `dump` without `--control` leaves the content of control batches unread.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import logcore
+from logcore.cli.main import main
+from logcore.logs.model.findings import Finding
+from logcore.reading import segment_reading
+from tests import handmade
+from tests.fuzz import directory_mutants
+from tests.fuzz.canonical import CANONICAL
+from tests.fuzz.injuries import injuries, scene
+from tests.fuzz.mutator import mutant
+from tests.sampling import SEED
+
+DAMAGE = {"corrupt-bytes", "tail-hides-batches", "unreadable", "zero-tail"}
+LOST = {"corrupt", "missing"}
+SOME, MANY = 25, 2_000
+Captured = pytest.CaptureFixture[str]
+
+
+def damage(findings: list[Finding]) -> set[tuple[str, int | None, int | None]]:
+    """Where the bytes of segments are damaged."""
+    places = [(Path(each.file or "").name, each.position, each.nbytes) for each in findings if each.rule in DAMAGE]
+    return {place for place in places if place[0].endswith(".log")}
+
+
+def heard(read: Callable[..., Any]) -> tuple[list[Any], list[Finding]]:
+    """What a read gives, and its findings."""
+    said: list[Finding] = []
+    result = read(on_finding=said.append)
+    return list(result) if hasattr(result, "__next__") else [result], said
+
+
+def check(directory: Path, capsys: Captured) -> str:
+    """Compare what every command says of a partition directory. Returns what `verify` said of it."""
+    log = logcore.open_partition(directory, show_all=True, high_watermark="log-end")
+    report = log.validate()
+    wrong = damage(list(report.findings))
+    batches, said = heard(log.batches)
+    assert damage(said) == wrong
+    assert len(batches) == report.totals.batches
+    for read in (log.transactions, lambda **on: log.offset_for_time(0, **on)):
+        assert damage(heard(read)[1]) == wrong
+    ledger, said = heard(log.ledger)
+    assert damage(said) == wrong
+    spans = [(each.header.base_offset, each.header.next_offset) for each in batches]
+    for each in ledger:
+        inside = [span for span in spans if span[0] < each.end_offset and span[1] > each.start_offset]
+        if each.state in LOST:
+            assert inside == [], each
+        elif each.state == "present":
+            covered = sum(min(end, each.end_offset) - max(start, each.start_offset) for start, end in inside)
+            assert covered == each.offsets, each
+
+    to_the_end = ["--high-watermark", "log-end"]
+    codes = {"ls": main(["ls", str(directory)])}
+    for command, *options in (
+        ("transactions", *to_the_end),
+        ("ledger", *to_the_end),
+        ("dump", "--all", "--control"),
+        ("offsets", "--at", "0ms", *to_the_end),
+    ):
+        codes[command] = main([command, str(directory), *options])
+    if wrong:
+        assert set(codes.values()) <= {2, 3}, codes
+    elif not any(each.state in LOST for each in ledger):
+        assert 2 not in codes.values(), codes
+    capsys.readouterr()
+    return "damaged" if wrong else "sound"
+
+
+def check_salvage(directory: Path, out: Path, capsys: Captured) -> str:
+    """What a salvage leaves has no damage, and each good batch of the log."""
+    log = logcore.open_partition(directory, show_all=True)
+    before = {(each.header.base_offset, each.header.last_offset) for each in heard(log.batches)[0]}
+    wrong = damage(list(log.validate().findings))
+    code = main(["recover", "--salvage", str(directory), "--out", str(out / directory.name)])
+    said = capsys.readouterr()
+    if code not in (0, 1, 2) or not list((out / directory.name).glob("*.log")):
+        return "refused"
+    salvaged = logcore.open_partition(out / directory.name)
+    report = salvaged.validate()
+    errors = {each.rule for each in report.findings if each.severity == "error"}
+    assert errors <= {"missing-offsets", "not-a-segment"}  # lost offsets were named; strangers are kept
+    after = {(each.header.base_offset, each.header.last_offset) for each in heard(salvaged.batches)[0]}
+    assert before <= after
+    for file, position, _ in wrong:
+        assert f"{file}, position {position}" in said.out + said.err, (file, position)
+    return "salvaged"
+
+
+def planted(root: Path, draw: random.Random) -> Path:
+    """A batch with any injury between two sound ones, in the first of two segments."""
+    around = scene(draw.choice(CANONICAL), draw.choice((0, 0, 3)))
+    injured = draw.choice(list(injuries(around.batch.data))).data
+    return _written(root, around.base_offset, around.segment(injured), around.successor + 1, draw)
+
+
+def with_right_crc(root: Path, draw: random.Random) -> Path:
+    """A mutant with a right checksum, first in a segment."""
+    made = mutant(SEED, draw.randrange(1 << 30))
+    base = made.segment_base
+    return _written(root, base, made.data + handmade.simple_batch(base + 5_000, [(b"k", b"v")]), base + 5_001, draw)
+
+
+def _written(root: Path, base: int, content: bytes, following: int, draw: random.Random) -> Path:
+    directory = root / "orders-0"
+    directory.mkdir(parents=True)
+    (directory / f"{base:020d}.log").write_bytes(content)
+    if draw.random() < 0.7:
+        (directory / f"{following:020d}.log").write_bytes(handmade.simple_batch(following, [(b"k", b"v")] * 2))
+    return directory
+
+
+def any_directory(root: Path, draw: random.Random) -> Path:
+    """A directory of the fuzz campaign."""
+    directory_mutants.make(SEED, draw.randrange(1 << 30), root)
+    return root / directory_mutants.NAME
+
+
+KINDS = pytest.mark.parametrize("make", [planted, with_right_crc, any_directory])
+
+
+def agreed(
+    make: Callable[[Path, random.Random], Path],
+    count: int,
+    root: Path,
+    capsys: Captured,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Counter[str]:
+    """Check this many directories, half of them by kernels."""
+    said: Counter[str] = Counter()
+    for number in range(count):
+        draw = random.Random(f"{SEED} {make.__name__} {number}")
+        monkeypatch.setattr(segment_reading, "LEAST_BULK_BYTES", 0 if number % 2 else 1 << 20)
+        for step in _steps(make(root / str(number), draw), root / f"{number}-out", capsys):
+            said[step] += 1
+    return said
+
+
+def _steps(directory: Path, out: Path, capsys: Captured) -> Iterator[str]:
+    try:
+        logcore.open_partition(directory)
+    except logcore.LogError:
+        yield "not a log"
+        return
+    yield check(directory, capsys)
+    out.mkdir()
+    yield check_salvage(directory, out, capsys)
+
+
+@KINDS
+def test_all_commands_agree(
+    make: Callable[[Path, random.Random], Path], tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = agreed(make, SOME, tmp_path, capsys, monkeypatch)
+    assert said["damaged"] + said["sound"] > 0
+
+
+@pytest.mark.long
+@KINDS
+def test_all_commands_agree_on_thousands(
+    make: Callable[[Path, random.Random], Path], tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = agreed(make, MANY, tmp_path, capsys, monkeypatch)
+    print(make.__name__, dict(said))
+    assert said["damaged"] > 0
