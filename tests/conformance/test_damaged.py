@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.conformance import ours
 from tests.conformance.snapshots import SNAPSHOTS, Snapshot, snapshot
+from tests.property.reading import test_commands_agree as commands_agree
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Corpus
@@ -127,6 +129,16 @@ def test_nothing_but_the_damaged_place_is_lost_and_it_is_named(corpus: Corpus, d
             if damage.rule == "torn-tail" and damage.position == 0:
                 wanted.append(("segment-without-batch", damage.file, 0, damage.nbytes))
             assert said == wanted, (name, words)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("damaged", DAMAGED, ids=str)
+def test_all_commands_agree_about_a_damaged_directory(
+    corpus: Corpus, damaged: Snapshot, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    for directory in sorted(corpus.directory(damaged).glob("d-*-[0-9]")):
+        commands_agree.check(directory, capsys)
+        commands_agree.check_salvage(directory, tmp_path, capsys)
 
 
 HEALTHY = [

@@ -27,7 +27,7 @@ from tests.sampling import SEED
 
 DAMAGE = {"corrupt-bytes", "tail-hides-batches", "unreadable", "zero-tail"}
 LOST = {"corrupt", "missing"}
-SOME, MANY = 25, 2_000
+SOME, MANY = 12, 2_000
 Captured = pytest.CaptureFixture[str]
 
 
