@@ -187,7 +187,10 @@ def _archive(options: argparse.Namespace) -> int:
             else (f"{done} {each.found_in}")
         )
         print(f"{name}, {segment.path}: {each.problem}; {way_out}")
-    print(f"{len(made.harmed)} of {made.looked_at} archived files are harmed")
+    if options.apply and made.restorable:
+        print(f"{len(made.restorable)} archived files were restored")
+    harmed = made.lost if options.apply else made.harmed
+    print(f"{len(harmed)} of {made.looked_at} archived files are harmed")
     if made.at_source:
         print(
             f"{made.at_source} segments are registered at their source and were not looked at: `loglake verify "
