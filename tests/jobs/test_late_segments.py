@@ -245,6 +245,22 @@ def test_another_history_fills_nothing(source, lake, tmp_path):
     assert lake.published("orders") == orders.rows
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_two_copies_with_different_batches_for_a_hole_fill_it_only_when_one_is_named(source, lake, tmp_path, is_first):
+    orders, replica = damaged(source, tmp_path, 1)
+    lake.turn(source.path)
+    other = LogDirectory(tmp_path / "other").partition("orders-0")
+    other.append(5)
+    other.append(5, tag=b"other")
+    paths = (str(replica), str(other.path.parent))
+    lake.turn(source.path, fill_from=paths if is_first else paths[::-1])
+    assert filled(lake) == []
+    (said,) = [row["message"] for row in lake.rows("findings") if row["rule"] == "copies-undecided"]
+    assert "the copies part at offset 5" in said
+    lake.turn(source.path, fill_from=(str(replica),))
+    assert lake.published("orders") == orders.rows
+
+
 def test_a_run_that_died_after_the_fill_is_completed_to_the_same_tables(source, lake, tmp_path):
     orders = source.partition("orders-0")
     orders.append(10)
