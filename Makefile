@@ -46,6 +46,7 @@ test-long: setup jars ## a million damaged batches, 10^4 random logs, every kill
 	.venv/bin/python -m pytest -q -m long -n 2 --dist loadfile --no-loadscope-reorder
 	.venv/bin/python -m tests.fuzz.long --mutants 1000000 --seed $$LOGLAKE_TEST_SEED -o docs/fuzz-results.md
 	LOGLAKE_OLD_CLIENTS=3000 .venv/bin/python -m pytest -q tests/fuzz/test_old_clients.py
+	.venv/bin/python -m tests.fuzz.stored --seed $$LOGLAKE_TEST_SEED -o docs/stored-batches.md
 	.venv/bin/python -m tests.fuzz.directories --cases 100000
 	.venv/bin/python -m tests.differential.long --cases 10000 -o docs/differential-results.md
 	.venv/bin/python -m tests.model.long --histories 100000 --length 5 --seed $$LOGLAKE_TEST_SEED --processes $$(nproc)

@@ -134,6 +134,7 @@ def message_set(
         raise CorruptRecordError(CorruptionReason.COUNT, "a compressed message without a value")
     with memoryview(message) as view, view[start:end] as stored:
         left = [] if ignored is None else ignored
+        left.append(len(message) - end)
         return decompress(header.codec, stored, limits.decoded_batch_bytes, magic=header.magic, ignored=left)
 
 
@@ -149,14 +150,14 @@ def read_messages(
     ignored: list[int] = []
     data = message_set(buf, position, header, limits, ignored)
     if not header.is_wrapper:
-        yield _record(data, 0, header, header.base_offset, header.max_timestamp, header.timestamp_type)
+        yield _record(data, 0, header, header.base_offset, header.max_timestamp, header.timestamp_type, oddities)
         return
     inner = _inner(data)
     (outer_offset,) = _INT64.unpack_from(buf, position)
     shift = _shift(replace(header, base_offset=outer_offset), inner, _left(data, inner))
     if oddities is not None:
         _note(data, inner, header, oddities)
-        oddities.bytes_after_stream = sum(ignored)
+        oddities.ignored_bytes = sum(ignored)
         oddities.is_wrapper_at_zero = outer_offset == 0 != inner[-1][0].base_offset
     for message, at in inner[header.skipped :]:
         timestamp, kind = message.max_timestamp, message.timestamp_type
@@ -164,7 +165,7 @@ def read_messages(
             kind = header.timestamp_type
             if kind is TimestampType.LOG_APPEND_TIME:
                 timestamp = header.max_timestamp
-        yield _record(data, at, message, message.base_offset + shift, timestamp, kind)
+        yield _record(data, at, message, message.base_offset + shift, timestamp, kind, oddities)
 
 
 def check_codec(header: BatchHeader) -> None:
@@ -245,8 +246,18 @@ def _note(data: bytes, inner: list[tuple[BatchHeader, int]], header: BatchHeader
     oddities.inner_bytes_left = _left(data, inner)
 
 
-def _record(data: bytes, at: int, header: BatchHeader, offset: int, timestamp: int, kind: TimestampType) -> Record:
+def _record(
+    data: bytes,
+    at: int,
+    header: BatchHeader,
+    offset: int,
+    timestamp: int,
+    kind: TimestampType,
+    oddities: Oddities | None,
+) -> Record:
     key, start, end = _key_and_value(data, at, header)
+    if oddities is not None:
+        oddities.ignored_bytes += at + header.size - end
     return Record(offset, timestamp, kind, key, None if start is None else data[start:end])
 
 
@@ -255,10 +266,6 @@ def _key_and_value(data: bytes, at: int, header: BatchHeader) -> tuple[bytes | N
     end = at + header.size
     key_start, key_end = _sized(data, at + FIXED_BYTES[header.magic], end, "key")
     value_start, value_end = _sized(data, key_end, end, "value")
-    if value_end != end:
-        raise CorruptRecordError(
-            CorruptionReason.RECORD_LENGTH, f"{end - value_end} bytes follow the value of a message"
-        )
     return None if key_start is None else data[key_start:key_end], value_start, value_end
 
 

@@ -184,5 +184,5 @@ class Oddities:
     offset, so a fetch from a later offset skips it."""
     inner_bytes_left: int = 0
     """v0, v1: bytes of an incomplete last message inside a compressed one. Kafka's readers drop them."""
-    bytes_after_stream: int = 0
-    """Bytes after the end of the compressed stream. Kafka's readers never look at them."""
+    ignored_bytes: int = 0
+    """Bytes after the end of the compressed stream, in v0 and v1 also after a value. Kafka's readers ignore them."""

@@ -121,7 +121,7 @@ def _read(
         )
     if oddities is not None:
         oddities.unusual_encoding = _is_unusual(data)
-        oddities.bytes_after_stream = sum(ignored)
+        oddities.ignored_bytes = sum(ignored)
 
 
 def _read_record(data: bytes, at: int, header: BatchHeader, limits: Limits) -> tuple[Record, int]:

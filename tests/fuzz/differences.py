@@ -24,6 +24,8 @@ class Difference(NamedTuple):
 
     name: str
     why: str
+    decided: str
+    """What we do, and why."""
     fits: Callable[[Mutant, Opinion, Opinion], bool]
 
 
@@ -155,13 +157,10 @@ def _cut_zstd_frame(mutant: Mutant, mine: Opinion, theirs: Opinion) -> bool:
     return not frame.eof and _explains(mutant, streams.zstd_stream(plain), theirs)
 
 
-def _bytes_after_a_value(mutant: Mutant, mine: Opinion, theirs: Opinion) -> bool:
-    return (
-        _only_kafka_reads(mine, theirs)
-        and mutant.magic < 2
-        and mine.refusal == "RECORD_LENGTH"
-        and mine.detail.endswith("bytes follow the value of a message")
-    )
+def _counted_by_the_broker(mutant: Mutant, mine: Opinion, theirs: Opinion) -> bool:
+    if mine.refusal is not None or theirs.refusal is not None or mutant.magic != 2 or not is_short(mutant.data):
+        return False
+    return mine._replace(base_offset=theirs.base_offset) == theirs and mine.base_offset < theirs.base_offset
 
 
 def _no_control_key(mutant: Mutant, mine: Opinion, theirs: Opinion) -> bool:
@@ -213,75 +212,89 @@ def _nothing_to_decompress(mutant: Mutant, mine: Opinion, theirs: Opinion) -> bo
 
 DIFFERENCES = (
     Difference(
+        "a last offset delta that is too small",
+        "Kafka's reader counts the records up from the base offset; the log counts up to the last offset",
+        "read, with the warning `last-offset-delta-short`: the records have Kafka's offsets",
+        _counted_by_the_broker,
+    ),
+    Difference(
         "offsets contradict the batch",
         "Kafka's record reader compares offsets with nothing: not each other, not 0, not the batch's span and count",
+        "damage: a table needs an offset of its own for each record",
         _offsets_contradict,
     ),
     Difference(
         "offsets leave the segment",
         "Kafka reads the batch without a segment. We place it in a segment, and its offsets do not fit the segment's "
         "name",
+        "damage: the log has other batches there, and a consumer skips these records",
         _leaves_the_segment,
     ),
     Difference(
         "bytes of a batch that counts no records",
         "Kafka does not look at the record section when the count is 0",
+        "damage: no broker stores it, and records would vanish without a word",
         _counts_none,
     ),
     Difference(
         "bytes behind the stream",
         "Kafka reads one byte more than the records need. It trusts the decompressor that the stream has ended; "
         "java.util.zip, the LZ4 frame reader and snappy-java ignore bytes after it",
+        "damage: what follows begins like a further stream",
         _bytes_after_the_stream,
     ),
     Difference(
         "reserved flags of a gzip header",
         "RFC 1952 2.3.1.2: a reader must refuse them; java.util.zip ignores them",
+        "damage: only a flipped bit of a producer makes them",
         _gzip_flags,
     ),
     Difference(
         "an LZ4 block of nothing",
         "Kafka takes a block that gives no bytes for the end of the stream; liblz4 reads on to the end mark",
+        "as it is: no writer makes such a block",
         _block_of_nothing,
     ),
     Difference(
         "a zstd frame cut behind the records",
         "zstd-jni gives what a frame cut short has given so far, and then says that the stream has ended",
+        "damage: a frame that is cut is a loss in a real log",
         _cut_zstd_frame,
-    ),
-    Difference(
-        "bytes behind the value of a message",
-        "Kafka reads key and value of v0 and v1 by their lengths and never asks whether they fill the message",
-        _bytes_after_a_value,
     ),
     Difference(
         "a control record without a control key",
         "Kafka parses the key of a control record only where it acts on it",
+        "damage: it could decide a transaction",
         _no_control_key,
     ),
     Difference(
         "a message inside a wrapper with a magic of no message format",
         "Kafka's iterator over a wrapper takes any magic byte there",
+        "damage: no broker stores it",
         _foreign_inner_magic,
     ),
     Difference(
         "a v0 wrapper whose offset is not that of its last message",
         "Kafka trusts the offset of the wrapper; the checksum does not cover it",
+        "damage: only this shows a flipped bit in the offset",
         _denied_by_its_last_message,
     ),
     Difference(
         "a wrapper whose offset was never assigned",
         "Kafka says that such a wrapper ends at offset 0, below the records it gives",
+        "read, with the warning `wrapper-offset-zero`",
         _never_assigned,
     ),
     Difference(
         "more memory than Kafka has",
         "Kafka allocates what a message inside a wrapper declares before it sees that the bytes are not there",
+        "read: we need less memory",
         _kafkas_memory,
     ),
     Difference(
         "a codec set on an emptied batch",
         "Kafka opens the stream although nothing is counted; compaction clears the codec, so nobody has seen it",
+        "read: nothing has to be decompressed",
         _nothing_to_decompress,
     ),
 )

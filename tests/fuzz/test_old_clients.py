@@ -25,7 +25,7 @@ from tests.kafka.java_reader import JavaReader, Reading
 SEED = 20261128
 LOGS = int(os.environ.get("LOGLAKE_OLD_CLIENTS", "60"))
 """`make test-long` compares 3,000: a thousand of each kind."""
-RULES = {"short": "last-offset-delta-short", "overlap": "messages-below-log-end", "junk": "bytes-after-stream"}
+RULES = {"short": "last-offset-delta-short", "overlap": "messages-below-log-end", "junk": "ignored-bytes"}
 ENGINES = list(available())
 _PLACE = Place("t", 0, "log", "segment")
 

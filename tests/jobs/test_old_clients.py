@@ -43,7 +43,7 @@ def gzip_with_junk() -> list[bytes]:
 LOGS = {
     "short": (short_batches(), "last-offset-delta-short"),
     "sets": (message_sets(), "messages-below-log-end"),
-    "junk": (gzip_with_junk(), "bytes-after-stream"),
+    "junk": (gzip_with_junk(), "ignored-bytes"),
 }
 
 

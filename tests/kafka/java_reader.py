@@ -30,6 +30,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 from tests.kafka import distribution
+from tests.kafka.broker_validation import in_new_places
 
 _BATCH = struct.Struct(">iiqqbbb??iqhiq?q")
 _RECORD = struct.Struct(">qqi")
@@ -120,10 +121,15 @@ class JavaReader:
         answer_bytes: int = 16 << 20,
         heap: str = "512m",
         seconds_for_an_answer: float = 120.0,
+        version: str = distribution.VERSION,
     ) -> None:
         self._flags = (1 if check_crc else 0) | (2 if check_inner_crc else 0)
         self._seconds = seconds_for_an_answer
-        command = distribution.command("BlobReader", str(answer_bytes), heap=heap)
+        classes = None
+        if version != distribution.VERSION:
+            text = (distribution.SOURCES / "BlobReader.java").read_text()
+            classes = distribution.compiled({"BlobReader.java": in_new_places(text)}, version)
+        command = distribution.command("BlobReader", str(answer_bytes), heap=heap, version=version, classes=classes)
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         self._buffer = bytearray()
 

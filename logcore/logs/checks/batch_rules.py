@@ -19,7 +19,7 @@
     wrapper-offset-zero       warning   v0, v1: a compressed message has offset 0, and those inside have higher ones
     messages-below-log-end    warning   v0, v1: a compressed message begins below the end of the one before (KAFKA-3919)
     last-offset-delta-short   warning   v2: an old client left the last offset delta 0
-    bytes-after-stream        warning   bytes after the end of the compressed stream, which Kafka ignores
+    ignored-bytes             warning   bytes after the compressed stream, or v0, v1: after a value; Kafka ignores them
 
 Rules about records use only sums over them, so a faster reader can supply the same sums. Batches come in the order of
 their segment. Belongs here: findings for good batches. `segments.scan` decides what makes a batch bad.
@@ -210,9 +210,9 @@ class BatchRules:
                 f"{header.next_offset}), and Kafka's readers give them the offsets {read}"
             )
             self._say("last-offset-delta-short", message, batch)
-        if odd.bytes_after_stream:
-            message = f"{odd.bytes_after_stream} bytes after the end of its compressed stream, which Kafka ignores"
-            self._say("bytes-after-stream", message, batch)
+        if odd.ignored_bytes:
+            message = f"{odd.ignored_bytes} bytes after its compressed stream or after a value, which Kafka ignores"
+            self._say("ignored-bytes", message, batch)
         if odd.is_wrapper_at_zero:
             message = (
                 f"it has offset 0, and the last message inside has offset {batch.header.last_offset}: a broker skips "

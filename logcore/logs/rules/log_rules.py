@@ -161,10 +161,10 @@ SEGMENT_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "An old client left a batch's last offset delta 0, so Kafka's readers give its records too high offsets.",
             "All records are published, at the offsets that the broker counted. Update the client.",
         ),
-        "bytes-after-stream": Rule(
+        "ignored-bytes": Rule(
             _WARNING,
             _UNTIL_REPLACED,
-            "Bytes follow the compressed stream of a batch; Kafka's readers ignore them, and its records are read.",
+            "Bytes that Kafka's readers ignore follow a compressed stream or a value; the records are read.",
             "Check which client wrote it.",
         ),
     }

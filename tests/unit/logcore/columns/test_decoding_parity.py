@@ -227,7 +227,6 @@ def test_nothing_of_a_damaged_batch_is_given_out(injury: str) -> None:
     [
         handmade.message(1, key_length=99),
         handmade.message(1, value_length=4),
-        handmade.message(1, after=b"x"),
         handmade.message(1, crc=5),
         handmade.message(1, attributes=4),
         handmade.wrapper([], offset=1),
@@ -254,6 +253,8 @@ def test_nothing_of_a_damaged_message_is_given_out(bad: bytes) -> None:
 def test_what_kafka_reads_of_odd_wrappers_is_read_too() -> None:
     """An inner message of the other version, a last one that is not whole, a wrapper at offset 0."""
     for odd in (
+        handmade.wrapper([handmade.message_v1(at, 5, b"k", b"v") for at in range(2)], offset=1, after=b"x"),
+        handmade.wrapper([handmade.message(at, b"k", b"v", after=b"x") for at in range(2)], offset=1),
         handmade.wrapper([handmade.message_v0(0, b"k", b"v"), handmade.message_v1(1, 5, b"k", b"w")], offset=1),
         handmade.wrapper([handmade.message_v1(0, 5, b"k", b"v"), handmade.message_v1(1, 5, b"k", b"w")[:-1]], offset=1),
         handmade.wrapper([handmade.message_v1(at, 5, b"k", b"v") for at in range(3)], offset=0),

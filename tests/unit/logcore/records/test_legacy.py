@@ -156,14 +156,19 @@ def test_a_size_below_the_smallest_message_is_no_length(magic: int, smallest: in
         ({"key_length": 99}, CorruptionReason.RECORD_LENGTH),
         ({"key_length": 0x7FFFFFFF}, CorruptionReason.RECORD_LENGTH),
         ({"value_length": 2}, CorruptionReason.RECORD_LENGTH),
-        ({"value_length": 0}, CorruptionReason.RECORD_LENGTH),
-        ({"value_length": -1}, CorruptionReason.RECORD_LENGTH),
         ({"key_length": 4, "key": b"k"}, CorruptionReason.TRUNCATED),
-        ({"after": b"x"}, CorruptionReason.RECORD_LENGTH),
     ],
 )
 def test_lengths_that_do_not_fit_the_message_are_damage(magic: int, lie: dict, reason: CorruptionReason) -> None:
     assert refusal(handmade.message(magic=magic, **lie)) is reason
+
+
+@pytest.mark.parametrize("magic", [V0, V1])
+@pytest.mark.parametrize(
+    ("lie", "value"), [({"value_length": 0}, b""), ({"value_length": -1}, None), ({"after": b"x"}, b"v")]
+)
+def test_bytes_after_a_value_are_ignored_as_in_kafka(magic: int, lie: dict, value: bytes | None) -> None:
+    assert [record.value for record in read(handmade.message(magic=magic, **lie))] == [value]
 
 
 @pytest.mark.parametrize("wrap", [bytearray, memoryview])
@@ -363,7 +368,6 @@ def test_codecs_that_came_later_are_refused_unread(magic: int, codec: int) -> No
         (handmade.patch(handmade.message_v1(0, 0, None, None), 16, b"\2"), CorruptionReason.MAGIC),
         (handmade.patch(handmade.message_v0(0, None, None), 16, b"\1"), CorruptionReason.LENGTH),
         (handmade.message(0, value_length=9), CorruptionReason.RECORD_LENGTH),
-        (handmade.message(0, after=b"x"), CorruptionReason.RECORD_LENGTH),
     ],
 )
 def test_what_is_no_message_set_inside_is_damage(magic: int, inside: bytes, reason: CorruptionReason) -> None:
