@@ -19,6 +19,7 @@ from pathlib import Path
 from logcore.errors import CorruptionReason
 from logcore.logs.model.findings import Finding, exit_code
 from logcore.logs.rules import RULE_GROUPS, Rule
+from logcore.logs.rules.advice import HarmedPlace, filled
 from spark_jobs.lake.setup.policies.lake_settings import LAKE_SETTINGS
 from spark_jobs.lake.setup.policies.policy_values import (
     INT64_MAX,
@@ -63,8 +64,9 @@ def findings_page() -> str:
         "long a lake counts its findings. A finding about a segment is also closed when other bytes replace the "
         "segment, and when the source removes the segment's offsets again. "
         "[concepts.md](concepts.md#when-a-finding-is-closed) says how to close a finding.\n",
-        "In the commands SRC is the log directory, LAKE the lake, COPY another copy of the logs, and TABLE "
-        "the name of a table. A command ends with the highest exit code of its findings ([cli.md](cli.md)).\n",
+        "Commands print this advice with the real lake, paths, topic and offsets. On this page LOGDIR is the log "
+        "directory, DIR the directory of the partition, LAKE the lake, and TABLE the name of a table. A command ends "
+        "with the highest exit code of its findings ([cli.md](cli.md)).\n",
         "The usual severity of a rule is fixed in the code, in `logcore/logs/rules`. An operator cannot change it. "
         "Commands that only show, such as `dump`, print some findings as information.\n",
     ]
@@ -76,7 +78,9 @@ def findings_page() -> str:
 
 def _rule(name: str, rule: Rule) -> str:
     meaning = _text(rule.meaning, f"The rule {name} has no meaning")
-    what_to_do = _text(rule.what_to_do, f"The rule {name} does not say what to do")
+    what_to_do = filled(_text(rule.what_to_do, f"The rule {name} does not say what to do"), HarmedPlace())
+    if rule.for_logs:
+        what_to_do += f"\n\nFor files that are in no lake: {filled(rule.for_logs, HarmedPlace())}"
     code = exit_code([Finding(name, rule.severity, "")])
     severity = f"{str(rule.severity).capitalize()} (exit code {code:d})."
     counted = f"Counts in a lake: {rule.persistence.value}."

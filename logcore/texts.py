@@ -8,6 +8,7 @@ direction of text hide what is there.
 from __future__ import annotations
 
 import re
+import shlex
 
 _ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _OBEYED = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
@@ -41,3 +42,14 @@ def id_part(name: str) -> str:
 def json_shown(line: str) -> str:
     """Escape in a line of JSON what a terminal obeys. The values stay the same."""
     return line if line.isprintable() else _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
+
+
+def shell_word(text: str) -> str:
+    """Quote a text for a shell. Control characters, and bytes that are not UTF-8, are escaped inside of `$'...'`."""
+    if text.isprintable():
+        return shlex.quote(text)
+    quoted = (
+        f"\\x{byte:02x}" if not 32 <= byte < 127 or byte in b"'\\" else chr(byte)
+        for byte in text.encode("utf-8", "surrogateescape")
+    )
+    return f"$'{''.join(quoted)}'"

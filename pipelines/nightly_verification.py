@@ -9,7 +9,8 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from logcore.logs.model.findings import Severity
+from logcore.logs.model.findings import Severity, offsets_text
+from logcore.logs.rules.advice import advice
 from pipelines.catalog.names import asset_key, name_in_lake, tags_of
 from pipelines.catalog.run_configuration import AS_OF, parsed_time
 from pipelines.errors.failures import failure_of
@@ -19,6 +20,7 @@ from pipelines.events import check_result
 from pipelines.resources import JobLauncher
 from pipelines.run.check_definitions import LAKE_VERIFIED, CheckAnswer, Failure
 from spark_jobs.contracts import JobReport, VerifyConfig
+from spark_jobs.lake.view.harmed_places import place_of_row
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, lake_name
 
 VERIFICATION_JOB = "verification"
@@ -88,10 +90,12 @@ def answer(lake: str, report: JobReport) -> CheckAnswer:
             f"{found['rule']}: {found['message']}",
             _text(found["log"]),
             None if found["topic"] is None else f"{found['topic']}-{found['partition']} of lake {lake_name(lake)}",
-            _offsets(found["start_offset"], found["end_offset"]),
+            offsets_text(place.start_offset, place.end_offset),
             Severity(str(found["severity"])),
+            what_to_do=advice(str(found["rule"]), place),
         )
         for found in report.findings
+        for place in [place_of_row(lake, found)]
         if found["severity"] != Severity.INFO
     ]
     part = f"part {report.plan['part']} of {report.plan['parts']} of lake {lake_name(lake)}"
@@ -103,9 +107,3 @@ def answer(lake: str, report: JobReport) -> CheckAnswer:
 
 def _text(value: Any) -> str | None:
     return None if value is None else str(value)
-
-
-def _offsets(start: Any, end: Any) -> str:
-    if start is None:
-        return ""
-    return str(start) if end is None else f"{start}..{end}"

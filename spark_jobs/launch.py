@@ -38,6 +38,7 @@ from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.store import local_copies
 from spark_jobs.lake.store.lease import hold
 from spark_jobs.lake.view.registered_lakes import check_policies
+from spark_jobs.machine import engine as engines
 from spark_jobs.machine.engine import JobEngine, chosen_engine
 from spark_jobs.tasks.executor import Executor, counting
 from spark_jobs.tasks.progress import JobListener as JobListener
@@ -194,6 +195,10 @@ def forget_remote(lake: str, intake: Intake) -> tuple[str, ...]:
             )
     registry.forget_remote(lake, intake.paths)
     return places
+
+
+ORDINARY_ENGINE = ": ".join(engines.ORDINARY_ENGINE)
+"""What :func:`engine_and_reason` returns where nobody chose anything."""
 
 
 def engine_and_reason(engine: str | None = None) -> str:

@@ -24,7 +24,7 @@ from pipelines.command.running import (
     announcer,
     open_dagster_history,
 )
-from pipelines.command.summary import damage_lines, logs_table, meanings_line, shown_path
+from pipelines.command.summary import damage_lines, logs_table, meanings_lines, shown_path
 from pipelines.run.chains import INTAKE_JOB
 from pipelines.run.listener import RunOutcome
 from spark_jobs import launch
@@ -110,8 +110,9 @@ def _policies(archive: Path, folder: Path) -> str | None:
 
 def _show(home: Path, states: Sequence[LakeState]) -> None:
     print(logs_table(states, name_lakes=True))
-    print(meanings_line(states))
-    damage = damage_lines(states)
+    for line in meanings_lines(states):
+        print(line)
+    damage = damage_lines(states, advises=False)
     if damage:
         print("\nOne sample was damaged on purpose. Its findings:")
         for line in damage:

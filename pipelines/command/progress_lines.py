@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from logcore.cli.output.progress import ProgressLine, bytes_text
-from spark_jobs.launch import TaskProgress
+from spark_jobs.launch import ORDINARY_ENGINE, TaskProgress
 
 
 @dataclass(slots=True)
@@ -33,8 +33,8 @@ class ProgressLines:
         self._line = ProgressLine(self.out, self.clock)
 
     def job_starts(self, job: str, engine: str) -> None:
-        """Print the engine once."""
-        if engine != self._engine:
+        """Print the engine once, unless it is the one where nobody chose anything."""
+        if engine not in (self._engine, ORDINARY_ENGINE):
             self.out.write(f"job engine {engine}\n")
             self.out.flush()
         self._engine, self._job = engine, job

@@ -31,16 +31,18 @@ from pipelines.command.running import (
     open_dagster_history,
 )
 from pipelines.command.summary import (
+    SHOWN_BY_LINES,
     check_lines,
     checks_code,
     damage_lines,
     failures_of,
     logs_table,
-    meanings_line,
+    meanings_lines,
     open_transaction_lines,
     plan_lines,
     refused_lines,
     tables_lines,
+    verdict_line,
     warning_lines,
 )
 from pipelines.command.watch import watch_lake
@@ -143,7 +145,7 @@ def _run(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str
     if report is None:
         return ended
     for outcome in outcomes:
-        report.warn([*refused_lines(outcome), *check_lines(_answered(outcome), chosen)])
+        report.warn([*refused_lines(outcome), *check_lines(outcome, chosen)])
     report.finish()
     return report.exit_code(ended, [a.name for outcome in outcomes for a in outcome.answers if failures_of(a, chosen)])
 
@@ -224,26 +226,19 @@ def _show(
     Args:
         chosen: Log keys of the run; None: all.
     """
-    if state.logs:
-        print(logs_table([state]))
-        print(meanings_line([state]))
     waiting = open_transaction_lines([state], as_of_ms)
     about_logs = (*damage_lines([state]), *warning_lines([state]), *waiting)
-    for line in (*about_logs, *refused_lines(outcomes[0]), *check_lines(outcomes[0], chosen)):
+    alarms = [*about_logs, *refused_lines(outcomes[0]), *check_lines(outcomes[0], chosen, shown=SHOWN_BY_LINES)]
+    of_logs = [logs_table([state]), *meanings_lines([state])] if state.logs else []
+    for line in (*alarms, *([""] if alarms else []), *of_logs):
         print(line)
     for outcome in outcomes[1:]:
-        for line in (*plan_lines(outcome), *check_lines(_answered(outcome), chosen)):
+        for line in (*plan_lines(outcome, state), *check_lines(outcome, chosen)):
             print(line)
     print("\ntables:" if state.logs else "no log was found")
     for line in tables_lines(lake):
         print(f"  {line}")
-    if all(outcome.found_nothing_new for outcome in outcomes):
-        print("nothing new")
-
-
-def _answered(outcome: RunOutcome) -> RunOutcome:
-    """The same without the checks that had nothing to look at."""
-    return replace(outcome, answers=tuple(answer for answer in outcome.answers if not answer.is_unanswered))
+    print(verdict_line(outcomes, state, chosen))
 
 
 def _say_of_hint(lake: str, hinted: Sequence[str], intake: Intake) -> None:

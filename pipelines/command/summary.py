@@ -10,10 +10,20 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from logcore.cli.output.terminal import size_text
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
-from pipelines.run.check_definitions import CheckAnswer, Failure, sentence
+from logcore.logs.rules.advice import advice, filled
+from pipelines.run.check_definitions import (
+    NO_DAMAGE,
+    NO_HANGING_TRANSACTION,
+    SOURCES_AGREE,
+    CheckAnswer,
+    Failure,
+    sentence,
+)
 from spark_jobs.lake.view.alarms import damage_of, stops_of
+from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.ledger_states import ALARMING, MEANINGS
 from spark_jobs.lake.view.log_state import LogState, states_seen
@@ -25,6 +35,9 @@ if TYPE_CHECKING:
 
 LISTED_FAILURES = 5
 """Maximum number of failures shown per check."""
+
+SHOWN_BY_LINES = frozenset({NO_DAMAGE.name, SOURCES_AGREE.name, NO_HANGING_TRANSACTION.name})
+"""Checks whose failures the lines about damage, stopped logs, paths and open transactions show."""
 
 LISTED = 20
 """Maximum number of entries of one kind shown of a plan, and of warnings."""
@@ -72,16 +85,22 @@ def _aligned(header: Sequence[str], rows: Iterable[Sequence[str]], left: int) ->
     )
 
 
-def damage_lines(states: Sequence[LakeState]) -> list[str]:
-    """Where there is damage, and which logs have stopped, one line each."""
-    lines = []
+def damage_lines(states: Sequence[LakeState], *, advises: bool = True) -> list[str]:
+    """Where there is damage, and which logs have stopped, one line each; below it what to do, once for equal advice."""
+    lines: list[str] = []
+    said = ""
     for state in states:
         names = {log.topic_partition for log in state.logs}
-        for word, alarms in (("damage", damage_of(state)), ("stopped", stops_of(state))):
-            for alarm in alarms:
-                if alarm.topic_partition in names:
-                    file = None if alarm.file is None else shown_path(alarm.file)
-                    lines.append(f"{word}: {replace(alarm, file=file).where}: {alarm.message}")
+        alarms = [("damage", alarm) for alarm in damage_of(state)] + [("stopped", alarm) for alarm in stops_of(state)]
+        shown = [(word, alarm) for word, alarm in alarms if alarm.topic_partition in names]
+        for word, alarm in shown[:LISTED]:
+            file = None if alarm.file is None else shown_path(alarm.file)
+            lines.append(f"{word}: {replace(alarm, file=file).where}: {alarm.message}")
+            if advises and alarm.what_to_do != said:
+                said = alarm.what_to_do
+                lines.append(f"  What to do: {said}")
+        if shown[LISTED:]:
+            lines.append(f"{len(shown) - LISTED:,} more damaged or stopped places are in the table findings")
     return lines
 
 
@@ -93,12 +112,13 @@ def shown_path(path: str) -> str:
     return path if relative.startswith(os.pardir) else relative
 
 
-def meanings_line(states: Sequence[LakeState]) -> str:
-    """What the findings column's letters and the alarming states among those shown mean."""
-    seen = {name for state in states for log in state.logs for name in log.offsets_by_state}
-    parts = ["findings: E error, W warning, i information"]
+def meanings_lines(states: Sequence[LakeState]) -> list[str]:
+    """What the findings column's letters and the alarming states among those shown mean; nothing if none is shown."""
+    logs = [log for state in states for log in state.logs]
+    seen = {name for log in logs for name in log.offsets_by_state}
+    parts = ["findings: E error, W warning, i information"] if any(log.findings for log in logs) else []
     parts += [f"{name}: {MEANINGS[name]}" for name in ("open", *ALARMING) if name in seen]
-    return "; ".join(parts)
+    return ["; ".join(parts)] if parts else []
 
 
 def open_transaction_lines(states: Sequence[LakeState], as_of_ms: int) -> list[str]:
@@ -111,20 +131,31 @@ def open_transaction_lines(states: Sequence[LakeState], as_of_ms: int) -> list[s
                 place = f"{log.label} of lake {state.name}"
                 what = f"the transaction of {oldest.described(as_of_ms)}; nothing from there on is published"
                 lines.append(f"{word}: {place}: {what}")
+                if word == "warning":
+                    policy = harmed_place(state.lake, log=log.row)
+                    lines.append(f"  What to do: {filled(NO_HANGING_TRANSACTION.what_to_do, policy)}")
     return lines
 
 
 def warning_lines(states: Sequence[LakeState]) -> list[str]:
-    """The open warnings of logs, one line each: they make the exit code 1."""
-    lines = [
-        f"warning: {log.label} of lake {state.name}: {placed.finding.rule}: {placed.finding.message}"
+    """The open warnings of logs, one line each: they make the exit code 1. Below it is what to do."""
+    warnings = [
+        (state, log, placed.finding)
         for state in states
         for log in state.logs
         for placed in log.findings
         if placed.finding.severity is Severity.WARNING
     ]
-    more = len(lines) - LISTED
-    return lines if more <= 0 else [*lines[:LISTED], f"{more:,} more warnings are in the table findings"]
+    lines: list[str] = []
+    said = ""
+    for state, log, finding in warnings[:LISTED]:
+        lines.append(f"warning: {log.label} of lake {state.name}: {finding.rule}: {finding.message}")
+        to_do = advice(finding.rule, harmed_place(state.lake, log=log.row, finding=finding))
+        if to_do != said:
+            said = to_do
+            lines.append(f"  What to do: {said}")
+    more = len(warnings) - LISTED
+    return lines if more <= 0 else [*lines, f"{more:,} more warnings are in the table findings"]
 
 
 def refused_lines(outcome: RunOutcome) -> list[str]:
@@ -132,19 +163,17 @@ def refused_lines(outcome: RunOutcome) -> list[str]:
     return [f"refused: {finding.message}" for finding in outcome.refused]
 
 
-def check_lines(outcome: RunOutcome, logs: Collection[str] | None) -> list[str]:
-    """A paragraph for each failed check, and a line for each check without data.
+def check_lines(outcome: RunOutcome, logs: Collection[str] | None, *, shown: Collection[str] = ()) -> list[str]:
+    """A paragraph for each failed check.
 
     Args:
         logs: Log keys of the run; None: all. Failures of other logs are left out.
+        shown: Names of checks that other lines are about: they are left out.
     """
     lines = []
     for answer in outcome.answers:
         lines += [f"note of check {answer.name}: {note}" for note in answer.notes]
-        if answer.is_unanswered:
-            lines.append(f"check {answer.name}: nothing to look at yet. {answer.description}")
-            continue
-        failures = failures_of(answer, logs)
+        failures = [] if answer.name in shown else failures_of(answer, logs)
         if failures:
             level = max((failure.severity for failure in failures), key=[*Severity].index)
             texts = sentence([failure.text for failure in failures], LISTED_FAILURES)
@@ -170,44 +199,86 @@ def checks_code(outcome: RunOutcome, logs: Collection[str] | None) -> int:
     return code
 
 
-def plan_lines(outcome: RunOutcome) -> list[str]:
-    """The result of maintenance, or its plan."""
-    lines = ["", "maintenance:"]
+def plan_lines(outcome: RunOutcome, state: LakeState) -> list[str]:
+    """The result of maintenance, or its plan. A job without work has no line."""
+    lines = []
     for asset, keys in outcome.changed.items():
         more = f" and {len(keys) - 8} more" if len(keys) > 8 else ""
-        lines.append(f"  {asset}: {', '.join(keys[:8])}{more}")
+        lines += [f"  {asset}: {', '.join(keys[:8])}{more}"] if keys else []
+    names = {log.log: log.topic_partition for log in state.logs}
     for asset, plan in outcome.plans.items():
-        lines.append(f"  {asset}, a plan only:")
-        lines += [f"    {line}" for line in describe(plan)]
+        described = describe(plan, names)
+        lines += [f"  {asset}, a plan only:", *(f"    {line}" for line in described)] if described else []
+    return ["", "maintenance:", *(lines or ["  nothing is due"])]
+
+
+def describe(plan: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
+    """A plan as short lines, without empty entries.
+
+    Args:
+        plan: As a job reports it.
+        names: Topic partitions by log key.
+    """
+    lines = []
+    for name, value in plan.items():
+        word = name.replace("_", " ")
+        if isinstance(value, dict):
+            figures = _figures(value, names)
+            lines += [f"{word}: {figures}"] if figures else []
+        elif isinstance(value, list | tuple):
+            for item in value[:LISTED]:
+                text = _figures(item, names) if isinstance(item, dict) else str(item)
+                lines.append(text if name == "logs" else f"{word}: {text}")
+            lines += [f"{word}: and {len(value) - LISTED:,} more"] if len(value) > LISTED else []
+        elif value not in (None, 0, "") and not name.endswith("_ms"):
+            lines.append(f"{word}: {value}")
     return lines
 
 
-def describe(plan: Mapping[str, Any]) -> list[str]:
-    """A plan as short lines, without empty entries."""
-    lines = []
-    for name, value in plan.items():
-        if isinstance(value, dict):
-            inner = ", ".join(f"{k} {v}" for k, v in value.items() if isinstance(v, int | str) and v != 0)
-            lines += [f"{name}: {inner}"] if inner else []
-        elif isinstance(value, list | tuple):
-            for item in value[:LISTED]:
-                text = item if isinstance(item, str) else _item(item)
-                lines.append(text if name == "logs" else f"{name}: {text}")
-            lines += [f"{name}: and {len(value) - LISTED:,} more"] if len(value) > LISTED else []
-        elif value not in (None, 0, ""):
-            lines.append(f"{name}: {value}")
-    return lines or ["nothing"]
-
-
-def _item(item: Any) -> str:
-    if not isinstance(item, dict):
-        return str(item)
+def _figures(item: Mapping[str, Any], names: Mapping[str, str]) -> str:
     shown = {key: len(value) if isinstance(value, list | tuple) else value for key, value in item.items()}
-    name = shown.pop("topic_partition", None)
-    if name is not None:
-        shown.pop("log", None)
-    figures = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in shown.items())
+    log = str(shown.pop("log", ""))
+    name = shown.pop("topic_partition", None) or names.get(log)
+    figures = ", ".join(
+        size_text(int(value)) if key == "bytes" else f"{key.replace('_', ' ')} {value}"
+        for key, value in shown.items()
+        if isinstance(value, int | str) and value not in (0, "") and not key.endswith("_ms")
+    )
     return figures if name is None else f"{name}: {figures}"
+
+
+def verdict_line(outcomes: Sequence[RunOutcome], state: LakeState, chosen: Collection[str] | None) -> str:
+    """What the run wrote, and what is open: the last line of a run.
+
+    Args:
+        outcomes: Of the intake, then of maintenance.
+        state: The chosen logs.
+        chosen: Log keys of the run; None: all.
+    """
+    written = [
+        words.format(f"{count:,}", s="" if count == 1 else "s")
+        for outcome in outcomes
+        for words, count in outcome.written.items()
+    ]
+    names = {log.topic_partition for log in state.logs}
+    damaged = len({alarm.topic_partition for alarm in damage_of(state)} & names)
+    stopped = len({alarm.topic_partition for alarm in stops_of(state)} & names)
+    waiting = sum(bool(log.open_transactions) for log in state.logs)
+    failed = sum(
+        bool(failures_of(answer, chosen)) and answer.name not in SHOWN_BY_LINES
+        for outcome in outcomes
+        for answer in outcome.answers
+    )
+    counts = (
+        (damaged, "damaged log{s}"),
+        (stopped, "stopped log{s}"),
+        (waiting, "log{s} with an open transaction"),
+        (failed, "failed check{s}"),
+    )
+    is_open = [f"{count:,} {words.format(s='' if count == 1 else 's')}" for count, words in counts if count]
+    is_new = not all(outcome.found_nothing_new for outcome in outcomes)
+    done = ", ".join(written) or ("changed the lake" if is_new else "nothing new")
+    return f"{done}; open: {', '.join(is_open)}" if is_open else done
 
 
 def tables_lines(lake: str) -> list[str]:

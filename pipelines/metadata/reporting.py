@@ -63,7 +63,7 @@ def _damaged_offsets(log: LogState) -> str:
     if not log.is_damaged:
         return "none"
     damage = pictured(log).damage
-    shown = [f"{each.start_offset}..{each.end_offset} {each.state}" for each in damage[:_NAMED_RANGES]]
+    shown = [f"[{each.start_offset}, {each.end_offset}) {each.state}" for each in damage[:_NAMED_RANGES]]
     more = len(damage) - len(shown)
     return ", ".join(shown) + (f", and {more:,} more ranges" if more else "")
 

@@ -11,7 +11,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from logcore.logs.model.findings import Severity
+from logcore.logs.rules.advice import filled
 from pipelines.metadata.values import JsonValue, Metadata, Value
+from spark_jobs.lake.view.harmed_places import harmed_place
 
 ARCHIVED, VALIDATED, RECORDS = "archived_segments", "validated_segments", "records"
 RETAINED, COMPACTED, TIDY, INDEXES, OPTIMIZED = (
@@ -28,6 +30,10 @@ FAILING, UNANSWERED, WHAT_TO_DO, NOTES = "failing", "nothing to look at yet", "w
 """Names of metadata of checks."""
 
 
+ADVISED = 3
+"""Maximum number of commands shown per check."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """One reason why a check fails."""
@@ -38,19 +44,21 @@ class Failure:
     topic_partition: str | None = None
     """Name of the log for people."""
     offsets: str = ""
-    """Offset range as ``4..9``, the end is exclusive."""
+    """Offset range, as ``[4, 9)``."""
     severity: Severity = Severity.ERROR
     file: str | None = None
     """File concerned; None where there is none, or several."""
     position: int | None = None
     """Position in the file, bytes."""
+    what_to_do: str = ""
+    """One command for this failure, or one sentence why there is none; empty: what the check says counts."""
 
     @property
     def text(self) -> str:
         """The failure as text: log, offsets, file and reason."""
         place = [self.topic_partition] if self.topic_partition else []
         if self.offsets:
-            place.append(f"offset{'s' if '..' in self.offsets else ''} {self.offsets}")
+            place.append(f"offset{'s' if self.offsets.startswith('[') else ''} {self.offsets}")
         if self.file is not None:
             place.append(f"file {self.file}" + ("" if self.position is None else f", position {self.position}"))
         return f"{', '.join(place)}: {self.what}" if place else self.what
@@ -116,7 +124,8 @@ class CheckDefinition:
     asset: str
     description: str
     what_to_do: str
-    """Advice if the check fails; LAKE and SOURCE are placeholders."""
+    """What to do if the check fails, and the failure itself does not say it; a template of
+    :mod:`logcore.logs.rules.advice`."""
 
     def answer(
         self,
@@ -141,11 +150,17 @@ class CheckDefinition:
             passed=not failures,
             description=sentence([each.text for each in failures]) if failures else fine,
             failures=tuple(failures),
-            what_to_do=self.what_to_do.replace("LAKE", lake),
+            what_to_do=self._advice(lake, failures),
             notes=tuple(notes),
             metadata=metadata,
             is_of_plan=is_of_plan,
         )
+
+    def _advice(self, lake: str, failures: Sequence[Failure]) -> str:
+        stated = list(dict.fromkeys(each.what_to_do for each in failures if each.what_to_do))
+        if all(each.what_to_do for each in failures) and stated:
+            return " ".join([*stated[:ADVISED], *(["And so on."] if stated[ADVISED:] else [])])
+        return filled(self.what_to_do, harmed_place(lake))
 
     def unanswered(self, why: str) -> CheckAnswer:
         """The answer if there is no data yet: the check does not pass, but no error is known either."""
@@ -165,33 +180,32 @@ NO_DAMAGE = CheckDefinition(
     VALIDATED,
     "No log of the lake has offsets that are corrupt, missing or of unknown outcome. Damage stops only the log that "
     "has it, and only from the damage on; the others are published all the same.",
-    "name another copy of the log where the offsets are whole: loglake run SOURCE --lake LAKE --fill-from COPY; where "
-    "there is none, publish the offsets after the damage with the policy salvage: permissive.",
+    "name another copy of the log where the offsets are whole: `{run} --fill-from COPY`, where COPY is its log "
+    "directory.",
 )
 EVERY_OFFSET_ACCOUNTED_FOR = CheckDefinition(
     "every_offset_accounted_for",
     VALIDATED,
     "The offset ledger of each log covers every offset from 0 to the log's end exactly once. Of a log whose ledger "
     "does not, nothing is published; the others continue.",
-    "rebuild the ledger from the archive: loglake repair LAKE --rebuild offset_ledger --apply, then "
-    "loglake run SOURCE --lake LAKE.",
+    "rebuild the ledger from the archive: `loglake repair {lake} --rebuild offset_ledger --apply && {run}`.",
 )
 NOTHING_REMOTE = CheckDefinition(
     "nothing_remote",
     VALIDATED,
     "No log of the lake has offsets that are in the remote tier (tiered storage) and were not read from there. Their "
     "records are not published; all others are.",
-    "name the remote storage once: loglake run SOURCE --lake LAKE --remote DIR. If it was named, loglake verify SOURCE "
-    "--remote DIR says why a segment cannot be read, and loglake remote SOURCE --remote DIR lists all of them. If the "
-    "lake needs only local offsets, ignore this warning.",
+    "name the remote storage once: `{run} --remote DIR`, where DIR is its directory or s3:// prefix. If it was named, "
+    "`loglake verify LOGDIR --remote DIR` says why a segment cannot be read. If the lake needs only local offsets, "
+    "ignore this warning.",
 )
 ROWS_EQUAL_LEDGER = CheckDefinition(
     "rows_equal_ledger",
     RECORDS,
     "File by file, the table has exactly the rows that the ledger counts as published records; a difference is named "
     "with its offsets.",
-    "publish again from the archive: loglake run SOURCE --lake LAKE --replace .. (--topic and --partition choose "
-    "logs); where rows were deleted on purpose: loglake withdraw LAKE --apply.",
+    "publish again from the archive: `{run} --replace ..`; where rows were deleted on purpose: `loglake withdraw "
+    "{lake} --apply`.",
 )
 NO_HANGING_TRANSACTION = CheckDefinition(
     "no_hanging_transaction",
@@ -199,7 +213,9 @@ NO_HANGING_TRANSACTION = CheckDefinition(
     "No transaction is open for longer than Kafka's default transaction.max.timeout.ms, 15 minutes, or a longer "
     "timeout that its coordinator keeps. Nothing after an open transaction is published; one that hangs has lost its "
     "coordinator and holds its log back until it is aborted (kafka-transactions.sh find-hanging, abort).",
-    "abort it on the cluster (kafka-transactions.sh find-hanging, then abort); the next run publishes what waits.",
+    "abort it on the cluster (kafka-transactions.sh find-hanging, then abort); the next run publishes what waits. If "
+    "there is no cluster any more: `{run} --isolation.level read_uncommitted` writes the records that wait into the "
+    "table records_uncommitted.",
 )
 TABLES_UNHARMED = CheckDefinition(
     "tables_unharmed",
@@ -207,16 +223,14 @@ TABLES_UNHARMED = CheckDefinition(
     "No table lost commits or files since the last run, no archived file is gone or changed, and rows that another "
     "engine wrote are those of the archive. Checked by listings and commits; harm that leaves a file's size and time "
     "as they were is found only by loglake verify LAKE.",
-    "docs/shared-tables.md says which command repairs which harm: for records it is loglake run SOURCE --lake LAKE "
-    "--replace .., for other tables loglake repair LAKE --rebuild TABLE --apply, for archived files loglake "
-    "repair LAKE --archive --from COPY --apply; loglake verify LAKE checks the whole lake.",
+    "`loglake verify {lake}` checks the whole lake, and says what to do about each harm.",
 )
 DECODED_ROWS_EQUAL_RECORDS = CheckDefinition(
     "decoded_rows_equal_records",
     RECORDS,
     "Of each topic that a policy decodes, the rows of decoded/TOPIC and of undecoded/TOPIC are together the rows of "
     "records below the same offsets, and no topic waits. It answers only for lakes with such a policy.",
-    "do what the line says. To decode all rows of a topic again: loglake decode LAKE --replace TOPIC.",
+    "do what the line says. To decode all rows of a topic again: `loglake decode {lake} --replace TOPIC`.",
 )
 UNDECODED_SHARE_STEADY = CheckDefinition(
     "undecoded_share_steady",
@@ -225,7 +239,7 @@ UNDECODED_SHARE_STEADY = CheckDefinition(
     "rows before them: at most twice as often, or at most one in a hundred. It answers only for lakes with such a "
     "policy.",
     "look at the reasons in the table undecoded/TOPIC: a producer may write another format or schema. Then correct the "
-    "policy, and decode again: loglake decode LAKE --replace TOPIC.",
+    "policy, and decode again: `loglake decode {lake} --replace TOPIC`.",
 )
 SCHEMAS_OF_OWN_SUBJECT = CheckDefinition(
     "schemas_of_own_subject",
@@ -233,7 +247,7 @@ SCHEMAS_OF_OWN_SUBJECT = CheckDefinition(
     "Of each topic that a policy decodes, no row that was published last names a schema of another subject than the "
     "topic's. It answers only for lakes with such a policy.",
     "look at the producer of these rows: it may write to the wrong topic. If the schema is right, name its subject in "
-    "decode.value.subjects or decode.key.subjects, and decode again: loglake decode LAKE --replace TOPIC.",
+    "decode.value.subjects or decode.key.subjects, and decode again: `loglake decode {lake} --replace TOPIC`.",
 )
 NULL_SHARE_STEADY = CheckDefinition(
     "null_share_steady",
@@ -257,7 +271,7 @@ LATEST_FOLLOWS_RECORDS = CheckDefinition(
     RECORDS,
     "Of each topic whose policy has latest, the table latest/TOPIC was computed from the rows that records has now "
     "below the same offsets, and no topic waits. It answers only for lakes with such a policy.",
-    "do what the line says. To compute the table of a topic again: loglake latest LAKE --replace TOPIC.",
+    "do what the line says. To compute the table of a topic again: `loglake latest {lake} --replace TOPIC`.",
 )
 CLUSTER_FOLLOWS_SOURCES = CheckDefinition(
     "cluster_follows_sources",
@@ -265,7 +279,7 @@ CLUSTER_FOLLOWS_SOURCES = CheckDefinition(
     "The tables cluster_... have what Kafka's internal topics at the sources say, and no internal log waits. It "
     "answers only for lakes with such topics.",
     "do what the line says: name the source that reaches furthest, or make its files readable. To read all of them "
-    "again: loglake cluster LAKE.",
+    "again: `loglake cluster {lake}`.",
 )
 NO_COMMIT_BEYOND_LOG_END = CheckDefinition(
     "no_commit_beyond_log_end",
@@ -280,12 +294,11 @@ EXPECTATIONS_MET = CheckDefinition(
     RECORDS,
     "Plain checks of counts of the published rows, read from the table, and the suites of Great Expectations that "
     "policies name.",
-    "see LAKE/data_docs for the figures; then publish again from the archive: loglake run SOURCE --lake LAKE "
-    "--replace .. (--topic and --partition choose logs).",
+    "see {lake}/data_docs for the figures; then publish again from the archive: `{run} --replace ..`.",
 )
 EXPECTATIONS_OF_SUITES = (
-    "see LAKE/data_docs for the figures of the suite; then correct the data where they are produced, or the suite. The "
-    "next run that publishes rows evaluates the log again from its first row."
+    "see {lake}/data_docs for the figures of the suite; then correct the data where they are produced, or the suite. "
+    "The next run that publishes rows evaluates the log again from its first row."
 )
 """What to do if an expectation of a user's suite is not met: publishing again would change nothing."""
 LAKE_VERIFIED = CheckDefinition(
@@ -293,7 +306,7 @@ LAKE_VERIFIED = CheckDefinition(
     WHOLE_LAKE,
     "One seventh of the lake, another every night, verified from its own bytes: archived files against digests and "
     "checksums, rows against the archive or the digest of what was written, rows and segments against the ledger.",
-    "loglake verify LAKE checks the whole lake and names each harm; docs/shared-tables.md names the repair of each.",
+    "`loglake verify {lake}` checks the whole lake, and says what to do about each harm.",
 )
 CHECK_DEFINITIONS = (
     SOURCES_AGREE,
@@ -317,8 +330,8 @@ CHECK_DEFINITIONS = (
 # --- maintenance ------------------------------------------------------------------------------------------------------
 
 _APPLY = (
-    "look at the plan: loglake run SOURCE --lake LAKE --maintain. Then apply it: add --apply, or write nightly: apply "
-    "into the policies of the lake."
+    "look at the plan: `{run} --maintain`. Then apply it: `{run} --maintain --apply`, or write `nightly: apply` into "
+    "the policies of the lake."
 )
 RETENTION_CARRIED_OUT = CheckDefinition(
     "retention_carried_out",
@@ -332,34 +345,33 @@ NO_CLEANING_REFUSED = CheckDefinition(
     COMPACTED,
     "Each log whose policy requires cleaning can be cleaned, and what was cleaned passed its proof. It answers only "
     "for topics whose policy has compact.",
-    "do what the message says. Most often the log has damage: name another copy of it with loglake run SOURCE --lake "
-    "LAKE --fill-from COPY. Until then the log stays as it is.",
+    "do what the message says. Most often the log has damage: name another copy of it with `{run} --fill-from "
+    "COPY`, where COPY is its log directory. Until then the log stays as it is.",
 )
 ARCHIVE_BYTES_MATCH = CheckDefinition(
     "archive_bytes_match",
     TIDY,
     "Each archived file is there, and has as many bytes as the table segments says. Checked by listings, after files "
     "were deleted and joined.",
-    "restore the files from a copy of the log: loglake repair LAKE --archive --from COPY --apply.",
+    "restore the files from the source: `loglake repair {lake} --archive --apply`.",
 )
 NO_FILE_WAITS_FOR_DELETION = CheckDefinition(
     "no_file_waits_for_deletion",
     TIDY,
     "Each file that can be deleted could be, and none has waited for its deletion for more than seven days.",
-    f"give the user permission to delete below LAKE/archive if a file could not be deleted. Otherwise {_APPLY}",
+    f"give the user permission to delete below {{lake}}/archive if a file could not be deleted. Otherwise {_APPLY}",
 )
 INDEXES_WRITTEN = CheckDefinition(
     "indexes_written",
     INDEXES,
     "Each archived segment that can have index files has them. It answers only for a run with apply.",
-    "do what the message says, and run the maintenance again: loglake run SOURCE --lake LAKE --maintain --apply.",
+    "do what the message says, and run the maintenance again: `{run} --maintain --apply`.",
 )
 TABLE_FILES_SOUND = CheckDefinition(
     "table_files_sound",
     OPTIMIZED,
     "No file of a table was left as it is because it is damaged, or because its log is unknown.",
-    "publish the rows again: loglake run SOURCE --lake LAKE --replace .. ; decode them again: loglake decode LAKE "
-    "--replace TOPIC; for other tables: loglake repair LAKE --rebuild TABLE --apply.",
+    "`loglake verify {lake}` names the files, and says what to do about each.",
 )
 MAINTENANCE_CHECKS = (
     RETENTION_CARRIED_OUT,

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from logcore.logs.model.findings import Finding, Severity
+from logcore.logs.model.findings import Finding, Severity, offsets_text
 from logcore.logs.model.offset_ledger import OffsetState
+from logcore.logs.rules.advice import HarmedPlace, advice, filled
 from pipelines.metadata.addresses import data_docs_address
 from pipelines.metadata.reporting import alarm_table, picture_metadata
 from pipelines.metadata.values import LinkValue, Metadata, PathValue, table_value
@@ -34,11 +34,15 @@ from pipelines.run.check_definitions import (
 from spark_jobs.lake.view.alarms import Alarm
 from spark_jobs.lake.view.expectation_results import LogExpectation, Results
 from spark_jobs.lake.view.harm import Harm
+from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.ledger_comparison import LedgerComparison
 from spark_jobs.lake.view.log_state import LogState
 from spark_jobs.lake.view.open_transactions import duration
 from spark_jobs.lake.view.registered_lakes import read_registered
+
+ABOUT_DAMAGE = frozenset({"no_crc_failures_in_range", "no_crc_failures_in_log"})
+"""Built-in expectations that fail because of damage in the log."""
 
 
 def sources_agree(state: LakeState, stops: Sequence[Alarm], findings: Sequence[Finding]) -> CheckAnswer:
@@ -53,8 +57,14 @@ def sources_agree(state: LakeState, stops: Sequence[Alarm], findings: Sequence[F
         return SOURCES_AGREE.unanswered(f"The lake {state.name} has taken in nothing yet.")
     rows = [[f.rule, f.file or "", f.message] for f in errors]
     rows += [[a.rule, f"{a.topic_partition}, from {a.file}", a.message] for a in stops]
-    failures = [Failure(f"has stopped: {a.rule}", a.log, f"{a.topic_partition} of lake {state.name}") for a in stops]
-    failures += [Failure(f"{f.rule}: {f.file or f.message}") for f in errors]
+    failures = [
+        Failure(f"has stopped: {a.rule}", a.log, f"{a.topic_partition} of lake {state.name}", what_to_do=a.what_to_do)
+        for a in stops
+    ]
+    failures += [
+        Failure(f"{f.rule}: {f.file or f.message}", what_to_do=advice(f.rule, harmed_place(state.lake, finding=f)))
+        for f in errors
+    ]
     return SOURCES_AGREE.answer(
         state.lake,
         failures,
@@ -87,6 +97,7 @@ def no_damage(state: LakeState, alarms: Sequence[Alarm]) -> CheckAnswer:
             a.offsets,
             file=a.file,
             position=a.position,
+            what_to_do=a.what_to_do,
         )
         for a in alarms
     ]
@@ -116,7 +127,7 @@ def every_offset_accounted_for(state: LakeState) -> CheckAnswer:
     for log in logs:
         hole = log.hole
         if hole is not None:
-            offsets = f"{hole.start_offset}..{hole.end_offset}"
+            offsets = offsets_text(hole.start_offset, hole.end_offset)
             failures.append(Failure(f"{hole.what} in the offset ledger", log.log, _named(state, log), offsets))
     offsets_of_all = sum(log.row.next_offset for log in logs)
     return EVERY_OFFSET_ACCOUNTED_FOR.answer(
@@ -147,7 +158,7 @@ def nothing_remote(state: LakeState) -> CheckAnswer:
             f"{counted(each.end_offset - each.start_offset, 'offset')} in the remote tier",
             log.log,
             _named(state, log),
-            f"{each.start_offset}..{each.end_offset}",
+            offsets_text(each.start_offset, each.end_offset),
             Severity.WARNING,
         )
         for log, each in remote
@@ -176,7 +187,8 @@ def rows_equal_ledger(state: LakeState, counts: LedgerComparison) -> CheckAnswer
     for each in counts.differences:
         rows.append([each.topic_partition, each.offsets, each.found, each.expected, each.what])
         name = f"{each.topic_partition} of lake {state.name}"
-        failures.append(Failure(each.counts, each.log or None, name, each.offsets))
+        to_do = advice("rows-differ-from-ledger", _place_of_rows(state, each.log, (each.start_offset, each.end_offset)))
+        failures.append(Failure(each.counts, each.log or None, name, each.offsets, what_to_do=to_do))
     published = sum(log.published_records for log in state.logs)
     return ROWS_EQUAL_LEDGER.answer(
         state.lake,
@@ -191,6 +203,11 @@ def rows_equal_ledger(state: LakeState, counts: LedgerComparison) -> CheckAnswer
             ),
         },
     )
+
+
+def _place_of_rows(state: LakeState, log: str, offsets: tuple[int, int]) -> HarmedPlace:
+    row = next((each.row for each in state.logs if each.log == log), None)
+    return harmed_place(state.lake, log=row, offsets=offsets, table="records")
 
 
 def no_hanging_transaction(state: LakeState, as_of_ms: int) -> CheckAnswer:
@@ -244,11 +261,17 @@ def tables_unharmed(state: LakeState, harm: Sequence[Harm], notes: Sequence[str]
         return TABLES_UNHARMED.unanswered(f"The lake {state.name} has taken in nothing yet.")
     return TABLES_UNHARMED.answer(
         state.lake,
-        [Failure(each.what, each.log, each.topic_partition, each.offsets, each.severity) for each in harm],
+        [failure_of(each) for each in harm],
         f"nothing is lost or changed in lake {state.name}",
         {"commits of other programs": len(notes)},
         notes,
     )
+
+
+def failure_of(harm: Harm) -> Failure:
+    """Return the failure of a check for a harm."""
+    place = harm.log, harm.topic_partition, harm.offsets, harm.severity
+    return Failure(harm.what, *place, what_to_do=harm.what_to_do)
 
 
 def expectations_met(state: LakeState, results: Mapping[str, Results], data_docs: str | None) -> CheckAnswer:
@@ -270,10 +293,15 @@ def expectations_met(state: LakeState, results: Mapping[str, Results], data_docs
             failures.append(Failure(what, log.log, _named(state, log)))
         else:
             outcomes += [(log, outcome) for outcome in found.without_built_in()]
-            offsets = f"{found.start_offset}..{found.end_offset}"
+            offsets = offsets_text(found.start_offset, found.end_offset)
             failures += [
                 Failure(
-                    f"{o.name}{f' ({o.observed})' if o.observed else ''}", log.log, _named(state, log), offsets, level
+                    f"{o.name}{f' ({o.observed})' if o.observed else ''}",
+                    log.log,
+                    _named(state, log),
+                    offsets,
+                    level,
+                    what_to_do=_advice_of(state, log, o),
                 )
                 for o in found.without_built_in()
                 for level in [Severity.WARNING if o.severity == "warning" else Severity.ERROR]
@@ -283,11 +311,7 @@ def expectations_met(state: LakeState, results: Mapping[str, Results], data_docs
     not_met = [(log, outcome) for log, outcome in outcomes if not outcome.success]
     listed = [[log.topic_partition, o.name, o.severity, o.observed] for log, o in not_met]
     columns = ["topic partition", "expectation", "severity", "observed"]
-    of_suites = sum(o.is_of_suite for _, o in not_met if o.severity != "info")
-    what_to_do = EXPECTATIONS_OF_SUITES if 0 < of_suites == len(failures) else EXPECTATIONS_MET.what_to_do
-    if 0 < of_suites < len(failures):
-        what_to_do += f" For expectations of suites: {EXPECTATIONS_OF_SUITES}"
-    return replace(EXPECTATIONS_MET, what_to_do=what_to_do).answer(
+    return EXPECTATIONS_MET.answer(
         state.lake,
         failures,
         f"{counted(len(outcomes) - len(not_met), 'expectation')} met for {counted(len(published), 'log')}",
@@ -299,6 +323,16 @@ def expectations_met(state: LakeState, results: Mapping[str, Results], data_docs
             "by expectation": table_value(["expectation", "met", "not met"], _by_name(outcomes)),
             **(_pages(state.lake, data_docs) if data_docs else {}),
         },
+    )
+
+
+def _advice_of(state: LakeState, log: LogState, outcome: LogExpectation) -> str:
+    """What to do about an expectation that is not met: publishing again changes neither damage nor a user's suite."""
+    place = harmed_place(state.lake, log=log.row, table="records")
+    if outcome.is_of_suite:
+        return filled(EXPECTATIONS_OF_SUITES, place)
+    return (
+        advice("corrupt-offsets", place) if outcome.name in ABOUT_DAMAGE else filled(EXPECTATIONS_MET.what_to_do, place)
     )
 
 

@@ -19,6 +19,35 @@ REFUSED = "replacement-refused"
 """Rule of the findings on ranges that could not be published again."""
 
 
+WRITTEN = {
+    ("ingest", "segments"): "archived {} segment{s}",
+    ("publish", "records"): "published {} record{s}",
+    ("publish", "uncommitted_records"): "wrote {} uncommitted record{s}",
+    ("replace", "records"): "wrote {} record{s} again",
+    ("decode", "decoded"): "decoded {} record{s}",
+    ("decode", "undecoded"): "could not decode {} record{s}",
+    ("latest", "rows_read"): "read {} record{s} into tables of latest rows",
+    ("cluster", "tables"): "wrote {} table{s} of the cluster",
+    ("retention", "due_segments"): "retired {} segment{s}",
+    ("compaction", "removed_records"): "removed {} record{s} by compaction",
+    ("compaction", "replaced_segments"): "replaced {} segment{s} by cleaned ones",
+    ("tidy_archive", "deleted_files"): "deleted {} archived file{s}",
+    ("tidy_archive", "merged_segments"): "joined {} small segment{s}",
+    ("rebuild_indexes", "files"): "wrote {} index file{s}",
+    ("optimize", "merged_files"): "merged {} table file{s}",
+    ("optimize", "removed_files"): "removed {} unused table file{s}",
+}
+"""Words for what a job wrote, by job and metric."""
+
+
+def _written(reports: Sequence[JobReport]) -> dict[str, int]:
+    counts = {
+        words: sum(int(r.metrics.get(metric) or 0) for r in reports if r.job == job and r.metrics.get("applied", True))
+        for (job, metric), words in WRITTEN.items()
+    }
+    return {words: count for words, count in counts.items() if count}
+
+
 class RunListener:
     """Receives the results of a run as values, in the process of the run. This one ignores everything.
 
@@ -89,14 +118,14 @@ class RunOutcome:
     """Findings about the source paths in this run."""
     answers: tuple[CheckAnswer, ...] = ()
     """Every check that the run answered."""
-    uncommitted_records: int = 0
-    """Rows that the run wrote to `records_uncommitted`."""
+    written: Mapping[str, int] = field(default_factory=dict)
+    """What the jobs of the run wrote: a number by the words for it, as in :data:`WRITTEN`."""
     failure: RunFailure | None = None
 
     @property
     def found_nothing_new(self) -> bool:
         """Whether the run changed nothing."""
-        return self.failure is None and not any(self.changed.values()) and not self.uncommitted_records
+        return self.failure is None and not any(self.changed.values()) and not self.written
 
     def failed(self, failure: RunFailure) -> RunOutcome:
         """The same with a failure."""
@@ -187,6 +216,6 @@ class CollectingListener(ReportKeeper):
             refused=tuple(found(REFUSED, message) for message in self.refusals),
             of_paths=path_findings(self.reports),
             answers=tuple(self.answers),
-            uncommitted_records=sum(int(each.metrics.get("uncommitted_records") or 0) for each in self.reports),
+            written=_written(self.reports),
             failure=failure,
         )

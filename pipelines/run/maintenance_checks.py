@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from logcore.logs.model.findings import Severity
+from logcore.logs.model.findings import Severity, offsets_text
 from pipelines.metadata.values import Metadata, table_value
 from pipelines.run.check_definitions import (
     ARCHIVE_BYTES_MATCH,
@@ -21,6 +21,7 @@ from pipelines.run.check_definitions import (
     Failure,
     counted,
 )
+from pipelines.run.checks import failure_of
 from spark_jobs.contracts import JobReport
 from spark_jobs.lake.view.harm import Harm
 from spark_jobs.lake.view.lake_state import LakeState
@@ -103,7 +104,7 @@ def archive_bytes_match(state: LakeState, harm: Sequence[Harm]) -> CheckAnswer:
     size = sum(log.archive_bytes for log in state.logs)
     return ARCHIVE_BYTES_MATCH.answer(
         state.lake,
-        [Failure(each.what, each.log, each.topic_partition, each.offsets, each.severity) for each in harm],
+        [failure_of(each) for each in harm],
         f"{counted(size, 'byte')} in {counted(segments, 'segment')} of lake {state.name}",
         {"segments": segments, "bytes by the table": size, "files that differ": len(harm)},
     )
@@ -200,7 +201,7 @@ def _of_findings(state: LakeState, findings: Iterable[Found]) -> list[Failure]:
             continue
         name = None if each["topic"] is None else f"{each['topic']}-{each['partition']} of lake {state.name}"
         start, end = each["start_offset"], each["end_offset"]
-        offsets = "" if start is None else f"{start}" if end is None else f"{start}..{end}"
+        offsets = offsets_text(start, end)
         what = f"{each['rule']}: {each['message']}"
         log = None if each["log"] is None else str(each["log"])
         failures.append(Failure(what, log, name, offsets, severity, each["file"], each["position"]))

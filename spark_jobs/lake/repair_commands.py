@@ -2,7 +2,37 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+
+from logcore.texts import shell_word
+from spark_jobs.lake.setup import registry
+
+
+def run_command(lake: str, directory: str | None = None) -> str:
+    """Return the command that runs a lake again from its registered sources.
+
+    Args:
+        lake: The lake.
+        directory: The partition directory of a log: then only the source that has it is named.
+    """
+    try:
+        intakes = registry.recall(lake).intakes
+    except registry.RegistryError:
+        intakes = ()
+    chosen = [(intake, path) for intake in intakes for path in intake.paths]
+    of_log = [
+        each for each in chosen if directory is not None and f"{directory}/".startswith(f"{each[1].rstrip('/')}/")
+    ]
+    if of_log or chosen:
+        intake = (of_log or chosen)[0][0]
+        paths = [path for each, path in of_log or chosen if each is intake]
+        options = ["--mode reference"] if intake.mode == "reference" else []
+        options += [] if intake.cluster is None else ["--cluster", shlex.quote(intake.cluster)]
+        options += ["--include-internal"] if intake.include_internal else []
+    else:
+        paths, options = ["LOGDIR"] if directory is None else [os.path.dirname(directory)], []
+    return " ".join(["loglake run", *map(shell_word, paths), "--lake", shell_word(lake), *options])
 
 
 def rebuild_command(lake: str, table: str) -> str:
@@ -16,8 +46,8 @@ def frontiers_command(lake: str) -> str:
 
 
 def replace_command(lake: str, offsets: str = "..") -> str:
-    """Return the command that publishes offsets again from the archive; ``SOURCE`` is to be filled in."""
-    return f"loglake run SOURCE --lake {shlex.quote(lake)} --replace {offsets}"
+    """Return the command that publishes offsets again from the archive."""
+    return f"{run_command(lake)} --replace {offsets}"
 
 
 def topic_command(lake: str, job: str, topic: str) -> str:

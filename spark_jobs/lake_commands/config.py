@@ -3,12 +3,14 @@
     loglake config check policies.yaml
     loglake config check policies.yaml --lake LAKE
     loglake config check policies.yaml --source PATH
+    loglake config set policies.yaml TOPIC salvage=permissive
     loglake config schema
 
 ``check`` prints each mistake with its line and column. Without a mistake it prints the policies as they are used, times
 in milliseconds and sizes in bytes. With ``--lake`` or ``--source`` it then prints the settings of each topic, and where
 each is from: a line of the file, a record of the cluster's metadata, or the default. Patterns that match none of these
-topics are named. ``schema`` prints a JSON schema for editors.
+topics are named. ``set`` writes settings of one topic into the file, which it makes if there is none. ``schema`` prints
+a JSON schema for editors.
 
 Exit codes: 0 fine; 1 a pattern matches no topic, or what the cluster said is in doubt; 3 the lake or the metadata
 cannot be read; 64 a mistake in the file, or wrong usage.
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -58,6 +61,15 @@ class ConfigCommand:
         check.add_argument("--as-of", type=time_ms, metavar="TIME", help="what the cluster said then (default: now)")
         check.add_argument("--format", choices=("text", "jsonl"), default="text")
         check.set_defaults(func=lambda options: guarded(lambda: _check(options)))
+        setting = actions.add_parser(
+            "set",
+            help="set something for a topic",
+            description="Write settings of one topic into a policies file. A file that does not exist is made.",
+        )
+        setting.add_argument("file", metavar="FILE", help="a policies file")
+        setting.add_argument("topic", metavar="TOPIC", help="the name of a topic, not a glob")
+        setting.add_argument("settings", metavar="NAME=VALUE", nargs="+", help="such as salvage=permissive")
+        setting.set_defaults(func=lambda options: guarded(lambda: _set(options)))
         schema = actions.add_parser(
             "schema",
             help="print a JSON schema of policies files",
@@ -81,6 +93,26 @@ def _check(options: argparse.Namespace) -> int:
             sys.stdout.write("no policy: nothing is removed, and all settings have their defaults\n")
     lake = None if options.lake is None else lake_at(options.lake)
     return _print_topics(options, policies, lake) if lake is not None or options.source else ExitCode.CLEAN
+
+
+def _set(options: argparse.Namespace) -> int:
+    from spark_jobs.lake.errors import UsageError
+    from spark_jobs.lake.setup.policies.policies_edit import with_settings
+    from spark_jobs.lake.store import storage
+
+    settings = dict(each.partition("=")[::2] for each in options.settings)
+    if not all(settings.values()):
+        raise UsageError("write each setting as NAME=VALUE, for instance salvage=permissive.")
+    try:
+        with open(options.file, encoding="utf-8") as file:
+            text = file.read()
+    except FileNotFoundError:
+        text = ""
+    changed = with_settings(text, options.topic, settings, options.file)
+    storage.put(os.path.abspath(options.file), changed.encode())
+    for name, value in settings.items():
+        sys.stdout.write(f"{options.file}: {options.topic} has {name} = {value}\n")
+    return ExitCode.CLEAN
 
 
 def _refuse_unusable_files(policies: Any, file: str) -> None:

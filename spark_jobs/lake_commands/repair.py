@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from logcore.exit_codes import ExitCode
+from spark_jobs.lake.repair_commands import replace_command
 from spark_jobs.lake_commands.outcome import guarded, lake_at, recorded
 
 if TYPE_CHECKING:
@@ -125,14 +126,14 @@ def _frontiers(options: argparse.Namespace) -> int:
                 run.wrote = True
     else:
         made = frontier_repair.plan(lake)
-    for line in _frontier_lines(made, applied=options.apply):
+    for line in _frontier_lines(lake, made, applied=options.apply):
         print(line)
     if any(log.disagreements for log in made.logs):
         return ExitCode.DAMAGE
     return ExitCode.CLEAN if made.is_empty or options.apply else ExitCode.WARNING
 
 
-def _frontier_lines(made: FrontierPlan, *, applied: bool) -> list[str]:
+def _frontier_lines(lake: str, made: FrontierPlan, *, applied: bool) -> list[str]:
     lines = []
     for name, kept_for in sorted(made.forgetting.items()):
         done = "is set to keep them" if applied else "--apply sets it to keep them"
@@ -150,10 +151,7 @@ def _frontier_lines(made: FrontierPlan, *, applied: bool) -> list[str]:
         lines += [f"  offsets [{d.start_offset}, {d.end_offset}): {d.what}" for d in log.disagreements[:FEW]]
         if len(log.disagreements) > FEW:
             lines.append(f"  and {len(log.disagreements) - FEW:,} more")
-        lines.append(
-            "  bring the rows back first (loglake run PATH --lake LAKE --replace A..B), or restore the table, then "
-            "repair again"
-        )
+        lines.append(f"  bring the rows back first ({replace_command(lake)}), or restore the table, then repair again")
     if made.is_empty:
         lines.append("no frontier is gone")
     elif not applied:

@@ -30,7 +30,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     if len(arguments.paths) > 1:
         raise UsageError("name exactly one lake.")
     lake = storage.absolute(arguments.paths[0])
-    report = Report(arguments.format)
+    report = Report(arguments.format, lake)
     sample = Sample(*arguments.sample) if arguments.sample else Sample()
     selection = selection_of(arguments)
     try:

@@ -45,10 +45,6 @@ ARCHIVE = "archive"
 LISTED = 20
 """At most this many stray files are named; further ones are only counted."""
 
-_RESTORE = (
-    "`loglake repair LAKE --archive --from COPY --apply` restores what the source or a copy of the log still has."
-)
-
 
 def archive_things(state: StateTables, selection: LogSelection) -> Iterator[Thing]:
     """Yield every segment of the chosen logs whose file must exist."""
@@ -176,9 +172,12 @@ class _Place:
 
     @property
     def way_out(self) -> str:
-        """How the bytes come back. A lake has no copy of bytes at their source, and writes nothing there."""
+        """How bytes at their source come back. A lake has no copy of them, and writes nothing there.
+
+        Empty for a file of the archive: the advice of the rule is the right one.
+        """
         if not self.segment.lies_at_source:
-            return _RESTORE
+            return ""
         if self.segment.etag is None:
             what = "bytes"
         else:

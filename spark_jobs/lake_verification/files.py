@@ -283,15 +283,13 @@ def comparison_findings(
     for at, (log, start, end, what) in enumerate(differences):
         if at == LISTED:
             what, end = f"and {len(differences) - LISTED} further ranges", max(each[2] for each in differences)
-        replace = f"`loglake run SOURCE --lake LAKE --replace {start}..{end}` publishes them again from the archive"
-        meant = "; if the change is meant, `loglake withdraw LAKE --apply` records rows that were deleted"
-        rest = f"{replace}{meant}" if table == "records" else "The next run with read_uncommitted writes them again"
+        rest = "" if table == "records" else " The next run with read_uncommitted writes them again."
         yield (
             "rows-differ-from-archive",
             log,
             start,
             end,
-            f"offsets [{start}, {end}) differ from the archive: {what}. {rest}.",
+            f"offsets [{start}, {end}) differ from the archive: {what}.{rest}",
         )
         if at == LISTED:
             break

@@ -27,7 +27,7 @@ from spark_jobs.lake.delta.tables.table_rows import open_dataset, read_rows
 from spark_jobs.lake.delta.tables.table_scan import scan
 from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.ledger.frontier import LedgerRow
-from spark_jobs.lake.repair_commands import frontiers_command
+from spark_jobs.lake.repair_commands import frontiers_command, run_command
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.ledger_ranges import batches_within, is_control, with_published
 from spark_jobs.lake.store import storage
@@ -181,14 +181,16 @@ class _Said:
     def findings(
         self, rule: str, table: str, message: str, repair: str, spans: Sequence[tuple[int, int]]
     ) -> Iterator[LakeFinding]:
-        """Yield one finding per range, up to a limit; ``message`` has fields for the range."""
+        """Yield one finding per range, up to a limit; ``message`` has fields for the range.
+
+        Without ``repair`` the advice of the rule is the right one.
+        """
         for start, end in spans[:LISTED]:
-            given = repair.format(start=start, end=end)
-            yield self.finding(rule, table, f"{message.format(start=start, end=end)} {given}", (start, end))
+            yield self.finding(rule, table, f"{message.format(start=start, end=end)} {repair}".rstrip(), (start, end))
         if len(spans) > LISTED:
             start, end = spans[LISTED][0], spans[-1][1]
             text = f"{message.format(start=start, end=end)} ({len(spans) - LISTED} further ranges)"
-            yield self.finding(rule, table, f"{text} {repair.format(start=start, end=end)}", (start, end))
+            yield self.finding(rule, table, f"{text} {repair}".rstrip(), (start, end))
 
 
 def _tiling(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[LakeFinding]:
@@ -256,7 +258,8 @@ def _segments(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[LakeFinding]
             yield said.finding("ledger-has-a-hole", "segments", f"{text} {repair}", span)
     holes = list(_between(feeding, ledger))
     text = "no segment of the archive has offsets [{start}, {end}), which the ledger says are in the log."
-    repair = "Restore the table segments from a copy, or run `loglake run SOURCE --lake LAKE --fill-from COPY`."
+    again = f"{run_command(said.state.lake)} --fill-from COPY"
+    repair = f"Restore the table segments from a copy, or run `{again}`, where COPY is a log directory with them."
     yield from said.findings("ledger-has-a-hole", "segments", text, repair, joined(holes))
     for segment in feeding:
         if (segment.topic, segment.partition) != (said.topic, said.partition):
@@ -382,7 +385,6 @@ def _rows(said: _Said, ledger: Sequence[LedgerRow], files: Sequence[LiveFile]) -
     except ValueError as error:
         yield said.finding("rows-differ-from-ledger", "offset_ledger", f"{error}.")
         ranges = list(ledger)
-    replace = "`loglake run SOURCE --lake LAKE --replace {start}..{end}` publishes them again from the archive."
     withdrawn = [row for row in ranges if getattr(row, "withdrawn", None)]
     due = [
         row
@@ -390,7 +392,7 @@ def _rows(said: _Said, ledger: Sequence[LedgerRow], files: Sequence[LiveFile]) -
         if row.state is OffsetState.PRESENT and row.published and not getattr(row, "withdrawn", None)
     ]
     text = "rows of offsets [{start}, {end}) are in the table more than once."
-    yield from said.findings("rows-differ-from-ledger", "records", text, replace, rows.doubled)
+    yield from said.findings("rows-differ-from-ledger", "records", text, "", rows.doubled)
     missing: list[tuple[int, int]] = []
     for row in due:
         if not row.gaps:
@@ -401,12 +403,10 @@ def _rows(said: _Said, ledger: Sequence[LedgerRow], files: Sequence[LiveFile]) -
         missing += lost
         if found != row.records and not lost:
             text = f"[{row.start_offset}, {row.end_offset}) have {found} rows, the ledger counts {row.records} records."
-            given = replace.format(start=row.start_offset, end=row.end_offset)
             span = row.start_offset, row.end_offset
-            yield said.finding("rows-differ-from-ledger", "records", f"offsets {text} {given}", span)
-    repair = replace + " If they were deleted on purpose, `loglake withdraw LAKE --apply` records it."
+            yield said.finding("rows-differ-from-ledger", "records", f"offsets {text}", span)
     text = "published records of offsets [{start}, {end}) are not in the table."
-    yield from said.findings("rows-differ-from-ledger", "records", text, repair, joined(missing))
+    yield from said.findings("rows-differ-from-ledger", "records", text, "", joined(missing))
     hidden = [(row.start_offset, row.end_offset) for row in withdrawn]
     again = joined(sorted(span for low, high in hidden for span in rows.within(low, high)))
     text = "offsets [{start}, {end}) are recorded as withdrawn, but the table has rows of them."
@@ -422,4 +422,4 @@ def _rows(said: _Said, ledger: Sequence[LedgerRow], files: Sequence[LiveFile]) -
     allowed = sorted([*((row.start_offset, row.end_offset) for row in due), *hidden, *late])
     outside = rows.outside(joined(allowed))
     text = "the table has rows of offsets [{start}, {end}), which are not published."
-    yield from said.findings("rows-differ-from-ledger", "records", text, replace, outside)
+    yield from said.findings("rows-differ-from-ledger", "records", text, "", outside)

@@ -11,10 +11,13 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from logcore.cli.output.advice_lines import AdviceLines
 from logcore.cli.output.progress import ProgressLine, bytes_text
 from logcore.cli.output.terminal import FILE, OF_SEVERITY, Style, Terminal, duration_text, size_text
 from logcore.logs.model.findings import Finding, Severity, exit_code
+from logcore.segments.filenames import TopicPartition
 from logcore.texts import json_shown, shown
+from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake_verification.verified_thing import LakeFinding
 from spark_jobs.lake_verification.whole_lake import LakeVerification, VerifiedSoFar
 
@@ -24,11 +27,13 @@ class Report:
     """Lines of one verification; ``form`` is ``text`` or ``jsonl``."""
 
     form: str
+    lake: str
     severities: Counter[Severity] = field(default_factory=Counter)
     _kinds: dict[tuple[str, Severity], Finding] = field(default_factory=dict)
     _held: dict[str, list[LakeFinding]] = field(default_factory=dict)
     """Findings that are not printed yet, by heading."""
     _line: ProgressLine = field(default_factory=ProgressLine)
+    _advice: AdviceLines = field(default_factory=AdviceLines)
     _terminal: Terminal = field(init=False)
 
     def __post_init__(self) -> None:
@@ -39,11 +44,19 @@ class Report:
         said = found.finding
         self.severities[said.severity] += 1
         self._kinds.setdefault((said.rule, said.severity), said)
+        if said.file is None or said.file.startswith(f"{self.lake}/"):  # of others the message says what to do
+            self._advise(found)
         if self._terminal.is_terminal:
             self._held.setdefault(_heading(found), []).append(found)
             return
         self._line.clear()
         sys.stdout.write(_json(found) if self.form == "jsonl" else _text(found, FILE))
+
+    def _advise(self, found: LakeFinding) -> None:
+        said, named = found.finding, None
+        if found.topic is not None and found.partition is not None:
+            named = TopicPartition(found.topic, found.partition)
+        self._advice.add(said, harmed_place(self.lake, topic_partition=named, finding=said, table=found.table))
 
     def step(self, far: VerifiedSoFar) -> None:
         """Show the progress."""
@@ -68,6 +81,8 @@ class Report:
     def finish(self, outcome: LakeVerification) -> int:
         """Print what is left and the summary; return the exit code."""
         self.print_held()
+        if self.form == "text":
+            sys.stdout.write(str(self._advice))
         summary: dict[str, Any] = asdict(outcome.result.counts)
         summary["skipped"] = {"sample": outcome.skipped["sample"], "resume": outcome.skipped["resume"]}
         summary["findings"] = {str(severity): self.severities[severity] for severity in Severity}

@@ -23,7 +23,7 @@ from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.errors import StorageError
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
-from spark_jobs.lake.repair_commands import rebuild_command, replace_command
+from spark_jobs.lake.repair_commands import rebuild_command, replace_command, run_command
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake.store import storage
@@ -56,7 +56,7 @@ def way_out_of_log(lake: str, table: str) -> str:
         return _RESTORE.format(table=table)
     if table in _NOT_DERIVED:
         return f"Restore the table {table} from a copy of the lake: nothing else has its rows."
-    return f"Run `{rebuild_command(lake, table)}`, then `loglake run` again."
+    return f"Run `{rebuild_command(lake, table)} && {run_command(lake)}`."
 
 
 @dataclass(frozen=True, slots=True)

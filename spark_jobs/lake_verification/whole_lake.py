@@ -18,6 +18,7 @@ from logcore.errors import LogError
 from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.nearest_names import unmatched
 from spark_jobs.lake.errors import JobError, LakeRefused, StorageError
+from spark_jobs.lake.repair_commands import run_command
 from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake_verification.archive import archive_things, stray_files
 from spark_jobs.lake_verification.commits import table_things
@@ -96,8 +97,7 @@ def verify_whole_lake(
     """
     if read_identity(lake) is None:
         raise NothingToVerify(
-            f"{lake} is no lake: it has no {LAKE_FILE}. If it was lost, `loglake run SOURCE --lake {lake}` writes "
-            "a new one."
+            f"{lake} is no lake: it has no {LAKE_FILE}. If it was lost, `{run_command(lake)}` writes a new one."
         )
     chosen = LogSelection() if selection is None else selection
     verifying = _WholeLake(lake, say, sample or Sample(), progress or VerificationProgress({}, None), chosen, step)

@@ -27,6 +27,10 @@ class JobEngine(StrEnum):
     SPARK = "spark"
 
 
+ORDINARY_ENGINE = JobEngine.LOCAL, "no Spark cluster is configured"
+"""What :func:`chosen_engine` returns where nobody chose anything."""
+
+
 def chosen_engine(named: str | None = None) -> tuple[JobEngine, str]:
     """The engine for a job, never ``auto``, and the reason in some words.
 
@@ -46,7 +50,7 @@ def chosen_engine(named: str | None = None) -> tuple[JobEngine, str]:
     master = os.environ.get(SPARK_MASTER_VARIABLE, "")
     if master and not master.startswith("local"):
         return JobEngine.SPARK, f"{SPARK_MASTER_VARIABLE} names a cluster"
-    return JobEngine.LOCAL, "no Spark cluster is configured"
+    return ORDINARY_ENGINE
 
 
 def _engine(named: str | None, what: str) -> JobEngine:

@@ -105,7 +105,7 @@ def test_a_red_check_says_where_the_damage_is_and_what_to_do(page: Page, place: 
     expect(page.get_by_text("Failed").first).to_be_visible()
     expect(page.get_by_text("what to do").first).to_be_visible()
     words = page.inner_text("body")
-    assert "payments-0 of lake shop, offsets 5..10" in words
+    assert "payments-0 of lake shop, offsets [5, 10)" in words
     assert "00000000000000000000.log" in words
     assert "--fill-from COPY" in words
     assert str(place.shop) in words

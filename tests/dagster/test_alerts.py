@@ -115,7 +115,7 @@ def test_damage_is_reported_within_one_tick_and_once(lake: str, receiver: Receiv
     (document,) = receiver.documents
     assert (document["format"], document["lake"], document["counts"]) == (1, lake, {"damage": 1})
     (problem,) = document["problems"]
-    assert problem["place"].startswith("orders-0 of lake shop, offsets 4..6")
+    assert problem["place"].startswith("orders-0 of lake shop, offsets [4, 6)")
     assert ticks.warnings == []
 
 

@@ -28,7 +28,7 @@ def test_damage_is_a_red_check_that_names_the_place_and_stops_no_other_partition
     assert result.success
     check = check_of(result, "no_damage")
     assert (check.passed, check.severity, check.blocking) == (False, dg.AssetCheckSeverity.ERROR, False)
-    for part in ("orders-0", "lake shop", "offsets 4..6", f"{log_of('orders-0')}.log", "position 512"):
+    for part in ("orders-0", "lake shop", "offsets [4, 6)", f"{log_of('orders-0')}.log", "position 512"):
         assert part in (check.description or "")
     assert "orders-1" not in (check.description or "")
     assert materialized(result, "records") == ["orders-0", "orders-1"]
@@ -83,7 +83,7 @@ def test_a_ledger_with_a_hole_is_a_red_check_that_names_the_log_and_the_others_g
     assert result.success
     check = check_of(result, "every_offset_accounted_for")
     assert (check.passed, check.blocking, check.severity) == (False, False, dg.AssetCheckSeverity.ERROR)
-    assert "orders-1 of lake shop, offsets 0..1: no range covers the offsets 0..1" in (check.description or "")
+    assert "orders-1 of lake shop, offsets [0, 1): no range covers the offsets [0, 1)" in (check.description or "")
     assert "orders-0" not in (check.description or "")
     assert len(world.of("publish")) == 1
 

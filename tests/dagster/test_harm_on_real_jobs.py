@@ -58,8 +58,9 @@ def test_deleted_rows_are_exit_code_2_with_check_log_offsets_and_the_command_tha
 
     assert red.code == 2, red.said
     (line,) = [line for line in red.out.splitlines() if line.startswith("failed check rows_equal_ledger")]
-    assert line.startswith("failed check rows_equal_ledger (error): orders-0 of lake lake, offsets 0..12: 11 rows")
-    assert f"What to do: publish again from the archive: loglake run SOURCE --lake {place.lake} --replace .." in line
+    assert line.startswith("failed check rows_equal_ledger (error): orders-0 of lake lake, offsets [0, 12): 11 rows")
+    again = f"`loglake run {place.source.path} --lake {place.lake} --topic orders --partition 0 --replace 0..12`"
+    assert f"What to do: {again} writes them again" in line
     assert other.code == 0, other.out
     assert "failed check" not in other.out
     assert mended.code == 0, mended.said
@@ -85,7 +86,7 @@ def test_a_hole_in_the_ledger_of_one_log_stops_that_log_alone(place: Place) -> N
     assert done.code == 2, done.said
     assert [place.rows(0), place.rows(1)] == [12, 17]
     (line,) = [each for each in done.out.splitlines() if each.startswith("failed check every_offset_accounted_for")]
-    assert "orders-0 of lake lake, offsets 0..1: no range covers the offsets 0..1" in line
+    assert "orders-0 of lake lake, offsets [0, 1): no range covers the offsets [0, 1)" in line
     rules = {row["rule"] for row in place.table("findings").to_pyarrow_table().to_pylist()}
     assert "ledger-has-a-hole" in rules
 

@@ -40,9 +40,11 @@ def test_a_lost_outcome_is_damage_and_is_called_by_its_name(execute: Execute, wo
     said_of(lake, 4, 6, OffsetState.UNKNOWN, "marker-lost")
     check = check_of(execute(lake=lake), "no_damage")
     assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.ERROR)
-    assert "offsets 4..6: unknown" in (check.description or "")
+    assert "offsets [4, 6): unknown" in (check.description or "")
     state = read_state(lake)
-    assert damage_lines([state]) == ["damage: orders-0 of lake lake, offsets 4..6: unknown (marker-lost)"]
+    damage, advice = damage_lines([state])
+    assert damage == "damage: orders-0 of lake lake, offsets [4, 6): unknown (marker-lost)"
+    assert "loglake config set policies.yaml orders salvage=permissive && loglake run" in advice
     assert state.exit_code([], BEGAN) == 2
 
 
@@ -56,7 +58,7 @@ def test_offsets_in_the_remote_tier_are_a_warning_that_names_them_and_no_damage(
     result = execute(lake=lake)
     check = check_of(result, "nothing_remote")
     assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.WARN)
-    assert check.description == "orders-0 of lake lake, offsets 4..6: 2 offsets in the remote tier"
+    assert check.description == "orders-0 of lake lake, offsets [4, 6): 2 offsets in the remote tier"
     assert check_of(result, "no_damage").passed
     assert check_of(result, "every_offset_accounted_for").passed
 
@@ -68,7 +70,7 @@ def test_damage_of_logs_that_were_not_chosen_is_not_printed(lake: str):
     ranges = [replace(r, log=log_of("orders-1"), partition=1) for r in frontier.read_ledger(lake, [LOG])[LOG]]
     frontier.commit_ledger(lake, ranges, [log_of("orders-1")], "test")
     chosen = chosen_state(read_state(lake), LogSelection(partitions=(1,)))
-    assert damage_lines([chosen]) == ["damage: orders-1 of lake lake, offsets 4..6: missing (gap)"]
+    assert damage_lines([chosen], advises=False) == ["damage: orders-1 of lake lake, offsets [4, 6): missing (gap)"]
 
 
 def test_open_warnings_are_printed_with_their_message_and_many_are_counted(lake: str):
@@ -78,9 +80,11 @@ def test_open_warnings_are_printed_with_their_message_and_many_are_counted(lake:
     record(lake, [PlacedFinding(each, LOG, "orders", 0) for each in some[1:]], "test", BEGAN)
     many = warning_lines([read_state(lake)])
 
-    assert one == ["warning: orders-0 of lake lake: sequence-gap: message 0"]
+    warning, advice = one
+    assert warning == "warning: orders-0 of lake lake: sequence-gap: message 0"
+    assert advice.startswith("  What to do: The records are kept")
     assert many[-1] == "3 more warnings are in the table findings"
-    assert len(many) == LISTED + 1
+    assert len(many) == LISTED + 2, "equal advice is printed once"
 
 
 def test_a_log_that_waits_is_named_and_one_that_waits_too_long_is_a_warning(lake: str):
@@ -90,7 +94,9 @@ def test_a_log_that_waits_is_named_and_one_that_waits_too_long_is_a_warning(lake
     what = "orders-0 of lake lake: the transaction of producer 7 epoch 1 from offset 10 on, open for"
     behind = "nothing from there on is published"
     assert open_transaction_lines([state], early) == [f"waits: {what} 3 min; {behind}"]
-    assert open_transaction_lines([state], late) == [f"warning: {what} 16 min; {behind}"]
+    warning, advice = open_transaction_lines([state], late)
+    assert warning == f"warning: {what} 16 min; {behind}"
+    assert f"--lake {lake} --isolation.level read_uncommitted`" in advice
 
 
 def test_the_asset_shows_open_transactions_and_a_check_warns_of_one_that_hangs(

@@ -100,7 +100,7 @@ def test_every_night_another_seventh_of_each_lake_is_proved_and_red_where_someth
     ]
     check = check_of(red, "lake_verified")
     assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.ERROR)
-    assert check.description == "orders-0 of lake shop, offsets 3..9: archive-file-changed: another digest"
+    assert check.description == "orders-0 of lake shop, offsets [3, 9): archive-file-changed: another digest"
     assert check_of(green, "lake_verified").passed
 
 

@@ -1,18 +1,17 @@
 """What other engines, operators and disks do to a lake, and who says so: the next run, its checks, ``verify LAKE``.
 
-For each harm the table below states what each of them answers, and the one documented command that repairs it
-(docs/shared-tables.md). After that command the run exits with 0, the proof is clean, and the rows are exactly those of
-the undisturbed lake, unless they were withdrawn.
+For each harm the table below states what each of them answers, and the kind of command that repairs it
+(docs/shared-tables.md). The command itself is pasted as it was printed. After it the run exits with 0, the proof is
+clean, and the rows are exactly those of the undisturbed lake, unless they were withdrawn.
 """
 
 from __future__ import annotations
 
 import re
-import shutil
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,6 +21,7 @@ from tests.harm import harms
 from tests.harm.harms import Harm
 from tests.harm.place import Log, Original, Place
 from tests.harm.sampling import sampled
+from tests.pasted_advice import commands_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.spark
 REPLACE = ("run", "SOURCE", "--lake", "LAKE", "--replace", "..")
 TIDY = ("run", "SOURCE", "--lake", "LAKE", "--maintain", "--apply")
 RUN = ("run", "SOURCE", "--lake", "LAKE")
-PUT_BACK = ("repair", "LAKE", "--archive", "--from", "COPY", "--apply")
+PUT_BACK = ("repair", "LAKE", "--archive", "--apply")
 WITHDRAW = ("withdraw", "LAKE", "--apply")
 REBUILD = ("repair", "LAKE", "--rebuild", "records", "--apply")
 FRONTIERS = ("repair", "LAKE", "--frontiers", "--apply")
@@ -55,7 +55,7 @@ class Expected:
     rules: frozenset[str]
     """Rules of findings of which ``verify LAKE`` names at least one."""
     repair: tuple[str, ...] | None
-    """The documented command; None where nothing has to be mended."""
+    """The kind of the documented command; None where nothing has to be mended."""
     then: tuple[str, ...] | None = None
     """A second command, where the case is two harms in one."""
     withdrawn: dict[Log, frozenset[int]] = field(default_factory=dict)
@@ -282,15 +282,31 @@ class Seen:
     clean: Done | None = None
 
 
-def observe(place: Place, expected: Expected, copy: Path) -> Seen:
+def paste(place: Place, wanted: Sequence[str], said: str) -> Done:
+    """Run each printed command of the wanted kind, as a person would paste it; returns the worst outcome."""
+    printed = [shlex.split(line) for line in commands_in(said)]
+    kind = kind_of(wanted)
+    of_kind = [words for words in printed if kind_of(words[1:]) == kind and not {"SOURCE", "LAKE"} & {*words}]
+    assert of_kind, f"no command of the kind {' '.join(wanted)} in:\n{said}"
+    done = [place.loglake(*words[1:], *(place.moved if words[1] == "run" else ())) for words in of_kind]
+    return max(done, key=lambda each: each.code)
+
+
+def kind_of(words: Sequence[str]) -> tuple[str, frozenset[str]]:
+    """The name of a command and its options, without those that choose logs."""
+    options = {word for word in words if word.startswith("--")} - {"--topic", "--partition"}
+    table = words[words.index("--rebuild") + 1] if "--rebuild" in words else ""
+    return words[0], frozenset({*options, table} - {""})
+
+
+def observe(place: Place, expected: Expected) -> Seen:
     """Verify, run, repair, run, verify."""
     verified, ran = place.verify(), place.run()
     seen = Seen(place, verified, ran, place.failed_checks())
     if expected.repair is not None:
-        names = {"SOURCE": place.source, "LAKE": place.lake, "COPY": copy}
-        seen.repaired = place.loglake(*(names.get(word, word) for word in expected.repair))
+        seen.repaired = paste(place, expected.repair, f"{verified.said}\n{ran.said}")
         if expected.then is not None:
-            seen.repaired_then = place.loglake(*(names.get(word, word) for word in expected.then))
+            seen.repaired_then = paste(place, expected.then, f"{verified.said}\n{ran.said}")
     seen.after, seen.clean = place.run(), place.verify()
     return seen
 
@@ -310,7 +326,6 @@ def seen(
     chosen = {item.callspec.params.get("name") for item in request.session.items if hasattr(item, "callspec")}
     folder = tmp_path_factory.mktemp("matrix")
     second = Commands(folder / "server")
-    copy = Path(shutil.copytree(original.place.source, folder / "copy"))
     pool = ThreadPoolExecutor(2)
     servers = [commands, second]
 
@@ -318,7 +333,7 @@ def seen(
         TABLE[name].harm(place, spark)
         place.commands = servers.pop()
         try:
-            return observe(place, TABLE[name], copy)
+            return observe(place, TABLE[name])
         finally:
             servers.append(place.commands)
 

@@ -193,7 +193,7 @@ def test_a_harmed_file_of_records_leaves_the_other_views_of_a_file(
             file.write_bytes(content[: len(content) // 2] if harm == "cut" else b"x" * len(content))
     out = tmp_path / "lake.duckdb"
     assert main.main(["views", lake.path, "-o", str(out)]) == 3
-    assert "loglake run SOURCE --lake" in capsys.readouterr().err
+    assert f"--lake {lake.path} --replace" in capsys.readouterr().err
     with duckdb.connect(str(out), read_only=True) as plain:
         assert plain.execute('select key, value from decoded_orders order by "offset"').fetchall() == [
             ("a", "one"),

@@ -125,7 +125,7 @@ def test_a_topic_that_waits_and_one_with_a_missing_row_are_failures_with_what_to
     DeltaTable(str(Path(lake.path) / "tables" / "decoded" / "orders")).delete('"offset" = 1')
     listener, _ = run(lake)
     (answer,) = [each for each in listener.answers if each.name == CHECK]
-    assert "orders-0 of lake lake, offsets 0..2: 2 rows of records, 1 decoded and 0 undecoded" in answer.description
+    assert "orders-0 of lake lake, offsets [0, 2): 2 rows of records, 1 decoded and 0 undecoded" in answer.description
 
 
 def test_everything_that_wrote_has_a_row_in_runs(lake: Decoded) -> None:

@@ -245,7 +245,7 @@ def test_a_damaged_table_is_exit_code_3_and_leaves_nothing(lake: Lake, capsys: p
     for form in ("parquet", "delta"):
         files[0].write_bytes(whole[: len(whole) // 2])
         assert state(lake, "customers", "customers-0:110", "--format", form)[0] == 3
-        assert f"loglake run SOURCE --lake {lake.path} --replace .." in capsys.readouterr().err
+        assert f"--lake {lake.path} --replace .." in capsys.readouterr().err
         files[0].unlink()
         assert state(lake, "customers", "customers-0:110", "--format", form)[0] == 3
     assert sorted(path.name for path in lake.path.parent.iterdir()) == before

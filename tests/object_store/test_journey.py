@@ -169,10 +169,7 @@ def test_the_command_makes_checked_tables_of_a_sample_and_a_second_run_finds_not
     source, lake = str(sample("transactions-4.4.0").logdir), f"{bucket}/lake"
     operator = str(tmp_path / "home")
     first = loglake("run", source, "--lake", lake, home=tmp_path / "dagster", LOGLAKE_HOME=operator)
-    assert (first.returncode, first.stderr) == (
-        1,
-        "job engine local: no Spark cluster is configured\n",
-    )  # the broker left transactions open
+    assert (first.returncode, first.stderr) == (1, "")  # the broker left transactions open
     assert f"{lake}/tables/records" in first.stdout
     consumed = sample("transactions-4.4.0").consumed()
     assert len(rows(lake, "records")) == len(consumed)

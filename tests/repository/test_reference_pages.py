@@ -15,6 +15,7 @@ from deploy.reference_pages import PAGES, TextMissing, page_text
 from logcore.cli import main as command_line
 from logcore.logs.model.findings import RULES
 from logcore.logs.model.offset_ledger import OffsetState
+from logcore.logs.rules.advice import HarmedPlace, filled
 from spark_jobs.lake.setup.policies.policies_file import parse_policies
 from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 from spark_jobs.lake.setup.policies.topic_settings import SETTINGS
@@ -95,12 +96,14 @@ def options_of(command: str) -> set[str]:
 def commands_named(rules: Mapping[str, str]) -> Iterator[tuple[str, str, list[str]]]:
     for rule, text in rules.items():
         for span in spans(text):
-            words = span.split()
-            if words[0] == "loglake":
-                yield rule, words[1], [word for word in words if word.startswith("--")]
+            for words in (command.split() for command in span.split(" && ")):
+                if words and words[0] == "loglake":
+                    yield rule, words[1], [word for word in words if word.startswith("--")]
 
 
-ADVICE = {name: f"{rule.meaning} {rule.what_to_do}" for name, rule in RULES.items()}
+ADVICE = {
+    name: filled(f"{rule.meaning} {rule.what_to_do} {rule.for_logs}", HarmedPlace()) for name, rule in RULES.items()
+}
 
 
 def test_commands_that_a_rule_names_exist_with_their_options():
@@ -122,6 +125,8 @@ def test_options_that_a_rule_names_alone_are_options_of_some_command():
 
 def test_policies_that_a_rule_names_are_ones_that_can_be_written():
     named = {span for text in ADVICE.values() for span in spans(text) if span.partition(":")[0] in SETTINGS}
+    stated = re.compile(r"config set \S+ \S+ ([a-z._]+)=(\S+)")
+    named |= {f"{name}: {value}" for text in ADVICE.values() for name, value in stated.findall(text)}
     assert {"on_truncate: follow", "salvage: permissive"} <= named
     for policy in named:
         if ": " in policy:

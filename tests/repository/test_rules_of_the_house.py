@@ -15,7 +15,6 @@ from tests.conftest import REPOSITORY
 
 PACKAGES = ("logcore", "spark_jobs", "pipelines")
 OPENS_A_FILE = {"open", "fdopen", "open_code", "mmap", "memmap"}
-MODULES_OF_A_FOLDER = 12
 METHODS_THAT_OPEN = {"open", "read_bytes", "read_text", "write_bytes", "write_text"}
 CLOCKS = {
     *(("time", name) for name in ("time", "time_ns", "localtime", "gmtime")),
@@ -178,15 +177,6 @@ def test_no_two_public_classes_have_one_name() -> None:
                 places.setdefault(node.name, []).append(name)
     assert len(places) > 300
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
-
-
-def test_a_folder_of_the_product_has_at_most_a_dozen_modules() -> None:
-    counts: dict[str, int] = {}
-    for name, _ in modules(*PACKAGES):
-        folder, _, module = name.rpartition("/")
-        counts[folder] = counts.get(folder, 0) + (module != "__init__.py")
-    assert len(counts) > 30
-    assert {folder: count for folder, count in counts.items() if count > MODULES_OF_A_FOLDER} == {}
 
 
 def test_modules_import_each_other_in_no_circle() -> None:

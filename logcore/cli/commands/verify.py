@@ -17,6 +17,7 @@ from collections import Counter
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
+from logcore.cli.output.advice_lines import AdviceLines
 from logcore.cli.output.command_notes import CommandNotes, kind_text
 from logcore.cli.output.progress import ReadProgress
 from logcore.cli.output.record_lines import json_line
@@ -25,9 +26,10 @@ from logcore.cli.reading.arguments import add_choice, add_paths, add_remote, add
 from logcore.errors import LogError
 from logcore.library.validation import LogValidation, ValidationTotals
 from logcore.logs.model.findings import RULES, Finding, Outcome, Severity
+from logcore.logs.rules.advice import HarmedPlace
 from logcore.reading.chosen_logs import find_logs
 from logcore.reading.log_reading import gap_rules, is_compacted
-from logcore.segments.filenames import DirectoryKind
+from logcore.segments.filenames import DirectoryKind, parse_topic_partition
 from logcore.storage.discovery import shown
 from logcore.storage.objects.addresses import absolute, is_object
 from logcore.storage.objects.listing import has_objects
@@ -73,9 +75,12 @@ class Lines(CommandNotes):
     """What stdout can show."""
     log: str | None = None
     """Directory of the log that is being validated, as it is shown."""
+    log_directory: str | None = None
+    """The same as it is."""
     severities: Counter[Severity] = field(default_factory=Counter)
     verdict: Verdict = Verdict.CLEAN
     """The verdict of the findings since it was last set."""
+    advice: AdviceLines = field(default_factory=AdviceLines)
     _heading: str | None = None
     """The last printed one."""
     _places: dict[str, Verdict] = field(default_factory=dict)
@@ -90,6 +95,10 @@ class Lines(CommandNotes):
         self.verdict = max(self.verdict, verdict_of(finding), key=_WORSE.__getitem__)
         for place in (finding.file, os.path.dirname(finding.file)) if finding.file is not None else ():
             self._places[place] = max(self.verdict_at(place), verdict_of(finding), key=_WORSE.__getitem__)
+        directory = self.log_directory or finding.file
+        of_log = None if directory is None else parse_topic_partition(os.path.basename(directory))
+        topic, partition = (None, None) if of_log is None else (of_log.topic, of_log.partition)
+        self.advice.add(finding, HarmedPlace(directory=directory, topic=topic, partition=partition))
         if finding.file is not None:
             finding = replace(finding, file=shown(finding.file))
         # Kept only for the exit code: a log may have very many.
@@ -169,11 +178,11 @@ def run(arguments: argparse.Namespace) -> int:
     verdicts: Counter[Verdict] = Counter()
     try:
         for log in logs:
-            lines.log = shown(log.directory)
+            lines.log, lines.log_directory = shown(log.directory), log.directory
             lines.verdict = lines.verdict_at(lines.log)
             validation.validate(log, gap_rules(log, is_compacted(log, options.is_compacted)))
             verdicts[lines.verdict] += 1
-        lines.log = None
+        lines.log = lines.log_directory = None
         validation.validate_bootstrap_files(is_choice=not options.selection.is_everything)
     finally:
         progress.close()  # also before an error or an interrupt is reported
@@ -183,7 +192,9 @@ def run(arguments: argparse.Namespace) -> int:
     summary["logs"] = {str(verdict): verdicts[verdict] for verdict in Verdict}
     if not is_text:
         sys.stdout.write(json_line({"summary": summary}))
-    elif lines.terminal.is_terminal:
+        return lines.exit_code
+    sys.stdout.write(str(lines.advice))
+    if lines.terminal.is_terminal:
         sys.stdout.write(_summary_for_person(totals, lines, verdicts, progress.line.seconds))
     else:
         sys.stdout.write(_summary_text(totals, lines, verdicts))

@@ -13,7 +13,7 @@ from logcore.exit_codes import ExitCode
 from logcore.logs.rules import RULES, Outcome, Rule, Severity
 from logcore.texts import shown
 
-__all__ = ["RULES", "Finding", "Outcome", "Rule", "Severity", "exit_code", "found"]
+__all__ = ["RULES", "Finding", "Outcome", "Rule", "Severity", "exit_code", "found", "offsets_text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,13 @@ def found(
     if known is None:
         raise ValueError(f"no rule {rule!r} in the rule catalogue")
     return Finding(rule, known.severity, shown(message), file, position, nbytes, start_offset, end_offset)
+
+
+def offsets_text(start: int | None, end: int | None) -> str:
+    """Return offsets as people read them: ``[4, 9)``, or ``4`` if only the first is known; empty if none is."""
+    if start is None:
+        return ""
+    return str(start) if end is None else f"[{start}, {end})"
 
 
 def exit_code(findings: Iterable[Finding]) -> ExitCode:

@@ -188,7 +188,7 @@ def first_hole(ranges: Sequence[LedgerRange], log_end_offset: int | None = None)
     at = 0
     for each in ranges:
         if each.start_offset > at:
-            return LedgerHole(at, each.start_offset, f"no range covers the offsets {at}..{each.start_offset}")
+            return LedgerHole(at, each.start_offset, f"no range covers the offsets [{at}, {each.start_offset})")
         if each.start_offset < at:
             end = max(each.end_offset, each.start_offset + 1)
             return LedgerHole(each.start_offset, min(at, end), f"two ranges cover offset {each.start_offset}")

@@ -12,22 +12,12 @@ from logcore.logs.rules.rule import Outcome, Persistence, Rule, Severity
 _INFO, _WARNING, _ERROR, _UNCHECKED = Severity.INFO, Severity.WARNING, Severity.ERROR, Outcome.UNCHECKED
 _FOR_GOOD, _ONE_RUN, _WHILE_FILE_DIFFERS = Persistence.FOR_GOOD, Persistence.ONE_RUN, Persistence.WHILE_FILE_DIFFERS
 
-_REPLACE = (
-    "Publish again what the archive contains: `loglake run SRC --lake LAKE --replace ..`. `--topic` and `--partition` "
-    "choose logs."
+_REPLACE = "`{run}{log} --replace {offsets}` publishes again what the archive has."
+RESTORE = (
+    "`loglake repair {lake} --archive --apply` restores it from the source. If the source has other bytes now, add "
+    "`--from COPY`, where COPY is a copy of the log directory. What is registered at its source must be put back there."
 )
-_RESTORE = (
-    "Restore it: `loglake repair LAKE --archive --from COPY --apply`. If it was registered at its source: put the same "
-    "file or object back there."
-)
-_AGAIN = (
-    "For `decoded/<topic>` and `undecoded/<topic>`: `loglake decode LAKE --replace TOPIC`. For `latest/<topic>`: "
-    "`loglake latest LAKE --replace TOPIC`."
-)
-OF_A_TABLE = (
-    f"For `records`: `loglake run SRC --lake LAKE --replace ..`. {_AGAIN} For another table: "
-    "`loglake repair LAKE --rebuild TABLE --apply`, then `loglake run`."
-)
+OF_A_TABLE = "`{again}` writes the rows again."
 """What to do for a data file of a table."""
 
 MAINTENANCE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
@@ -42,7 +32,7 @@ MAINTENANCE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             _FOR_GOOD,
             "Cleaned segments did not pass their check; nothing was replaced.",
-            "Run `loglake verify LAKE`. If it is clean, open an issue of Loglake with the message.",
+            "Run `loglake verify {lake}`. If it is clean, open an issue of Loglake with the message.",
         ),
         "replacement-refused": Rule(
             _WARNING,
@@ -55,7 +45,7 @@ MAINTENANCE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _WARNING,
             _ONE_RUN,
             "The index files of an archived segment could not be written.",
-            "Do what the message says, and run `loglake run SRC --lake LAKE --maintain --apply` again.",
+            "Do what the message says, and type `{run} --maintain --apply` again.",
             _UNCHECKED,
         ),
         "recovery-refused": Rule(
@@ -69,20 +59,20 @@ MAINTENANCE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _WARNING,
             _FOR_GOOD,
             "Small archived slices could not be joined; they stay.",
-            "Nothing is lost. If the message names changed bytes: `loglake repair LAKE --archive --from COPY --apply`.",
+            "Nothing is lost. If the message names changed bytes: `loglake repair {lake} --archive --apply`.",
         ),
         "archive-not-deleted": Rule(
             _WARNING,
             _ONE_RUN,
             "A file of the archive could not be deleted; a later run tries again.",
-            "Give the user permission to delete below `LAKE/archive`.",
+            "Give the user permission to delete below `{lake}/archive`.",
         ),
         "expectation-failed": Rule(
             _ERROR,
             Persistence.UNTIL_EXPECTATIONS_MET,
             "Published rows differ from what ledger and batches say, or do not meet a suite that a policy names.",
-            "Look at the figures in `LAKE/data_docs`. If the message names an expectation of a suite, correct the data "
-            f"where they are produced, or the suite. For others: {_REPLACE[0].lower()}{_REPLACE[1:]}",
+            "`{lake}/data_docs` has the figures. If the message names an expectation of a suite, correct the data "
+            f"where they are produced, or the suite. Otherwise: {_REPLACE}",
         ),
         "null-share-departs": Rule(
             _WARNING,
@@ -107,14 +97,13 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             _ONE_RUN,
             "A table has lost commits since the last run.",
-            "`loglake run SRC --lake LAKE` writes again what is missing; for `records` add `--replace ..`.",
+            "`{again}` writes again what is missing.",
         ),
         "table-missing": Rule(
             _ERROR,
             _ONE_RUN,
             "A table that the last run saw is gone.",
-            "Restore its directory from a backup, or rebuild it: `loglake repair LAKE --rebuild TABLE --apply`, "
-            "then `loglake run`.",
+            "`{rebuild}` makes it again, or restore its directory from a backup.",
         ),
         "table-not-complete": Rule(
             _INFO,
@@ -133,13 +122,13 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _WARNING,
             _ONE_RUN,
             "Commits since the last run are gone from a table's log. Any program may have made them.",
-            "`loglake verify LAKE` compares the rows with the archive.",
+            "`loglake verify {lake}` compares the rows with the archive.",
         ),
         "table-file-missing": Rule(_ERROR, _ONE_RUN, "A file that a table names is gone.", OF_A_TABLE),
         "table-file-size": Rule(_ERROR, _ONE_RUN, "A file of a table has another size than in its commit.", OF_A_TABLE),
-        "archive-file-missing": Rule(_ERROR, _ONE_RUN, "A file of the archive is gone.", _RESTORE),
+        "archive-file-missing": Rule(_ERROR, _ONE_RUN, "A file of the archive is gone.", RESTORE),
         "archive-file-changed": Rule(
-            _ERROR, _ONE_RUN, "A file of the archive has changed since it was written.", _RESTORE
+            _ERROR, _ONE_RUN, "A file of the archive has changed since it was written.", RESTORE
         ),
         "archive-not-checked": Rule(
             _WARNING,
@@ -151,7 +140,7 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             _ONE_RUN,
             "A table has fewer rows than Loglake wrote: another program removed some, perhaps by a deletion vector.",
-            "`loglake repair LAKE --rebuild TABLE --apply`, then `loglake run SRC --lake LAKE`.",
+            "`{rebuild}` makes the table again.",
         ),
         "row-digest-differs": Rule(
             _ERROR, _ONE_RUN, "The rows of a table file are not those that were written.", OF_A_TABLE
@@ -172,34 +161,32 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             Persistence.WHILE_LEDGER_HAS_HOLE,
             "The offset ledger does not cover all offsets of a log, so the log is not published.",
-            "`loglake repair LAKE --rebuild offset_ledger --apply`, then `loglake run SRC --lake LAKE`.",
+            "`loglake repair {lake} --rebuild offset_ledger --apply && {run}` derives it again from the archive.",
         ),
         "rows-differ-from-ledger": Rule(
             _ERROR,
             Persistence.WHILE_ROWS_DIFFER,
             "`records` does not have the rows that the offset ledger counts.",
-            "`loglake run SRC --lake LAKE --replace ..` puts them back. For rows that were deleted on purpose: "
-            "`loglake withdraw LAKE --apply`.",
+            "`{run}{log} --replace {offsets}` writes them again. If rows were deleted on purpose: "
+            "`loglake withdraw {lake} --apply`.",
         ),
         "frontier-missing": Rule(
             _ERROR,
             _ONE_RUN,
             "`records` has rows of a log whose published end is not recorded.",
-            "`loglake repair LAKE --frontiers --apply`.",
+            "`loglake repair {lake} --frontiers --apply` records it again.",
         ),
         "withdrawn-rows": Rule(
             _INFO,
             _ONE_RUN,
             "Published rows were deleted on purpose, as the table `withdrawals` records.",
-            "Nothing. `loglake run SRC --lake LAKE --replace A..B --include-withdrawn` brings them back.",
+            "Nothing. `{run}{log} --replace {offsets} --include-withdrawn` brings them back.",
         ),
         "commit-file-damaged": Rule(
             _ERROR,
             _ONE_RUN,
             "A commit or checkpoint of a table is gone, unreadable or repeated.",
-            f"Restore the file from a backup, or write the table again. {_AGAIN} For another table: "
-            "`loglake repair LAKE --rebuild TABLE --apply`, "
-            "then `loglake run`.",
+            "`{rebuild}` makes the table again, or restore the file from a backup.",
         ),
         "lake-identity-differs": Rule(
             _ERROR,
@@ -211,13 +198,13 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _INFO,
             _ONE_RUN,
             "No segment names this file of the archive.",
-            "Nothing: `loglake run SRC --lake LAKE --maintain --apply` deletes it after seven days.",
+            "Nothing: `{run} --maintain --apply` deletes it after seven days.",
         ),
         "rows-out-of-order": Rule(
             _INFO,
             _WHILE_FILE_DIFFERS,
             "Another engine wrote a data file whose rows are not in offset order.",
-            "Nothing. `loglake run SRC --lake LAKE --maintain --apply` puts the rows in order.",
+            "Nothing. `{run} --maintain --apply` puts the rows in order.",
         ),
     }
 )

@@ -13,11 +13,18 @@ from logcore.logs.rules.rule import Persistence, Rule, Severity
 _INFO, _WARNING, _ERROR = Severity.INFO, Severity.WARNING, Severity.ERROR
 _FOR_GOOD, _ONE_RUN, _UNTIL_REPLACED = Persistence.FOR_GOOD, Persistence.ONE_RUN, Persistence.UNTIL_REPLACED
 
-_REINDEX = "The segments are read without it. `loglake reindex SRC --out DST` makes a copy with new index files."
-_FILL = (
-    "Name a copy that has these offsets: `loglake run SRC --lake LAKE --fill-from COPY`. If there is none, the policy "
-    "`salvage: permissive` publishes what follows."
+REINDEX = (
+    "The segments are read without it. `loglake reindex {directory} --out {out}` makes a copy with new index files."
 )
+FILL = (
+    "If another copy of the log has the offsets, `{run} --fill-from COPY` takes them; COPY is its log directory. If "
+    "none has, `{policy:salvage=permissive}` publishes what follows."
+)
+_SALVAGE = (
+    "`loglake recover {directory} --out {out} --salvage` writes a copy without these bytes, with every good batch. It "
+    "reports what is lost."
+)
+_LOST = "No command brings them back. Look for another copy of the partition."
 _PRODUCER = "The records are kept and published. Look for the cause at the producer, not in the log."
 
 SEGMENT_RULES: MappingProxyType[str, Rule] = MappingProxyType(
@@ -26,7 +33,8 @@ SEGMENT_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             _UNTIL_REPLACED,
             "Bytes of a segment cannot be trusted; the message says why. A lake keeps them in `quarantine`.",
-            f"{_FILL} For a broker, `loglake recover SRC --out DST --salvage` keeps every good batch.",
+            FILL,
+            for_logs=_SALVAGE,
         ),
         "torn-tail": Rule(
             _INFO,
@@ -38,8 +46,8 @@ SEGMENT_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             _UNTIL_REPLACED,
             "The end of a segment that is still written is not a partial batch, or it contains whole batches.",
-            "`loglake recover SRC --out DST --salvage` keeps the whole batches. Compare with another replica of the "
-            "partition.",
+            FILL,
+            for_logs=_SALVAGE,
         ),
         "segment-without-batch": Rule(
             _WARNING,
@@ -57,7 +65,8 @@ SEGMENT_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             _UNTIL_REPLACED,
             "A segment that was complete ends in zeros: records were lost.",
-            _FILL,
+            FILL,
+            for_logs=_SALVAGE,
         ),
         "unknown-attribute-bits": Rule(
             _WARNING,
@@ -147,7 +156,7 @@ SEGMENT_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _WARNING,
             _UNTIL_REPLACED,
             "A compressed message has offset 0, though a message inside it has another; brokers skip it.",
-            "`loglake recover SRC --out DST --salvage` gives it the offset of its last message.",
+            "`loglake recover {directory} --out {out} --salvage` gives it the offset of its last message.",
         ),
         "messages-below-log-end": Rule(
             _WARNING,
@@ -182,20 +191,29 @@ WHOLE_LOG_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             _FOR_GOOD,
             "A transaction was open where offsets are lost, so its outcome is lost too.",
-            _FILL,
+            FILL,
+            for_logs=_LOST,
         ),
         "corrupt-offsets": Rule(
-            _ERROR, Persistence.WHILE_IN_LEDGER, "The bytes of these offsets cannot be trusted.", _FILL
+            _ERROR,
+            Persistence.WHILE_IN_LEDGER,
+            "The bytes of these offsets cannot be trusted.",
+            FILL,
+            for_logs=_SALVAGE,
         ),
         "missing-offsets": Rule(
-            _ERROR, Persistence.WHILE_IN_LEDGER, "These offsets are gone, and nothing explains it.", _FILL
+            _ERROR,
+            Persistence.WHILE_IN_LEDGER,
+            "These offsets are gone, and nothing explains it.",
+            FILL,
+            for_logs=_LOST,
         ),
         "changed-after-publishing": Rule(
             _ERROR,
             _FOR_GOOD,
             "Archived bytes no longer agree with what was published from them; the rows stay.",
-            "Restore the archive: `loglake repair LAKE --archive --from COPY --apply`. Then `loglake verify LAKE` "
-            "verifies the rows.",
+            "`loglake repair {lake} --archive --apply` restores the archive from the source. If the source has other "
+            "bytes now, add `--from COPY`, where COPY is a copy of the log directory.",
         ),
     }
 )
@@ -212,7 +230,7 @@ SIDE_FILE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _WARNING,
             _ONE_RUN,
             "A batch has another leader epoch than `leader-epoch-checkpoint` states there.",
-            "Compare with another replica. `loglake recover SRC --out DST` rebuilds the file from the batches.",
+            "Compare with another replica. `loglake recover {directory} --out {out}` rebuilds the file from batches.",
         ),
         "producer-sequence": Rule(
             _WARNING,
@@ -230,7 +248,7 @@ SIDE_FILE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _INFO,
             _ONE_RUN,
             "A segment has no offset index.",
-            "Nothing: a broker's start builds it, and so does `loglake reindex SRC --out DST`.",
+            "Nothing: a broker's start builds it, and so does `loglake reindex {directory} --out {out}`.",
         ),
         "index-partial-entry": Rule(
             _INFO,
@@ -238,9 +256,7 @@ SIDE_FILE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "An index ends in bytes that are not a whole entry; brokers ignore them.",
             "Nothing.",
         ),
-        "index-zeroed": Rule(
-            _WARNING, _ONE_RUN, "An index contains zeros, although its segment is complete.", _REINDEX
-        ),
+        "index-zeroed": Rule(_WARNING, _ONE_RUN, "An index contains zeros, although its segment is complete.", REINDEX),
         "leader-epochs-unproven": Rule(
             _INFO,
             _ONE_RUN,
@@ -253,14 +269,14 @@ SIDE_FILE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "An index entry points after the end of its segment: the segment may have been cut.",
             "Compare the segment's size with the broker or with another replica, and copy it again.",
         ),
-        "offset-index-differs": Rule(_WARNING, _ONE_RUN, "An offset index does not match its segment.", _REINDEX),
-        "time-index-differs": Rule(_WARNING, _ONE_RUN, "A time index does not match its segment.", _REINDEX),
-        "transaction-index-differs": Rule(_WARNING, _ONE_RUN, "A transaction index does not match the log.", _REINDEX),
+        "offset-index-differs": Rule(_WARNING, _ONE_RUN, "An offset index does not match its segment.", REINDEX),
+        "time-index-differs": Rule(_WARNING, _ONE_RUN, "A time index does not match its segment.", REINDEX),
+        "transaction-index-differs": Rule(_WARNING, _ONE_RUN, "A transaction index does not match the log.", REINDEX),
         "broken-snapshot": Rule(
             _WARNING,
             _ONE_RUN,
             "A producer snapshot cannot be used; a broker would delete it.",
-            "`loglake reindex SRC --out DST` makes a copy with new producer snapshots.",
+            "`loglake reindex {directory} --out {out}` makes a copy with new producer snapshots.",
         ),
         "snapshot-not-whole": Rule(
             _ERROR,
@@ -272,7 +288,7 @@ SIDE_FILE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _WARNING,
             _ONE_RUN,
             "A producer snapshot differs from the state that the batches below it give.",
-            "`loglake reindex SRC --out DST` makes a copy with new producer snapshots.",
+            "`loglake reindex {directory} --out {out}` makes a copy with new producer snapshots.",
         ),
         "checkpoint-beyond-log-end": Rule(
             _WARNING,

@@ -52,7 +52,7 @@ class Persistence(Enum):
     UNTIL_EXPECTATIONS_MET = "until the log meets all expectations"
     UNTIL_PUBLISHED = "until its offsets are published"
     UNTIL_HIGH_WATERMARK_PASSED = "until the source's high watermark has passed its old value"
-    UNTIL_LOG_END_PASSED = "until the archive has reached the high watermark"
+    UNTIL_LOG_END_PASSED = "until the archive has reached the high watermark, or a run takes the log's end as it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,10 @@ class Rule:
         severity: The usual severity of its findings.
         persistence: How long a lake counts them.
         meaning: What a finding means.
-        what_to_do: One or two sentences for the reader of a finding. SRC is the log directory, LAKE the lake, COPY
-            another copy of the logs.
+        what_to_do: One command for this harm, or one sentence why there is none. A template: the fields in braces are
+            those of `logcore.logs.rules.advice`.
         outcome: Whether the check was possible.
+        for_logs: The same for a finding about files that no lake has; empty: `what_to_do`.
     """
 
     severity: Severity
@@ -73,3 +74,4 @@ class Rule:
     meaning: str
     what_to_do: str
     outcome: Outcome = Outcome.CHECKED
+    for_logs: str = ""

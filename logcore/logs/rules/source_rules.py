@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from logcore.logs.rules.lake_rules import OF_A_TABLE
+from logcore.logs.rules.lake_rules import OF_A_TABLE, RESTORE
+from logcore.logs.rules.log_rules import FILL, REINDEX
 from logcore.logs.rules.rule import Outcome, Persistence, Rule, Severity
 
 _INFO, _WARNING, _ERROR, _UNCHECKED = Severity.INFO, Severity.WARNING, Severity.ERROR, Outcome.UNCHECKED
@@ -28,7 +29,7 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ONE_RUN,
             "Options that choose logs or offsets match nothing. Exit code 3 is that of commands that check or write. "
             "Commands that only show, such as `dump`, print the finding as information.",
-            "Correct `--topic`, `--partition` or `--offsets`; `loglake ls SRC` lists what there is.",
+            "Correct `--topic`, `--partition` or `--offsets`; `loglake ls {directory}` lists what there is.",
             _UNCHECKED,
         ),
         "unreadable": Rule(
@@ -36,8 +37,8 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _WHILE_STOPPED,
             "The operating system or the object store fails to read a file, a range of it, or a listing.",
             "Give the user read permission, or replace the disk. For an object store, do what the message says. "
-            "For bytes that the disk has lost, name another copy: "
-            "`loglake run SRC --lake LAKE --fill-from COPY`.",
+            "Bytes that the disk has lost may be in another copy: `{run} --fill-from COPY`, where COPY is its log "
+            "directory.",
             _UNCHECKED,
         ),
         "not-a-log-directory": Rule(
@@ -137,13 +138,13 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _WARNING,
             _ONE_RUN,
             "An index file contradicts itself.",
-            "The segments are read without it. `loglake reindex SRC --out DST` makes a copy with new index files.",
+            REINDEX,
         ),
         "remote-tier": Rule(
             _WARNING,
             Persistence.WHILE_REMOTE,
             "Some offsets are only in the remote tier, and no remote storage was named that gives them.",
-            "Name the remote storage with `--remote`. `loglake remote SRC --remote DIR` lists its segments. If the "
+            "Name the remote storage: `{run} --remote DIR`, where DIR is its directory or `s3://` prefix. If the "
             "lake needs only the local part, do nothing.",
         ),
         "remote-tier-unproven": Rule(
@@ -166,7 +167,7 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _WARNING,
             _ONE_RUN,
             "A record of `__remote_log_metadata` cannot be read or decoded, or cannot follow the records before it.",
-            "It is left out. `loglake verify SRC --topic __remote_log_metadata` checks the bytes of the topic.",
+            "It is left out. `loglake verify {directory} --topic __remote_log_metadata` checks the bytes of the topic.",
         ),
         "remote-segment-missing": Rule(
             _ERROR,
@@ -179,8 +180,8 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ONE_RUN,
             "Remote storage that was named has no object of any segment, although the metadata says that segments were "
             "copied. Nothing is counted as lost, and the local part of the logs is read.",
-            "Mount the storage, or correct the directory or prefix. `loglake remote SRC --remote DIR` shows what is "
-            "there. If all objects were deleted, do without `--remote`: the offsets stay `remote`.",
+            "Mount the storage, or correct the directory or prefix. `loglake remote {directory} --remote DIR` shows "
+            "what is there. If all objects were deleted, do without `--remote`: the offsets stay `remote`.",
             _UNCHECKED,
         ),
         "remote-segment-unreadable": Rule(
@@ -236,22 +237,24 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             _WHILE_STOPPED,
             "The source has a topic of the same name with another topic id; the log does not grow.",
-            "Set the policy `on_recreate: append` to take the new topic as a new incarnation of the log, or take it "
-            "into another lake.",
+            "`{policy:on_recreate=append}` takes the new topic as a new incarnation of the log. Or take it into "
+            "another lake.",
         ),
         "source-diverged": Rule(
             _ERROR,
             _WHILE_STOPPED,
             "The source has other batches than the archive at the same offsets; the log does not grow.",
-            "Find out which of the two is right, for instance after an unclean leader election. Then set the policy "
-            "`on_truncate: follow`, or take the log from a directory that agrees: `--move-source`.",
+            "Find out which of the two is right, for instance after an unclean leader election. If it is the source: "
+            "`{policy:on_truncate=follow}`. If not: `loglake run COPY --lake {lake} --move-source`, where COPY is a "
+            "log directory that agrees with the archive.",
         ),
         "source-behind": Rule(
             _ERROR,
             _WHILE_STOPPED,
             "The source ends before the archive does; the log does not grow.",
-            "Wait until the replica has caught up, or take the log from another one with `--move-source`. If the "
-            "source was truncated for good, set the policy `on_truncate: follow`.",
+            "Wait until the replica has caught up, or take the log from another one: `loglake run COPY --lake {lake} "
+            "--move-source`, where COPY is its log directory. If the source was truncated for good, read it into a new "
+            "lake.",
         ),
         "source-cleaned": Rule(
             _ERROR,
@@ -271,8 +274,7 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             Persistence.WHILE_IN_LEDGER,
             "The source dropped offsets before they were read.",
-            "Name a copy that still has them: `loglake run SRC --lake LAKE --fill-from COPY`. Run more often than "
-            "retention removes segments.",
+            f"{FILL} Run more often than retention removes segments.",
         ),
         "source-trimmed": Rule(
             _INFO,
@@ -280,7 +282,7 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "The source dropped offsets that the archive has. The archive keeps copied segments. In mode `reference` "
             "it has only their addresses: published rows stay, and their bytes are gone.",
             "Nothing, if segments are copied. With the policy `on_trim: follow` retention removes the offsets here "
-            "too. A source of mode `reference` must not change: `loglake verify LAKE` names what is gone.",
+            "too. A source of mode `reference` must not change: `loglake verify {lake}` names what is gone.",
         ),
         "source-compacted": Rule(
             _INFO,
@@ -292,7 +294,8 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _WARNING,
             Persistence.UNTIL_HIGH_WATERMARK_PASSED,
             "The source's high watermark is lower than it was; what is published stays.",
-            "Check that SRC is the newest replica. The warning ends when the high watermark has passed its old value.",
+            "Check that the source is the newest replica. The warning ends when the high watermark has passed its old "
+            "value.",
         ),
         "tail-cut-back": Rule(
             _INFO,
@@ -329,7 +332,7 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _WARNING,
             _ONE_RUN,
             "A topic partition is already taken from another directory; this copy of it is not read.",
-            "Nothing, or take the log from this directory: `loglake run SRC --lake LAKE --move-source`.",
+            "Nothing, or take the log from this directory: `loglake run {directory} --lake {lake} --move-source`.",
         ),
         "several-copies": Rule(
             _WARNING,
@@ -356,15 +359,17 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             Persistence.UNTIL_LOG_END_PASSED,
             "Committed offsets are above the last one that can be read.",
-            "If the copy was made while the broker ran, run again on a newer copy. Otherwise name another replica: "
-            "`loglake run SRC --lake LAKE --fill-from COPY`.",
+            "If the copy was made while the broker ran, run again on a newer copy. If another replica has the offsets, "
+            "`{run} --fill-from COPY` takes them; COPY is its log directory. If none has: `{run} --high-watermark "
+            "log-end`.",
+            for_logs="If the copy was made while the broker ran, copy it again. Otherwise look for another replica: no "
+            "command brings the offsets back.",
         ),
         "archive-unreadable": Rule(
             _ERROR,
             _ONE_RUN,
             "An archived file is gone or cannot be read.",
-            "Restore it: `loglake repair LAKE --archive --from COPY --apply`. If it was registered at its source: make "
-            "it readable there, or put the same file or object back.",
+            RESTORE,
             _UNCHECKED,
         ),
         "archive-not-written": Rule(
@@ -378,23 +383,22 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             _ONE_RUN,
             "The log as a whole could not be validated: its batches contradict each other or what was archived.",
-            "Look at the log alone with `loglake verify SRC` and verify the archive with `loglake verify LAKE`; repair "
-            "what they report, and run again.",
+            "`loglake verify {directory}` verifies the log alone, `loglake verify {lake}` the archive. Repair what "
+            "they report, and run again.",
             _UNCHECKED,
         ),
         "archive-changed": Rule(
             _ERROR,
             Persistence.UNTIL_REPLACED,
             "Archived bytes are not those that were copied.",
-            "Restore them: `loglake repair LAKE --archive --from COPY --apply`. If they were registered at their "
-            "source: put the same file or object back there.",
+            RESTORE,
         ),
         "output-mismatch": Rule(
             _ERROR,
             Persistence.UNTIL_PUBLISHED,
             "The table `records` is not what frontier and ledger say, so the log is not published.",
-            "Do what the message says: `loglake repair LAKE --frontiers --apply` for a lost frontier, "
-            "`loglake run SRC --lake LAKE --replace ..` for rows that differ.",
+            "For a lost frontier: `loglake repair {lake} --frontiers --apply`. For rows that differ: "
+            "`{run}{log} --replace ..`.",
         ),
         "table-file-damaged": Rule(
             _ERROR,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from logcore.logs.model.findings import Severity
+from logcore.logs.model.findings import Severity, offsets_text
 from pipelines.metadata.values import table_value
 from pipelines.run.check_definitions import (
     DECODED_ROWS_EQUAL_RECORDS,
@@ -39,7 +39,7 @@ def decoded_rows_equal_records(
             f"{each.records:,} rows of records, {each.decoded:,} decoded and {each.undecoded:,} undecoded",
             each.log,
             f"{topic.topic}-{each.partition} of lake {state.name}",
-            f"0..{each.end}",
+            offsets_text(0, each.end),
         )
         for topic in topics
         for each in topic.balances
@@ -150,7 +150,7 @@ def latest_follows_records(state: LakeState, topics: Sequence[LatestTopic], repo
             f"latest/{topic.topic} was made of {each.recorded:,} rows of records, and these are {each.records:,} now",
             each.log,
             f"{topic.topic}-{each.partition} of lake {state.name}",
-            f"0..{each.end}",
+            offsets_text(0, each.end),
         )
         for topic in topics
         for each in topic.bases

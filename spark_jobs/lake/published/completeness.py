@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
+from logcore.logs.model.findings import offsets_text
 from spark_jobs.lake.delta.files.file_contents import FileUnreadable, LogKey, OffsetCounts, read_contents
 from spark_jobs.lake.delta.files.live_files import LiveFile, newest_files
 from spark_jobs.lake.ledger import frontier
@@ -47,8 +48,8 @@ class Difference:
 
     @property
     def offsets(self) -> str:
-        """``3..9``, end exclusive."""
-        return f"{self.start_offset}..{self.end_offset}"
+        """``[3, 9)``."""
+        return offsets_text(self.start_offset, self.end_offset)
 
     @property
     def counts(self) -> str:

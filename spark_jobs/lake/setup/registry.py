@@ -311,5 +311,5 @@ def _read(path: str) -> tuple[str, Registration]:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RegistryError(
             f"{path} cannot be understood ({error}). Correct it, or delete it and register the lake again: "
-            "loglake run PATH... --lake LAKE."
+            f"loglake run LOGDIR --lake {os.path.basename(path)}, with the log directory and the lake that it was for."
         ) from error

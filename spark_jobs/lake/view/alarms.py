@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from shlex import quote
 
-from logcore.logs.model.findings import Severity
+from logcore.logs.model.findings import Severity, offsets_text
 from logcore.logs.rules import Persistence
+from logcore.logs.rules.advice import advice
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.segments.archive import LogRow
+from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.ledger_states import ALARMING
 from spark_jobs.lake.view.log_state import LogState, natural_order
@@ -48,12 +51,20 @@ class Alarm:
     end_offset: int | None = None
     log: str | None = None
     """Log key."""
+    row: LogRow | None = None
+    """The log; None for a ledger whose log the lake does not know."""
+
+    @property
+    def what_to_do(self) -> str:
+        """One command for this harm, or one sentence why there is none."""
+        offsets = self.start_offset, self.end_offset
+        return advice(self.rule, harmed_place(self.lake, log=self.row, offsets=offsets))
 
     @property
     def where(self) -> str:
-        """``orders-0 of lake shop, offsets 4..9, file …/0000.log, position 512``; the end is exclusive."""
+        """``orders-0 of lake shop, offsets [4, 9), file …/0000.log, position 512``."""
         place = [f"{self.topic_partition} of lake {lake_name(self.lake)}"]
-        if self.start_offset is not None:
+        if self.offsets:
             place.append(f"offset{'' if self.end_offset is None else 's'} {self.offsets}")
         if self.file is not None:
             place.append(f"file {self.file}" + ("" if self.position is None else f", position {self.position}"))
@@ -61,23 +72,29 @@ class Alarm:
 
     @property
     def offsets(self) -> str:
-        """``4..9``, end exclusive; one offset if the end is not known; empty if it is not about offsets."""
-        if self.start_offset is None:
-            return ""
-        return str(self.start_offset) if self.end_offset is None else f"{self.start_offset}..{self.end_offset}"
+        """``[4, 9)``, or ``4`` if the end is not known; empty if it is not about offsets."""
+        return offsets_text(self.start_offset, self.end_offset)
 
 
 def damage_of(state: LakeState) -> tuple[Alarm, ...]:
     """Return the damage of a lake: one alarm per open error, and one per damaged ledger range without such an error."""
     alarms = [alarm for log in state.logs for alarm in _of_log(log)]
-    alarms += [_of_range(state.lake, row) for row in state.strays]
+    alarms += [_of_range(state.lake, row, None) for row in state.strays]
     return tuple(sorted(alarms, key=lambda a: (*natural_order(a.topic_partition), a.start_offset or 0)))
 
 
 def stops_of(state: LakeState) -> tuple[Alarm, ...]:
     """Return logs that no longer grow, and why."""
     return tuple(
-        Alarm(state.lake, row.topic_partition, row.stopped, row.stopped_because or "", file=row.source, log=row.log)
+        Alarm(
+            state.lake,
+            row.topic_partition,
+            row.stopped,
+            row.stopped_because or "",
+            file=row.source,
+            log=row.log,
+            row=row,
+        )
         for row in (log.row for log in state.logs)
         if row.stopped is not None
     )
@@ -95,16 +112,16 @@ def _of_log(log: LogState) -> Iterator[Alarm]:
         end = f.end_offset
         if end is None:
             end = next((row.end_offset for row in ranges if have_offsets_in_common(f, row)), None)
-        place = (f.file, f.position, f.nbytes, f.start_offset, end, log.log)
+        place = (f.file, f.position, f.nbytes, f.start_offset, end, log.log, log.row)
         yield Alarm(log.lake, f"{placed.topic}-{placed.partition}", f.rule, f.message, *place)
     for row in ranges:
         if not any(have_offsets_in_common(placed.finding, row) for placed in errors):
-            yield _of_range(log.lake, row)
+            yield _of_range(log.lake, row, log.row)
 
 
-def _of_range(lake: str, row: LedgerRow) -> Alarm:
+def _of_range(lake: str, row: LedgerRow, log: LogRow | None) -> Alarm:
     what = row.state + (f" ({row.evidence})" if row.evidence else "")
-    place = (None, None, None, row.start_offset, row.end_offset, row.log)
+    place = (None, None, None, row.start_offset, row.end_offset, row.log, log)
     return Alarm(lake, f"{row.topic}-{row.partition}", row.state, what, *place)
 
 

@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from logcore.logs.model.findings import Finding, Severity
+from logcore.logs.model.findings import Finding, Severity, offsets_text
+from logcore.logs.rules.advice import advice
 from spark_jobs.lake.delta.files.live_files import newest_files
 from spark_jobs.lake.delta.state import archive_check, foreign_commits, table_checks, tables_file
 from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding, record
-from spark_jobs.lake.segments.archive import read_logs, read_segments
+from spark_jobs.lake.segments.archive import LogRow, read_logs, read_segments
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.view.harmed_places import harmed_place, table_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,10 @@ class Harm:
     """Log key; None if it is not about one log."""
     topic_partition: str | None
     offsets: str
-    """``4..9``, end exclusive; empty if it is not about offsets."""
+    """``[4, 9)``; empty if it is not about offsets."""
     severity: Severity
+    what_to_do: str
+    """One command for this harm, or one sentence why there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +78,11 @@ class TablesSeen:
         differing = differing_files(self.lake)
         if not self.wrong and not differing:
             return ()
-        logs, names = _logs_by_file(self.lake), _names_of_logs(self.lake)
-        made = [*_of_findings(self.wrong, logs, names)]
+        logs, rows = _logs_by_file(self.lake), read_logs(self.lake)
+        made = [*_of_findings(self.lake, self.wrong, logs, rows)]
         for path, answer in sorted(differing.items()):
             log = logs.get(storage.join(table_uri(self.lake, "records"), path))
-            made += _of_answer(path, answer, log, names)
+            made += _of_answer(self.lake, path, answer, log, rows)
         return tuple(made)
 
 
@@ -96,7 +100,7 @@ def look_at_tables(lake: str) -> TablesSeen:
 def look_at_archive(lake: str) -> tuple[Harm, ...]:
     """Compare the files of the archive with the table ``segments``, by listings."""
     wrong = _wrong(archive_check.check_archive(lake))
-    return tuple(_of_findings(wrong, _logs_by_file(lake), _names_of_logs(lake))) if wrong else ()
+    return tuple(_of_findings(lake, wrong, _logs_by_file(lake), read_logs(lake))) if wrong else ()
 
 
 def remember_tables(lake: str, run_id: str, as_of_ms: int) -> None:
@@ -118,34 +122,42 @@ def _wrong(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(finding for finding in findings if finding.severity is not Severity.INFO)
 
 
-def _names_of_logs(lake: str) -> dict[str, str]:
-    return {log: row.topic_partition for log, row in read_logs(lake).items()}
-
-
-def _of_findings(findings: Iterable[Finding], logs: Mapping[str, str], names: Mapping[str, str]) -> Iterator[Harm]:
+def _of_findings(
+    lake: str, findings: Iterable[Finding], logs: Mapping[str, str], rows: Mapping[str, LogRow]
+) -> Iterator[Harm]:
     """Harm of findings, with the log of each file."""
     for finding in findings:
-        log = logs.get(finding.file or "")
-        offsets = _offsets(finding.start_offset, finding.end_offset)
-        yield Harm(f"{finding.rule}: {finding.message}", log, names.get(log or ""), offsets, finding.severity)
+        row = rows.get(logs.get(finding.file or "", ""))
+        offsets = finding.start_offset, finding.end_offset
+        what = f"{finding.rule}: {finding.message}"
+        yield _harm(lake, finding.rule, what, row, offsets, finding.severity, table_of(lake, finding.file))
 
 
 def _of_answer(
-    path: str, answer: tables_file.ForeignAnswer, log: str | None, names: Mapping[str, str]
+    lake: str, path: str, answer: tables_file.ForeignAnswer, log: str | None, rows: Mapping[str, LogRow]
 ) -> Iterator[Harm]:
     if isinstance(answer, str):
         text = f"the file {path} of another engine: {answer}"
-        yield Harm(text, log, names.get(log or ""), "", Severity.WARNING)
+        yield _harm(lake, "not-provable", text, rows.get(log or ""), (None, None), Severity.WARNING, "records")
         return
+    rule = "rows-differ-from-archive"
     for of_log, start, end, what in answer:
-        text = f"rows-differ-from-archive: {what} (the file {path} of another engine)"
-        yield Harm(text, of_log or log, names.get(of_log or log or ""), _offsets(start, end), Severity.ERROR)
+        text = f"{rule}: {what} (the file {path} of another engine)"
+        yield _harm(lake, rule, text, rows.get(of_log or log or ""), (start, end), Severity.ERROR, "records")
 
 
-def _offsets(start: int | None, end: int | None) -> str:
-    if start is None:
-        return ""
-    return str(start) if end is None else f"{start}..{end}"
+def _harm(
+    lake: str,
+    rule: str,
+    what: str,
+    row: LogRow | None,
+    offsets: tuple[int | None, int | None],
+    severity: Severity,
+    table: str | None,
+) -> Harm:
+    to_do = advice(rule, harmed_place(lake, log=row, offsets=offsets, table=table))
+    name, log = (None, None) if row is None else (row.topic_partition, row.log)
+    return Harm(what, log, name, offsets_text(*offsets), severity, to_do)
 
 
 def _logs_by_file(lake: str) -> dict[str, str]:

@@ -117,7 +117,9 @@ class _Now:
                 end = finding.end_offset
                 return end is None or row.high_watermark is None or row.high_watermark <= end
             case Persistence.UNTIL_LOG_END_PASSED:
-                return finding.end_offset is None or finding.end_offset > row.next_offset
+                # Without a high watermark the log's end counts, as `--high-watermark log-end` says.
+                is_beyond = finding.end_offset is None or finding.end_offset > row.next_offset
+                return is_beyond and row.high_watermark is not None
             case Persistence.FOR_GOOD | Persistence.UNTIL_REPLACED:
                 return True
 

@@ -19,7 +19,6 @@ from spark_jobs.lake.delta.state.tables_file import TablesFile, TableState, dige
 from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
 from spark_jobs.lake.delta.tables.table_location import reading, table_uri
 from spark_jobs.lake.errors import TableUnreadable
-from spark_jobs.lake.repair_commands import rebuild_command, replace_command
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 
@@ -71,7 +70,7 @@ def _removed_rows(lake: str, name: str, table: DeltaTable) -> Iterator[Finding]:
         written, there = (0, 0) if name in JUDGED_BY_LEDGER else row_counts(table, name)
     if there < written:
         message = f"table {name}: it has {there:,} rows, and {written:,} were written: another program removed some"
-        yield found("rows-removed", f"{message}; {_mended_by(lake, name)}", file=table_uri(lake, name))
+        yield found("rows-removed", message, file=table_uri(lake, name))
 
 
 def _compared(lake: str, name: str, before: TableState, now: TableState) -> Iterator[Finding]:
@@ -137,7 +136,7 @@ def _files_on_disk(lake: str, name: str, files: Sequence[LiveFile]) -> Iterator[
     for rule, file, what in harmed[:FINDINGS_A_TABLE]:
         yield found(
             rule,
-            f"table {name}: {file.path}, {max(file.rows, 0)} rows{_place(file)}, {what}; {_mended_by(lake, name)}",
+            f"table {name}: {file.path}, {max(file.rows, 0)} rows{_place(file)}, {what}",
             file=storage.join(root, file.path),
             start_offset=file.min_offset,
             end_offset=None if file.max_offset is None else file.max_offset + 1,
@@ -152,9 +151,3 @@ def _place(file: LiveFile) -> str:
     if topic is None:
         return ""
     return f" of {topic}" if partition is None else f" of {topic}-{partition}"
-
-
-def _mended_by(lake: str, name: str) -> str:
-    if name == "records":
-        return f"{replace_command(lake, 'OFFSETS')} writes the rows again from the archive"
-    return f"{rebuild_command(lake, name)} rebuilds the table"

@@ -18,7 +18,7 @@ def test_a_lost_outcome_is_damage_and_has_its_offsets(lake: str):
     said_of(lake, 4, 6, OffsetState.UNKNOWN, "marker-lost")
     state = read_state(lake)
     (alarm,) = damage_of(state)
-    assert (alarm.where, alarm.message) == ("orders-0 of lake lake, offsets 4..6", "unknown (marker-lost)")
+    assert (alarm.where, alarm.message) == ("orders-0 of lake lake, offsets [4, 6)", "unknown (marker-lost)")
     assert state.exit_code([], BEGAN) == 2
 
 
@@ -41,7 +41,7 @@ def test_damage_that_was_filled_with_better_bytes_is_history(lake: str):
     record(lake, placed, "test", BEGAN)
     state = read_state(lake)
     assert [(alarm.rule, alarm.offsets, alarm.position) for alarm in damage_of(state)] == [
-        ("corrupt-bytes", "4..6", 512)
+        ("corrupt-bytes", "[4, 6)", 512)
     ]
     assert state.exit_code([], BEGAN) == 2
     assert state.logs[0].findings_by_severity == {Severity.ERROR: 2}
@@ -66,8 +66,8 @@ def test_damage_in_the_ledger_of_a_log_that_no_table_knows_is_reported(lake: str
         lake, [replace(r, log="lost/0", log_id="lost") for r in frontier.read_ledger(lake)[row.log]], ["lost/0"], "test"
     )
     assert [(alarm.log, alarm.offsets, alarm.rule) for alarm in damage_of(read_state(lake))] == [
-        (row.log, "4..6", "missing"),
-        ("lost/0", "4..6", "missing"),
+        (row.log, "[4, 6)", "missing"),
+        ("lost/0", "[4, 6)", "missing"),
     ]
 
 

@@ -124,6 +124,8 @@ def test_a_high_watermark_that_fell_counts_until_it_has_passed_its_old_value(lak
 
 def test_a_high_watermark_above_the_log_counts_until_the_log_reaches_it(lake: str):
     say(lake, "high-watermark-beyond-log-end", start_offset=10, end_offset=12)
+    assert open_rules(lake) == set(), "no high watermark: the log's end counts"
+    change(lake, high_watermark=12)
     assert open_rules(lake) == {"high-watermark-beyond-log-end"}
     change(lake, next_offset=12)
     assert open_rules(lake) == set()

@@ -56,7 +56,7 @@ def test_a_registration_that_is_not_one_is_an_error_that_names_its_file_and_hide
         True,
         True,
     ]
-    with pytest.raises(RegistryError, match="loglake run PATH"):
+    with pytest.raises(RegistryError, match="loglake run LOGDIR"):
         recall(bad)
 
 

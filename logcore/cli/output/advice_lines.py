@@ -1,0 +1,33 @@
+"""What to do about findings: lines at the end of a command's findings, each text once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from logcore.logs.model.findings import Finding, Severity
+from logcore.logs.rules.advice import HarmedPlace, advice
+
+_ADVISED = 10
+"""Maximum number of different texts that a command prints."""
+
+
+@dataclass(slots=True)
+class AdviceLines:
+    """Collects the advice for errors, and for warnings that a command ends."""
+
+    _texts: dict[str, str] = field(default_factory=dict)
+    """The finding that each text is about."""
+
+    def add(self, finding: Finding, place: HarmedPlace) -> None:
+        """Take a finding. One whose message has a command already needs no other."""
+        if finding.severity is Severity.INFO or "`loglake" in finding.message or len(self._texts) > _ADVISED:
+            return
+        text = advice(finding.rule, place)
+        if finding.severity is Severity.ERROR or "`loglake" in text:
+            name = None if place.topic is None else f" of {place.topic}-{place.partition}"
+            self._texts.setdefault(text, f"{finding.rule}{name or ''}")
+
+    def __str__(self) -> str:
+        lines = [f"What to do about {what}: {text}\n" for text, what in self._texts.items()]
+        more = "What to do about further findings: repeat the command after these.\n"
+        return "".join([*lines[:_ADVISED], *([more] if lines[_ADVISED:] else [])])

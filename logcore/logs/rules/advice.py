@@ -1,0 +1,132 @@
+"""Advice: what a person does about a finding at the place where it was found.
+
+A rule's `what_to_do` and `for_logs` are templates. A field in braces is what only the place of the harm has:
+
+    {run}        loglake run LOGDIR --lake LAKE, with the paths that the lake was last read from
+    {lake}       the lake
+    {directory}  the log's partition directory, or the path that was named
+    {log}        --topic T --partition N after a space; nothing for a finding that is not about one log
+    {topic}      the topic
+    {offsets}    A..B, for --replace
+    {out}        a new directory for a repaired copy
+    {table}      a table of the lake
+    {again}      the command that writes the rows of this table again
+    {rebuild}    the command that makes this table again
+    {policy:NAME=VALUE}  the command that sets a policy of the topic and runs the lake again
+
+Commands are complete: they can be pasted into a shell. A word in capitals is what only the reader knows, such as COPY,
+and the sentence says what it is. On docs/findings.md each field is such a word.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from logcore.logs.rules import RULES
+from logcore.texts import shell_word
+
+RULE_OF_STATE = {
+    "corrupt": "corrupt-offsets",
+    "missing": "missing-offsets",
+    "unknown": "transaction-outcome-lost",
+    "unreadable": "unreadable",
+    "remote": "remote-tier",
+}
+"""The rule whose advice counts for a range of the ledger, by state."""
+
+
+@dataclass(frozen=True, slots=True)
+class HarmedPlace:
+    """Where the harm of a finding is. None: not known, or the finding is not about that.
+
+    Attributes:
+        lake: The lake. Without one, the finding is about files of a log, and `Rule.for_logs` counts.
+        run: The command that runs the lake again, ready for a shell.
+        directory: The partition directory of the log, or another path that was named.
+        topic: The topic.
+        partition: The partition number.
+        start_offset: The first offset.
+        end_offset: The offset after the last one.
+        table: The table of the lake, such as `records` or `decoded/orders`.
+        policies: The policies file of the lake.
+    """
+
+    lake: str | None = None
+    run: str | None = None
+    directory: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    start_offset: int | None = None
+    end_offset: int | None = None
+    table: str | None = None
+    policies: str | None = None
+
+
+def advice(rule: str, place: HarmedPlace) -> str:
+    """Return what to do about a finding of a rule, or about a range of the ledger in a state.
+
+    Args:
+        rule: A rule id, or a ledger state.
+        place: Where the harm is.
+    """
+    known = RULES.get(RULE_OF_STATE.get(rule, rule))
+    if known is None:
+        return ""
+    return filled(known.what_to_do if place.lake is not None or not known.for_logs else known.for_logs, place)
+
+
+def filled(text: str, place: HarmedPlace) -> str:
+    """Return a template with what is known of a place; the rest are words in capitals."""
+    lake, topic, table = _word(place.lake, "LAKE"), _word(place.topic, "TOPIC"), _word(place.table, "TABLE")
+    run = place.run or f"loglake run LOGDIR --lake {lake}"
+    log, name, offsets = "", place.topic or "copy", ".."
+    if place.topic is not None and place.partition is not None:
+        log, name = f" --topic {topic} --partition {place.partition}", f"{place.topic}-{place.partition}"
+    if place.start_offset is not None and place.end_offset is not None:
+        offsets = f"{place.start_offset}..{place.end_offset}"
+    return text.format(
+        run=run,
+        lake=lake,
+        directory=_word(place.directory, "DIR"),
+        log=log,
+        topic=topic,
+        offsets=offsets,
+        out=shell_word(f"{name}.new"),
+        table=table,
+        again=_again(place.table, run, lake),
+        rebuild=_rebuild(place.table, run, lake),
+        policy=_PolicyCommand(place.policies, topic, run),
+    )
+
+
+def _word(value: str | None, unknown: str) -> str:
+    return unknown if value is None else shell_word(value)
+
+
+def _again(table: str | None, run: str, lake: str) -> str:
+    """The command that writes the rows of a table again."""
+    return f"{run} --replace .." if table == "records" else _rebuild(table, run, lake)
+
+
+def _rebuild(table: str | None, run: str, lake: str) -> str:
+    """The command that makes a table again."""
+    kind, _, topic = (table or "TABLE").partition("/")
+    if kind in ("decoded", "undecoded"):
+        return f"loglake decode {lake} --replace {shell_word(topic)}"
+    if kind == "latest":
+        return f"loglake latest {lake} --replace {shell_word(topic)}"
+    return f"loglake repair {lake} --rebuild {kind} --apply && {run}"
+
+
+@dataclass(frozen=True, slots=True)
+class _PolicyCommand:
+    """Formats `{policy:NAME=VALUE}`."""
+
+    file: str | None
+    topic: str
+    run: str
+
+    def __format__(self, setting: str) -> str:
+        file = _word(self.file, "policies.yaml")
+        named = "" if self.file is not None else f" --policies {file}"
+        return f"loglake config set {file} {self.topic} {setting} && {self.run}{named}"

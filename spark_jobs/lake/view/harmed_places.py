@@ -1,0 +1,78 @@
+"""Places in a lake for the advice of findings: the log, its source, the policies, and the command that runs again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+
+from logcore.logs.model.findings import Finding
+from logcore.logs.rules.advice import HarmedPlace
+from logcore.segments.filenames import TopicPartition
+from spark_jobs.contracts import Scalar
+from spark_jobs.lake.ledger.finding_rows import from_plain
+from spark_jobs.lake.repair_commands import run_command
+from spark_jobs.lake.segments.archive import LogRow
+from spark_jobs.lake.setup import registry
+from spark_jobs.lake.store import storage
+
+_OF_A_FINDING = tuple(field.name for field in fields(Finding))
+_OF_TOPICS = ("decoded", "undecoded", "latest")
+
+
+def table_of(lake: str, file: str | None) -> str | None:
+    """Return the table that has a file, such as ``records`` or ``decoded/orders``; None: the file is of no table."""
+    root = f"{storage.join(lake, 'tables')}/"
+    if file is None or not file.startswith(root):
+        return None
+    names = file[len(root) :].split("/")
+    return "/".join(names[:2]) if names[0] in _OF_TOPICS else names[0]
+
+
+def harmed_place(
+    lake: str,
+    *,
+    log: LogRow | None = None,
+    topic_partition: TopicPartition | None = None,
+    finding: Finding | None = None,
+    offsets: tuple[int | None, int | None] = (None, None),
+    table: str | None = None,
+) -> HarmedPlace:
+    """Return a place in a lake.
+
+    Args:
+        lake: The lake.
+        log: The log; None: the harm is not about one, or only its name is known.
+        topic_partition: The name of a log, where its row is not known.
+        finding: Its offsets and its file are those of the place.
+        offsets: First offset, and the one after the last, if there is no finding.
+        table: The table, by the name of its directory below `tables`.
+    """
+    if finding is not None:
+        offsets = finding.start_offset, finding.end_offset
+    if log is not None:
+        topic_partition = TopicPartition(log.topic, log.partition)
+    directory = None if log is None else log.source
+    if directory is None and finding is not None:
+        directory = finding.file
+    try:
+        policies = registry.recall(lake).policies
+    except registry.RegistryError:
+        policies = None
+    return HarmedPlace(
+        lake,
+        run_command(lake, None if log is None else log.source),
+        directory,
+        None if topic_partition is None else topic_partition.topic,
+        None if topic_partition is None else topic_partition.partition,
+        *offsets,
+        table,
+        policies,
+    )
+
+
+def place_of_row(lake: str, row: Mapping[str, Scalar]) -> HarmedPlace:
+    """Return the place of a row of the table ``findings``."""
+    named = None if row["topic"] is None else TopicPartition(str(row["topic"]), int(str(row["partition"])))
+    finding = from_plain({name: row[name] for name in _OF_A_FINDING})
+    file = None if finding.file is None else storage.join(lake, finding.file)
+    return harmed_place(lake, topic_partition=named, finding=finding, table=table_of(lake, file))

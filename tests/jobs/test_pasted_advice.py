@@ -1,0 +1,371 @@
+"""Advice is a command that works when it is pasted: each kind of harm, the printed command, and the harm is mended.
+
+Harm that other engines do to tables is in `tests/harm/test_matrix.py`, which pastes what is printed too.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from logcore.cli.main import main
+from logcore.logs.model.findings import RULES
+from logcore.logs.rules.advice import HarmedPlace, advice
+from tests import handmade
+from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
+from tests.in_process import without_spark
+from tests.pasted_advice import commands_in
+
+TRANSACTIONAL = {"attributes": handmade.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Commands are pasted in a directory of the operator, with a home of its own."""
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with without_spark():
+        yield tmp_path / "here"
+
+
+def said(capsys: Captured, *arguments: str | Path) -> tuple[int, str]:
+    code = main([str(word) for word in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out + captured.err
+
+
+def pasted(capsys: Captured, printed: str, *wanted: str) -> int:
+    """Paste the printed commands that have these words; returns the worst exit code."""
+    chosen = [line for line in commands_in(printed) if all(word in line for word in wanted)]
+    assert chosen, f"no command with {wanted} in:\n{printed}"
+    # The only word in capitals that may be left is what the operator alone knows.
+    return max(said(capsys, *shlex.split(line)[1:])[0] for line in dict.fromkeys(chosen))
+
+
+# --- files of a log ---------------------------------------------------------------------------------------------------
+
+
+def flip(path: Path, position: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[position] ^= 0x40
+    path.write_bytes(data)
+
+
+def log_of_segments(root: Path) -> Partition:
+    log = LogDirectory(root).partition("orders-0")
+    for _ in range(3):
+        log.roll()
+        log.append(10)
+    LogDirectory(root).high_watermarks(orders_0=30)
+    return log
+
+
+def corrupt(log: Path) -> None:
+    flip(log / f"{0:020d}.log", 200)
+
+
+def tail(log: Path) -> None:
+    with (log / f"{20:020d}.log").open("ab") as file:
+        file.write(b"\x17" * 100)
+
+
+def zeros(log: Path) -> None:
+    path = log / f"{0:020d}.log"
+    data = path.read_bytes()
+    end = handmade.size_of(data, 0)
+    path.write_bytes(data[:end] + bytes(len(data) - end))
+
+
+def wrong_index(log: Path) -> None:
+    (log / f"{0:020d}.index").write_bytes(struct.pack(">ii", 9, 3))
+
+
+def zeroed_index(log: Path) -> None:
+    (log / f"{0:020d}.index").write_bytes(bytes(16))
+
+
+def broken_index(log: Path) -> None:
+    (log / f"{0:020d}.index").write_bytes(struct.pack(">iiii", 9, 300, 5, 100))
+
+
+def wrong_time_index(log: Path) -> None:
+    (log / f"{0:020d}.timeindex").write_bytes(struct.pack(">qi", 5, 4))
+
+
+def wrong_transaction_index(log: Path) -> None:
+    (log / f"{0:020d}.txnindex").write_bytes(struct.pack(">hqqqq", 0, 9, 3, 4, 5))
+
+
+def broken_snapshot(log: Path) -> None:
+    (log / f"{30:020d}.snapshot").write_bytes(b"\x00\x01 no snapshot")
+
+
+def wrong_epochs(log: Path) -> None:
+    (log / "leader-epoch-checkpoint").write_text("0\n1\n4 0\n")
+
+
+OF_LOGS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "corrupt-bytes": (corrupt, "recover"),
+    "tail-hides-batches": (tail, "recover"),
+    "zero-tail": (zeros, "recover"),
+    "offset-index-differs": (wrong_index, "reindex"),
+    "index-zeroed": (zeroed_index, "reindex"),
+    "corrupt-index": (broken_index, "reindex"),
+    "time-index-differs": (wrong_time_index, "reindex"),
+    "transaction-index-differs": (wrong_transaction_index, "reindex"),
+    "broken-snapshot": (broken_snapshot, "reindex"),
+    "leader-epoch-differs": (wrong_epochs, "recover"),
+}
+
+
+@pytest.mark.parametrize("rule", OF_LOGS)
+def test_what_verify_says_about_files_of_a_log_mends_a_copy_of_it(
+    rule: str, tmp_path: Path, here: Path, capsys: Captured
+) -> None:
+    harm, command = OF_LOGS[rule]
+    log = log_of_segments(tmp_path / "logs").path
+    harm(log)
+    before = {path.name: path.read_bytes() for path in log.iterdir()}
+    _, printed = said(capsys, "verify", log)
+    assert f" {rule}: " in printed
+    pasted(capsys, printed, f"loglake {command} ", str(log))
+    [copy] = here.iterdir()
+    _, after = said(capsys, "verify", copy)
+    assert rule not in after
+    assert {path.name: path.read_bytes() for path in log.iterdir()} == before
+
+
+# --- a lake -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Lake:
+    """A source, and the lake that `loglake run` made of it."""
+
+    path: Path
+    source: LogDirectory
+    log: Partition
+    capsys: Captured
+
+    def run(self, *more: str | Path) -> tuple[int, str]:
+        return said(self.capsys, "run", self.source.path, "--lake", self.path, *more)
+
+    def verify(self) -> tuple[int, str]:
+        return said(self.capsys, "verify", self.path)
+
+    def offsets(self, table: str = "records") -> set[int]:
+        return set(DeltaTable(self.path / "tables" / table).to_pyarrow_table(columns=["offset"])["offset"].to_pylist())
+
+
+@pytest.fixture
+def lake(tmp_path: Path, capsys: Captured) -> Lake:
+    source = LogDirectory(tmp_path / "my logs")
+    return Lake(tmp_path / "lake", source, log_of_segments(source.path), capsys)
+
+
+def test_damage_is_published_around_with_the_printed_policy(lake: Lake) -> None:
+    corrupt(lake.log.path)
+    code, printed = lake.run()
+    assert code == 2
+    assert max(lake.offsets(), default=-1) < 10
+    pasted(lake.capsys, printed, "config set", "orders salvage=permissive")
+    pasted(lake.capsys, printed, "loglake run", "--policies")
+    assert max(lake.offsets()) == 29
+
+
+def test_damage_is_filled_from_another_copy_with_the_printed_command(lake: Lake, tmp_path: Path) -> None:
+    whole = log_of_segments(tmp_path / "copy").path.parent
+    corrupt(lake.log.path)
+    _, printed = lake.run()
+    [line] = [line for line in commands_in(printed) if "--fill-from" in line]
+    assert [word for word in shlex.split(line) if word.isupper()] == ["COPY"]
+    assert said(lake.capsys, *shlex.split(line.replace("COPY", str(whole)))[1:])[0] == 0
+    assert lake.offsets() == {*range(30)}
+    assert lake.verify()[0] == 0
+
+
+def test_offsets_that_are_gone_have_the_same_commands(lake: Lake) -> None:
+    (lake.log.path / f"{10:020d}.log").unlink()
+    code, printed = lake.run()
+    assert code == 2
+    pasted(lake.capsys, printed, "config set", "orders salvage=permissive")
+    pasted(lake.capsys, printed, "loglake run", "--policies")
+    assert lake.offsets() == {*range(10), *range(20, 30)}
+
+
+def test_committed_offsets_beyond_the_end_are_given_up_with_the_printed_command(lake: Lake) -> None:
+    lake.source.high_watermarks(orders_0=35)
+    code, printed = lake.run()
+    assert code == 2
+    assert "high-watermark log-end" in printed
+    pasted(lake.capsys, printed, "--high-watermark log-end")
+    assert lake.run("--high-watermark", "log-end")[0] == 0
+
+
+def test_a_topic_that_was_made_again_is_taken_with_the_printed_policy(lake: Lake) -> None:
+    assert lake.run()[0] == 0
+    again = Partition(lake.log.path, OTHER_TOPIC_ID)
+    for path in again.segments():
+        path.unlink()
+    again.append(5, tag=b"w")
+    lake.source.high_watermarks(orders_0=5)
+    code, printed = lake.run()
+    assert code == 2
+    assert f"the topic id is {OTHER_TOPIC_ID}" in printed
+    pasted(lake.capsys, printed, "config set", "on_recreate=append")
+    pasted(lake.capsys, printed, "loglake run", "--policies")
+    assert lake.run()[0] in (0, 1)
+    assert DeltaTable(lake.path / "tables" / "records").to_pyarrow_table().num_rows == 35
+
+
+def test_a_source_that_ends_earlier_is_left_with_the_printed_command(lake: Lake, tmp_path: Path) -> None:
+    whole = log_of_segments(tmp_path / "copy").path.parent
+    assert lake.run()[0] == 0
+    lake.log.truncate(15)
+    lake.source.high_watermarks(orders_0=15)
+    code, printed = lake.run()
+    assert code == 2
+    [line] = [line for line in commands_in(printed) if "--move-source" in line]
+    # The copy says no high watermark, which is a warning.
+    assert said(lake.capsys, *shlex.split(line.replace("COPY", str(whole)))[1:])[0] == 1
+    assert lake.offsets() == {*range(30)}
+
+
+def test_a_source_that_went_another_way_is_followed_with_the_printed_policy(lake: Lake) -> None:
+    assert lake.run()[0] == 0
+    lake.log.truncate(15)
+    lake.log.epochs([(0, 0), (1, 15)])
+    lake.log.append(20, tag=b"w", leader_epoch=1)
+    lake.source.high_watermarks(orders_0=lake.log.next_offset)
+    code, printed = lake.run()
+    assert code == 2
+    pasted(lake.capsys, printed, "config set", "on_truncate=follow")
+    pasted(lake.capsys, printed, "loglake run", "--policies")
+    assert lake.run()[0] in (0, 1)
+
+
+def test_a_hanging_transaction_of_a_dead_cluster_is_read_with_the_printed_command(lake: Lake) -> None:
+    lake.log.append(5, **TRANSACTIONAL)
+    lake.log.append(5)
+    lake.source.high_watermarks(orders_0=40)
+    code, printed = lake.run()
+    assert code == 1
+    assert lake.offsets() == {*range(30)}
+    pasted(lake.capsys, printed, "--isolation.level read_uncommitted")
+    assert {*range(30, 40)} <= lake.offsets("records_uncommitted")
+
+
+def test_an_archived_file_that_changed_is_restored_with_the_printed_command(lake: Lake) -> None:
+    assert lake.run()[0] == 0
+    [*_, archived] = sorted((lake.path / "archive").rglob(f"*{0:020d}*.log"))
+    os.chmod(archived, 0o644)
+    flip(archived, 200)
+    code, printed = lake.verify()
+    assert code == 2
+    assert pasted(lake.capsys, printed, "--archive --apply") == 0
+    assert lake.verify()[0] == 0
+
+
+@pytest.mark.parametrize("table", ["offset_ledger", "validations", "batches"])
+def test_a_lost_table_is_made_again_with_the_printed_command(lake: Lake, table: str) -> None:
+    assert lake.run()[0] == 0
+    (lake.path / "tables" / table).rename(lake.path.parent / "gone")
+    code, printed = lake.verify()
+    assert code == 2
+    [line] = {line for line in commands_in(printed) if f"--rebuild {table} --apply" in line}
+    assert said(lake.capsys, *shlex.split(line)[1:])[0] == 0
+    assert lake.run()[0] == 0
+    assert lake.verify()[0] == 0
+
+
+# --- every rule -------------------------------------------------------------------------------------------------------
+
+SHOWS_MORE = "The command shows more; the way out depends on what it shows."
+OF_TABLES = "In tests/harm: what other engines do to tables."
+PASTED = {
+    *OF_LOGS,
+    "corrupt-offsets",
+    "missing-offsets",
+    "transaction-outcome-lost",
+    "trimmed-before-ingest",
+    "high-watermark-beyond-log-end",
+    "topic-recreated",
+    "source-behind",
+    "source-diverged",
+    "archive-file-changed",
+    "archive-file-missing",
+    "archive-changed",
+    "archive-unreadable",
+    "changed-after-publishing",
+    "slices-not-merged",
+    "table-missing",
+    "ledger-has-a-hole",
+}
+"""Rules whose advice is pasted above, or is the same text as one that is."""
+NOT_PASTED_HERE = {
+    "wrapper-offset-zero": "tests/unit/logcore/cli/test_recover.py runs the command on such a log.",
+    "snapshot-differs": "The same command as broken-snapshot; a snapshot is judged where all batches below it are.",
+    "index-missing": "Information: a broker builds it by itself.",
+    "nothing-chosen": SHOWS_MORE,
+    "not-a-segment": SHOWS_MORE,
+    "unreadable": "COPY is a disk that still has the bytes; tests/jobs/test_fill.py fills from copies.",
+    "delete-directory": SHOWS_MORE,
+    "stray-directory": SHOWS_MORE,
+    "remote-tier": "DIR is storage that only the operator knows; tests/jobs has remote storage.",
+    "remote-metadata": SHOWS_MORE,
+    "remote-storage-empty": SHOWS_MORE,
+    "source-cleaned": "Words about later runs; nothing brings the records back.",
+    "source-trimmed": SHOWS_MORE,
+    "second-source": "tests/jobs/test_move_source.py moves logs.",
+    "log-not-judged": SHOWS_MORE,
+    "output-mismatch": OF_TABLES,
+    "table-file-damaged": OF_TABLES,
+    "table-file-missing": OF_TABLES,
+    "table-file-size": OF_TABLES,
+    "table-went-back": OF_TABLES,
+    "table-not-complete": "Information: the next run completes it.",
+    "commits-not-kept": SHOWS_MORE,
+    "rows-removed": "tests/spark deletes rows by deletion vectors and runs the command.",
+    "row-digest-differs": OF_TABLES,
+    "page-checksum-differs": OF_TABLES,
+    "rows-differ-from-archive": OF_TABLES,
+    "rows-differ-from-ledger": OF_TABLES,
+    "frontier-missing": OF_TABLES,
+    "withdrawn-rows": OF_TABLES,
+    "commit-file-damaged": OF_TABLES,
+    "rows-out-of-order": OF_TABLES,
+    "stray-archive-file": OF_TABLES,
+    "expectation-failed": OF_TABLES,
+    "message-not-interpreted": SHOWS_MORE,
+    "compaction-unproven": "A mistake in Loglake.",
+    "index-not-rebuilt": "Repeats a job after the cause is gone.",
+}
+"""Rules with a command that this file does not paste, each with the reason."""
+
+IN_A_LAKE = HarmedPlace("/lake", "loglake run /logs --lake /lake", "/logs/t-0", topic="t", partition=0)
+
+
+def test_each_rule_with_a_command_is_pasted_or_has_a_reason() -> None:
+    with_command = {
+        rule for rule in RULES if "`loglake " in advice(rule, IN_A_LAKE) + advice(rule, HarmedPlace(directory="/logs"))
+    }
+    assert {*PASTED, *NOT_PASTED_HERE} >= with_command
+    assert not PASTED & {*NOT_PASTED_HERE}
+    assert {*NOT_PASTED_HERE} <= with_command, "a reason for what has no command"
+
+
+def test_commands_of_a_lake_have_no_word_that_loglake_knows() -> None:
+    place = HarmedPlace(lake="/lake", run="loglake run /logs --lake /lake")
+    for rule in RULES:
+        for text in (advice(rule, IN_A_LAKE), advice(rule, place)):
+            words = {word for line in commands_in(text) for word in shlex.split(line)}
+            assert not words & {"LAKE", "SOURCE", "LOGDIR", "SRC", "OFFSETS"}, (rule, text)
