@@ -33,11 +33,11 @@ def guarded(work: Callable[[], int]) -> int:
 
 @contextmanager
 def recorded(lake: str, command: str, now_ms: int, run_id: str) -> Iterator[UnfinishedRun]:
-    """Write a row in the table `runs` for a command that wrote something, or failed. Yields what it did so far.
+    """Write a row in the table `runs` for a command that wrote, or failed while it did. Yields what it did so far.
 
     Without the row the command still counts: a note says why there is none.
     """
-    from spark_jobs.lake.errors import JobError, LeaseHeld, UsageError
+    from spark_jobs.lake.errors import JobError
     from spark_jobs.lake.view.runs.run_rows import FAILED, SUCCEEDED, append_run
     from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 
@@ -45,10 +45,10 @@ def recorded(lake: str, command: str, now_ms: int, run_id: str) -> Iterator[Unfi
     try:
         yield run
     except Exception as error:
-        failed = None if isinstance(error, UsageError | LeaseHeld) else type(error).__name__
+        failed = type(error).__name__
         raise
     finally:
-        if run.did_work or failed:
+        if run.did_work:
             ended_ms = now_ms + round((time.monotonic() - begun) * 1000)
             try:
                 append_run(lake, run.row(FAILED if failed else SUCCEEDED, ended_ms, failed and command, failed))
@@ -63,10 +63,15 @@ def run_job(config: JobConfig, now_ms: int) -> Mapping[str, Any]:
         JobError: It failed.
     """
     from spark_jobs import launch
+    from spark_jobs.lake.errors import LeaseHeld, UsageError
 
     begun = time.monotonic()
     with recorded(config.lake, config.JOB, now_ms, config.run_id) as run:
-        report = launch.run(config.JOB, config)
+        try:
+            report = launch.run(config.JOB, config)
+        except Exception as error:
+            run.wrote = not isinstance(error, UsageError | LeaseHeld)  # these are raised before anything is written
+            raise
         run.add(report, round((time.monotonic() - begun) * 1000))
     return report.plan
 

@@ -122,8 +122,8 @@ def _frontiers(options: argparse.Namespace) -> int:
         with lease.hold(lake, "loglake repair"), recorded(lake, "repair", options.now_ms, run_id) as run:
             made = frontier_repair.plan(lake)
             if made.repairable or made.forgetting:
-                frontier_repair.apply(lake, made, run_id)
                 run.wrote = True
+                frontier_repair.apply(lake, made, run_id)
     else:
         made = frontier_repair.plan(lake)
     for line in _frontier_lines(lake, made, applied=options.apply):
@@ -222,12 +222,13 @@ def _rebuild(options: argparse.Namespace) -> int:
         return ExitCode.WARNING
     run_id = f"repair-{uuid.uuid4().hex}"
     with lease.hold(lake, "loglake repair"), recorded(lake, "repair", options.now_ms, run_id) as run:
-        run.wrote = True
         if table_swap.is_half_done(lake, name):
+            run.wrote = True
             print(f"table {name} has its place; the old one is kept as {table_swap.finish(lake, name)}")
             tables_file.forget(lake, [name])
             return ExitCode.CLEAN
         made = plan(lake, name)
+        run.wrote = True
         if made.version is not None:
             _restore(lake, name, made.version, run_id)
         elif made.copies:

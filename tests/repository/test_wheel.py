@@ -50,6 +50,7 @@ LAKE_COMMANDS = {
     "config",
     "metrics",
     "runs",
+    "status",
     "decode",
     "query",
     "views",
