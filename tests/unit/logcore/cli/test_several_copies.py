@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import struct
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from logcore.reading.chosen_logs import find_logs
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadOptions
 from tests.broker_directory import OTHER_TOPIC_ID
+from tests.metadata_log import MetadataLog, created, topic_id, topic_id_text
 from tests.model import replication
 from tests.unit.logcore.logs.test_copies import LONG, SHORT, replica
 
@@ -134,3 +136,27 @@ def test_of_a_log_on_several_disks_of_a_broker_the_newest_copy_is_used(tmp_path:
             assert held[taken.directory.removesuffix("/orders-0")] == right, seed
             (said,) = notes.findings
             assert "A broker does not start" in said.message, seed
+
+
+def led_by(leader: int, leader_epoch: int, in_sync: list[int]) -> tuple[None, bytes]:
+    """By PartitionRecord 0, for `orders-0` with the replicas 1 and 2."""
+    both, those = (bytes([len(ids) + 1]) + struct.pack(f">{len(ids)}i", *ids) for ids in ([1, 2], in_sync))
+    ends = struct.pack(">iii", leader, leader_epoch, 0) + b"\0"
+    return None, b"\1\3\0" + struct.pack(">i", 0) + topic_id("orders") + both + those + b"\1\1" + ends
+
+
+@pytest.mark.parametrize(
+    ("record", "taken"),
+    [(led_by(1, 6, [1]), "broker1"), (led_by(-1, 6, [1]), "broker1"), (led_by(1, 4, [1]), "broker2")],
+    ids=["its leader", "in sync", "older than the copies"],
+)
+def test_the_cluster_metadata_among_the_directories_decides(
+    tmp_path: Path, capsys: Captured, record: tuple[None, bytes], taken: str
+) -> None:
+    paths = both(tmp_path)
+    for path in paths:
+        (Path(path) / "orders-0/partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id_text('orders')}")
+    MetadataLog(tmp_path / "broker2").say(created("orders"), record)
+    main(["offsets", "--at", "latest", "--topic", "orders", *paths])
+    evidence = "__cluster_metadata" if taken == "broker1" else "leader-epoch-checkpoint"
+    assert f"its history is that of {tmp_path / taken / 'orders-0'} ({evidence})" in capsys.readouterr().err
