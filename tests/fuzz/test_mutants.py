@@ -13,6 +13,8 @@ from tests.fuzz.third_readers import third_reader
 
 SEED = 20260821
 MUTANTS = 100_000
+ONLY_STORED = {"a last offset delta that is too small"}
+"""Mutants keep their base offset, which a broker would raise: `tests.fuzz.test_stored` meets this one."""
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +52,7 @@ def test_the_third_reader_agrees_but_for_documented_differences(three_ways: camp
 
 def test_every_documented_difference_is_met(three_ways: campaign.Results) -> None:
     """A difference that no mutant shows would excuse something that is not there."""
-    assert {difference.name for difference in DIFFERENCES} - set(three_ways.third) == set()
+    assert {difference.name for difference in DIFFERENCES} - set(three_ways.third) == ONLY_STORED
 
 
 def test_every_engine_gives_what_the_reference_gives(results: campaign.Results) -> None:
