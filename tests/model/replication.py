@@ -51,15 +51,15 @@ class Partition:
     epoch: int = -1
     in_sync: set[int] = field(default_factory=set)
     committed: list[Batch] = field(default_factory=list)
-    was_unclean: bool = False
     _count: int = 0
 
     def elect(self, *, unclean: bool = False) -> None:
         """A new leader out of the replicas in sync that are up; an unclean election also takes another one."""
         up = [index for index, replica in enumerate(self.replicas) if replica.is_up]
         fit = [index for index in up if index in self.in_sync]
-        if not fit and unclean and up:
-            fit, self.was_unclean = up, True
+        is_unclean = not fit and unclean
+        if is_unclean:
+            fit = up
         if not fit:
             self.leader = None
             return
@@ -70,7 +70,7 @@ class Partition:
         leader.epochs.append((self.epoch, len(leader.log)))
         while len(leader.epochs) > 1 and leader.epochs[-2][1] >= len(leader.log):
             del leader.epochs[-2]
-        if self.was_unclean:
+        if is_unclean:  # only then is anything lost that was committed
             self.committed = self.committed[: same_to(self.committed, leader.log)]
 
     def produce(self) -> None:
