@@ -189,7 +189,7 @@ def forget_remote(lake: str, intake: Intake) -> tuple[str, ...]:
             first = min(there, key=lambda segment: (segment.topic, segment.partition, segment.base_offset))
             raise UsageError(
                 f"{shown(place)} is not forgotten: {len(there)} segments of the lake are registered there and were not "
-                f"copied, such as offsets {first.base_offset} to {first.next_offset - 1} of {first.topic}-"
+                f"copied, such as offsets [{first.base_offset}, {first.next_offset}) of {first.topic}-"
                 f"{first.partition}. The lake reads them there. To do without the storage, read the sources into a new "
                 "lake with --mode copy."
             )

@@ -97,5 +97,5 @@ def _records(log: SourceLog, notes: Notes) -> Iterator[tuple[SegmentFile, Record
 def _report_lost(log: SourceLog, start: int, end: int, notes: Notes) -> None:
     """Report committed offsets that are not there. The topic is never compacted, so its offsets have no gaps."""
     if start < end:
-        message = f"{log.topic_partition}: offsets {start} to {end - 1} are committed, and cannot be read."
+        message = f"{log.topic_partition}: offsets [{start}, {end}) are committed, and cannot be read."
         notes.say(found("remote-metadata", message, file=shown(log.directory), start_offset=start, end_offset=end))

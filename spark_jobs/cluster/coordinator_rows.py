@@ -103,7 +103,7 @@ def remote_rows(cluster: ClusterLogs, log: SourceLog, notes: Notes) -> list[Row]
             "partition": segment.topic_partition.partition,
             "segment_id": segment.segment_id,
             "start_offset": segment.start_offset,
-            "end_offset": segment.end_offset,
+            "end_offset": segment.end_offset + 1,
             "size": segment.size,
             "state": segment.state.kafka_name,
             "max_timestamp": segment.max_timestamp_ms,

@@ -199,7 +199,7 @@ def _retried(tasks: Sequence[DecodeTask]) -> str | None:
     if not tasks:
         return None
     named = [
-        f"partition {task.partition} offsets {start}..{end - 1}"
+        f"partition {task.partition} offsets [{start}, {end})"
         for task, (start, end) in ((task, task.offsets) for task in tasks[:_MOST_NAMED])
     ]
     more = f" and {len(tasks) - _MOST_NAMED} more tasks" if len(tasks) > _MOST_NAMED else ""

@@ -315,7 +315,7 @@ def _rest_of(lake: str, segment: Segment, filled: Sequence[_Filled]) -> list[Sli
 def _said(row: LogRow, hole: _Filled, filler: Filler) -> Finding:
     return found(
         "range-filled",
-        f"{row.topic_partition}: offsets {filler.base_offset} to {filler.next_offset} were {hole.state} and were found "
+        f"{row.topic_partition}: offsets [{filler.base_offset}, {filler.next_offset}) were {hole.state} and were found "
         "there. After validation they are published, as a replacement where the frontier has passed them.",
         file=filler.segment.path,
         position=filler.start,

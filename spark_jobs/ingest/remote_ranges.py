@@ -157,7 +157,7 @@ def read_findings(row: LogRow, added: Iterable[Segment]) -> tuple[Finding, ...]:
     return tuple(
         found(
             "range-filled",
-            f"{row.topic_partition}: offsets {start} to {end} were in the remote tier alone and were read from there. "
+            f"{row.topic_partition}: offsets [{start}, {end}) were in the remote tier alone and were read from there. "
             "After validation they are published, as a replacement where the frontier has passed them.",
             start_offset=start,
             end_offset=end,
@@ -188,7 +188,7 @@ def left_out(row: LogRow, start: int, end: int, why: str, file: str | None = Non
     """
     return found(
         "remote-range-left-out",
-        f"{row.topic_partition}: offsets {start} to {end - 1} are in remote storage, and stay there alone: {why}.",
+        f"{row.topic_partition}: offsets [{start}, {end}) are in remote storage, and stay there alone: {why}.",
         file=file,
         start_offset=start,
         end_offset=end,
@@ -211,7 +211,7 @@ def _part(file: SegmentFile, following: int, below: int, above: int) -> RemotePa
                 continue
             if header.base_offset < below or header.next_offset > above:
                 last = header.next_offset - 1
-                return f"the batch of offsets {header.base_offset} to {last} has archived offsets too"
+                return f"the batch of offsets [{header.base_offset}, {last + 1}) has archived offsets too"
             if start is None:
                 start, base = position, max(below, file.base_offset)
     except LogError as error:

@@ -148,7 +148,7 @@ def _cut_back(
     end = held.tails[known.log].next_offset
     message = (
         f"{known.topic_partition}: the source went back to offset {fork.offset} and on from there with other batches. "
-        f"The archived offsets {fork.offset} to {end} were not published, and are cut back."
+        f"The archived offsets [{fork.offset}, {end}) were not published, and are cut back."
     )
     finding = found("tail-cut-back", message, file=source.directory, start_offset=fork.offset, end_offset=end)
     observed = observe(config, source, known, growth, known.log_id, held, fork.tail)

@@ -245,7 +245,7 @@ CLUSTER_TABLES = (
             _PARTITION,
             Column("segment_id", _STRING, "id of the copy of the segment"),
             Column("start_offset", _INT64, "first offset"),
-            Column("end_offset", _INT64, "last offset"),
+            Column("end_offset", _INT64, "offset after the last one; Kafka records the last one"),
             Column("size", _INT64, "bytes of the log file"),
             Column("state", _STRING, "such as `COPY_SEGMENT_FINISHED`; only this one is readable"),
             Column("max_timestamp", _INT64, "greatest record timestamp, epoch milliseconds; -1 unknown"),

@@ -250,7 +250,7 @@ def _text(line: dict[str, Any]) -> Iterator[str]:
         yield f"  ledger     {span} {ledger['state']} ({ledger['evidence']}), {published}, {held}"
     if (batch := line["batch"]) is not None:
         crc = f"crc {batch['crc']:#010x}" + ("" if batch["crc_ok"] else f", computed {batch['crc_computed']:#010x}")
-        text = f"offsets {batch['base_offset']} to {batch['last_offset']}, {batch['size']} bytes, v{batch['magic']}"
+        text = f"offsets [{batch['base_offset']}, {batch['last_offset'] + 1}), {batch['size']} bytes, v{batch['magic']}"
         yield f"  batch      {text}, {batch['codec']}, {crc} {'holds' if batch['crc_ok'] else 'DOES NOT HOLD'}"
         yield f"             producer {batch['producer_id']} epoch {batch['producer_epoch']}, " + (
             f"sequence {batch['base_sequence']}, leader epoch {batch['leader_epoch']}"
@@ -296,7 +296,7 @@ def _log_text(line: dict[str, Any]) -> Iterator[str]:
             yield f"  segment    {segment['segment_id']}: not in the table segments"
             continue
         yield from _segment_text("segment", segment, None)
-        span = f"offsets {segment['first_offset']} to {segment['last_offset']}"
+        span = f"offsets [{segment['first_offset']}, {segment['last_offset'] + 1})"
         yield f"             {segment['rows']:,} rows, {span}, sha256 {segment['digest']}"
 
 

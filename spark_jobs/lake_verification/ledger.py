@@ -345,8 +345,8 @@ def _transactions(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[LakeFind
         if 0 <= first <= last < end and (marker is None or last < marker < end):
             continue
         text = (
-            f"a transaction of producer {row['producer_id']} is recorded with offsets {first} to {last} and its marker "
-            f"at {marker}, but the log ends at {end}. {way_out(said.state.lake, 'transactions')}"
+            f"a transaction of producer {row['producer_id']} is recorded with offsets [{first}, {last + 1}) and its "
+            f"marker at {marker}, but the log ends at {end}. {way_out(said.state.lake, 'transactions')}"
         )
         yield said.finding("rows-differ-from-ledger", "transactions", text, (first, last + 1))
 

@@ -223,7 +223,7 @@ def _actions(config: RecoverConfig, log: RecoverLogPlan, result: RecoveredLog) -
     of |= {"run_id": config.run_id, "action": RECOVERY, "as_of_ms": config.as_of_ms}
     before = sum(segment.size for segment in log.segments)
     end = plan["log_end_offset"]
-    whole = f"offsets {plan['log_start_offset']} to {end} written as a log directory"
+    whole = f"offsets [{plan['log_start_offset']}, {end}) written as a log directory"
     yield of | {
         "segment_id": None,
         "rule": "salvage" if config.salvage else "start",

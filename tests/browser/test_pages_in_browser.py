@@ -128,7 +128,7 @@ def test_the_link_of_a_check_opens_its_data_docs(page: Page) -> None:
 @pytest.mark.long
 def test_the_picture_of_a_topic_partition_names_its_damaged_offsets(page: Page) -> None:
     page.goto("/assets/shop/validated_segments?view=partitions&partition=payments-0")
-    expect(page.get_by_text("5..10 corrupt").first).to_be_visible()
+    expect(page.get_by_text("[5, 10) corrupt").first).to_be_visible()
 
     page.get_by_text("[Show Markdown]").first.click()
 
@@ -136,7 +136,7 @@ def test_the_picture_of_a_topic_partition_names_its_damaged_offsets(page: Page) 
     expect(picture).to_be_visible()
     wait_for(lambda: picture.evaluate("image => image.complete && image.naturalWidth"), 30)
     drawn = base64.b64decode(picture.get_attribute("src").partition(",")[2]).decode()
-    assert "offsets 5..10 corrupt" in drawn
+    assert "offsets [5, 10) corrupt" in drawn
     assert "1 damaged range: 5 corrupt of 15 offsets" in drawn
 
 

@@ -100,7 +100,7 @@ def test_an_expectation_that_is_not_met_stays_red_while_nothing_new_is_published
     assert world.of("expectations") == []
     check = check_of(result, "expectations_met")
     assert not check.passed
-    assert "orders-1 of lake shop, offsets 0..9: offsets_are_unique" in (check.description or "")
+    assert "orders-1 of lake shop, offsets [0, 9): offsets_are_unique" in (check.description or "")
     assert "orders-0" not in (check.description or "")
 
 

@@ -39,7 +39,7 @@ def test_the_picture_of_a_log_has_its_damage_frontier_and_high_watermark() -> No
 
     assert (picture.name, picture.frontier, picture.high_watermark) == ("orders-0", 7, 9)
     assert picture.segments == (0, 5)
-    assert "offsets 7..9 corrupt" in picture_of([published])
+    assert "offsets [7, 9) corrupt" in picture_of([published])
 
 
 def test_markdown_of_a_picture_holds_the_svg_and_its_figures() -> None:
@@ -57,10 +57,10 @@ def test_damaged_offsets_are_named_in_words_too() -> None:
     torn = log("orders", *[pair for _ in range(13) for pair in ((OffsetState.PRESENT, 1), (OffsetState.CORRUPT, 1))])
 
     assert validation_metadata(sound, None, 0)["damaged offsets"] == "none"
-    assert validation_metadata(hurt, None, 0)["damaged offsets"] == "7..9 corrupt, 9..10 missing"
+    assert validation_metadata(hurt, None, 0)["damaged offsets"] == "[7, 9) corrupt, [9, 10) missing"
     words = validation_metadata(torn, None, 0)["damaged offsets"]
-    assert str(words).startswith("1..2 corrupt, 3..4 corrupt, ")
-    assert str(words).endswith("19..20 corrupt, and 3 more ranges")
+    assert str(words).startswith("[1, 2) corrupt, [3, 4) corrupt, ")
+    assert str(words).endswith("[19, 20) corrupt, and 3 more ranges")
 
 
 @pytest.mark.parametrize(

@@ -136,4 +136,4 @@ def test_the_line_of_a_topic_says_what_was_decoded_again(
     assert main(["decode", lake.path, "--policies", str(lake.policies)]) == 1
     said = capsys.readouterr().out
     assert "orders: 1 decoded, 1 undecoded, 1 DECODER_DIED, 0 offsets left" in said
-    assert "decoded row by row after a worker died: partition 0 offsets 0..1" in said
+    assert "decoded row by row after a worker died: partition 0 offsets [0, 2)" in said

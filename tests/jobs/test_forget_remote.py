@@ -45,7 +45,7 @@ def test_a_lake_that_refers_to_remote_storage_does_not_forget_it(
 ) -> None:
     turn(lake, source, storage, mode="reference")
     intake = remembered(lake, source, storage)
-    with pytest.raises(UsageError, match=r"3 segments of the lake are registered there.* offsets 0 to 9 of orders-0"):
+    with pytest.raises(UsageError, match=r"3 segments of the lake are registered.* offsets \[0, 10\) of orders-0"):
         launch.forget_remote(str(lake.path), intake)
     assert [each.remote for each in registry.recall(str(lake.path)).intakes] == [intake.remote]
 

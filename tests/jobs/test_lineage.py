@@ -176,9 +176,9 @@ def test_a_row_leads_to_the_commit_and_the_run_that_published_it(capsys, lake: L
 @pytest.mark.parametrize(
     ("place", "code", "state", "said"),
     [
-        ("orders-0:12", 0, "aborted", "aborted (producer 7 epoch 2, offsets 10 to 14, marker at 15)"),
+        ("orders-0:12", 0, "aborted", "aborted (producer 7 epoch 2, offsets [10, 15), marker at 15)"),
         ("orders-0:15", 0, "control", "control record"),
-        ("orders-0:19", 0, "open", "its transaction is open (producer 8 epoch 2, offsets 17 to 21)"),
+        ("orders-0:19", 0, "open", "its transaction is open (producer 8 epoch 2, offsets [17, 22))"),
         ("orders-0:22", 0, "open", "after the first offset of an open transaction"),
         ("orders-0:25", 0, "open", "at or above the high watermark 24"),
         ("orders-0:26", 0, None, "nothing of this log from offset 26 on"),

@@ -156,7 +156,7 @@ def test_an_object_that_vanishes_after_the_listing_is_a_finding_and_the_other_lo
     said = [finding for finding in report.findings if finding["file"] == str(gone)]
     message = {finding["rule"]: finding["message"] for finding in said}
     assert message.keys() == {"unreadable", "remote-range-left-out"}
-    left = "orders-0: offsets 10 to 19 are in remote storage, and stay there alone: "
+    left = "orders-0: offsets [10, 20) are in remote storage, and stay there alone: "
     assert message["remote-range-left-out"] == left + message["unreadable"]
     rows = {row["topic"]: row for row in lake.rows("logs")}
     assert (rows["orders"]["next_offset"], rows["orders"]["stopped"]) == (50, None)

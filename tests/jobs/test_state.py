@@ -192,7 +192,7 @@ def test_an_answer_is_incomplete_from_where_the_source_was_cleaned(
     capsys.readouterr()
     assert state(lake, "orders", "orders-0:11")[0] == 1
     line, last = capsys.readouterr().out.splitlines()
-    assert line.endswith("incomplete: offsets 10..10 compacted")
+    assert line.endswith("incomplete: offsets [10, 11) compacted")
     assert last.endswith("incomplete")
     assert state(lake, "orders", "orders-0:12")[0] == 1
     for form in ("parquet", "delta"):

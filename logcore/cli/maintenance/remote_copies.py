@@ -38,7 +38,7 @@ def refuse_unstated_tier(path: str, directory: PartitionDirectory) -> None:
     known = remote_range(below_start_of(directory))
     why = None
     if known is not None:
-        where = f"offsets {known[0]} to {known[1] - 1} are in the remote tier"
+        where = f"offsets [{known[0]}, {known[1]}) are in the remote tier"
         if known[2] == EVIDENCE_NO_EPOCHS:
             where += " or were deleted; leader-epoch-checkpoint, which would show it, is missing or broken"
         why = f"{where}, and nothing says that the topic is tiered"

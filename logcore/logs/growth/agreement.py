@@ -209,7 +209,7 @@ class Agreement:
             if header.last_offset >= tail.next_offset:
                 raise Stopped(
                     "source-diverged",
-                    f"a batch of offsets {header.base_offset} to {header.last_offset} crosses the archive's end",
+                    f"a batch of offsets [{header.base_offset}, {header.last_offset + 1}) crosses the archive's end",
                 )
         if log_end < tail.next_offset:
             message = f"the source ends at offset {log_end}, the archive at {tail.next_offset}"
@@ -241,7 +241,7 @@ class Agreement:
         gaps: list[tuple[int, int, str]] = []
         remote_from = begin if source.remote is None else max(tail.next_offset, source.remote[0])
         if tail.next_offset < remote_from:
-            span = f"offsets {tail.next_offset} to {remote_from}"
+            span = f"offsets [{tail.next_offset}, {remote_from})"
             message = f"{source.topic_partition}: the source removed {span} before they were read"
             lost = (tail.next_offset, remote_from, "trimmed-before-ingest")
             findings.append(found(lost[2], message, start_offset=lost[0], end_offset=lost[1]))

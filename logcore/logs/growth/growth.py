@@ -121,7 +121,7 @@ def _moved(
         trimmed_to = min(source.whole_log_start_offset, tail.next_offset)
         if trimmed_to > log_start_offset:
             message = (
-                f"{source.topic_partition}: the source dropped offsets {log_start_offset} to {trimmed_to}; what was "
+                f"{source.topic_partition}: the source dropped offsets [{log_start_offset}, {trimmed_to}); what was "
                 "copied or published of them stays"
             )
             findings.append(found("source-trimmed", message, start_offset=log_start_offset, end_offset=trimmed_to))

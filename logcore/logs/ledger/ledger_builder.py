@@ -159,7 +159,7 @@ class _Builder:
         if batch.last_offset < self._at:
             if self._begun:
                 raise InvalidRecordError(
-                    f"a batch of offsets {batch.base_offset} to {batch.last_offset} follows offset {self._at - 1}",
+                    f"a batch of offsets [{batch.base_offset}, {batch.last_offset + 1}) follows offset {self._at - 1}",
                     position=batch.position,
                     offset=batch.base_offset,
                 )

@@ -262,7 +262,7 @@ def changed_findings(before: Sequence[LedgerRange], after: Sequence[LedgerRange]
     return tuple(
         found(
             "changed-after-publishing",
-            f"offsets {each.start_offset} to {each.end_offset - 1} were {each.state} when they were published, and "
+            f"offsets [{each.start_offset}, {each.end_offset}) were {each.state} when they were published, and "
             f"their archived bytes no longer show that; their rows stay. Compare the archive with its source or a "
             f"backup",
             start_offset=each.start_offset,

@@ -325,7 +325,7 @@ def _label(each: LedgerRange) -> str:
     """``offsets 4..6 corrupt``, the end exclusive; ``offset 4 corrupt`` of one."""
     if each.offsets == 1:
         return f"offset {each.start_offset:,} {each.state}"
-    return f"offsets {each.start_offset:,}..{each.end_offset:,} {each.state}"
+    return f"offsets [{each.start_offset:,}, {each.end_offset:,}) {each.state}"
 
 
 def _sentence(each: LedgerRange) -> str:

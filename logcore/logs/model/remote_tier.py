@@ -129,11 +129,11 @@ def below_start_finding(name: object, known: Range, *, is_searched: bool = False
         return found("missing-offsets", message, start_offset=start, end_offset=end)
     if why == EVIDENCE_NO_EPOCHS:
         message = (
-            f"{name}: offsets {start} to {end - 1} are in the remote tier or were deleted; leader-epoch-checkpoint, "
+            f"{name}: offsets [{start}, {end}) are in the remote tier or were deleted; leader-epoch-checkpoint, "
             f"which would show it, is missing or broken. What is read begins at offset {end}."
         )
         return found("remote-tier-unproven", message, start_offset=start, end_offset=end)
-    where = f"{name}: offsets {start} to {end - 1} are in the remote tier"
+    where = f"{name}: offsets [{start}, {end}) are in the remote tier"
     if is_searched:
         message = f"{where}, and not all segments up to there can be used; what is read begins at offset {end}."
     else:

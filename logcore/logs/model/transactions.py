@@ -320,7 +320,7 @@ class TransactionWalk:
             found(
                 "transaction-outcome-lost",
                 f"the transaction of producer {producer_id} that began at offset {current.first_offset} was open "
-                f"where offsets {start} to {end - 1} are lost, perhaps with its marker; {meaning}",
+                f"where offsets [{start}, {end}) are lost, perhaps with its marker; {meaning}",
                 start_offset=current.first_offset,
                 end_offset=current.last_offset + 1,
             )

@@ -94,7 +94,7 @@ class Loss:
 
 def _range(loss: Loss) -> str:
     assert loss.last_offset is not None
-    return f"offsets {loss.first_offset}..{loss.last_offset + 1}"
+    return f"offsets [{loss.first_offset}, {loss.last_offset + 1})"
 
 
 def _number(count: int, noun: str) -> str:

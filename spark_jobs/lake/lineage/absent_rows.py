@@ -109,7 +109,7 @@ def _transaction(lake: str, log: str, offset: int, batch: ArchivedBatch | None) 
     marker = "" if row["marker_offset"] is None else f", marker at {row['marker_offset']}"
     return (
         f" (producer {row['producer_id']} epoch {row['producer_epoch']}, "
-        f"offsets {row['first_offset']} to {row['last_offset']}{marker})"
+        f"offsets [{row['first_offset']}, {row['last_offset'] + 1}){marker})"
     )
 
 

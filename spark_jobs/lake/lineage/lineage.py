@@ -267,7 +267,7 @@ def _batch(lake: str, segment: Segment, position: int, offset: int) -> tuple[Arc
         found_here = f"its checksum is {batch.crc:#010x}, its bytes give {batch.crc_computed:#010x}"
         return batch, [f"the batch at position {batch.archive_position} of {file} has changed: {found_here}"]
     if not batch.base_offset <= offset <= batch.last_offset:
-        found_here = f"holds offsets {batch.base_offset} to {batch.last_offset}, not {offset}"
+        found_here = f"holds offsets [{batch.base_offset}, {batch.last_offset + 1}), not {offset}"
         return batch, [f"the batch at position {batch.archive_position} of {file} {found_here}"]
     return batch, []
 

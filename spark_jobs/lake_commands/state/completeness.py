@@ -41,7 +41,7 @@ class Lost:
     why: str
 
     def __str__(self) -> str:
-        return f"{self.start}..{self.end - 1} {self.why}"
+        return f"[{self.start}, {self.end}) {self.why}"
 
 
 def lost_below(lake: str, ledger: Sequence[LedgerRow], cut: int, end: int, *, asks_for_all: bool) -> list[Lost]:

@@ -102,7 +102,7 @@ def test_of_two_that_reach_as_far_the_sound_one_is_taken(
     run("recover", shop, copy, "--salvage", "--out", tmp_path / "new", code=0)
     assert (tmp_path / "new" / "orders-0" / name(0)).read_bytes() == made.SEALED
     (line,) = [each for each in capsys.readouterr().out.splitlines() if "not taken" in each and "orders" in each]
-    assert "it ends at the same offset, and more of it is lost (cut: offsets 3..4, 1 record" in line
+    assert "it ends at the same offset, and more of it is lost (cut: offsets [3, 4), 1 record" in line
 
 
 def test_of_two_that_are_sound_the_one_that_begins_lower_is_taken(
@@ -111,7 +111,7 @@ def test_of_two_that_are_sound_the_one_that_begins_lower_is_taken(
     (shop / "orders-0" / name(0)).unlink()
     run("recover", shop, copy, "--topic", "orders", "--out", tmp_path / "new", code=0)
     assert (tmp_path / "new" / "orders-0" / name(0)).is_file()
-    assert "more of it is lost (missing: offsets 0..5)" in capsys.readouterr().out
+    assert "more of it is lost (missing: offsets [0, 5))" in capsys.readouterr().out
 
 
 def test_reindex_takes_the_copy_that_reaches_furthest_too(
@@ -142,7 +142,7 @@ def test_a_log_that_cannot_be_recovered_ends_only_itself(shop: Path, tmp_path: P
 def test_the_exit_code_is_the_worst_of_all_logs(shop: Path, tmp_path: Path, capsys: Captured) -> None:
     (shop / "payments-1" / name(0)).write_bytes(handmade.flip(made.FIRST, 80))
     run("recover", shop, "--out", tmp_path / "new", code=2)
-    assert f"error missing: payments-1/{name(0)}: offsets 0..3" in capsys.readouterr().out
+    assert f"error missing: payments-1/{name(0)}: offsets [0, 3)" in capsys.readouterr().out
     assert sorted(os.listdir(tmp_path / "new")) == ["orders-0", "payments-1"]
 
 

@@ -46,7 +46,7 @@ def test_a_cut_is_counted_in_offsets_records_and_bytes_and_says_what_a_salvage_k
 ) -> None:
     source = sample("damaged").logdir / "d-flip-crc-0"
     assert main(["recover", str(source), "--out", str(tmp_path / "new")]) == 2
-    lost = "offsets 33..39, 6 records, 432 bytes; 1 sound batch kept by --salvage"
+    lost = "offsets [33, 39), 6 records, 432 bytes; 1 sound batch kept by --salvage"
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("error cut"))
     assert line.startswith(f"error cut: d-flip-crc-0/{name(27)}, position 326: {lost}")
     plan = plan_of(source, capsys, code=2)
@@ -106,7 +106,7 @@ def test_segments_that_are_gone_are_a_loss(sample: Any, tmp_path: Path, capsys: 
     assert counted(plan_of(source, capsys, code=2)) == [("missing", 16, 28, None, None, 0)]
     assert counted(plan_of(source, capsys, "--salvage", code=2)) == [("missing", 16, 28, None, None, 0)]
     assert main(["recover", str(source), "--out", str(tmp_path / "new")]) == 2
-    assert f"error missing: d-seg-gone-0/{name(29)}: offsets 16..29" in capsys.readouterr().out
+    assert f"error missing: d-seg-gone-0/{name(29)}: offsets [16, 29)" in capsys.readouterr().out
     assert (tmp_path / "new" / name(29)).read_bytes() == (source / name(29)).read_bytes()
 
 

@@ -158,7 +158,7 @@ def test_lost_offsets_of_the_metadata_prove_nothing(log: TieredLog, capsys: Capt
     assert main(["retain", source, "--plan", "--as-of", str(T + 1000), *DUE]) == 1
     said = capsys.readouterr()
     assert gone(json.loads(said.out)) == []
-    assert "__remote_log_metadata-0: offsets 2 to 2 are committed, and cannot be read." in said.err
+    assert "__remote_log_metadata-0: offsets [2, 3) are committed, and cannot be read." in said.err
 
 
 def test_without_the_metadata_topic_nothing_goes_and_a_warning_says_so(log: TieredLog, capsys: Captured) -> None:
@@ -214,7 +214,7 @@ def test_a_log_with_a_remote_part_needs_the_setting(log: TieredLog, capsys: Capt
     log.write(10, bases=(15,))
     assert main(["retain", str(log.logs / "orders-0"), "--plan", "--as-of", str(T + 1000)]) == 3
     error = capsys.readouterr().err
-    assert "offsets 0 to 9 are in the remote tier" in error
+    assert "offsets [0, 10) are in the remote tier" in error
     assert "--config remote.storage.enable=true" in error
     made = plan(log, capsys, "--config", "remote.storage.enable=false", "--config", "retention.ms=-1")
     assert made["log_start_offset"]["before"] == 10
@@ -238,7 +238,7 @@ def test_a_log_that_may_have_a_remote_part_needs_the_setting(
     if epochs is not None:
         (log.logs / "orders-0" / "leader-epoch-checkpoint").write_text(epochs)
     error = refused(log, capsys)
-    assert "offsets 0 to 9 are in the remote tier or were deleted; leader-epoch-checkpoint" in error
+    assert "offsets [0, 10) are in the remote tier or were deleted; leader-epoch-checkpoint" in error
     assert "is missing or broken" in error
     assert "--config remote.storage.enable=true" in error
     typed = ("--config", "remote.storage.enable=false", "--config", "retention.ms=-1")

@@ -56,7 +56,7 @@ def test_an_open_transaction_shows_its_age_at_the_requested_time(root: Path, cap
     assert [(line["since"], line["age_ms"]) for line in lines[:2]] == [(None, None), (1_700_000_000_300, 60_000)]
     assert main(arguments) == 0
     text = capsys.readouterr().out.splitlines()
-    assert text[1] == ("orders-0  producer 9 epoch 0  offsets 5 to 5  open since 2023-11-14T22:13:20.300Z, 60 s")
+    assert text[1] == ("orders-0  producer 9 epoch 0  offsets [5, 6)  open since 2023-11-14T22:13:20.300Z, 60 s")
 
 
 def test_only_requested_states_are_listed_and_all_are_counted(root: Path, capsys: Captured) -> None:

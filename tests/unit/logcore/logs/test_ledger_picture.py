@@ -71,9 +71,9 @@ def test_pieces_lie_where_their_offsets_are_however_large_the_offsets_are(first:
 @pytest.mark.parametrize(
     ("before", "damaged", "label"),
     [
-        (4, 2, "offsets 4..6 corrupt"),
+        (4, 2, "offsets [4, 6) corrupt"),
         (1_000_000_000, 1, "offset 1,000,000,000 corrupt"),
-        (0, 3, "offsets 0..3 corrupt"),
+        (0, 3, "offsets [0, 3) corrupt"),
     ],
 )
 def test_damaged_offsets_are_written_and_can_be_seen(before: int, damaged: int, label: str) -> None:
@@ -103,7 +103,7 @@ def test_all_of_a_few_damaged_ranges_are_named_even_where_they_are_close() -> No
 def test_adjacent_damage_of_two_states_is_named_twice() -> None:
     words = texts(ledger_picture([log("orders-0", ("present", 1_000_000), ("unknown", 4), ("corrupt", 1))]))
 
-    assert "offsets 1,000,000..1,000,004 unknown" in words
+    assert "offsets [1,000,000, 1,000,004) unknown" in words
     assert "offset 1,000,004 corrupt" in words
 
 
@@ -171,7 +171,7 @@ def test_a_damaged_log_is_drawn_however_many_are_not() -> None:
     words = texts(ledger_picture([*many, log("hurt-0", ("missing", 3), ("present", 1))]))
 
     assert "hurt-0" in words
-    assert "offsets 0..3 missing" in words
+    assert "offsets [0, 3) missing" in words
     assert "… and 471 more topic partitions" in words
 
 
