@@ -34,6 +34,7 @@ class RemoteStorage:
         moved = [self.store(log) for log in self.partition.segments()[:count]]
         for log in self.partition.segments()[:count]:
             log.unlink()
+        (source.path / "remote-log-index-cache").mkdir(exist_ok=True)
         source.checkpoint("log-start", **{self.partition.path.name.replace("-", "_"): 0})
         return moved
 
