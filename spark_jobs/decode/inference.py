@@ -14,6 +14,7 @@ from logcore.values.formats import decoder_of
 from logcore.values.invalid_schema import InvalidSchemaError
 from logcore.values.json.text import parse_json
 from logcore.values.undecodable import Undecodable
+from logcore.values.wire.prefix import LONG_IDS, glue_framing
 from spark_jobs.decode.json_sample import WHOLE, SampledPlace
 from spark_jobs.lake.delta.files.live_files import LiveFile, newest_files
 from spark_jobs.lake.errors import UsageError
@@ -176,8 +177,16 @@ def _of_bytes(part: str, bodies: Sequence[bytes], seen: list[str]) -> None:
     if count == len(bodies) and size in _WIDTHS:
         seen.append(f"all have {size} bytes: {_WIDTHS[size]} would fit; choose yourself")
         return
+    glue = Counter(filter(None, map(glue_framing, bodies)))
+    if glue.total() == len(bodies):
+        listed = ", ".join(f"{framing} ({times:,} times)" for framing, times in sorted(glue.items()))
+        seen.append(f"all have {listed}: it is not decoded, and nothing is proposed")
+        return
     prefixed = [body for body in bodies if body[:1] == b"\0" and len(body) > _PREFIX]
     ids = Counter(int.from_bytes(body[1:_PREFIX], "big") for body in prefixed)
+    if len(prefixed) == len(bodies) and set(ids) == {0}:
+        seen.append(f"all begin with five bytes 0: {LONG_IDS}; it is not decoded, and nothing is proposed")
+        return
     if len(prefixed) == len(bodies) and len(ids) <= MOST_IDS:
         listed = ", ".join(f"{number} ({times:,} times)" for number, times in sorted(ids.items()))
         seen.append(f"all begin with byte 0 and a number, as schema ids of a registry do: {listed}")

@@ -277,6 +277,11 @@ def test_a_value_that_python_does_not_have_is_shown_as_its_type(lake):
     assert list(printed(rows, "csv", None)) == ["x\n", "(duration[s])\n", "1.0\n"]
 
 
+def test_null_and_empty_bytes_or_text_are_different_cells_of_csv(lake, capsys):
+    answer = ask(capsys, lake, "select null::blob a, ''::blob b, '' c, null d, 'x,' e, 'y' \"f,\"", "--format", "csv")
+    assert answer.out == 'a,b,c,d,e,"f,"\n,"","",,"x,",y\n'
+
+
 def test_columns_of_one_name_are_all_in_a_line_of_jsonl(lake, capsys):
     answer = ask(capsys, lake, "select 1 as a, 2 as a, 3 as a_1, 4 as b, 5 as a", "--format", "jsonl")
     assert json.loads(answer.out) == {"a": 1, "a_2": 2, "a_1": 3, "b": 4, "a_3": 5}

@@ -22,7 +22,7 @@ from logcore.values.invalid_schema import InvalidSchemaError, check_columns
 from logcore.values.protobuf.descriptors import parse
 from logcore.values.registry.schemas import Schemas, WriterSchema, context_of
 from logcore.values.undecodable import Reason, Undecodable
-from logcore.values.wire.prefix import Framing, SchemaId
+from logcore.values.wire.prefix import Framing, SchemaId, unknown_schema
 
 _PROTOBUF = "protobuf"
 _FIRST = (0,)
@@ -109,7 +109,7 @@ class TopicWriters:
             raise Undecodable(found.reason, "", found.detail)
         if schema in self.others:
             raise Undecodable(Reason.OTHER_SUBJECT, "", f"schema {schema} is not one of {self._subjects}")
-        raise Undecodable(Reason.UNKNOWN_SCHEMA, "", f"no schema {schema} of {self._subjects} is known")
+        raise unknown_schema(schema, f"of {self._subjects} is known")
 
     @property
     def problem(self) -> str:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from logcore.values.limits import MOST_COLUMNS
 from logcore.values.undecodable import Reason, Undecodable
-from logcore.values.wire.prefix import SchemaId
+from logcore.values.wire.prefix import SchemaId, unknown_schema
 
 DEFAULT_CONTEXT = "."
 LATEST = -1
@@ -78,7 +78,7 @@ class Schemas:
         name = (context, schema)
         found = self.by_name.get(name)
         if found is None:
-            raise Undecodable(Reason.UNKNOWN_SCHEMA, "", f"no schema {schema} in context {context}")
+            raise unknown_schema(schema, f"in context {context}")
         if qualified(subject) not in self.subjects.get(name, frozenset()):
             raise Undecodable(Reason.OTHER_SUBJECT, "", f"schema {schema} is not registered for {subject}")
         if name in self.ambiguous:

@@ -24,6 +24,10 @@ KEY_HEADER, VALUE_HEADER = "__key_schema_id", "__value_schema_id"
 ID_BYTES, GUID_BYTES = 5, 17
 """Length of the prefixes, with their first byte."""
 
+LONG_IDS = "no registry gives the id 0, and an id of eight bytes, as Apicurio's serializers write, begins with zeros"
+
+_GLUE_BYTES = 18
+_GLUE_COMPRESSIONS = {0: "not compressed", 5: "compressed by zlib"}
 _MOST_VARINT_BYTES = 5
 
 
@@ -67,7 +71,9 @@ def read_prefix(body: bytes, messages: bool = False) -> Prefix:
     if not body:
         raise Undecodable(Reason.SHORT_PREFIX, "byte 0", "no bytes at all")
     if body[0] > 1:
-        raise Undecodable(Reason.NO_PREFIX, "byte 0", "neither 0 nor 1")
+        framing = glue_framing(body)
+        detail = "neither 0 nor 1" if framing is None else f"{framing}, which is not decoded"
+        raise Undecodable(Reason.NO_PREFIX, "byte 0", detail)
     start = GUID_BYTES if body[0] else ID_BYTES
     if len(body) < start:
         raise Undecodable(Reason.SHORT_PREFIX, f"byte {len(body)}", f"{len(body)} bytes instead of {start}")
@@ -76,6 +82,25 @@ def read_prefix(body: bytes, messages: bool = False) -> Prefix:
         return Prefix(Writer(schema), start)
     message, start = _message_at(body, start)
     return Prefix(Writer(schema, message), start)
+
+
+def glue_framing(body: bytes) -> str | None:
+    """Name the framing of AWS Glue's serializers: byte 3, a compression, a GUID; None for other bytes.
+
+    Source: `AWSSchemaRegistryConstants.java` of AWS Glue Schema Registry.
+    """
+    compression = _GLUE_COMPRESSIONS.get(body[1]) if body[:1] == b"\3" and len(body) >= _GLUE_BYTES else None
+    return None if compression is None else f"the framing of AWS Glue, {compression}"
+
+
+def unknown_schema(schema: SchemaId | None, where: str) -> Undecodable:
+    """Return the failure of a row whose schema is not known.
+
+    Args:
+        where: Where the schema was looked for.
+    """
+    hint = f"; {LONG_IDS}" if schema == 0 else ""
+    return Undecodable(Reason.UNKNOWN_SCHEMA, "", f"no schema {schema} {where}{hint}")
 
 
 def read_header(header: bytes, messages: bool = False) -> Writer:

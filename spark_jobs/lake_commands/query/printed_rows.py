@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import csv
-import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
@@ -15,6 +13,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from logcore.cli.output.record_lines import json_line
+from logcore.columns.decoding.line_forms import csv_cell
 from spark_jobs.lake_commands.query.connection import QueryRows
 
 TEXT_ROWS = 100
@@ -41,7 +40,7 @@ def printed(rows: QueryRows, form: str, limit: int | None) -> Iterator[str]:
         return
     names = rows.schema.names if form == "csv" else _distinct(rows.schema.names)
     if form == "csv":
-        yield _csv_line(names)
+        yield _csv_line([csv_cell(name) for name in names])
     for values in _limited(_rows(rows), limit):
         if form == "csv":
             yield _csv_line([_csv_cell(value) for value in values])
@@ -152,16 +151,16 @@ def _utf8(content: bytes) -> str | None:
 
 
 def _csv_line(cells: Sequence[str]) -> str:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerow(cells)
-    return out.getvalue()
+    return ",".join(cells) + "\n"
 
 
 def _csv_cell(value: object) -> str:
+    """Return a cell as `loglake dump` writes it: null is empty, empty bytes or text are two quotes."""
     plain = _plain(value)
     if plain is None:
         return ""
-    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+    text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+    return csv_cell(text) or '""'
 
 
 def _plain(value: object) -> object:
