@@ -21,6 +21,7 @@ LogSegment.readNextOffset.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -128,6 +129,8 @@ class SurveyedLog:
     decided: list[tuple[int, int]]
     doubtful: list[int]
     findings: list[Finding]
+    with_aborted: list[int] = field(default_factory=list)
+    """Numbers of the segments that have aborted transactions."""
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """The first offset of the first transaction that is open, undecided below the high watermark, or doubtful."""
@@ -141,8 +144,9 @@ class SurveyedLog:
     def aborted_from(self, number: int, *, log_start_offset: int, upper: int) -> tuple[AbortedTransaction, ...]:
         """The aborted transactions that a broker finds for the offsets from segment `number` on up to `upper`."""
         found_here: list[AbortedTransaction] = []
-        for segment in self.segments[number:]:
-            entries, complete = transaction_index.collect(segment.aborted, log_start_offset, upper)
+        for indexed in self.with_aborted[bisect_left(self.with_aborted, number) :]:
+            aborted = self.segments[indexed].aborted
+            entries, complete = transaction_index.collect(aborted, log_start_offset, upper)
             found_here += entries
             if complete:
                 break
@@ -232,6 +236,8 @@ def survey(
         segment.dirty_positions = indexes.dirty_positions()
         segment.aborted, is_stated = _aborted(segment, files, derived, aborts, log.findings)
         log.findings += hidden.end_segment(is_stated=is_stated)
+        if segment.aborted:
+            log.with_aborted.append(number)
         log.segments.append(segment)
         log.findings += [
             found(
