@@ -24,6 +24,7 @@ from logcore.cli.termination import terminated_as_interrupted
 from logcore.errors import LogError
 from logcore.exit_codes import SUMMARY, ExitCode
 from logcore.storage.objects.addresses import AddressError
+from logcore.texts import shown
 
 if TYPE_CHECKING:
     from importlib import metadata
@@ -90,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ExitCode.CLEAN
     except OSError as error:
         # Sources have their own errors: this is an error of the output.
-        where = f" {error.filename}" if error.filename else ""
+        where = f" {shown(str(error.filename))}" if error.filename else ""
         sys.stderr.write(f"error: the output{where} cannot be written: {error.strerror or type(error).__name__}.\n")
         return ExitCode.NOT_CHECKED
     except KeyboardInterrupt:
@@ -100,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"error: {error}\n")
         return ExitCode.NOT_CHECKED
     except AddressError as error:
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(f"error: {shown(str(error))}\n")
         return ExitCode.USAGE
     except Exception as error:  # noqa: BLE001 - the last resort: a user must not see a traceback
         sys.stderr.write(_unexpected(error))

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from logcore import texts
 from logcore.cli.output.terminal import size_text
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
@@ -101,7 +102,7 @@ def damage_lines(states: Sequence[LakeState], *, advises: bool = True) -> list[s
                 lines.append(f"  What to do: {said}")
         if shown[LISTED:]:
             lines.append(f"{len(shown) - LISTED:,} more damaged or stopped places are in the table findings")
-    return lines
+    return list(map(texts.shown, lines))
 
 
 def shown_path(path: str) -> str:
@@ -178,7 +179,7 @@ def check_lines(outcome: RunOutcome, logs: Collection[str] | None, *, shown: Col
             level = max((failure.severity for failure in failures), key=[*Severity].index)
             texts = sentence([failure.text for failure in failures], LISTED_FAILURES)
             lines.append(f"failed check {answer.name} ({level}): {texts}. What to do: {answer.what_to_do}")
-    return lines
+    return list(map(texts.shown, lines))
 
 
 def failures_of(answer: CheckAnswer, logs: Collection[str] | None) -> list[Failure]:
