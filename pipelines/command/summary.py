@@ -177,8 +177,8 @@ def check_lines(outcome: RunOutcome, logs: Collection[str] | None, *, shown: Col
         failures = [] if answer.name in shown else failures_of(answer, logs)
         if failures:
             level = max((failure.severity for failure in failures), key=[*Severity].index)
-            texts = sentence([failure.text for failure in failures], LISTED_FAILURES)
-            lines.append(f"failed check {answer.name} ({level}): {texts}. What to do: {answer.what_to_do}")
+            sentences = sentence([failure.text for failure in failures], LISTED_FAILURES)
+            lines.append(f"failed check {answer.name} ({level}): {sentences}. What to do: {answer.what_to_do}")
     return list(map(texts.shown, lines))
 
 
