@@ -29,18 +29,16 @@ class RunCommand:
             description="Archive what is new of each log, validate it, publish final offsets, and check the result. "
             "It can run at any time: with nothing new it changes nothing.",
         )
-        _add_places(parser)
-        _add_choice(parser)
-        _add_meaning(parser)
-        _add_sources(parser)
-        _add_replacement(parser)
-        parser.add_argument(
+        _add_what_runs_read(parser)
+        _add_replacement(parser.add_argument_group("Publish offsets again"))
+        maintenance = parser.add_argument_group("Maintenance")
+        maintenance.add_argument(
             "--maintain",
             action="store_true",
             help="after the run also maintenance: retention, compaction, tidy_archive, rebuild_indexes and optimize; a "
             "plan only",
         )
-        parser.add_argument("--apply", action="store_true", help="let --maintain act")
+        maintenance.add_argument("--apply", action="store_true", help="let --maintain act")
         _add_log_level(parser)
         parser.set_defaults(func=self.run)
 
@@ -67,10 +65,7 @@ class WatchCommand:
             "held for one round at a time, so other runs and maintenance wait for one round at most. Each round with "
             "new records is a line on stdout, each new error a line on stderr.",
         )
-        _add_places(parser)
-        _add_choice(parser)
-        _add_meaning(parser)
-        _add_sources(parser)
+        _add_what_runs_read(parser)
         parser.add_argument(
             "--interval",
             type=_seconds,
@@ -180,7 +175,15 @@ def _uncollected(module: str) -> Iterator[None]:
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
-def _add_places(parser: argparse.ArgumentParser) -> None:
+def _add_what_runs_read(parser: argparse.ArgumentParser) -> None:
+    _add_places(parser.add_argument_group("Places"))
+    _add_choice(parser.add_argument_group("Choice of logs"))
+    _add_meaning(parser.add_argument_group("Meaning of the logs"))
+    _add_sources(parser.add_argument_group("More sources"))
+    _add_work(parser.add_argument_group("Engine, rounds and archive"))
+
+
+def _add_places(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "paths",
         nargs="+",
@@ -206,7 +209,7 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _add_choice(parser: argparse.ArgumentParser) -> None:
+def _add_choice(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument("--topic", action="append", default=[], metavar="GLOB", help="only topics that match")
     parser.add_argument(
         "--partition",
@@ -222,7 +225,7 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_meaning(parser: argparse.ArgumentParser) -> None:
+def _add_meaning(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--policies", metavar="FILE", help="policies.yaml: Kafka's configuration by topic (default: the registered one)"
     )
@@ -244,7 +247,7 @@ def _add_meaning(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster", metavar="NAME", help="name of the cluster, whatever the sources state")
 
 
-def _add_sources(parser: argparse.ArgumentParser) -> None:
+def _add_work(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--engine",
         choices=["auto", "local", "spark"],
@@ -271,6 +274,9 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
         default="copy",
         help="copy into the archive, or register bytes at their source (for immutable snapshots)",
     )
+
+
+def _add_sources(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--fill-from",
         action="append",
@@ -301,7 +307,7 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_replacement(parser: argparse.ArgumentParser) -> None:
+def _add_replacement(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--replace",
         type=offset_range,

@@ -73,6 +73,55 @@ JOINED = {
 }
 """Commands of other packages, for the overview and for the message if they are missing."""
 
+GROUPS = {
+    "Read logs": {
+        "ls": "ls /kafka-logs --topic orders",
+        "dump": "dump /kafka-logs/orders-0 --offsets 100..110",
+        "ledger": "ledger /kafka-logs --topic orders",
+        "transactions": "transactions /kafka-logs --state open",
+        "offsets": "offsets /kafka-logs --topic orders --at latest",
+        "verify": "verify /kafka-logs",
+        "remote": "remote /kafka-logs --remote /tiered",
+    },
+    "Internal topics": {
+        "groups": "groups /kafka-logs --group shipping",
+        "topics": "topics /kafka-logs --name 'orders*'",
+        "metadata": "metadata /kafka-logs --format jsonl",
+    },
+    "Write log directories (always as a copy)": {
+        "retain": "retain /kafka-logs --config retention.ms=604800000 --plan",
+        "compact": "compact /kafka-logs/orders-0 --out /tmp/compacted",
+        "recover": "recover /kafka-logs --out /tmp/recovered",
+        "reindex": "reindex /kafka-logs/orders-0 --out /tmp/reindexed",
+    },
+    "Lakes": {
+        "run": "run /kafka-logs --lake lake --policies policies.yaml",
+        "watch": "watch /kafka-logs --lake lake --interval 5",
+        "demo": "demo",
+        "config": "config check policies.yaml --lake lake",
+        "withdraw": "withdraw lake --topic orders --partition 0 --offsets 100..110",
+        "repair": "repair lake --frontiers",
+        "upgrade": "upgrade lake",
+    },
+    "Tables and queries": {
+        "query": "query lake 'select count(*) from records'",
+        "views": "views lake -o views.sql",
+        "decode": "decode lake --topic orders --dry-run",
+        "latest": "latest lake --topic orders",
+        "state": "state lake orders --at 2024-05-01T00:00:00Z --out may",
+        "cluster": "cluster lake --source /kafka-logs",
+        "lineage": "lineage lake --offset orders-0:100",
+    },
+    "Operation": {
+        "status": "status lake",
+        "runs": "runs lake --failed",
+        "metrics": "metrics lake -o loglake.prom",
+        "doctor": "doctor /kafka-logs --lake lake",
+        "ui": "ui lake --port 3000",
+    },
+}
+"""The headings of the overview, each with its commands and an example of each."""
+
 _MORE_COMMANDS = "Commands for lakes come with the extra `lake`; see docs/deploy.md."
 
 
@@ -111,6 +160,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    if not arguments or arguments[0] == "help":
+        arguments = [*arguments[1:], "--help"]
     command = next((word for word in arguments if not word.startswith("-")), None)
     joined, hidden = ({}, []) if command in COMMANDS else _joined(command)
     # NumPy would start a thread for every processor, for linear algebra that no command uses.
@@ -133,7 +184,8 @@ def _build_parser(
     parser = CommandParser(
         prog="loglake",
         description="Kafka's log directories, read without a broker.",
-        epilog=f"{SUMMARY} {_MORE_COMMANDS}" if hidden else SUMMARY,
+        epilog=f"`loglake help COMMAND` shows the options of a command, with an example. {SUMMARY}"
+        f"{f' {_MORE_COMMANDS}' if hidden else ''}",
     )
     parser.add_argument("--version", action="version", version=f"loglake {__version__}", help="print the version")
     parent = argparse.ArgumentParser(add_help=False)
@@ -143,7 +195,10 @@ def _build_parser(
         default="warning",
         help="what is logged on stderr; debug also shows where an unexpected error happened",
     )
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    parser.usage = "loglake [-h] [--version] COMMAND ..."
+    subparsers = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, prog="loglake", help=argparse.SUPPRESS
+    )
     for name, meaning in COMMANDS.items():
         if name == command:
             folder = "internal_topics" if name in _OF_INTERNAL_TOPICS else "commands"
@@ -157,7 +212,19 @@ def _build_parser(
             entry_points.load(point, f"`loglake {name}`").add_parser(subparsers)
         else:
             subparsers.add_parser(name, help=JOINED.get(name, f"see `loglake {name} --help`"))
+    _group(parser, subparsers)
     return parser
+
+
+def _group(parser: CommandParser, subparsers: argparse._SubParsersAction[CommandParser]) -> None:
+    """List the commands below their headings, those of other packages at the end, and give each its example."""
+    rest = {each.dest: each for each in subparsers._choices_actions}
+    groups = {heading: [rest.pop(name) for name in names if name in rest] for heading, names in GROUPS.items()}
+    for heading, listed in {**groups, "Other commands": list(rest.values())}.items():
+        parser.add_argument_group(heading)._group_actions.extend(listed)
+    for name, example in (each for names in GROUPS.values() for each in names.items()):
+        if name in subparsers.choices:
+            subparsers.choices[name].epilog = f"example: loglake {example}"
 
 
 def _joined(command: str | None) -> tuple[dict[str, metadata.EntryPoint], list[str]]:

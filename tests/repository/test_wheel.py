@@ -173,7 +173,7 @@ def test_it_holds_the_three_packages_and_their_data_alone(wheel: Path) -> None:
 
 
 def commands_in(help_text: str) -> set[str]:
-    return set(re.findall(r"^    ([a-z]+)(?: |$)", help_text, re.MULTILINE))
+    return set(re.findall(r"^  ([a-z]+)(?: |$)", help_text, re.MULTILINE))
 
 
 def test_a_plain_installation_lists_what_it_can_run(plain: Environment) -> None:

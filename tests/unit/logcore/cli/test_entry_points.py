@@ -66,12 +66,12 @@ def test_packages_of_the_extra_that_are_not_installed_are_missing(site: Path) ->
 def test_a_command_is_listed_where_its_packages_are_installed(site: Path, capsys: Captured) -> None:
     assert main(["--help"]) == 0
     help_text = capsys.readouterr().out
-    assert "    added " in help_text
+    assert "  added " in help_text
     assert "extra" not in help_text
     without_packages(site)
     assert main(["--help"]) == 0
     help_text = capsys.readouterr().out
-    assert "    added " not in help_text
+    assert "  added " not in help_text
     assert "Commands for lakes come with the extra `lake`" in " ".join(help_text.split())
 
 

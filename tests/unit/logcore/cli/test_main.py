@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -24,7 +25,6 @@ Captured = pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     "arguments",
     [
-        [],
         ["nonsense"],
         ["--nonsense"],
         ["ls"],
@@ -131,6 +131,7 @@ def test_help_names_every_command_of_the_contract(capsys: Captured) -> None:
         "config",
         "metrics",
         "runs",
+        "status",
         "decode",
         "query",
         "views",
@@ -138,6 +139,73 @@ def test_help_names_every_command_of_the_contract(capsys: Captured) -> None:
         "latest",
         "cluster",
     }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "same"),
+    [
+        ([], ["--help"]),
+        (["help"], ["--help"]),
+        (["help", "ls"], ["ls", "--help"]),
+        (["help", "run"], ["run", "--help"]),
+    ],
+)
+def test_no_command_and_the_command_help_show_help(arguments: list[str], same: list[str], capsys: Captured) -> None:
+    assert main.main(same) == 0
+    expected = capsys.readouterr().out
+    assert expected.startswith("usage: loglake")
+    assert main.main(arguments) == 0
+    assert capsys.readouterr().out == expected
+
+
+def test_help_of_an_unknown_command_is_wrong_usage(capsys: Captured) -> None:
+    assert main.main(["help", "verfy"]) == 64
+    assert "unknown command 'verfy'; the nearest names are verify, query." in capsys.readouterr().err
+
+
+def test_the_overview_has_headings_and_each_command_once_below_them(capsys: Captured) -> None:
+    assert main.main(["--help"]) == 0
+    headings: dict[str, list[str]] = {}
+    for line in capsys.readouterr().out.partition("options:")[2].splitlines():
+        if line.endswith(":") and not line.startswith(" "):
+            below = headings.setdefault(line[:-1], [])
+        elif line.startswith("  ") and line[2] not in " -":
+            below.append(line.split()[0])
+    listed = [name for names in headings.values() for name in names]
+    assert sorted(listed) == sorted([*main.COMMANDS, *main.JOINED])
+    assert headings["Lakes"][0] == "run"
+    assert next(iter(headings)) == "Read logs"
+    assert len(headings) == 6
+    assert max(map(len, headings.values())) <= 8
+
+
+@pytest.mark.parametrize("command", [*main.COMMANDS, *main.JOINED])
+def test_the_example_in_the_help_of_a_command_is_one_that_its_parser_takes(
+    command: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main.main([command, "--help"]) == 0
+    example = capsys.readouterr().out.partition("example: ")[2].removesuffix("\n")
+    assert "\n" not in example
+    first, *arguments = shlex.split(example)
+    assert first == "loglake"
+    assert arguments[0] == command
+    joined = {} if command in main.COMMANDS else main._joined(command)[0]
+    parsed = main._build_parser(command, joined, []).parse_args(arguments)
+    assert callable(parsed.func)
+
+
+def test_the_help_of_run_has_its_options_below_headings(capsys: Captured) -> None:
+    assert main.main(["run", "--help"]) == 0
+    below: dict[str, int] = {}
+    heading = ""
+    for line in capsys.readouterr().out.splitlines():
+        if line.endswith(":") and not line.startswith(" "):
+            heading = line
+        elif line.startswith("  -"):
+            below[heading] = below.get(heading, 0) + 1
+    assert sum(below.values()) >= 25
+    assert max(below.values()) <= 6
 
 
 @pytest.mark.parametrize("patience", ["60", "1"], ids=["all attempts", "attempts that take too long"])
