@@ -37,7 +37,7 @@ def find_logs(
         options: The paths and the selection.
         notes: Gets the findings.
         quiet: Rules whose findings are not reported.
-        is_check: A selection that matches nothing means that a check failed; else it is only reported.
+        is_check: A selection that matches nothing is an error; else it is only reported.
         with_aside: Add logs in -delete, -future and -stray directories, after the others.
         is_one_copy: Of a log in several directories only the copy that has its history, or none if that is not known.
 

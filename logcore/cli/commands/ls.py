@@ -71,7 +71,7 @@ def add_parser(
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     notes = CommandNotes()
-    logs = find_logs(read_options(arguments), notes, with_aside=True)
+    logs = find_logs(read_options(arguments), notes, is_check=True, with_aside=True)
     rows = [_fields(log, summarize(log, notes)) for log in logs]
     if arguments.format == "jsonl":
         for row in rows:

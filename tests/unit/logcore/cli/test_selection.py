@@ -76,7 +76,24 @@ def test_the_text_of_verify_says_it_too(shop: Path, capsys: Captured) -> None:
     assert "error nothing-chosen: --topic 'oders'" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("choice", [("--topic", "oders"), ("--topic", "orders", "--partition", "7")], ids=" ".join)
+def test_ls_of_a_choice_that_matches_nothing_ends_with_3(shop: Path, capsys: Captured, choice: tuple[str, ...]) -> None:
+    for form in ("text", "jsonl"):
+        assert main(["ls", str(shop), *choice, "--format", form]) == 3
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert f"error nothing-chosen: {choice[-2]} " in captured.err
+        assert "orders" in captured.err
+
+
+def test_ls_lists_what_a_choice_matches_beside_what_matches_nothing(shop: Path, capsys: Captured) -> None:
+    assert main(["ls", str(shop), "--topic", "orders", "--topic", "paymets"]) == 3
+    captured = capsys.readouterr()
+    assert "orders-0" in captured.out
+    assert "the nearest names are payments" in captured.err
+
+
+@pytest.mark.parametrize("command", COMMANDS[1:], ids=" ".join)
 def test_other_commands_say_it_in_a_note(shop: Path, capsys: Captured, command: list[str]) -> None:
     assert main([*command, str(shop), "--topic", "oders*"]) == 0
     captured = capsys.readouterr()
