@@ -177,6 +177,24 @@ def test_an_unknown_table_leads_to_the_list_of_views(lake, capsys):
     assert "Did you mean" not in said
 
 
+@pytest.mark.parametrize(
+    ("sql", "near"),
+    [
+        ("select * from recrds", "records"),
+        ("select * from records join decoded_order using (topic)", "decoded_orders"),
+        ("select * from Segmens", "segments"),
+    ],
+)
+def test_a_mistyped_table_is_reported_with_the_nearest_names_that_exist(sql, near, lake, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    answer = ask(capsys, lake, sql)
+    assert (answer.code, answer.out) == (64, "")
+    names = answer.err.partition("The nearest names are ")[2].partition(". ")[0].split(", ")
+    assert near in names
+    listed = {line.split()[0] for line in ask(capsys, lake).out.splitlines()}
+    assert set(names) <= listed
+
+
 def test_an_error_has_no_excerpt_of_the_query_with_its_values(lake, capsys):
     answer = ask(capsys, lake, "select nope from records where decode(key) = 'secret'")
     assert answer.code == 64

@@ -94,7 +94,7 @@ def _query(options: argparse.Namespace) -> int:
             return ExitCode.NOT_CHECKED if lake.absent else ExitCode.CLEAN
     if any("\ud800" <= each <= "\udfff" for each in sql):
         raise UsageError("The SQL is not UTF-8 text.")
-    with connected(path, _named(views, sql), options.memory << 20) as lake:
+    with connected(path, _named(views, sql), options.memory << 20, views) as lake:
         sys.stdout.writelines(printed(lake.rows_of(sql), options.format, options.limit))
         _warn(lake)
     return ExitCode.CLEAN

@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from logcore.reading.nearest_names import nearest
 from spark_jobs.lake.decoded.view_columns import ViewColumn
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake_commands.query.lake_views import LakeView
@@ -58,6 +59,8 @@ class LakeConnection:
     connection: duckdb.DuckDBPyConnection
     views: Sequence[OpenView]
     absent: Sequence[AbsentView] = ()
+    known: Sequence[LakeView] = ()
+    """All views that the lake can have, to propose one for an unknown name."""
 
     def rows_of(self, sql: str) -> QueryRows:
         """Run statements; return the rows of the last one.
@@ -97,7 +100,10 @@ class LakeConnection:
                     if each.name == unknown[1].lower():
                         raise JobError(each.why) from error
                 # DuckDB also proposes tables of its own.
-                said = f"{said.partition(' Did you mean ')[0]} To list the views: loglake query {self.lake}"
+                near = nearest(unknown[1], [each.name for each in self.known])
+                there = {each.name for each in self.known if each.name in near and each.open() is not None}
+                hint = f" The nearest names are {', '.join(name for name in near if name in there)}." if there else ""
+                said = f"{said.partition(' Did you mean ')[0]}{hint} To list the views: loglake query {self.lake}"
             raise UsageError(said) from error
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             said = _line(error)
@@ -130,7 +136,9 @@ class QueryRows:
 
 
 @contextlib.contextmanager
-def connected(lake: str, views: Sequence[LakeView], memory: int) -> Iterator[LakeConnection]:
+def connected(
+    lake: str, views: Sequence[LakeView], memory: int, known: Sequence[LakeView] = ()
+) -> Iterator[LakeConnection]:
     """Open a connection with these views, each on the version that its table has now.
 
     A table that cannot be a view leaves the others as they are.
@@ -138,6 +146,7 @@ def connected(lake: str, views: Sequence[LakeView], memory: int) -> Iterator[Lak
     Args:
         views: Those of tables that do not exist are left out.
         memory: Bytes that DuckDB may use. Above that it writes to a temporary folder.
+        known: Those that an error may propose instead of an unknown name.
 
     Raises:
         StorageError: The object store failed.
@@ -164,7 +173,7 @@ def connected(lake: str, views: Sequence[LakeView], memory: int) -> Iterator[Lak
             connection.execute("set TimeZone = 'UTC'")
             connection.execute("set enable_external_access = false")
             connection.execute("set lock_configuration = true")
-            yield LakeConnection(lake, connection, tuple(opened), tuple(absent))
+            yield LakeConnection(lake, connection, tuple(opened), tuple(absent), known)
 
 
 def _create(connection: duckdb.DuckDBPyConnection, view: LakeView, dataset: ds.Dataset) -> None:
