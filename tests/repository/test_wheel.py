@@ -217,7 +217,7 @@ def test_every_module_of_the_library_can_be_imported_plainly(plain: Environment)
 
 def is_first_use(stderr: str) -> bool:
     """Whether the only output is which kernels are compiled, if the cache has none, and progress on a slow machine."""
-    compiling = "WARNING logcore.columns.kernels.library: compiling kernels, once for this machine and version: "
+    compiling = "WARNING logcore.columns.kernels.library: compiling once for this machine and version, about "
     progress = re.compile(r"[\d.]+ (of [\d.]+ )?\w+, [\d,]+ MB/s")
     return all(line.startswith(compiling) or progress.match(line) for line in stderr.splitlines())
 

@@ -175,6 +175,7 @@ def run(arguments: argparse.Namespace) -> int:
     progress = ReadProgress(sum(segment.log_bytes for log in logs for segment in log.segments))
     lines.progress = progress.line
     validation = LogValidation(logs, lines, progress)
+    progress.line.begin()  # kernels were compiled, if necessary: that time says nothing about the bytes
     verdicts: Counter[Verdict] = Counter()
     try:
         for log in logs:

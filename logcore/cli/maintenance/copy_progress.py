@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from logcore.cli.output.progress import ProgressLine, bytes_text
+from logcore.columns.kernels.families import Work
+from logcore.columns.kernels.library import is_chosen
 from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, Proposal
 from logcore.logs.recovery.segment_recovery import Recover, RecoveredSegment
 from logcore.records.varint import Buffer
@@ -38,6 +40,7 @@ class CopyProgress:
         self._name = str(directory.topic_partition)
         self._total = sum(file.size for name, file in directory.files.items() if name.endswith(LOG_SUFFIX))
         self._sizes.clear()
+        is_chosen(Work.RECOVER)  # compiles kernels, if necessary: that time says nothing about the bytes
         self.line.begin()
 
     def watched(self, recover: Recover) -> Recover:

@@ -143,9 +143,9 @@ class Library:
         compiled = self.missing(families)
         if compiled:
             _LOG.warning(
-                "compiling kernels, once for this machine and version: %s; about %.0f s",
-                ", ".join(family.name for family in compiled),
+                "compiling once for this machine and version, about %.0f s: the kernels %s",
                 expected_seconds(compiled),
+                ", ".join(family.name for family in compiled),
             )
         begun = time.perf_counter()
         for family in families:

@@ -253,7 +253,7 @@ def test_a_failing_family_is_reported_once_and_not_tried_again(
     assert compiled == ["recover"]
     messages = [record.getMessage() for record in caplog.records]
     assert len(messages) == 2
-    assert messages[0].startswith("compiling kernels, once for this machine and version: recover; about ")
+    assert messages[0] == "compiling once for this machine and version, about 4 s: the kernels recover"
     assert "(no compiler for recover): the reference engine is used" in messages[1]
 
 
@@ -295,7 +295,7 @@ print(f'{{"status": {status}}}')
     home = {"LOGLAKE_HOME": str(tmp_path / "home")}
     done = [ran(code, str(directory), str(tmp_path / out), **home) for out in ("first", "second")]
     assert [each.answer for each in done] == [{"status": 0}, {"status": 0}]
-    assert "compiling kernels, once for this machine and version: recover; about 2 s\n" in done[0].stderr
+    assert "compiling once for this machine and version, about 4 s: the kernels recover\n" in done[0].stderr
     assert "compiling" not in done[1].stderr
     kept = [path.name for path in (tmp_path / "home" / "kernels").iterdir() if path.suffix != ".lock"]
     assert [name.partition("-")[0] for name in kept] == ["recover"]
