@@ -5,7 +5,7 @@ raises an error, and the memory of a result is bounded: an array is refused befo
 fit in the bytes that are left, and no message has more than `MOST_ELEMENTS` elements.
 
 As Kafka does, the reader accepts encodings that Kafka does not write, such as uvarints with more bytes than needed and
-strings that are not UTF-8: of these, U+FFFD stands for each malformed part.
+strings that are not UTF-8: each malformed part of these becomes U+FFFD.
 `ReadMessage.is_exact` is then False: the writer would give other bytes.
 
 Source: generated message classes, org.apache.kafka.common.protocol ByteBufferAccessor, KIP-482.

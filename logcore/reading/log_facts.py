@@ -1,6 +1,6 @@
 """The facts of a log's batches that decide transactions and the ledger, by the verdicts of `verify`.
 
-Of tables, whole committed transactions and batches that nothing can tell apart become one fact each
+Of tables, whole committed transactions and batches that nothing distinguishes become one fact each
 (`logcore.columns.checking.committed_runs`).
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class LogFacts:
+class LogBatchFacts:
     """Iterates once over the facts of a log. The attributes are complete afterwards.
 
     Args:

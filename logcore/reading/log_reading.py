@@ -17,7 +17,7 @@ from logcore.logs.model.offset_ledger import EVIDENCE_HIGH_WATERMARK, LedgerRang
 from logcore.logs.model.producers.producer_state import ongoing
 from logcore.logs.model.sources import SourceLog
 from logcore.logs.model.transactions import Ongoing, TransactionView, TransactionWalk
-from logcore.reading.log_facts import LogFacts
+from logcore.reading.log_facts import LogBatchFacts
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadOptions
 from logcore.reading.visible_offsets import requested_high_watermark
@@ -109,7 +109,7 @@ def read_log(log: SourceLog, options: ReadOptions, notes: Notes) -> LogReading:
         high_watermark=limit, rules=rules, ongoing=_in_progress(log, first, notes), start_offset=first
     )
     cuts = sorted((log.log_start_offset, limit))
-    facts = LogFacts(log, notes, walk, cuts)
+    facts = LogBatchFacts(log, notes, walk, cuts)
     folded = tuple(fold(walk.over(facts), cuts))
     view = facts.view()
     end = max([facts.end, *(segment.base_offset for segment in log.segments[-1:])])
@@ -133,7 +133,7 @@ def read_log(log: SourceLog, options: ReadOptions, notes: Notes) -> LogReading:
     return LogReading(log, folded, view, rules, high_watermark, end, facts.begun, lost)
 
 
-def _lost_end(log: SourceLog, facts: LogFacts, end: int, high_watermark: int | None) -> LedgerRange | None:
+def _lost_end(log: SourceLog, facts: LogBatchFacts, end: int, high_watermark: int | None) -> LedgerRange | None:
     """Return the committed offsets after the log's end.
 
     None if there are none, or if that is unknown because a segment was not named or not read to its end.

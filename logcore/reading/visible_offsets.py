@@ -14,7 +14,7 @@ from logcore.logs.model import readable_end
 from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.sources import SourceLog
 from logcore.logs.model.transactions import TransactionState, TransactionWalk
-from logcore.reading.log_facts import LogFacts
+from logcore.reading.log_facts import LogBatchFacts
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import HighWatermark, OffsetRange, ReadRules
 from logcore.segments.filenames import MAX_OFFSET
@@ -70,7 +70,7 @@ def visible_window(log: SourceLog, rules: ReadRules) -> Window:
         return Window(start, high_watermark)
     # A consumer of a compacted log does not see why offsets are gone; so gaps are not losses here.
     walk = TransactionWalk(high_watermark=high_watermark, rules=GapRules(compacted_by_policy=True))
-    facts = LogFacts(log, Notes(), walk, (high_watermark,))  # damage is reported where the records are read
+    facts = LogBatchFacts(log, Notes(), walk, (high_watermark,))  # damage is reported where the records are read
     spans = [
         (fact.base_offset, fact.next_offset, fact.producer_id)
         for fact in walk.over(facts)

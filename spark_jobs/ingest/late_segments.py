@@ -307,7 +307,7 @@ def _rest_of(lake: str, segment: Segment, filled: Sequence[_Filled]) -> list[Sli
         if hole.state == CORRUPT and hole.left is not None and mine[0] == hole.damage[0]:
             parts.append(part_of(lake, segment, start, end, *hole.left))
         at, base_offset = end, hole.end
-    if at < segment.size and base_offset < segment.next_offset:  # else zeros or damage behind the last offset
+    if at < segment.size and base_offset < segment.next_offset:  # else zeros or damage after the last offset
         parts.append(part_of(lake, segment, at, segment.size, base_offset, segment.next_offset))
     return parts
 

@@ -91,8 +91,8 @@ def test_a_problem_reaches_chat_and_pager_and_its_end_resolves_the_incident(
     claim(lake, "test")
     policies = tmp_path / "policies.yaml"
     policies.write_text(f"lake: {{alerts.webhook: '{relay}'}}")
-    remember(lake, Intake(("/mnt/kafka",), policies=str(policies)))
-    keep_run_end(lake, "intake", NOON, "SourceUnread", "/mnt/kafka does not exist.")
+    remember(lake, Intake(("/srv/kafka",), policies=str(policies)))
+    keep_run_end(lake, "intake", NOON, "SourceUnread", "/srv/kafka does not exist.")
     cursor = None
     failed = [{"run_id": "r1", "job": "shop__intake", "link": "https://pages/runs/r1"}]
     for runs in (failed, []):
@@ -107,7 +107,7 @@ def test_a_problem_reaches_chat_and_pager_and_its_end_resolves_the_incident(
     assert [path for path, _ in services.got] == ["/chat", "/pager"] * 2
     assert chat == {
         "text": "*error* lake shop: 1 unread-source, 1 failed run\n"
-        "• the lake: /mnt/kafka does not exist.\n"
+        "• the lake: /srv/kafka does not exist.\n"
         f"  `loglake doctor --lake {lake}`\n"
         "• failed: shop__intake https://pages/runs/r1\n"
         f"What now: `loglake status {lake}`"

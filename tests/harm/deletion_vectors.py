@@ -1,7 +1,7 @@
 """Rows of a Delta table that deletion vectors hide, as another engine does it: packed by hand after the protocol.
 
 A vector of a few rows lies in the commit itself (storage type `i`): a bitmap of row numbers in Roaring's portable
-format, behind Delta's magic number, in Z85.
+format, after Delta's magic number, in Z85.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ ENDS = ["\n", "\r\n", "\r", "\n\n", "\n#comment \\\n", "\n ! comment\n", "\n\\\n
 
 
 def content(chance: random.Random) -> bytes:
-    """A file whose first line is a version that we read, with ids and lines that nobody would write."""
+    """A file whose first line is a version that we read, with ids and lines that no person would write."""
     lines = ["version=1"]
     for name in ("cluster.id", *chance.choices(["node.id", "a\\ b", "", "x", "#y"], k=chance.randrange(4))):
         value = "".join(chance.choices(PIECES, k=chance.randrange(12)))

@@ -25,8 +25,8 @@ FAULTS = (
     Fault(
         "messages have control characters as somebody chose them",
         "logcore/texts.py",
-        "    if text.isprintable():\n",
-        "    if text:\n",
+        "    if text.isprintable():\n        return text\n",
+        "    if text:\n        return text\n",
         ("tests/unit/logcore/cli/test_hostile_names.py", "-k", "three_disks"),
     ),
     Fault(
@@ -247,13 +247,6 @@ FAULTS = (
         "_TYPES_WITH_SECRETS = (4, 10, 11, 26)\n",
         "_TYPES_WITH_SECRETS = (4, 10, 26)\n",
         (CLUSTER_RECORDS, "-k", "no_secret"),
-    ),
-    Fault(
-        "names in lists must be UTF-8",
-        "spark_jobs/cluster/internal_sources.py",
-        "        return [as_text(each) for each in value]\n",
-        "        return value\n",
-        (CLUSTER_RECORDS, "-k", "not_utf_8"),
     ),
     Fault(
         "a log whose last segment cannot be read ends before it",

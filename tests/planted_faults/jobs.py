@@ -160,8 +160,8 @@ FAULTS = (
     Fault(
         "a new incarnation begins where its source does",
         "spark_jobs/ingest/log_growth.py",
-        "source.log_start_offset if begins_at is None else begins_at",
-        "source.log_start_offset",
+        "log_start_offset = log_start_offset if begins_at is None else begins_at",
+        "log_start_offset = log_start_offset",
         ("tests/jobs/test_incarnations.py", "-k", "parted_below"),
     ),
     Fault(

@@ -200,8 +200,8 @@ FAULTS = (
     Fault(
         "a rewrite is rebased onto what came between",
         "spark_jobs/lake/delta/commits/table_commit.py",
-        "        self._land([*removals(removed, data_change=data_change), *added], written, retries=0)",
-        "        self._land([*removals(removed, data_change=data_change), *added], written, retries=APPEND_RETRIES)",
+        "*added], removed, written, retries=0)",
+        "*added], removed, written, retries=APPEND_RETRIES)",
         ("tests/unit/spark_jobs/lake/delta/commits/test_commits.py",),
     ),
     Fault(

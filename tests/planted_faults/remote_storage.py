@@ -167,8 +167,8 @@ FAULTS = (
     Fault(
         "without leader epochs offsets below the first segment are trimmed",
         "logcore/logs/model/remote_tier.py",
-        "        return ((line, first_base, EVIDENCE_NO_EPOCHS),)\n",
-        "        return ((line, first_base, EVIDENCE_STALE_START),)\n",
+        "EVIDENCE_NO_EPOCHS if epochs is None else EVIDENCE_REMOTE",
+        "EVIDENCE_STALE_START if epochs is None else EVIDENCE_REMOTE",
         ("tests/unit/logcore/cli/test_tiered.py", "-k", "without_leader_epochs"),
     ),
     Fault(

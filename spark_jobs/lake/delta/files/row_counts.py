@@ -1,7 +1,7 @@
 """The number of rows that our commits left in a table, which each of them records, and the number that is there now.
 
 The number of a commit is that of the one before, with the rows that it adds and without those that it removes. So rows
-that another program removed are missing until the table is written anew, whatever we add meanwhile.
+that another program removed are missing until the table is written again, whatever we add meanwhile.
 """
 
 from __future__ import annotations

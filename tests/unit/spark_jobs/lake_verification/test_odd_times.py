@@ -66,6 +66,8 @@ def test_exactly_the_files_whose_bounds_were_changed_are_damaged(count: int, ver
     for topic in topics:
         partition = source.partition(f"{topic}-0", topic_id=None)
         times = [some_time(chance) for _ in range(chance.randrange(1, 4))]
+        if topic == topics[0]:
+            times = [FIRST_MS, LAST_MS]  # the two that have no neighbour
         partition.roll()
         for offset, time in enumerate(times):
             partition.write(handmade.simple_batch(offset, [(b"k", b"v")], base_timestamp=time, max_timestamp=time))

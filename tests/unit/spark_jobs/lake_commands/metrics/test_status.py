@@ -82,10 +82,10 @@ def test_a_sound_lake_is_in_order_and_a_damaged_one_names_its_damage_and_a_comma
 def test_a_source_that_vanished_is_an_error_until_a_run_succeeds(lakes: Path, status: Status) -> None:
     lake = str(lakes / "sound")
     keep_run_end(lake, "intake", NOW_MS - 9 * MINUTE_MS)
-    keep_run_end(lake, "intake", NOW_MS - MINUTE_MS, SOURCE_UNREAD, "/mnt/kafka does not exist.")
+    keep_run_end(lake, "intake", NOW_MS - MINUTE_MS, SOURCE_UNREAD, "/srv/kafka does not exist.")
     code, said = status(lake)
     assert code == 3
-    for part in ("/mnt/kafka does not exist.", f"loglake doctor --lake {lake}", "2027-01-15T07:51:00Z"):
+    for part in ("/srv/kafka does not exist.", f"loglake doctor --lake {lake}", "2027-01-15T07:51:00Z"):
         assert part in said
     figures = {(each.metric, dict(each.labels).get("kind")): each.value for each in lake_samples(lake, "s", NOW_MS)}
     assert figures["loglake_problems", "unread-source"] == 1
