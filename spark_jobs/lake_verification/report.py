@@ -15,6 +15,7 @@ from logcore.cli.output.advice_lines import AdviceLines
 from logcore.cli.output.progress import ProgressLine, bytes_text
 from logcore.cli.output.terminal import FILE, OF_SEVERITY, Style, Terminal, duration_text, size_text
 from logcore.logs.model.findings import Finding, Severity, exit_code
+from logcore.logs.rules.advice import advice
 from logcore.segments.filenames import TopicPartition
 from logcore.texts import json_shown, shown
 from spark_jobs.lake.view.harmed_places import harmed_place
@@ -44,19 +45,23 @@ class Report:
         said = found.finding
         self.severities[said.severity] += 1
         self._kinds.setdefault((said.rule, said.severity), said)
-        if said.file is None or said.file.startswith(f"{self.lake}/"):  # of others the message says what to do
-            self._advise(found)
+        to_do = self._advice_for(found)
         if self._terminal.is_terminal:
             self._held.setdefault(_heading(found), []).append(found)
             return
         self._line.clear()
-        sys.stdout.write(_json(found) if self.form == "jsonl" else _text(found, FILE))
+        sys.stdout.write(_json(found, to_do) if self.form == "jsonl" else _text(found, FILE))
 
-    def _advise(self, found: LakeFinding) -> None:
+    def _advice_for(self, found: LakeFinding) -> str | None:
+        """What to do about a finding; None: its message says it, as for bytes that lie at their source."""
         said, named = found.finding, None
+        if said.file is not None and not said.file.startswith(f"{self.lake}/"):
+            return None
         if found.topic is not None and found.partition is not None:
             named = TopicPartition(found.topic, found.partition)
-        self._advice.add(said, harmed_place(self.lake, topic_partition=named, finding=said, table=found.table))
+        place = harmed_place(self.lake, topic_partition=named, finding=said, table=found.table)
+        self._advice.add(said, place)
+        return None if "`loglake" in said.message else advice(said.rule, place)
 
     def step(self, far: VerifiedSoFar) -> None:
         """Show the progress."""
@@ -120,7 +125,7 @@ def _heading(found: LakeFinding) -> str:
     return "the lake" if found.table is None else f"table {found.table}"
 
 
-def _json(found: LakeFinding) -> str:
+def _json(found: LakeFinding, to_do: str | None) -> str:
     said = found.finding
     return _json_line(
         {
@@ -132,6 +137,7 @@ def _json(found: LakeFinding) -> str:
             "offset": said.start_offset,
             "end_offset": said.end_offset,
             "message": said.message,
+            "what_to_do": to_do,
             "table": found.table,
             "log": found.log,
         }

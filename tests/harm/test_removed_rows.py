@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import re
+import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
-from tests import handmade, sampling
+from tests import handmade, pasted_advice, sampling
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.harm.changes import keep_the_reader_of_footers
 from tests.harm.deletion_vectors import actions, hide
@@ -111,7 +112,8 @@ WAYS: dict[str, Callable[[Path, random.Random], None]] = {
 
 def commands_in(said: str) -> list[list[str]]:
     """The commands that the output names."""
-    return [found.split() for found in re.findall(r"`(loglake (?:decode|latest|repair) [^`]*)`", said)]
+    printed = [shlex.split(line) for line in pasted_advice.commands_in(said)]
+    return [words for words in printed if words[1] in ("decode", "latest", "repair")]
 
 
 def mended_by(lake: SmallLake, command: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ _INFO, _WARNING, _ERROR, _UNCHECKED = Severity.INFO, Severity.WARNING, Severity.
 _FOR_GOOD, _ONE_RUN, _WHILE_FILE_DIFFERS = Persistence.FOR_GOOD, Persistence.ONE_RUN, Persistence.WHILE_FILE_DIFFERS
 
 _REPLACE = "`{run}{log} --replace {offsets}` publishes again what the archive has."
+_WITHDRAW = "If rows were deleted on purpose: `loglake withdraw {lake} --apply`."
 RESTORE = (
     "`loglake repair {lake} --archive --apply` restores it from the source. If the source has other bytes now, add "
     "`--from COPY`, where COPY is a copy of the log directory. What is registered at its source must be put back there."
@@ -149,7 +150,10 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR, _ONE_RUN, "A page of a table file does not match its checksum.", OF_A_TABLE
         ),
         "rows-differ-from-archive": Rule(
-            _ERROR, _WHILE_FILE_DIFFERS, "Rows of `records` differ from the archived bytes.", _REPLACE
+            _ERROR,
+            _WHILE_FILE_DIFFERS,
+            "Rows of `records` differ from the archived bytes.",
+            f"{_REPLACE} {_WITHDRAW}",
         ),
         "not-provable": Rule(
             _WARNING,
@@ -167,8 +171,7 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             Persistence.WHILE_ROWS_DIFFER,
             "`records` does not have the rows that the offset ledger counts.",
-            "`{run}{log} --replace {offsets}` writes them again. If rows were deleted on purpose: "
-            "`loglake withdraw {lake} --apply`.",
+            f"`{{run}}{{log}} --replace {{offsets}}` writes them again. {_WITHDRAW}",
         ),
         "frontier-missing": Rule(
             _ERROR,

@@ -46,7 +46,7 @@ def test_whole_batches_between_archived_offsets_are_a_part(source: SourceLog) ->
 
 
 @pytest.mark.parametrize(
-    ("start", "end", "batch"), [(7, 15, "5 to 9"), (5, 12, "10 to 14")], ids=["at-the-start", "at-the-end"]
+    ("start", "end", "batch"), [(7, 15, "[5, 10)"), (5, 12, "[10, 15)")], ids=["at-the-start", "at-the-end"]
 )
 def test_a_batch_that_crosses_archived_offsets_stays_and_a_finding_names_it(
     source: SourceLog, start: int, end: int, batch: str

@@ -10,9 +10,11 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from logcore.logs.rules.advice import advice
 from spark_jobs.check_foreign_rows import job as check_foreign_rows
 from spark_jobs.contracts import CheckForeignRowsConfig, JobReport
 from spark_jobs.lake.delta.state import tables_file
+from spark_jobs.lake.view.harmed_places import place_of_row
 from spark_jobs.launch import run
 from tests.spark.cycle import AS_OF_MS, Lake
 
@@ -77,8 +79,9 @@ def test_an_edited_row_is_a_finding_with_log_and_offset_and_what_to_do(recorded,
     (finding,) = report.findings
     assert (finding["topic"], finding["partition"], finding["severity"]) == ("orders", 0, "error")
     assert finding["log"].endswith("/0")
-    assert "--replace 13..14" in finding["message"]
-    assert "loglake withdraw" in finding["message"]
+    to_do = advice(finding["rule"], place_of_row(str(recorded.path), finding))
+    assert "--topic orders --partition 0 --replace 13..14" in to_do
+    assert f"loglake withdraw {recorded.path} --apply" in to_do
     (answer,) = report.plan["answers"].values()
     assert answer == [[finding["log"], 13, 14, f"another {next(iter(updates))}"]]
     assert list(answers(recorded).values()) == [answer]

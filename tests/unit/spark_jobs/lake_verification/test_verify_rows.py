@@ -50,7 +50,8 @@ def test_an_edited_row_is_named_with_its_offset_and_what_to_do(lake, verified, u
     assert done.code == 2
     (found,) = done.of("rows-differ-from-archive")
     assert (found["offset"], found["end_offset"], found["table"]) == (13, 14, "records")
-    assert "--replace 13..14" in found["message"]
+    assert f"--lake {lake.path} " in found["what_to_do"]
+    assert "--topic orders --partition 0 --replace 13..14" in found["what_to_do"]
     assert found["log"].endswith("/0")
     assert done.rules == {"rows-differ-from-archive", "foreign-commit"}
 
@@ -79,7 +80,7 @@ def test_deleted_rows_are_named(lake, verified):
     done = verified(lake)
     assert done.code == 2
     assert spans(done.of("rows-differ-from-ledger")) == {(4, 6), (17, 18)}
-    assert "loglake withdraw" in done.of("rows-differ-from-ledger")[0]["message"]
+    assert "loglake withdraw" in done.of("rows-differ-from-ledger")[0]["what_to_do"]
 
 
 def test_doubled_rows_are_named(lake, verified):

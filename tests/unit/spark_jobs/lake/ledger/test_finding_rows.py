@@ -21,4 +21,4 @@ def test_a_message_with_a_name_that_is_not_utf_8_is_recorded_once(
     assert len(finding_rows.record(lake, placed, "first", 1)) == 1
     assert list(finding_rows.record(lake, placed, "second", 2)) == []
     (row,) = DeltaTable(f"{lake}/tables/findings").to_pyarrow_table().to_pylist()
-    assert row["message"] == "or\ufffdders-0: its copy did not end."
+    assert row["message"] == "or\\xffders-0: its copy did not end."
