@@ -6,11 +6,11 @@
     loglake config set policies.yaml TOPIC salvage=permissive
     loglake config schema
 
-``check`` prints each mistake with its line and column. Without a mistake it prints the policies as they are used, times
-in milliseconds and sizes in bytes. With ``--lake`` or ``--source`` it then prints the settings of each topic, and where
-each is from: a line of the file, a record of the cluster's metadata, or the default. Patterns that match none of these
-topics are named. ``set`` writes settings of one topic into the file, which it makes if there is none. ``schema`` prints
-a JSON schema for editors.
+``check`` prints each mistake with its line and column. Without a mistake it prints what the file states. With
+``--lake`` or ``--source`` it then prints the settings of each topic, and where each is from: a line of the file or a
+record of the cluster's metadata. Of the defaults it prints those that remove nothing; ``--format jsonl`` has all.
+Patterns that match none of these topics are named. ``set`` writes settings of one topic into the file, which it makes
+if there is none. ``schema`` prints a JSON schema for editors.
 
 Exit codes: 0 fine; 1 a pattern matches no topic, or what the cluster said is in doubt; 3 the lake or the metadata
 cannot be read; 64 a mistake in the file, or wrong usage.
@@ -178,7 +178,8 @@ def _print_topics(options: argparse.Namespace, policies: Any, lake: str | None) 
             continue
         sys.stdout.write(f"topic {topic}, by the policy {policy.pattern}\n")
         for setting in settings:
-            sys.stdout.write(f"  {shown(setting.text)}\n")
+            if setting.is_worth_a_line:
+                sys.stdout.write(f"  {shown(setting.text)}\n")
         if doubt is not None:
             kept = f"; {','.join(policy.withheld)} is not carried out" if policy.withheld else ""
             sys.stderr.write(f"warning: {topic}: nothing is taken from the cluster{kept}: {doubt}\n")
@@ -229,21 +230,24 @@ def _unmatched(file: str, topics: list[str]) -> int:
 
 
 def _lines(policies: Any) -> Iterator[str]:
-    """The stated and defaulted settings of the lake, then those of each topic that differ from a default."""
+    """The settings of the lake, defaults in one line, then those of each topic that differ from a default."""
     from dataclasses import fields
 
     from spark_jobs.lake.setup.policies.lake_settings import LAKE_SETTINGS
     from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
     from spark_jobs.lake.setup.policies.topic_settings import SETTINGS
 
+    others = []
     for name, setting in LAKE_SETTINGS.items():
-        origin = "" if name in policies.stated else "  (default)"
         value = getattr(policies.lake, setting.field)
         if isinstance(value, str) and "://" in value:  # a path may be a secret
             value = "/".join(value.split("/")[:3]) + "/..."
-        if isinstance(value, tuple):
-            value = ", ".join(value) or None
-        yield f"lake  {name} = {'not set' if value is None else value}{origin}"
+        if name in policies.stated:
+            yield f"lake  {name} = {setting.text(value)}"
+        elif value:
+            others.append(f"{name} = {setting.text(value)}")
+    if others:
+        yield f"lake  defaults: {', '.join(others)}"
     defaults = {field.name: field.default for field in fields(TopicPolicy)}
     for policy in policies.topics:
         yield f"topics matching {policy.pattern}"
@@ -252,7 +256,7 @@ def _lines(policies: Any) -> Iterator[str]:
             if setting.field == "cleanup_policy":
                 yield f"  {name} = {','.join(value) or 'none: nothing is removed'}"
             elif value != defaults[setting.field]:
-                yield f"  {name} = {value}"
+                yield f"  {name} = {setting.text(value)}"
 
 
 def _schema() -> int:

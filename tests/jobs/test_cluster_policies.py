@@ -297,8 +297,9 @@ def test_the_command_shows_each_setting_and_where_it_is_from(
         shown = capsys.readouterr().out.partition("topic orders, by the policy orders\n")[2].splitlines()
         assert "  cleanup.policy = delete  (cluster, offset 1 of its metadata, tentative)" in shown
         assert "  segment.bytes = 5000  (cluster, offset 2 of its metadata, tentative)" in shown
-        assert "  retention.bytes = 1024  (line 4)" in shown
-        assert "  retention.ms = -1  (default: never)" in shown
+        assert "  retention.bytes = 1 KiB  (line 4)" in shown
+        assert "  retention.ms = unlimited  (default)" in shown
+        assert len(shown) == 5  # and that settings are from the cluster
     assert main(["config", "check", path, "--lake", str(cluster.lake.path), "--as-of", "500ms"]) == 1
     assert "warning: orders: nothing is taken from the cluster" in capsys.readouterr().err
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
+from spark_jobs.lake.setup.policies.topic_settings import SETTINGS
 
 POLICIES, CLUSTER, DEFAULT = "policies", "cluster", "default"
 
@@ -46,13 +47,18 @@ class ResultingSetting:
     @property
     def text(self) -> str:
         """The setting as one line."""
+        shown = f"{self.name} = {SETTINGS[self.name].text(self.value)}"
         if self.origin == POLICIES:
-            return f"{self.name} = {_shown(self.value)}  (line {self.line})"
+            return f"{shown}  (line {self.line})"
         if self.origin == CLUSTER:
             standing = "committed" if self.is_committed else "tentative"
-            return f"{self.name} = {_shown(self.value)}  (cluster, offset {self.offset} of its metadata, {standing})"
-        never = {"cleanup.policy": ": nothing is removed", "retention.ms": ": never", "retention.bytes": ": never"}
-        return f"{self.name} = {_shown(self.value)}  (default{never.get(self.name, '')})"
+            return f"{shown}  (cluster, offset {self.offset} of its metadata, {standing})"
+        return f"{shown}  (default{': nothing is removed' if self.name == 'cleanup.policy' else ''})"
+
+    @property
+    def is_worth_a_line(self) -> bool:
+        """Whether it is stated, or its default says that something is never removed."""
+        return self.origin != DEFAULT or self.name in ("cleanup.policy", "retention.ms", "retention.bytes")
 
 
 def resulting(
@@ -74,7 +80,6 @@ def resulting(
 
 def _settings(policies: Policies, policy: TopicPolicy, topic: str) -> Iterator[ResultingSetting]:
     from spark_jobs.lake.setup.policies.topic_policies import OF_CLUSTER
-    from spark_jobs.lake.setup.policies.topic_settings import SETTINGS
 
     lines = dict(policy.lines)
     said = policies.cluster.get(topic)
@@ -88,7 +93,3 @@ def _settings(policies: Policies, policy: TopicPolicy, topic: str) -> Iterator[R
             yield ResultingSetting(setting.name, value, CLUSTER, offset=found.offset, is_committed=found.is_committed)
         elif setting in OF_CLUSTER:
             yield ResultingSetting(setting.name, value, DEFAULT)
-
-
-def _shown(value: object) -> str:
-    return ",".join(value) or "none" if isinstance(value, tuple) else str(value)

@@ -62,6 +62,16 @@ class WholeNumber:
             raise ValueError(f"not in {self.least}..{self.greatest}")
         return number
 
+    def text(self, number: int) -> str:
+        """Return a number as a file may state it, in its largest unit below a week: `7d`, `1 GiB`; `unlimited`."""
+        if number == INT64_MAX or number < 0:
+            return "unlimited"
+        gap = "" if self.units is TIMES else " "
+        for name, factor in reversed(self.units):
+            if name != "w" and number and number % factor == 0:
+                return f"{number // factor}{gap}{name}"
+        return str(number)
+
     @property
     def pattern(self) -> str:
         """A regular expression of the texts that have a unit, for a JSON schema; empty: none may."""
@@ -138,6 +148,10 @@ class Pace:
         if not text.startswith("every "):
             raise ValueError(f"known are {', '.join(self.words)}, and 'every' with a time such as 'every 5 min'")
         return WholeNumber(self.least_ms, units=TIMES).parse(text.removeprefix("every ").strip())
+
+    def text(self, time_ms: int) -> str:
+        """Return a time as a file may state it."""
+        return f"every {WholeNumber(self.least_ms, units=TIMES).text(time_ms)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_jobs.lake.setup.policies.policy_values import Values
+from spark_jobs.lake.setup.policies.policy_values import Pace, Values, WholeNumber
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +22,9 @@ class Setting:
     """Whether it is a setting of Kafka, not only of Loglake."""
     removes_nothing: bool = False
     """Whether it only concerns reading and publishing, so that a policy may have it without ``cleanup.policy``."""
+
+    def text(self, value: object) -> str:
+        """Return a value for a person, with its unit."""
+        if isinstance(self.values, WholeNumber | Pace) and isinstance(value, int):
+            return self.values.text(value)
+        return ",".join(value) or "none" if isinstance(value, tuple) else str(value)

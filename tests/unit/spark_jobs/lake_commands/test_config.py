@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import jsonschema
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 from logcore.cli.main import main
+from spark_jobs.lake.setup.policies.policy_values import SIZES, TIMES, WholeNumber
 
 GOOD = """
 lake:
@@ -35,23 +37,56 @@ def written(folder: Path, text: str) -> str:
 def test_a_good_file_is_shown_as_it_is_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "check", written(tmp_path, GOOD)]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "lake  ingest = 300000",
+        "lake  ingest = every 5min",
         "lake  nightly = apply",
-        "lake  verify = weekly  (default)",
-        "lake  engine = auto  (default)",
-        "lake  cluster = follow  (default)",
-        "lake  alerts.webhook = not set  (default)",
-        "lake  alerts.max.lag = not set  (default)",
-        "lake  remote = not set  (default)",
+        "lake  defaults: verify = weekly, engine = auto, cluster = follow",
         "topics matching orders-*",
         "  cleanup.policy = compact,delete",
-        "  retention.ms = 604800000",
-        "  segment.bytes = 67108864",
+        "  retention.ms = 7d",
+        "  segment.bytes = 64 MiB",
         "  compat = 4.0",
         "topics matching clicks",
         "  cleanup.policy = none: nothing is removed",
         "  salvage = permissive",
     ]
+
+
+def test_numbers_have_units_and_the_greatest_is_unlimited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = """topics:
+  a:
+    cleanup.policy: compact,delete
+    retention.ms: 5400000
+    retention.bytes: 1073741824
+    segment.bytes: 5000
+    min.compaction.lag.ms: 1234
+    delete.retention.ms: 0
+    max.compaction.lag.ms: 9223372036854775806
+    index.interval.bytes: 8192
+"""
+    assert main(["config", "check", written(tmp_path, text)]) == 0
+    shown = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    for line in (
+        "retention.ms = 90min",
+        "retention.bytes = 1 GiB",
+        "segment.bytes = 5000",
+        "min.compaction.lag.ms = 1234ms",
+        "delete.retention.ms = 0",
+        "max.compaction.lag.ms = 9223372036854775806ms",
+        "index.interval.bytes = 8 KiB",
+    ):
+        assert line in shown
+    unlimited = text.replace("1073741824", "-1").replace("9223372036854775806", "9223372036854775807")
+    assert main(["config", "check", written(tmp_path, unlimited)]) == 0
+    assert "9223372036854775807" not in capsys.readouterr().out
+
+
+def test_a_number_as_it_is_shown_is_read_as_the_same_number() -> None:
+    drawn = random.Random(34)
+    for units in (TIMES, SIZES):
+        values = WholeNumber(0, units=units)
+        for _ in range(1000):
+            number = drawn.randrange(0, 5000) * drawn.choice([1, 7, *(factor for _, factor in units)])
+            assert values.parse(values.text(number)) == number
 
 
 def test_five_mistakes_are_five_lines_and_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
