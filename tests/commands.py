@@ -27,7 +27,7 @@ from tests.warm_server import import_too, write_imported
 
 MODULES = (
     *("pipelines.command.run_lake", "pipelines.definitions", "great_expectations", "pyspark.sql"),
-    *(f"spark_jobs.lake_commands.{name}" for name in ("verify", "withdraw", "repair", "upgrade", "lineage", "config")),
+    *(f"spark_jobs.lake_commands.{name}" for name in ("verify", "withdraw", "repair", "lineage", "config")),
     *("spark_jobs.launch", "spark_jobs.machine.session", "deltalake", "pyarrow.dataset", "pyarrow.parquet"),
 )
 SECONDS = 300

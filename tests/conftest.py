@@ -60,7 +60,7 @@ if not hasattr(sys.modules["__main__"], "__file__"):
 
 _FOLDERS_IN_ORDER = (
     *("unit", "property", "model", "repository", "jobs", "conformance", "kafka"),
-    *("dagster", "spark", "crash", "cluster", "object_store", "harm", "kept_lakes", "journey", "browser"),
+    *("dagster", "spark", "crash", "cluster", "object_store", "harm", "journey", "browser"),
 )
 _SLOW_MARKERS = ("kafka", "object_store", "dagster", "spark", "crash", "cluster")
 _LONGEST_FILES = (

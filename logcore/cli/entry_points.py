@@ -4,7 +4,6 @@
     loglake.commands       a command: an object with `add_parser(subparsers)`
     loglake.lake_verify    `verify LAKE`: a function from the parsed arguments to the exit code
     loglake.doctor         `doctor`: a function from `CheckedPlaces` to its checks
-    loglake.lake_upgrade   `upgrade LAKE`: a function from the lake to a line for each thing that it did
     loglake.snappy_java    a function that loads snappy-java's native library (`logcore.records.snappy_encoder`)
 
 One wheel contains all our packages, and the dependencies of these entry points are its extra `lake`. A plain
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 COMMANDS = "loglake.commands"
 LAKE_VERIFY = "loglake.lake_verify"
 DOCTOR = "loglake.doctor"
-LAKE_UPGRADE = "loglake.lake_upgrade"
 SNAPPY_JAVA = "loglake.snappy_java"
 EXTRA = "lake"
 ADVICE = (

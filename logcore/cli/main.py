@@ -68,7 +68,6 @@ JOINED = {
     "state": "the newest row of each key below an offset or a time",
     "latest": "tables of the newest row of each key",
     "cluster": "tables of groups, topics and settings, from internal topics",
-    "upgrade": "bring a lake of an earlier version to the latest layout",
     "withdraw": "leave out rows that were deleted from records on purpose",
 }
 """Commands of other packages, for the overview and for the message if they are missing."""

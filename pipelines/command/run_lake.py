@@ -241,13 +241,13 @@ def _show(
     print(verdict_line(outcomes, state, chosen))
 
 
-def _say_of_hint(lake: str, hinted: Sequence[str], intake: Intake) -> None:
+def _say_of_hint(lake: str, hinted: Sequence[Intake], intake: Intake) -> None:
     """Print that the lake names sources of its own, which are not used."""
-    named = sorted(set(hinted) - set(intake.paths))
+    named = [each for each in hinted if not set(each.paths) <= set(intake.paths)]
     if named:
         sys.stderr.write(
-            f"note: {registered_lakes.hint_file(lake)} also names {', '.join(named)}. What a lake names itself "
-            f"is not used; to register it: loglake upgrade {lake} --adopt-sources\n"
+            f"note: {registered_lakes.hint_file(lake)} also names sources. What a lake names itself is not used; if "
+            f"they are right, register them: {registered_lakes.ingest_commands(lake, named)}\n"
         )
 
 

@@ -38,7 +38,6 @@ from spark_jobs.lake.retries import retried
 from spark_jobs.lake.segments import archive, removals
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.removals import Removal
-from spark_jobs.lake.setup import identity
 from spark_jobs.lake.store import run_folder
 from spark_jobs.lake.table_schemas import VALIDATIONS
 
@@ -66,8 +65,6 @@ def apply(plan: CompactionJobPlan, config: CompactionConfig, executor: Executor 
         return report
     if plan.has_leftovers:
         run_folder.remove(config.lake)
-    if plan.logs:
-        identity.upgrade(config.lake)  # before segments share a folder
     done: list[Cleaned] = []
     finished: list[Removal] = []
     new: list[dict[str, Scalar]] = []

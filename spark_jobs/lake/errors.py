@@ -38,7 +38,7 @@ class LeaseHeld(JobError):
 
 
 class LakeRefused(JobError):
-    """The lake is of another cluster, or has a layout that this version does not know."""
+    """The lake is of another cluster, or has another layout than this version knows."""
 
 
 class StorageError(JobError, OSError):

@@ -6,6 +6,7 @@ import os
 import shlex
 
 from logcore.texts import shell_word
+from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup import registry
 
 
@@ -27,12 +28,33 @@ def run_command(lake: str, directory: str | None = None) -> str:
     if of_log or chosen:
         intake = (of_log or chosen)[0][0]
         paths = [path for each, path in of_log or chosen if each is intake]
-        options = ["--mode reference"] if intake.mode == "reference" else []
-        options += [] if intake.cluster is None else ["--cluster", shlex.quote(intake.cluster)]
-        options += ["--include-internal"] if intake.include_internal else []
+        options = _options(intake)
     else:
         paths, options = ["LOGDIR"] if directory is None else [os.path.dirname(directory)], []
     return " ".join(["loglake run", *map(shell_word, paths), "--lake", shell_word(lake), *options])
+
+
+def ingest_command(lake: str, intake: Intake) -> str:
+    """Return the command that ingests these sources with all their options, and so registers them."""
+    chosen = {
+        "--topic": intake.topics,
+        "--partition": tuple(map(str, intake.partitions)),
+        "--fill-from": intake.fill_from,
+        "--remote": intake.remote,
+        "--policies": (intake.policies,) if intake.policies else (),
+        "--isolation.level": (intake.isolation_level,) if intake.isolation_level else (),
+        "--high-watermark": () if intake.high_watermark == "checkpoint" else (intake.high_watermark,),
+    }
+    options = [f"{option} {shell_word(value)}" for option, values in chosen.items() for value in values]
+    words = ["loglake run", *map(shell_word, intake.paths), "--lake", shell_word(lake), *_options(intake), *options]
+    return " ".join(words)
+
+
+def _options(intake: Intake) -> list[str]:
+    """The options without which a run reads the sources otherwise."""
+    options = ["--mode reference"] if intake.mode == "reference" else []
+    options += [] if intake.cluster is None else ["--cluster", shell_word(intake.cluster)]
+    return options + (["--include-internal"] if intake.include_internal else [])
 
 
 def rebuild_command(lake: str, table: str) -> str:

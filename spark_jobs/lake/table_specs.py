@@ -377,8 +377,8 @@ _SPECS = (
             Column(
                 "job",
                 _STRING,
-                "`intake` or `maintenance`; else the command that wrote: `decode`, `latest`, `cluster`, `withdraw`, "
-                "`repair` or `upgrade`",
+                "`intake` or `maintenance`; else the command that wrote: `decode`, `latest`, `cluster`, `withdraw` "
+                "or `repair`",
             ),
             Column(
                 "started_by",

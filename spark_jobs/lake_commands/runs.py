@@ -28,7 +28,7 @@ from spark_jobs.lake_commands.outcome import guarded, lake_at
 if TYPE_CHECKING:
     from spark_jobs.lake.view.runs.run_rows import RunRow
 
-JOB_NAMES = ("intake", "maintenance", "decode", "latest", "cluster", "withdraw", "repair", "upgrade")
+JOB_NAMES = ("intake", "maintenance", "decode", "latest", "cluster", "withdraw", "repair")
 SHOWN = 20
 """Runs that are shown without ``--last`` and ``--since``."""
 

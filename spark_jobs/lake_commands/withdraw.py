@@ -73,7 +73,6 @@ withdraw_command = WithdrawCommand()
 def _withdraw(options: argparse.Namespace) -> int:
     from spark_jobs.lake.delta.tables import table_features
     from spark_jobs.lake.published import withdrawals
-    from spark_jobs.lake.setup import identity
     from spark_jobs.lake.store import lease
 
     lake = lake_at(options.lake)
@@ -89,7 +88,6 @@ def _withdraw(options: argparse.Namespace) -> int:
         with lease.hold(lake, "loglake withdraw"), recorded(lake, "withdraw", options.now_ms, new) as run:
             made = plan()
             if not made.is_empty:
-                identity.upgrade(lake)  # an older Loglake would bring the rows back
                 run_id, run.wrote = new, True
                 as_of_ms = options.now_ms if options.as_of is None else options.as_of
                 who = f"{getpass.getuser()}@{socket.gethostname()}"

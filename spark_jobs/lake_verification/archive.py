@@ -314,7 +314,6 @@ def stray_files(state: StateTables) -> ThingResult:
     strays = []
     for file in storage.files_below(storage.join(state.lake, ARCHIVE)):
         path = storage.relative(file.path, state.lake)
-        # In the folder of a segment, a producer snapshot has the name of the offset at which it was taken.
         is_snapshot = path.endswith(PRODUCER_SNAPSHOT_SUFFIX) and stem_of(path) in stems
         if path not in named and not is_snapshot:
             strays.append(path)

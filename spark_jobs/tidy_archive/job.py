@@ -30,7 +30,6 @@ from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive, maintenance_actions, removals
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.validations import RULES_VERSION
-from spark_jobs.lake.setup import identity
 from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_schemas import VALIDATIONS
@@ -185,7 +184,6 @@ def apply(plan: TidyArchivePlan, config: TidyArchiveConfig, executor: Executor |
     if not config.apply:
         return report
     lake, run_id = config.lake, config.run_id
-    identity.upgrade(lake)  # before segments share a folder
     removals.mark_ledgers(lake, run_id, plan.unmarked)  # a border inside a batch is counted in the batch itself
     maintenance_actions.record(lake, run_id, plan.unrecorded)
     # A partial write is not reported.

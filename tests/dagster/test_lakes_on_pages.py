@@ -8,12 +8,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from pipelines.command.old_history import FIRST_RECORDED
 from pipelines.run.chains import INTAKE_JOB
 from spark_jobs.lake.setup.registry import register
 from tests.broker_directory import LogDirectory
 from tests.dagster.conftest import loglake
-from tests.dagster.fake_jobs import World, seed
+from tests.dagster.fake_jobs import World
 from tests.dagster.test_running import made
 from tests.pages import Pages, open_pages, wait_for
 
@@ -128,34 +127,6 @@ def test_the_pages_listen_on_this_machine_only_and_say_where_a_lake_is(lakes: Pa
         busy = loglake("ui", "--port", str(pages.port), LOGLAKE_HOME=str(lakes))
     assert busy.returncode == 64
     assert "--port" in busy.stderr
-
-
-@pytest.mark.long
-@pytest.mark.stored
-def test_history_under_keys_without_a_lake_is_brought_under_its_name_once(
-    instance: dg.DagsterInstance, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    mine, other = str(tmp_path / "shop"), str(tmp_path / "store")
-    world.ends = {"orders-0": 3}
-    seed(world, mine)
-    for lake, rows in ((mine, 1), (mine, 2), (other, 3)):
-        metadata = {"lake": dg.MetadataValue.path(lake), "rows": rows}
-        instance.report_runless_asset_event(dg.AssetMaterialization("records", partition="orders-0", metadata=metadata))
-
-    first, second = (loglake("upgrade", mine, LOGLAKE_HOME=str(tmp_path / "home")) for _ in range(2))
-
-    assert (first.returncode, second.returncode) == (0, 0)
-    assert "1 topic partition" in first.stdout
-    assert "topic partition" not in second.stdout
-    key = dg.AssetKey(["shop", "records"])
-    (event,) = instance.fetch_materializations(key, limit=10).records
-    assert event.partition_key == "orders-0"
-    assert event.asset_materialization.metadata["rows"].value == 2
-    assert FIRST_RECORDED in event.asset_materialization.metadata
-    assert len(instance.fetch_materializations(dg.AssetKey("records"), limit=10).records) == 3
-    assert instance.get_dynamic_partitions("topic_partitions/shop") == ["orders-0"]
 
 
 def test_a_run_that_chose_topic_partitions_is_on_the_pages_too(

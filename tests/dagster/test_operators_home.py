@@ -14,7 +14,7 @@ from pipelines.sensors import evaluate
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.identity import claim
 from spark_jobs.lake.setup.lake_names import RESERVED
-from spark_jobs.lake.setup.registry import RegistryError, adopt, hinted, lake_around, recall, remember
+from spark_jobs.lake.setup.registry import RegistryError, hinted, lake_around, recall, remember
 from spark_jobs.lake.setup.registry import home as home_of
 from tests.broker_directory import LogDirectory
 from tests.dagster.conftest import Define, Execute, loglake, night, tick
@@ -90,8 +90,8 @@ def test_a_run_of_a_lake_that_is_not_registered_takes_in_nothing_that_the_lake_n
     assert world.of("ingest") == []
     (failure,) = [event for event in result.all_events if event.is_step_failure]
     said = failure.step_failure_data.user_failure_data.description
-    for part in (str(received.parent / "private"), f"--lake {received}", f"upgrade {received} --adopt-sources"):
-        assert part in said
+    private, policies = received.parent / "private", received.parent / "delete.yaml"
+    assert f"loglake run {private} --lake {received} --policies {policies}" in said
 
 
 def test_a_run_in_a_home_without_the_policies_that_tables_need_fails_before_it_does_anything(
@@ -110,18 +110,12 @@ def test_a_run_in_a_home_without_the_policies_that_tables_need_fails_before_it_d
     assert "no policies file is registered" in said
 
 
-def test_a_hint_is_adopted_by_consent_without_leave_to_delete_and_no_run_overwrites_it(
-    home: Path, received: Path
-) -> None:
+def test_no_run_overwrites_the_hint_of_another_operator(home: Path, received: Path) -> None:
     before = (received / "sources.json").read_bytes()
     remember(str(received), Intake(("/my/logs",)))
 
     assert (received / "sources.json").read_bytes() == before
-    assert [intake.paths for intake in adopt(str(received))] == [(str(received.parent / "private"),)]
-    memory = recall(str(received))
-    assert [intake.paths for intake in memory.intakes] == [("/my/logs",), (str(received.parent / "private"),)]
-    assert not memory.apply_nightly
-    assert adopt(str(received)) == ()
+    assert not recall(str(received)).apply_nightly
 
 
 @pytest.mark.parametrize(
@@ -131,6 +125,7 @@ def test_a_hint_is_adopted_by_consent_without_leave_to_delete_and_no_run_overwri
         "[]",
         "[" * 100_000,
         '{"version": 3, "intakes": []}',
+        '{"version": 1, "intakes": [{"paths": ["/x"]}]}',
         '{"version": 2, "intakes": {"paths": "/x"}}',
         '{"version": 2, "intakes": [{"paths": "/x"}]}',
         '{"version": 2, "intakes": [{"paths": [1]}]}',

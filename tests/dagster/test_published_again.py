@@ -162,9 +162,9 @@ def test_a_lake_remembers_remote_storage_until_another_is_named(home: Path, tmp_
         assert [intake.remote for intake in recall(lake).intakes] == [kept]
 
 
-def test_what_an_earlier_version_remembered_in_the_lake_is_a_hint_and_allows_nothing(home: Path, tmp_path: Path):
+def test_what_a_lake_remembers_itself_is_a_hint_and_allows_nothing(home: Path, tmp_path: Path):
     told = {"paths": ["/logs"], "topics": [], "mode": "copy", "policies": None}
-    (tmp_path / "sources.json").write_text(json.dumps({"version": 1, "intakes": [told], "apply_nightly": True}))
+    (tmp_path / "sources.json").write_text(json.dumps({"version": 2, "intakes": [told], "apply_nightly": True}))
     assert hinted(str(tmp_path)) == (Intake(("/logs",)),)
     memory = recall(str(tmp_path))
     assert not memory.apply_nightly

@@ -168,5 +168,5 @@ def test_a_run_of_a_lake_that_is_not_registered_and_names_its_sources_is_a_wrong
     (lake / "sources.json").write_text('{"version": 2, "intakes": [{"paths": ["/kafka"]}]}')
     outcome = runner.run(INTAKE_JOB, str(lake))
     assert outcome.failure is not None
-    assert "--adopt-sources" in outcome.failure.message
+    assert f"loglake run /kafka --lake {lake}" in outcome.failure.message
     assert outcome.failure.code is ExitCode.USAGE

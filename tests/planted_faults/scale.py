@@ -43,13 +43,6 @@ FAULTS = (
         ("tests/jobs/tidy_archive", "tests/unit/spark_jobs/lake/segments/test_archive_paths.py"),
     ),
     Fault(
-        "segments are merged in a lake of an older layout",
-        "spark_jobs/tidy_archive/job.py",
-        "    identity.upgrade(lake)  # before segments share a folder\n",
-        "",
-        ("tests/jobs/tidy_archive/test_deletion.py", "-k", "layout_2"),
-    ),
-    Fault(
         "a swap writes rows of joined slices beside live ones",
         "spark_jobs/lake/table_specs.py",
         '        separated_by="retired_because",\n',

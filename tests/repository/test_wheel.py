@@ -45,7 +45,6 @@ LAKE_COMMANDS = {
     "ui",
     "lineage",
     "repair",
-    "upgrade",
     "withdraw",
     "config",
     "metrics",
@@ -247,7 +246,6 @@ def test_a_plain_installation_verifies_and_dumps_with_the_compiled_engine(plain:
         (("demo",), "`loglake demo`"),
         (("lineage", "lake", "--help"), "`loglake lineage`"),
         (("repair", "lake"), "`loglake repair`"),
-        (("upgrade", "lake"), "`loglake upgrade`"),
         (("withdraw", "lake"), "`loglake withdraw`"),
     ],
 )

@@ -231,7 +231,7 @@ def segment_path(log: str, identity: str, base_offset: int) -> str:
 def stem_of(path: str) -> str:
     """Return what the paths of a segment's files have in common, given one of them: its own, or that of a side file.
 
-    In a lake of layout 1 or 2 a segment has a folder, which is the common part.
+    A file of another name belongs to no segment: its folder is returned.
     """
     folder, _, name = path.rpartition("/")
     named = _SEGMENT_FILE.fullmatch(name)
@@ -243,7 +243,7 @@ def id_of(stem: str) -> str | None:
     names = stem.split("/")
     if len(names) == 4 and _SEGMENT_FILE.fullmatch(f"{names[3]}{LOG_SUFFIX}"):
         return names[3].rpartition(".")[2]
-    return names[3] if len(names) == 4 else None
+    return None
 
 
 def read_logs(lake: str, logs: Sequence[str] | None = None) -> dict[str, LogRow]:

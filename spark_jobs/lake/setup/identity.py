@@ -14,13 +14,7 @@ from spark_jobs.lake.errors import JobError, LakeRefused, UsageError
 from spark_jobs.lake.store import storage
 
 LAYOUT_VERSION = 3
-"""All layouts are read.
-
-1: before withdrawals. A Loglake that only supports 1 would publish withdrawn rows again, so the number is increased
-   before rows are withdrawn.
-2: each archived segment has a folder. A Loglake that only supports 2 would delete the files of a log with those of one
-   segment, so the number is increased before segments share a folder.
-"""
+"""The one layout that this version reads and writes; a lake of another is refused."""
 LAKE_FILE = "lake.json"
 
 
@@ -37,7 +31,7 @@ def read_identity(lake: str) -> LakeIdentity | None:
     """Return the identity of the lake in this directory, or None if there is none yet.
 
     Raises:
-        LakeRefused: The layout is newer than this version supports, or the file is not a ``lake.json``.
+        LakeRefused: The layout is not the one of this version, or the file is not a ``lake.json``.
         StorageError: The object store did not answer.
     """
     path = storage.join(lake, LAKE_FILE)
@@ -53,10 +47,11 @@ def read_identity(lake: str) -> LakeIdentity | None:
     if wrong is not None:
         raise _refused(path, wrong)
     layout, cluster = content["layout"], content["cluster"]
-    if layout > LAYOUT_VERSION:
+    if layout != LAYOUT_VERSION:
+        age = "newer" if layout > LAYOUT_VERSION else "older"
         raise LakeRefused(
-            f"{path}: layout {layout} is newer than this version of Loglake knows ({LAYOUT_VERSION}). Use the newer "
-            "version; nothing was changed."
+            f"{path}: layout {layout} is {age} than the one that this version of Loglake knows ({LAYOUT_VERSION}). Use "
+            "the version that wrote the lake, or make a new lake of its sources; nothing was changed."
         )
     return LakeIdentity(layout, cluster)
 
@@ -151,25 +146,7 @@ def claim(lake: str, cluster: str | None) -> None:
     Raises:
         LakeRefused: The lake has another cluster.
     """
-    cluster = cluster_of(lake, cluster)
-    _put(lake, cluster)
-
-
-def upgrade(lake: str) -> LakeIdentity | None:
-    """Bring the lake to the newest layout; return its identity before, None if there is no lake. The file is replaced
-    in one step, so a killed process leaves the old layout or the new one. The caller holds the lease.
-
-    Raises:
-        LakeRefused: Its layout is newer than this version supports.
-    """
-    held = read_identity(lake)
-    if held is not None:
-        _put(lake, held.cluster)
-    return held
-
-
-def _put(lake: str, cluster: str | None) -> None:
-    wanted = LakeIdentity(LAYOUT_VERSION, cluster)
+    wanted = LakeIdentity(LAYOUT_VERSION, cluster_of(lake, cluster))
     held = read_identity(lake)
     if held == wanted:
         return
@@ -177,4 +154,4 @@ def _put(lake: str, cluster: str | None) -> None:
     if held is not None:
         storage.put(path, content)
     elif not storage.create(path, content):
-        claim(lake, cluster)  # another run created the lake meanwhile: check its cluster
+        claim(lake, wanted.cluster)  # another run created the lake meanwhile: check its cluster

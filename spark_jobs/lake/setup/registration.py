@@ -16,7 +16,6 @@ from typing import Any
 from spark_jobs.contracts import Intake
 
 VERSION = 2
-"""2 has names and owners; files of version 1 are read as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,7 @@ class Registration:
     apply_nightly: bool = False
     """Whether the nightly maintenance may act; it only plans until the operator writes ``true`` in the registration."""
     name: str = ""
-    """The name of the lake in its home, which stays; empty in a registration of version 1."""
+    """The name of the lake in its home, which stays; empty in a lake that is not registered."""
     owners: tuple[str, ...] = ()
     """Who answers questions about the lake: e-mail addresses, or names of users or teams."""
 
@@ -51,10 +50,10 @@ def parse(text: bytes) -> tuple[str, Registration]:
         ValueError, KeyError, TypeError, RecursionError: It is not what :func:`as_text` writes.
     """
     content = json.loads(text)
-    if content["version"] not in range(1, VERSION + 1):
+    if content["version"] != VERSION:
         raise ValueError(f"version {content['version']!r}, this Loglake knows {VERSION}")
     lake, may_apply = content["lake"], content["apply_nightly"]
-    name, owners = content.get("name", ""), content.get("owners", [])
+    name, owners = content["name"], content["owners"]
     if not isinstance(lake, str) or not isinstance(may_apply, bool) or not isinstance(name, str):
         raise ValueError("lake and name are texts, apply_nightly is true or false")
     if not isinstance(owners, list) or not all(isinstance(owner, str) for owner in owners):

@@ -6,7 +6,7 @@ log.
 Only this file decides what a job reads, which policies it follows and whether it may delete.
 
 A lake is data that may come from another person. ``<lake>/sources.json`` is a hint for the next operator: it is shown,
-and it is adopted only by explicit consent (:func:`adopt`). Loglake's and Dagster's home never lie inside a lake.
+and no job acts on it. Loglake's and Dagster's home never lie inside a lake.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from spark_jobs.lake.store import storage
 
 HINT_FILE = "sources.json"
 HINT_VERSION = 2
-"""2 has isolation levels and sources to fill from; files of version 1 are read as well."""
 
 FOLDER = "registered"
 LOCK_FILE = ".lock"
@@ -228,25 +227,11 @@ def hinted(lake: str) -> tuple[Intake, ...]:
     """Return what ``<lake>/sources.json`` names; nothing if it is missing or cannot be parsed."""
     try:
         content = json.loads(storage.read(storage.join(lake, HINT_FILE)))
-        if not isinstance(content, dict) or content["version"] not in range(1, HINT_VERSION + 1):
+        if not isinstance(content, dict) or content["version"] != HINT_VERSION:
             return ()
         return tuple(map(registration.parse_intake, content["intakes"]))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ()
-
-
-def adopt(lake: str) -> tuple[Intake, ...]:
-    """Register the lake with the sources that its hint names, as the operator requested; return these.
-
-    The permission to delete is never adopted.
-    """
-    intakes = hinted(lake)
-    before = recall(lake)
-    known = {path for intake in before.intakes for path in intake.paths}
-    new = tuple(intake for intake in intakes if not set(intake.paths) <= known)
-    if new:
-        _register(lake, replace(before, intakes=(*before.intakes, *new)))
-    return new
 
 
 def _register(lake: str, wanted: Registration) -> Registration:
@@ -258,7 +243,7 @@ def _register(lake: str, wanted: Registration) -> Registration:
         if wanted == before:
             return before
         put_in_home(registration_file(lake), registration.as_text(lake, wanted).encode())
-    # Another operator's hint stays until it is adopted.
+    # Another operator's hint stays.
     if wanted.intakes and hinted(lake) in ((), before.intakes):
         hint = {"version": HINT_VERSION, "intakes": [dataclasses.asdict(intake) for intake in wanted.intakes]}
         storage.put(storage.join(lake, HINT_FILE), (json.dumps(hint, indent=1) + "\n").encode())

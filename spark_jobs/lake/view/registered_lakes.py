@@ -7,7 +7,7 @@ store. Here a registered lake is a value with its name.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from shlex import quote
@@ -17,6 +17,7 @@ from logcore.storage.source_errors import shown
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.decoded.remembered_tables import remembered
 from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.repair_commands import ingest_command
 from spark_jobs.lake.segments.archive import read_logs
 from spark_jobs.lake.setup import lake_names, registry
 from spark_jobs.lake.setup.identity import read_identity
@@ -211,7 +212,7 @@ def is_lake(path: str) -> bool:
     """Return whether there is a lake at this place.
 
     Raises:
-        JobError: It is of a newer layout, or the object store did not answer.
+        JobError: It is of another layout, or the object store did not answer.
     """
     return read_identity(path) is not None
 
@@ -235,9 +236,8 @@ def intakes_of(lake: str) -> tuple[Intake, ...]:
     hinted = unadopted_sources(lake)
     if hinted:
         raise NoSourceError(
-            f"The lake {lake} has no sources in {registry.home()}. Its {registry.HINT_FILE} names {_few(hinted)}; "
-            "what a lake says of itself is not acted on. Name the sources yourself: loglake run PATH... --lake "
-            f"{lake}; or take over what it names: loglake upgrade {lake} --adopt-sources."
+            f"The lake {lake} has no sources in {registry.home()}. Its {registry.HINT_FILE} names some; what a lake "
+            f"says of itself is not acted on. If they are right, register them: {ingest_commands(lake, hinted)}"
         )
     return read_registered(lake).intakes
 
@@ -251,15 +251,20 @@ def remote_of(lake: str, paths: Sequence[str]) -> tuple[str, ...]:
     return registry.remote_of(lake, paths)
 
 
-def unadopted_sources(lake: str) -> tuple[str, ...]:
-    """Return the paths that a lake names as its sources, if it has no sources here.
+def unadopted_sources(lake: str) -> tuple[Intake, ...]:
+    """Return what a lake names as its sources, if it has no sources here.
 
     Raises:
         UsageError: Its registration cannot be used.
     """
     if registry.recall(lake).intakes:
         return ()
-    return tuple(path for intake in registry.hinted(lake) for path in intake.paths)
+    return registry.hinted(lake)
+
+
+def ingest_commands(lake: str, intakes: Iterable[Intake]) -> str:
+    """Return the commands that ingest sources, and so register them, as one line for a shell."""
+    return "; ".join(ingest_command(lake, intake) for intake in intakes)
 
 
 def named_sources(lake: str) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import time
@@ -83,25 +82,6 @@ def test_files_of_a_retired_segment_go_those_of_others_and_its_row_stay(lake):
     versions = lake.versions()
     assert keep_tidy(lake).changed == ()
     assert lake.versions() == versions
-
-
-def test_a_lake_of_layout_2_gets_the_new_number_before_segments_share_a_folder(lake, monkeypatch):
-    retain(lake)
-    described = lake.path / "lake.json"
-    described.write_text(described.read_text().replace('"layout": 3', '"layout": 2'))
-    numbers = []
-    placed = storage.Staged.place
-
-    def place(file, final, **more):
-        if "/archive/" in final:
-            numbers.append(json.loads(described.read_text())["layout"])
-        placed(file, final, **more)
-
-    monkeypatch.setattr(storage.Staged, "place", place)
-    assert not keep_tidy(lake, apply=False).used_executor
-    assert json.loads(described.read_text())["layout"] == 2
-    keep_tidy(lake)
-    assert set(numbers) == {3}
 
 
 def test_a_segment_that_is_needed_keeps_its_files_and_the_plan_says_what_for(lake, monkeypatch):

@@ -64,7 +64,6 @@ def test_a_job_alone_ends_as_commands_do(rules, code):
     [
         ["lineage", "{lake}/tables/records", "--offset", "orders-0:1"],
         ["lineage", "{lake}/tables/records", "--version", "1"],
-        ["upgrade", "{lake}"],
     ],
 )
 def test_without_a_lake_a_command_could_not_check(tmp_path: Path, capsys: Captured, arguments: list[str]):

@@ -18,7 +18,6 @@ from spark_jobs.lake.delta.commits.commit_guards import Guard, TableVersions, ch
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.files.row_counts import JUDGED_BY_LEDGER, new_count
 from spark_jobs.lake.delta.tables import delta_log, table_features
-from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_creation import bring_up_to_date, open_or_create, spec_of
 from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, JobError
 from spark_jobs.lake.store import disk_sync, storage
@@ -99,29 +98,6 @@ class TableCommit:
             _kept(self._lake, self._name, self.table, self._begun)
         if self._expected is not None:
             self._expected.moved(self._name)
-
-
-def describe(lake: str, name: str) -> bool:
-    """Bring the columns and comments of a table up to date, as the next commit to it would; see
-    :func:`~spark_jobs.lake.delta.tables.table_creation.bring_up_to_date`.
-
-    Returns:
-        Whether something was missing; False for a table that was never created.
-
-    Raises:
-        ConcurrentChange: Another commit was made meanwhile.
-        CommitUnanswered: It is not known whether the commit succeeded.
-    """
-    table = open_table(lake, name)
-    if table is None:
-        return False
-    table_features.refuse_table(lake, name, table)
-    begun = table.version()
-    with answered(lake, name):
-        described = bring_up_to_date(table, name)
-        if described:
-            _kept(lake, name, table, begun)
-    return described > 0
 
 
 def removals(files: Sequence[LiveFile], *, data_change: bool) -> list[RemoveAction]:

@@ -126,7 +126,6 @@ def test_help_names_every_command_of_the_contract(capsys: Captured) -> None:
         "demo",
         "lineage",
         "repair",
-        "upgrade",
         "withdraw",
         "config",
         "metrics",

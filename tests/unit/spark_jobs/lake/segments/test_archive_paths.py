@@ -26,11 +26,6 @@ def test_side_files_have_the_stem_of_their_segment_and_no_other_segment_has_it(s
     assert stem_of(f"{folder}/00000000000000000042.{OTHER}.{suffix}") != f"{folder}/00000000000000000042.{ID}"
 
 
-@pytest.mark.parametrize("name", ["00000000000000000042.log", "00000000000000000043.snapshot", ".1234.writing"])
-def test_in_a_lake_of_an_earlier_layout_a_segment_has_a_folder(name: str) -> None:
-    assert stem_of(f"archive/orders@shop.0/3/{ID}/{name}") == f"archive/orders@shop.0/3/{ID}"
-
-
 @pytest.mark.parametrize("name", [f"42.{ID}.log", f"00000000000000000042.{ID[1:]}.log", "notes.txt", f"{ID}.log"])
 def test_a_file_of_another_name_belongs_to_no_segment_of_the_folder(name: str) -> None:
     assert stem_of(f"archive/l.0/0/{name}") == "archive/l.0/0"
@@ -41,8 +36,7 @@ def test_a_file_of_another_name_belongs_to_no_segment_of_the_folder(name: str) -
     [
         (segment_path("l.0/0", ID, 42), ID),
         (f"archive/l.0/0/00000000000000000042.{ID}.index", ID),
-        (f"archive/l.0/0/{ID}/00000000000000000042.log", ID),
-        (f"archive/l.0/0/{ID}/00000000000000000043.snapshot", ID),
+        (f"archive/l.0/0/{ID}/00000000000000000042.log", None),
         ("archive/l.0/0/notes.txt", None),
         (f"archive/{ID}/notes.txt", None),
     ],

@@ -60,7 +60,7 @@ def test_an_older_table_gets_them_once_by_commits_that_are_ours_and_change_no_da
     lake = str(tmp_path)
     made_before(lake, name)
     tables_file.record_state(lake, "run", 0)
-    assert table_commit.describe(lake, name)
+    ensure_table(lake, name)
     assert is_described(opened(lake, name), name)
     version = opened(lake, name).version()
     for at in range(1, version + 1):
@@ -69,7 +69,7 @@ def test_an_older_table_gets_them_once_by_commits_that_are_ours_and_change_no_da
         assert commit.is_ours
         assert (commit.added, commit.removed, commit.data_change) == ((), (), False)
     assert [finding.message for finding in table_checks.cheap_check(lake)] == []
-    assert not table_commit.describe(lake, name)
+    ensure_table(lake, name)
     assert opened(lake, name).version() == version
 
 
@@ -82,11 +82,6 @@ def test_the_next_commit_to_an_older_table_brings_them(tmp_path):
     assert opened(lake, "logs").version() == 4, "column comments, description, and two commits of rows"
     rows = read_rows(lake, "logs", ["log", "next_offset"]).to_pylist()
     assert {row["log"]: row["next_offset"] for row in rows} == {"a/0": 1, "b/0": 2}
-
-
-def test_a_table_that_was_never_created_is_not_created_for_its_comments(tmp_path):
-    assert not table_commit.describe(str(tmp_path), "logs")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_a_user_wrote_stays(tmp_path):
@@ -157,8 +152,6 @@ def test_a_refused_table_is_left_without_them(tmp_path):
     version = opened(lake, "records").version()
     with pytest.raises(TableRefused, match="check constraint above"):
         file_commits.add_files(lake, "records", [], "run", [Guard("records/x", None, 1)])
-    with pytest.raises(TableRefused, match="check constraint above"):
-        table_commit.describe(lake, "records")
     assert opened(lake, "records").version() == version
 
 
@@ -168,4 +161,4 @@ def test_a_column_of_the_user_named_like_ours_is_refused_where_its_type_is_anoth
     table = opened(lake, "records")
     table.alter.add_columns([Field("published_at", PrimitiveType("string"))])
     with pytest.raises(TableRefused, match="its column published_at is of the type string"):
-        table_commit.describe(lake, "records")
+        file_commits.add_files(lake, "records", [], "run", [Guard("records/x", None, 1)])
