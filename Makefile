@@ -75,7 +75,7 @@ lint: setup ## ruff, mypy, import-linter
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 
-bench: setup jars ## speed against others; writes the three pages of figures in docs/
+bench: setup jars ## speed against others; writes the four pages of figures in docs/
 	.venv/bin/python -m tests.bench
 
 pages: setup ## docs/findings.md, tables.md, policies.md and modules.md, made from the code
