@@ -29,6 +29,7 @@ from spark_jobs.lake.view.registered_lakes import (
     held_logs,
     home_state,
     idle_policies,
+    ingest_commands,
     intakes_of,
     read_home,
     read_registered,
@@ -193,6 +194,28 @@ def test_sources_that_only_the_lake_names_are_not_taken_in(
             intakes_of(lake)
         register(lake)  # without sources: what the lake names is still not used
     assert issubclass(NoSourceError, UsageError)
+
+
+def test_the_command_that_registers_what_a_lake_names_has_all_its_options_quoted_for_a_shell() -> None:
+    named = Intake(
+        ("/kafka a", "/b"),
+        ("shop-*",),
+        (0, 2),
+        mode="reference",
+        high_watermark="log-end",
+        cluster="x y",
+        include_internal=True,
+        policies="/p;q.yaml",
+        isolation_level="read_uncommitted",
+        fill_from=("/copy",),
+        remote=("s3://tier/a",),
+    )
+    assert ingest_commands("/my lake", (named, Intake(("/c\n",)))) == (
+        "loglake run '/kafka a' /b --lake '/my lake' --mode reference --cluster 'x y' --include-internal "
+        "--topic 'shop-*' --partition 0 --partition 2 --fill-from /copy --remote s3://tier/a "
+        "--policies '/p;q.yaml' --isolation.level read_uncommitted --high-watermark log-end; "
+        "loglake run $'/c\\x0a' --lake '/my lake'"
+    )
 
 
 def test_the_logs_of_a_lake_are_named_as_its_directories(home: Path, tmp_path: Path) -> None:
