@@ -100,7 +100,6 @@ GROUPS = {
         "config": "config check policies.yaml --lake lake",
         "withdraw": "withdraw lake --topic orders --partition 0 --offsets 100..110",
         "repair": "repair lake --frontiers",
-        "upgrade": "upgrade lake",
     },
     "Tables and queries": {
         "query": "query lake 'select count(*) from records'",

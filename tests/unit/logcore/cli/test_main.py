@@ -172,6 +172,7 @@ def test_the_overview_has_headings_and_each_command_once_below_them(capsys: Capt
             below.append(line.split()[0])
     listed = [name for names in headings.values() for name in names]
     assert sorted(listed) == sorted([*main.COMMANDS, *main.JOINED])
+    assert listed == [name for names in main.GROUPS.values() for name in names]
     assert headings["Lakes"][0] == "run"
     assert next(iter(headings)) == "Read logs"
     assert len(headings) == 6
