@@ -18,6 +18,7 @@ from logcore.cli.closed_pipe import abandon_output
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.log_selection import LogSelection
+from logcore.logs.rules.advice import advice
 from logcore.reading.nearest_names import no_such_topic
 from logcore.storage.source_errors import shown
 from pipelines.command.history import check_outside_lakes, prepare_history
@@ -54,6 +55,7 @@ from pipelines.run.settings import RunSettings
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.view import registered_lakes
+from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.open_findings import unread_source
 from spark_jobs.lake.view.recorded_answers import recorded_answers
@@ -128,7 +130,7 @@ def _run(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str
     selection = LogSelection.of(options.topic, numbers, logs)
     state = chosen_state(whole, selection)
     chosen = None if selection.is_everything else {log.log for log in state.logs}
-    _say(outcomes[0].of_paths)
+    _say(lake, outcomes[0].of_paths)
     _say_of_hint(lake, hinted, intake)
     try:
         _show(lake, state, outcomes, chosen, as_of_ms)
@@ -341,8 +343,9 @@ def unmatched_lines(state: LakeState, selection: LogSelection, policies: str | N
     return lines + [f"{policies}: the pattern {no_such_topic(pattern, known)}" for pattern in idle]
 
 
-def _say(findings: Sequence[Finding]) -> None:
-    """Print current findings about the source paths on stderr."""
+def _say(lake: str, findings: Sequence[Finding]) -> None:
+    """Print current findings about the source paths on stderr, with what to do."""
     for finding in findings:
         if finding.severity is not Severity.INFO:
-            sys.stderr.write(f"{finding.severity}: {finding.message}\n")
+            to_do = advice(finding.rule, harmed_place(lake, finding=finding))
+            sys.stderr.write(f"{finding.severity}: {finding.message}\n  What to do about {finding.rule}: {to_do}\n")

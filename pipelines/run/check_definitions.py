@@ -230,7 +230,7 @@ DECODED_ROWS_EQUAL_RECORDS = CheckDefinition(
     RECORDS,
     "Of each topic that a policy decodes, the rows of decoded/TOPIC and of undecoded/TOPIC are together the rows of "
     "records below the same offsets, and no topic waits. It answers only for lakes with such a policy.",
-    "do what the line says. To decode all rows of a topic again: `loglake decode {lake} --replace TOPIC`.",
+    "do what the line says. To decode all rows of a topic again: `{again}`.",
 )
 UNDECODED_SHARE_STEADY = CheckDefinition(
     "undecoded_share_steady",
@@ -238,8 +238,8 @@ UNDECODED_SHARE_STEADY = CheckDefinition(
     "Of each topic that a policy decodes, the rows that were published last fail to decode hardly more often than all "
     "rows before them: at most twice as often, or at most one in a hundred. It answers only for lakes with such a "
     "policy.",
-    "look at the reasons in the table undecoded/TOPIC: a producer may write another format or schema. Then correct the "
-    "policy, and decode again: `loglake decode {lake} --replace TOPIC`.",
+    "look at the reasons in the table undecoded/{topic}: a producer may write another format or schema. Then correct "
+    "the policy, and decode again: `{again}`.",
 )
 SCHEMAS_OF_OWN_SUBJECT = CheckDefinition(
     "schemas_of_own_subject",
@@ -247,7 +247,7 @@ SCHEMAS_OF_OWN_SUBJECT = CheckDefinition(
     "Of each topic that a policy decodes, no row that was published last names a schema of another subject than the "
     "topic's. It answers only for lakes with such a policy.",
     "look at the producer of these rows: it may write to the wrong topic. If the schema is right, name its subject in "
-    "decode.value.subjects or decode.key.subjects, and decode again: `loglake decode {lake} --replace TOPIC`.",
+    "decode.value.subjects or decode.key.subjects, and decode again: `{again}`.",
 )
 NULL_SHARE_STEADY = CheckDefinition(
     "null_share_steady",
@@ -271,7 +271,7 @@ LATEST_FOLLOWS_RECORDS = CheckDefinition(
     RECORDS,
     "Of each topic whose policy has latest, the table latest/TOPIC was computed from the rows that records has now "
     "below the same offsets, and no topic waits. It answers only for lakes with such a policy.",
-    "do what the line says. To compute the table of a topic again: `loglake latest {lake} --replace TOPIC`.",
+    "do what the line says. To compute the table of a topic again: `{again}`.",
 )
 CLUSTER_FOLLOWS_SOURCES = CheckDefinition(
     "cluster_follows_sources",

@@ -10,6 +10,7 @@ import pytest
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, PublishConfig
 from spark_jobs.ingest import job as ingest
+from spark_jobs.lake.delta.files.row_counts import recorded_as
 from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.segments import archive
 from spark_jobs.publish import job as publish
@@ -225,11 +226,13 @@ def test_bytes_that_were_cut_back_and_come_again_are_one_segment_once(source, la
 
 def put_back(lake: Lake, row: dict[str, object]) -> None:
     import pyarrow as pa
-    from deltalake import DeltaTable, write_deltalake
+    from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
     table = DeltaTable(str(lake.path / "tables" / "logs"))
     schema = table.to_pyarrow_table().schema
-    write_deltalake(table, pa.Table.from_pylist([row], schema=schema), mode="overwrite")
+    recorded = CommitProperties(app_transactions=[Transaction(recorded_as("logs"), 1)])  # as a commit of ours records
+    rows = pa.Table.from_pylist([row], schema=schema)
+    write_deltalake(table, rows, mode="overwrite", commit_properties=recorded)
 
 
 def test_what_is_published_between_plan_and_commit_is_not_cut_back(source, lake):

@@ -59,7 +59,7 @@ def test_a_first_run_takes_the_local_part_and_a_later_one_the_rest(
 ) -> None:
     unmount(log)
     assert run(log, lake, "--mode", mode) == 3
-    assert "remote-storage-empty" in capsys.readouterr().out
+    assert "remote-storage-empty" in capsys.readouterr().err
     assert values(lake) == log.expected(20)
     assert lake.ledger("orders") == [(0, 20, "remote"), (20, 30, "present")]
     assert "remote-segment-missing" not in findings(lake)
@@ -78,8 +78,7 @@ def test_a_run_without_the_mount_keeps_what_the_lake_has_and_takes_what_is_new(
     log.write(20)
     unmount(log)
     assert run(log, lake, "--mode", mode) == 3
-    said = capsys.readouterr().out
-    assert "remote-storage-empty" in said
+    assert "remote-storage-empty" in capsys.readouterr().err
     assert values(lake) == log.expected(0)
     assert lake.ledger("orders") == [(0, 35, "present")]
     assert [row["stopped_because"] for row in lake.rows("logs") if row["topic"] == "orders"] == [None]

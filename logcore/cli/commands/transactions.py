@@ -119,7 +119,7 @@ def _fields(log: SourceLog, transaction: Transaction, reading: LogReading, now: 
 def _text(line: _Line, label: str) -> str:
     text = (
         f"{label}  producer {line['producer_id']} epoch {line['producer_epoch']}  "
-        f"offsets [{line['first_offset']}, {line['last_offset'] + 1})  {line['state']}"
+        f"offsets [{line['first_offset']}, {int(str(line['last_offset'])) + 1})  {line['state']}"
     )
     if line["marker_offset"] is not None:
         text += f" at {line['marker_offset']}"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from logcore.logs.model.findings import Severity, offsets_text
+from logcore.logs.rules.advice import filled
 from pipelines.metadata.values import table_value
 from pipelines.run.check_definitions import (
     DECODED_ROWS_EQUAL_RECORDS,
@@ -12,16 +14,22 @@ from pipelines.run.check_definitions import (
     SCHEMAS_OF_OWN_SUBJECT,
     UNDECODED_SHARE_STEADY,
     CheckAnswer,
+    CheckDefinition,
     Failure,
     counted,
 )
 from spark_jobs.contracts import JobReport
 from spark_jobs.lake.view.decoded.latest_topics import LatestTopic
 from spark_jobs.lake.view.decoded.topics import DecodedTopic
+from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import LakeState
 
 _SHOWN = 5
 """Schema ids that a line names at most."""
+
+
+def _advice(check: CheckDefinition, state: LakeState, topic: str, folder: str) -> str:
+    return filled(check.what_to_do, replace(harmed_place(state.lake, table=f"{folder}/{topic}"), topic=topic))
 
 
 def decoded_rows_equal_records(
@@ -40,14 +48,23 @@ def decoded_rows_equal_records(
             each.log,
             f"{topic.topic}-{each.partition} of lake {state.name}",
             offsets_text(0, each.end),
+            what_to_do=_advice(DECODED_ROWS_EQUAL_RECORDS, state, topic.topic, "decoded"),
         )
         for topic in topics
         for each in topic.balances
         if not each.holds
     ]
-    failures += [Failure(what) for topic in topics for what in topic.changed_tables("decode", "decoded", "undecoded")]
     failures += [
-        Failure(f"the decoded table of {topic['topic']} waits: {topic['waits']}", severity=Severity.WARNING)
+        Failure(what, what_to_do=_advice(DECODED_ROWS_EQUAL_RECORDS, state, topic.topic, "decoded"))
+        for topic in topics
+        for what in topic.changed_tables("decode", "decoded", "undecoded")
+    ]
+    failures += [
+        Failure(
+            f"the decoded table of {topic['topic']} waits: {topic['waits']}",
+            severity=Severity.WARNING,
+            what_to_do=_advice(DECODED_ROWS_EQUAL_RECORDS, state, topic["topic"], "decoded"),
+        )
         for topic in told
     ]
     notes = [
@@ -87,6 +104,7 @@ def undecoded_share_steady(state: LakeState, topics: Sequence[DecodedTopic]) -> 
             f"{topic.topic}: {topic.share.newest_undecoded:,} of the {topic.share.newest:,} newest rows could not be "
             f"decoded, before that {topic.share.earlier_undecoded:,} of {topic.share.earlier:,}",
             severity=Severity.WARNING,
+            what_to_do=_advice(UNDECODED_SHARE_STEADY, state, topic.topic, "decoded"),
         )
         for topic in topics
         if topic.share.rises
@@ -115,6 +133,7 @@ def schemas_of_own_subject(state: LakeState, topics: Sequence[DecodedTopic]) -> 
             f"{topic.topic}-{each.partition} of lake {state.name}",
             f"{each.offset}",
             severity=Severity.WARNING,
+            what_to_do=_advice(SCHEMAS_OF_OWN_SUBJECT, state, topic.topic, "decoded"),
         )
         for topic in topics
         for each in topic.of_other_subjects
@@ -151,14 +170,23 @@ def latest_follows_records(state: LakeState, topics: Sequence[LatestTopic], repo
             each.log,
             f"{topic.topic}-{each.partition} of lake {state.name}",
             offsets_text(0, each.end),
+            what_to_do=_advice(LATEST_FOLLOWS_RECORDS, state, topic.topic, "latest"),
         )
         for topic in topics
         for each in topic.bases
         if each.recorded != each.records
     ]
-    failures += [Failure(what) for topic in topics for what in topic.changed_tables("latest", "latest")]
     failures += [
-        Failure(f"the table latest/{topic['topic']} waits: {topic['waits']}", severity=Severity.WARNING)
+        Failure(what, what_to_do=_advice(LATEST_FOLLOWS_RECORDS, state, topic.topic, "latest"))
+        for topic in topics
+        for what in topic.changed_tables("latest", "latest")
+    ]
+    failures += [
+        Failure(
+            f"the table latest/{topic['topic']} waits: {topic['waits']}",
+            severity=Severity.WARNING,
+            what_to_do=_advice(LATEST_FOLLOWS_RECORDS, state, topic["topic"], "latest"),
+        )
         for topic in planned
         if topic["waits"] is not None
     ]
