@@ -249,23 +249,6 @@ SCHEMAS_OF_OWN_SUBJECT = CheckDefinition(
     "look at the producer of these rows: it may write to the wrong topic. If the schema is right, name its subject in "
     "decode.value.subjects or decode.key.subjects, and decode again: `{again}`.",
 )
-NULL_SHARE_STEADY = CheckDefinition(
-    "null_share_steady",
-    RECORDS,
-    "Of each topic that a policy decodes, no column is null more often or less often in the rows that were published "
-    "last than in the rows before them. It answers only for lakes with such a policy.",
-    "look at the rows from the named offset on: a producer may have stopped to set a field. If the change was "
-    "intended, do nothing: the rows become part of the history with the next ones.",
-)
-KEY_TYPE_STEADY = CheckDefinition(
-    "key_type_steady",
-    RECORDS,
-    "Of each topic that a policy decodes, the keys that were published last are of kinds that the keys before them "
-    "have too: no key, text, JSON, 4 bytes, 8 bytes, bytes after a schema id, other bytes. It answers only for lakes "
-    "with such a policy.",
-    "look at the rows from the named offset on: a producer may use another serializer, or none. Equal keys of two "
-    "kinds are different keys for compaction, for the latest rows and for partitions.",
-)
 LATEST_FOLLOWS_RECORDS = CheckDefinition(
     "latest_follows_records",
     RECORDS,
@@ -323,8 +306,6 @@ CHECK_DEFINITIONS = (
     CLUSTER_FOLLOWS_SOURCES,
     NO_COMMIT_BEYOND_LOG_END,
     EXPECTATIONS_MET,
-    NULL_SHARE_STEADY,
-    KEY_TYPE_STEADY,
 )
 
 # --- maintenance ------------------------------------------------------------------------------------------------------

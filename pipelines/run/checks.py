@@ -292,7 +292,7 @@ def expectations_met(state: LakeState, results: Mapping[str, Results], data_docs
             what = "not checked" if found is None else "no expectation was evaluated"
             failures.append(Failure(what, log.log, _named(state, log)))
         else:
-            outcomes += [(log, outcome) for outcome in found.without_built_in()]
+            outcomes += [(log, outcome) for outcome in found.outcomes]
             offsets = offsets_text(found.start_offset, found.end_offset)
             failures += [
                 Failure(
@@ -303,7 +303,7 @@ def expectations_met(state: LakeState, results: Mapping[str, Results], data_docs
                     level,
                     what_to_do=_advice_of(state, log, o),
                 )
-                for o in found.without_built_in()
+                for o in found.outcomes
                 for level in [Severity.WARNING if o.severity == "warning" else Severity.ERROR]
                 if not o.success and o.severity != "info"
             ]

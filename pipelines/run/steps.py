@@ -18,7 +18,6 @@ from pipelines.run.listener import REFUSED, RunListener
 from pipelines.run.recording.run_row_writer import RunRowWriter
 from pipelines.run.settings import Launcher, RunSettings
 from pipelines.run.step_result import StepResult
-from pipelines.run.topics.history_answers import history_answers
 from spark_jobs import launch
 from spark_jobs.contracts import (
     CheckForeignRowsConfig,
@@ -322,7 +321,6 @@ def expect(run: Run) -> StepResult:
         done.reports.append(report)
     results = keep_evaluated(run.lake, due, report)
     done.answers.append(checks.expectations_met(state, results, page_of(run.lake, report)))
-    done.answers += history_answers(state, results)
     try:
         run.step_done(done, is_last=True)
     finally:

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Sequence
 from spark_jobs.contracts import Scalar
 from spark_jobs.expectations.range_checks import CHECKS, CRITICAL, SUITE, ExpectationResult, FrameRow
 from spark_jobs.lake.store import deletion, storage
-from spark_jobs.lake.view.expectation_results import KEY_TYPES, NULL_SHARES, built_in_check
 
 INDEX, VALIDATIONS = "index.html", "validations"
 KEPT_PAGES = 500
@@ -38,8 +37,6 @@ _IN_LOG = frozenset({"topic", "log_id", "partition"})
 _OTHER_TESTS = {
     "one_frame_row_per_range": ("-", "Every range to check was counted."),
     "every_check_was_made": ("-", "Every expectation was evaluated on every range."),
-    NULL_SHARES: ("-", "Columns of the decoded table are null in the newest rows as often as in the rows before."),
-    KEY_TYPES: ("-", "The newest keys of the topic are of kinds that the keys before them have too."),
 }
 
 
@@ -75,19 +72,14 @@ def write_pages(
 
 def run_page(run_id: str, as_of: str, outcomes: Sequence[ExpectationResult], frame: Sequence[FrameRow]) -> str:
     """The page of one run."""
-    failed = [outcome for outcome in outcomes if outcome.is_failed]
-    unanswered = sum(outcome.is_unanswered for outcome in outcomes)
+    failed = [outcome for outcome in outcomes if not outcome.success]
     critical = sum(outcome.severity == CRITICAL for outcome in failed)
     verdict = f"Not met: {critical} critical expectations, {len(failed)} of {len(outcomes)} in all."
-    if unanswered:
-        verdict += f" Not compared: {unanswered}."
     tests = {check.name: (check.test, check.says) for check in CHECKS} | _OTHER_TESTS
     places = {row["log"]: f"{row['topic_partition']} [{row['start_offset']}, {row['end_offset']})" for row in frame}
     expectations = []
     for outcome in outcomes:
-        built_in = built_in_check(outcome.name)
-        name = outcome.name if built_in is None else built_in[0]
-        test, says = tests.get(name, ("-", "An expectation of a suite that a policy names."))
+        test, says = tests.get(outcome.name, ("-", "An expectation of a suite that a policy names."))
         at = ", ".join(str(places.get(log, log)) for log in outcome.failing)
         cells = [_cell(text) for text in (outcome.name, says, test, outcome.severity, outcome.observed)]
         expectations.append([*cells, _result(outcome), _cell(at)])
@@ -142,6 +134,4 @@ def _cell(value: Scalar) -> str:
 
 
 def _result(outcome: ExpectationResult) -> str:
-    if outcome.is_unanswered:
-        return "<td>not compared</td>"
     return '<td class="met">met</td>' if outcome.success else '<td class="failed">not met</td>'

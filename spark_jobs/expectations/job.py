@@ -1,10 +1,9 @@
 """``expectations``: checks what was published, in the table itself.
 
-    measure   counts of every range, over the files of `records` that may have it              (workers)
-    join      with the ledger, the batches' verdicts and the frontier                          (driver)
-    check     plain comparisons, and Great Expectations for the suites of policies             (driver)
-    compare   newest rows of decoded topics with those before: kinds of keys, shares of nulls  (workers)
-    show      a page under `<lake>/data_docs`                                                  (driver)
+    measure   counts of every range, over the files of `records` that may have it   (workers)
+    join      with the ledger, the batches' verdicts and the frontier               (driver)
+    check     plain comparisons, and Great Expectations for the suites of policies  (driver)
+    show      a page under `<lake>/data_docs`                                       (driver)
 
 Neither the number of rows nor their order is taken from a file's statistics: rows are read.
 """
@@ -20,7 +19,6 @@ from logcore.logs.model.findings import found
 from logcore.logs.model.offset_ledger import publish_end
 from spark_jobs.contracts import ExpectationsConfig, JobReport, LogChange
 from spark_jobs.expectations.data_docs import write_pages
-from spark_jobs.expectations.history_checks import check_history
 from spark_jobs.expectations.published_rows import ByPlace, CountTask, RowCounts, count_rows
 from spark_jobs.expectations.range_checks import (
     CHECKS,
@@ -130,13 +128,10 @@ def apply(plan: ExpectationsPlan, config: ExpectationsConfig, executor: Executor
     """Measure, check and report. Ranges that were due are recorded as checked whatever the result."""
     counted = _measure(executor, config.lake, plan.ranges)
     frame = _frame(plan.ranges, counted)
-    history = check_history(config.lake, plan.ranges, _decoded_topics(config, plan.ranges), executor)
-    more = [*_of_suites(config, plan.ranges), *history.results]
-    evaluation = evaluate(frame, len(plan.ranges)).with_results(more)
+    evaluation = evaluate(frame, len(plan.ranges)).with_results(_of_suites(config, plan.ranges))
     outcomes = evaluation.outcomes
     page = write_pages(storage.join(config.lake, DOCS), config.run_id, config.as_of_ms, outcomes, frame)
-    findings = [*_findings(plan, evaluation), *history.findings]
-    new = finding_rows.record(config.lake, findings, config.run_id, config.as_of_ms)
+    new = finding_rows.record(config.lake, _findings(plan, evaluation), config.run_id, config.as_of_ms)
     _mark_checked(config)
     return JobReport(
         job=config.JOB,
@@ -151,7 +146,7 @@ def apply(plan: ExpectationsPlan, config: ExpectationsConfig, executor: Executor
             "ranges": len(plan.ranges),
             "rows": sum(counts.rows for counts in counted),
             "expectations": len(outcomes),
-            "failed": sum(outcome.is_failed for outcome in outcomes),
+            "failed": sum(not outcome.success for outcome in outcomes),
             "data_docs": page,
         },
     )
@@ -171,12 +166,6 @@ def _of_suites(config: ExpectationsConfig, ranges: Sequence[RangePlan]) -> list[
         *evaluate_suites(config.lake, ranges, suites),
         *evaluate_suites(config.lake, ranges, of_decoded, decoded=True),
     ]
-
-
-def _decoded_topics(config: ExpectationsConfig, ranges: Sequence[RangePlan]) -> list[str]:
-    policies = read_policies(config.policies)
-    of_topics = {each.topic: policies.for_topic(each.topic) for each in ranges}
-    return sorted(topic for topic, policy in of_topics.items() if policy is not None and policy.decodes)
 
 
 def _range(

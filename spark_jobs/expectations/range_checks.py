@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from spark_jobs.contracts import Scalar
-from spark_jobs.lake.view.expectation_results import built_in_check
 
 FrameRow = dict[str, Scalar]
 """A range: its counts and its expected values."""
@@ -108,18 +107,6 @@ class ExpectationResult:
     observed: str
     failing: tuple[str, ...] = ()
     """Logs on whose row it fails."""
-    about: tuple[str, ...] = ()
-    """Logs that it is about; none: all."""
-
-    @property
-    def is_unanswered(self) -> bool:
-        """Whether it is neither met nor failed: a built-in check of a topic that had nothing to compare with."""
-        return not self.success and self.severity == INFO and built_in_check(self.name) is not None
-
-    @property
-    def is_failed(self) -> bool:
-        """Whether it was checked and is not met."""
-        return not self.success and not self.is_unanswered
 
 
 @dataclass(frozen=True, slots=True)

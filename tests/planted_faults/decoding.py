@@ -11,7 +11,6 @@ MERGED = "tests/unit/logcore/values/evolution/test_merged_types.py"
 SCHEMA_IDS = "tests/jobs/test_decode_schema_ids.py"
 VERIFY = "tests/jobs/test_verify_decoded.py"
 BUILT_IN = "tests/jobs/test_decode_built_in_imports.py"
-HISTORY = "tests/jobs/test_history_checks.py"
 
 FAULTS = (
     Fault(
@@ -76,20 +75,6 @@ FAULTS = (
         "                if found != guard.planned:",
         "                if False:",
         (DECODE, "-k", "same_plan"),
-    ),
-    Fault(
-        "the newest rows are part of the history that they are compared with",
-        "spark_jobs/expectations/row_history.py",
-        "pc.greater_equal(published, ",
-        "pc.greater(published, ",
-        (HISTORY, "-k", "half_of_the_newest_rows"),
-    ),
-    Fault(
-        "keys of a new kind are taken for numbers",
-        "spark_jobs/expectations/key_kinds.py",
-        "        (is_text, KeyKind.TEXT),",
-        "        (is_text, KeyKind.FOUR_BYTES),",
-        (HISTORY, "-k", "were_numbers_and_are_text"),
     ),
     Fault(
         "a tombstone is kept as a value",

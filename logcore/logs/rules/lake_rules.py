@@ -75,20 +75,6 @@ MAINTENANCE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "`{lake}/data_docs` has the figures. If the message names an expectation of a suite, correct the data "
             f"where they are produced, or the suite. Otherwise: {_REPLACE}",
         ),
-        "null-share-departs": Rule(
-            _WARNING,
-            Persistence.UNTIL_EXPECTATIONS_MET,
-            "A column of a decoded table is null more often or less often in the newest rows than before.",
-            "Look at the rows from the named offset on: a producer may have stopped to set a field. If the change was "
-            "intended, do nothing: the rows become part of the history with the next ones.",
-        ),
-        "key-type-changed": Rule(
-            _WARNING,
-            Persistence.UNTIL_EXPECTATIONS_MET,
-            "The newest keys of a topic are of another kind than the keys before, for instance text and not numbers.",
-            "Look at the rows from the named offset on: a producer may use another serializer, or none. Equal keys of "
-            "two kinds are different keys for compaction and for the latest rows.",
-        ),
     }
 )
 

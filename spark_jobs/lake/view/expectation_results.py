@@ -30,11 +30,7 @@ _DOCS_FOLDER = "data_docs"
 DOCS_INDEX = f"{_DOCS_FOLDER}/index.html"
 LARGEST_PAGE = 16 * 1024 * 1024
 """Bytes of a page that are shown at most."""
-VERSION = 1
-
-NULL_SHARES, KEY_TYPES = "null_share_steady", "key_type_steady"
-"""Built-in checks of a topic, which have checks of their own in a run."""
-_OF_TOPIC = " of "
+VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +45,7 @@ class LogExpectation:
     @property
     def is_of_suite(self) -> bool:
         """Whether it is of a user's suite, such as ``orders.json 1: …``. The names of our own are one word."""
-        return " " in self.name and built_in_check(self.name) is None
+        return " " in self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +55,6 @@ class Results:
     start_offset: int
     end_offset: int
     outcomes: tuple[LogExpectation, ...]
-
-    def without_built_in(self) -> tuple[LogExpectation, ...]:
-        """The outcomes without those of built-in checks of a topic."""
-        return tuple(each for each in self.outcomes if built_in_check(each.name) is None)
 
     @property
     def is_met(self) -> bool:
@@ -108,17 +100,6 @@ class DueExpectations:
     kept: Mapping[str, Results]
     version: RecordsVersion | None
     """The version of ``records`` of both; None if there is no such table."""
-
-
-def name_of(check: str, topic: str) -> str:
-    """Return the name of the result of a built-in check."""
-    return f"{check}{_OF_TOPIC}{topic}"
-
-
-def built_in_check(name: str) -> tuple[str, str] | None:
-    """Return the built-in check and the topic of a result; None if it is another result."""
-    check, _, topic = name.partition(_OF_TOPIC)
-    return (check, topic) if check in (NULL_SHARES, KEY_TYPES) and topic else None
 
 
 def due_expectations(lake: str, published: Mapping[str, int], again: Collection[str] = ()) -> DueExpectations:
@@ -254,10 +235,7 @@ def _results_of(report: JobReport, ranges: Mapping[str, tuple[int, int]]) -> dic
     found: dict[str, list[LogExpectation]] = {log: [] for log in ranges}
     for item in report.plan.get("expectations", ()):
         failing = set(item["failing"])
-        about = set(item.get("about", ())) or found.keys()
         for log, outcomes in found.items():
-            if log not in about:
-                continue
             success = item["success"] is True or (bool(failing) and log not in failing)
             outcomes.append(LogExpectation(str(item["name"]), success, str(item["observed"]), str(item["severity"])))
     return {log: Results(*ranges[log], tuple(outcomes)) for log, outcomes in found.items()}

@@ -13,11 +13,9 @@ STOPPING = {"topic-recreated", "source-diverged", "source-behind"}
 UNREADABLE = {"unreadable", "source-changed", "segments-not-named", "archive-not-written"}
 ABOUT_A_RANGE = {"corrupt-offsets", "missing-offsets", "trimmed-before-ingest"}
 OF_FOREIGN_FILES = {"rows-differ-from-archive", "rows-out-of-order", "not-provable"}
-OF_NEWEST_ROWS = {"null-share-departs", "key-type-changed"}
 ABOUT_ROWS = {
     *("expectation-failed", "rows-differ-from-ledger", "ledger-has-a-hole"),
     *OF_FOREIGN_FILES,
-    *OF_NEWEST_ROWS,
 }
 OF_ONE_RUN = {"second-source", "replacement-refused"}
 
@@ -108,7 +106,7 @@ def test_findings_about_a_range_of_the_ledger():
 def test_findings_about_rows():
     assert rules_with(Persistence.WHILE_ROWS_DIFFER) == {"rows-differ-from-ledger"}
     assert rules_with(Persistence.WHILE_LEDGER_HAS_HOLE) == {"ledger-has-a-hole"}
-    assert rules_with(Persistence.UNTIL_EXPECTATIONS_MET) == {"expectation-failed", *OF_NEWEST_ROWS}
+    assert rules_with(Persistence.UNTIL_EXPECTATIONS_MET) == {"expectation-failed"}
     assert rules_with(Persistence.WHILE_FILE_DIFFERS) == OF_FOREIGN_FILES
 
 

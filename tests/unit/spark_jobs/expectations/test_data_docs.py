@@ -106,14 +106,6 @@ def test_a_page_says_what_was_expected_what_was_found_and_where_it_is_not_so():
     assert "Run run-7, as of 2023-11-14T22:13:20+00:00. Not met: 1 critical expectations, 1 of 2 in all." in said
 
 
-def test_a_check_without_earlier_rows_is_neither_met_nor_counted_as_not_met():
-    first = ExpectationResult("null_share_steady of orders", False, "info", "first rows", about=("id.0/0",))
-    page = Page(run_page("run-7", "2023-11-14T22:13:20+00:00", [*OUTCOMES, first], [ORDERS]))
-    assert [row[5] for row in page.tables[0][1:]] == ["not met", "met", "not compared"]
-    said = " ".join("".join(page.words).split())
-    assert "Not met: 1 critical expectations, 1 of 3 in all. Not compared: 1." in said
-
-
 def test_an_expectation_of_a_suite_that_only_informs_is_met_or_not_met():
     own = ExpectationResult("orders.json 1: expect_column_values_to_not_be_null value", False, "info", "1 of 2 rows")
     page = Page(run_page("run-7", "2023-11-14T22:13:20+00:00", [own], [ORDERS]))
