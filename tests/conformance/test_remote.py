@@ -335,8 +335,10 @@ def test_replicas_of_the_metadata_topic_are_read_once(
     folder, _ = case
     shutil.copytree(folder / "logdir", folder / "second")
     command = ["remote", str(folder / "logdir"), str(folder / "second"), "--remote", str(folder / "remote")]
-    code = main([*command, "--format", "jsonl"])
-    assert (code, capsys.readouterr().err) == (0, "")
+    assert main([*command, "--format", "jsonl"]) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert said, "that there are two copies"
+    assert all(line.startswith("warning several-copies: ") for line in said)
 
 
 def test_several_remote_storages_are_one(case: tuple[Path, Snapshot], capsys: pytest.CaptureFixture[str]) -> None:

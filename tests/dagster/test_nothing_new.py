@@ -47,7 +47,7 @@ def run(tmp_path: Path, source: LogDirectory, *options: str, history: str = "his
     lines = done.stdout.splitlines()
     assert lines, done.stderr
     assert done.returncode != 3, done.stderr
-    return done.returncode, lines[-1].split()[1:], "nothing new" in lines
+    return done.returncode, lines[-1].split()[1:], any(line.startswith("nothing new") for line in lines)
 
 
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, history: str = "history") -> int:
