@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from logcore.logs.model.findings import Severity
 from pipelines.run.step_result import StepResult
 from spark_jobs.contracts import JobReport
 from spark_jobs.lake.errors import JobError, UsageError
@@ -64,7 +65,10 @@ class RunRowWriter:
         """Take over what a step found."""
         if self._is_written:
             return
-        self.so_far.failed_checks += sum(not answer.passed and not answer.is_unanswered for answer in done.answers)
+        self.so_far.failed_checks += sum(
+            not answer.passed and not answer.is_unanswered and answer.severity is Severity.ERROR
+            for answer in done.answers
+        )
         self.so_far.unread = self.so_far.unread or unread_source(path_findings(done.reports))
         if done.state is not None:
             self.so_far.saw(done.state)
