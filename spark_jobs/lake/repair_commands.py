@@ -18,7 +18,8 @@ def run_command(lake: str, directory: str | None = None) -> str:
         directory: The partition directory of a log: then only the source that has it is named.
     """
     try:
-        intakes = registry.recall(lake).intakes
+        # What a lake says of its sources is shown here and not acted on.
+        intakes = registry.recall(lake).intakes or tuple(registry.hinted(lake))
     except registry.RegistryError:
         intakes = ()
     chosen = [(intake, path) for intake in intakes for path in intake.paths]

@@ -58,7 +58,7 @@ def refuse_removed_rows(lake: str) -> None:
         if there < written:
             raise TableRefused(
                 f"Table {name} has {there:,} rows, and {written:,} were written: another program removed some. "
-                f"Put them back: {rebuild_command(lake, name)}. Nothing was written."
+                f"Put them back: `{rebuild_command(lake, name)}`. Nothing was written."
             )
 
 

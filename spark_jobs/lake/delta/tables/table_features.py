@@ -101,7 +101,7 @@ def refuse_table(lake: str, name: str, table: DeltaTable, *, rewrites: bool = Fa
         TableRefused: See :func:`refuse_unsupported`.
     """
     place = f"delta.`{table_uri(lake, name)}`"
-    rebuild = rebuild_command(lake, name)
+    rebuild = f"`{rebuild_command(lake, name)}`"
     unknown = _unknown_features(table)
     if unknown:
         raise TableRefused(

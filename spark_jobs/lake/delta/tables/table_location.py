@@ -40,7 +40,7 @@ def refuse_half_swapped(lake: str, name: str) -> None:
     if not storage.is_remote(lake) and os.path.exists(os.path.join(rebuilding_folder(lake, name), READY_FILE)):
         raise JobError(
             f"Table {name}: a rebuild of it was interrupted when the new table was about to replace it. Finish it: "
-            f"{rebuild_command(lake, name)}"
+            f"`{rebuild_command(lake, name)}`"
         )
 
 
@@ -64,7 +64,7 @@ def reading(lake: str, name: str, path: str | None = None) -> Iterator[None]:
     except (pa.ArrowException, DeltaError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         where = uri if path is None else storage.join(uri, path)
         is_row_file = path is not None and not path.startswith(LOG_DIRECTORY)
-        way_out = f"rebuild the table: {rebuild_command(lake, name)}"
+        way_out = f"rebuild the table: `{rebuild_command(lake, name)}`"
         if name == "records" and is_row_file:
-            way_out = f"write its rows again: {replace_command(lake)}"
+            way_out = f"write its rows again: `{replace_command(lake)}`"
         raise TableUnreadable(f"Table {name}: {where} can't be read ({said(error)[:300]}) To {way_out}") from error
