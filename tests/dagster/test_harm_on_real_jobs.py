@@ -59,7 +59,7 @@ def test_deleted_rows_are_exit_code_2_with_check_log_offsets_and_the_command_tha
     assert red.code == 2, red.said
     (line,) = [line for line in red.out.splitlines() if line.startswith("failed check rows_equal_ledger")]
     assert line.startswith("failed check rows_equal_ledger (error): orders-0 of lake lake, offsets [0, 12): 11 rows")
-    again = f"`loglake run {place.source.path} --lake {place.lake} --topic orders --partition 0 --replace 0..12`"
+    again = f"`loglake run {place.source.path} --lake {place.lake} --replace ..`"
     assert f"What to do: {again} writes them again" in line
     assert other.code == 0, other.out
     assert "failed check" not in other.out

@@ -306,7 +306,7 @@ def observe(place: Place, expected: Expected) -> Seen:
     if expected.repair is not None:
         seen.repaired = paste(place, expected.repair, f"{verified.said}\n{ran.said}")
         if expected.then is not None:
-            seen.repaired_then = paste(place, expected.then, f"{verified.said}\n{ran.said}")
+            seen.repaired_then = paste(place, expected.then, place.run().said)
     seen.after, seen.clean = place.run(), place.verify()
     return seen
 

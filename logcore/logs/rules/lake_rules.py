@@ -157,7 +157,7 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             Persistence.WHILE_ROWS_DIFFER,
             "`records` does not have the rows that the offset ledger counts.",
-            f"`{{run}}{{log}} --replace {{offsets}}` writes them again. {_WITHDRAW}",
+            f"`{{run}} --replace ..` writes them again. {_WITHDRAW}",
         ),
         "frontier-missing": Rule(
             _ERROR,
