@@ -97,7 +97,7 @@ def test_a_red_partition_names_lake_log_offsets_file_position_and_what_to_do(
     assert named["offsets"] == "[4, 6)"
     assert named["file"].endswith(f"{log_of('orders-0')}.log")
     assert named["position"] == 512
-    assert "loglake config set policies.yaml orders salvage=permissive" in str(red.metadata["what to do"].value)
+    assert "--fill-from COPY`" in str(red.metadata["what to do"].value)
     for part in ("orders-0 of lake shop", "offsets [4, 6)", "position 512"):
         assert part in (red.description or "")
 

@@ -91,7 +91,7 @@ def filled(text: str, place: HarmedPlace) -> str:
         log=log,
         topic=topic,
         offsets=offsets,
-        out=shell_word(f"{name}.new"),
+        out=shell_word(f"new/{name}"),
         table=table,
         again=_again(place.table, run, lake),
         rebuild=_rebuild(place.table, run, lake),

@@ -230,7 +230,7 @@ SIDE_FILE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _WARNING,
             _ONE_RUN,
             "A batch has another leader epoch than `leader-epoch-checkpoint` states there.",
-            "Compare with another replica. `loglake recover {directory} --out {out}` rebuilds the file from batches.",
+            "Compare with another replica, and copy the file from the one that is right. No command decides it.",
         ),
         "producer-sequence": Rule(
             _WARNING,
