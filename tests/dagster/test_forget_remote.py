@@ -36,7 +36,8 @@ def lake(execute: Execute, world: World, source: Path, tmp_path: Path) -> str:
     """A lake of fake jobs with two registrations of its source, each with remote storage."""
     world.ends = {"orders-0": 10}
     path = str(tmp_path / "lake")
-    registry.remember(path, Intake((str(source), "/other"), remote=("/cold", "/tier")))
+    LogDirectory(tmp_path / "other").partition("payments-0").append(1)
+    registry.remember(path, Intake((str(source), str(tmp_path / "other")), remote=("/cold", "/tier")))
     registry.remember(path, Intake((str(source),), remote=("/tier",)))
     assert execute(lake=path).success
     assert [each.remote for each in registry.recall(path).intakes] == [("/cold", "/tier"), ("/tier",)]
