@@ -195,9 +195,7 @@ def _tick(place: Place) -> None:
         cursor: str | None = None
         for minute in range(3):
             now_ms = 1_800_000_000_000 + minute * 3_600_000
-            cursor, more = post_alerts(
-                read_home(str(place.home)).lakes, cursor, now_ms, lambda *_: [], lambda _: None, said.append
-            )
+            cursor, more = post_alerts(read_home(str(place.home)).lakes, cursor, now_ms, lambda *_: [], said.append)
             lines += more
     assert said, "the webhook did not answer, and nothing says so"
     place.seen.outputs.append(("alerts", "\n".join([*said, *lines, cursor or ""]).encode()))
