@@ -88,7 +88,7 @@ GROUPS = {
         "metadata": "metadata /kafka-logs --format jsonl",
     },
     "Write log directories (always as a copy)": {
-        "retain": "retain /kafka-logs --config retention.ms=604800000 --plan",
+        "retain": "retain /logs/orders-0 --config retention.ms=604800000 --plan",
         "compact": "compact /kafka-logs/orders-0 --out /tmp/compacted",
         "recover": "recover /kafka-logs --out /tmp/recovered",
         "reindex": "reindex /kafka-logs/orders-0 --out /tmp/reindexed",

@@ -38,7 +38,7 @@ def add_parser(
         "valid prefix of the log from the recovery point on, with rebuilt side files. The report lists what the broker "
         "loses, damaged bytes that it leaves in the log, and offsets that are in no file. With --salvage no good batch "
         "is lost: damaged bytes are cut out, and good batches after them and later segments are kept. For whole log "
-        "directories each chosen log is copied, from the directory with its highest end offset.",
+        "directories each chosen log is copied, from the directory whose copy has the history.",
     )
     maintenance.add_arguments(parser, several=True)
     parser.add_argument("--salvage", action="store_true", help="keep what a broker would lose")

@@ -33,7 +33,7 @@ def add_parser(
         description="Make a copy of a partition directory whose .index, .timeindex, .txnindex and .snapshot files are "
         "rebuilt from the segments, as a broker's recovery of all of them writes them. Segments are not changed; "
         "side files of a damaged segment are not changed either. For whole log directories each chosen log is "
-        "copied, from the directory with its highest end offset.",
+        "copied, from the directory whose copy has the history.",
     )
     maintenance.add_arguments(parser, several=True)
     parser.set_defaults(func=run, parser=parser)
