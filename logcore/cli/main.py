@@ -89,9 +89,9 @@ GROUPS = {
     },
     "Write log directories (always as a copy)": {
         "retain": "retain /logs/orders-0 --config retention.ms=604800000 --plan",
-        "compact": "compact /kafka-logs/orders-0 --out /tmp/compacted",
-        "recover": "recover /kafka-logs --out /tmp/recovered",
-        "reindex": "reindex /kafka-logs/orders-0 --out /tmp/reindexed",
+        "compact": "compact /kafka-logs/orders-0 --out /new/compacted",
+        "recover": "recover /kafka-logs --out /new/recovered",
+        "reindex": "reindex /kafka-logs/orders-0 --out /new/reindexed",
     },
     "Lakes": {
         "run": "run /kafka-logs --lake lake --policies policies.yaml",
