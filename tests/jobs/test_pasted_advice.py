@@ -309,7 +309,7 @@ PASTED = {
 """Rules whose advice is pasted above, or is the same text as one that is."""
 NOT_PASTED_HERE = {
     "wrapper-offset-zero": "tests/unit/logcore/cli/test_recover.py runs the command on such a log.",
-    "snapshot-differs": "The same command as broken-snapshot; a snapshot is judged where all batches below it are.",
+    "snapshot-differs": "The same command as broken-snapshot, which is pasted above.",
     "index-missing": "Information: a broker builds it by itself.",
     "nothing-chosen": SHOWS_MORE,
     "not-a-segment": SHOWS_MORE,
