@@ -15,7 +15,7 @@ from tests.spark.archived import files, live
 
 
 def test_young_orphans_may_be_copies_under_way_and_stay(lake):
-    orphan = plant(lake, "archive/lost.0/0/0123/00000000000000000000.log")
+    orphan = plant(lake, f"archive/lost.0/0/{0:020d}.{'d' * 32}.log")
     os.utime(orphan, (0, 0))  # the time of change is the source's, and says nothing
     keep_tidy(lake, force=False, orphan_after_ms=7 * DAY)
     assert orphan.exists()
@@ -24,7 +24,7 @@ def test_young_orphans_may_be_copies_under_way_and_stay(lake):
     keep_tidy(lake)
     assert not (lake.path / "archive/lost.0").exists()
     [action] = [row for row in lake.rows("log_actions") if row["action"] == "delete-orphan"]
-    assert (action["log"], action["segment_id"], action["bytes_before"]) == ("lost.0/0", "0123", 100)
+    assert (action["log"], action["segment_id"], action["bytes_before"]) == ("lost.0/0", "d" * 32, 100)
 
 
 def test_orphans_of_one_log_are_recorded_one_by_one(lake):
