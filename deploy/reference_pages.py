@@ -167,6 +167,7 @@ _REASONS: Mapping[CorruptionReason, str] = {
     CorruptionReason.CONTROL: "the key of a control record is invalid",
     CorruptionReason.ATTRIBUTES: "attributes of the batch contradict each other",
     CorruptionReason.OFFSET_ORDER: "offsets do not rise, or lie outside their batch or segment",
+    CorruptionReason.PACKED: "the whole file was packed, for instance by gzip",
 }
 
 

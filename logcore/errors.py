@@ -52,6 +52,8 @@ class CorruptionReason(StrEnum):
     """Batch attributes that contradict each other."""
     OFFSET_ORDER = "OFFSET_ORDER"
     """Offsets that do not increase from batch to batch, or that lie outside their batch or segment."""
+    PACKED = "PACKED"
+    """The whole file was packed, for instance by gzip."""
 
 
 class LogError(Exception):

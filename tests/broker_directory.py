@@ -5,7 +5,10 @@ It is changed between runs as a broker changes it: grown, rolled, compacted, tri
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +19,13 @@ TOPIC_ID = "BBBBBBBBBBBBBBBBBBBBBQ"
 OTHER_TOPIC_ID = "CCCCCCCCCCCCCCCCCCCCCw"
 
 Row = tuple[int, bytes | None, bytes | None]
+
+
+def topic_id_of(name: str) -> str:
+    """The id of a partition directory's topic; each topic has its own."""
+    topic = re.sub(r"-[0-9]+(\.[0-9a-f]+-[a-z]+)?", "", name)
+    own = hashlib.md5(topic.encode()).digest()
+    return TOPIC_ID if topic == "orders" else base64.urlsafe_b64encode(own).decode().rstrip("=")
 
 
 @dataclass
@@ -97,8 +107,9 @@ class LogDirectory:
         if cluster:
             (path / "meta.properties").write_text(f"version=1\ncluster.id={cluster}\nnode.id=1\n")
 
-    def partition(self, name: str, topic_id: str | None = TOPIC_ID) -> Partition:
-        return Partition(self.path / name, topic_id)
+    def partition(self, name: str, topic_id: str | None = "") -> Partition:
+        """By default the id is that of the topic: TOPIC_ID for `orders`."""
+        return Partition(self.path / name, topic_id_of(name) if topic_id == "" else topic_id)
 
     def checkpoint(self, name: str, **offsets: int) -> None:
         """Write `<name>-offset-checkpoint`; keywords are `topic_partition=offset` with `_` for `-`."""

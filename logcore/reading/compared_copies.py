@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from logcore.logs.growth.copies import CopyComparison, Leadership, LogCopy, compare_copies
 from logcore.logs.model.findings import Finding, Severity, found
@@ -47,9 +49,16 @@ class ComparedCopies:
         return compare_copies(copies, HeaderReader(), self._leadership(copies[0].log))
 
     def of_each(self, logs: Iterable[SourceLog]) -> tuple[tuple[SourceLog, ...], list[Finding]]:
-        """Return one copy of each log, and a finding for each log of which none can be used."""
+        """Return one copy of each log, and a finding for each log of which none can be used.
+
+        A copy under another name is left out; :meth:`findings` has its finding.
+        """
+        logs = tuple(logs)
+        renamed = self.under_other_names(logs)
         chosen, findings = [], []
         for log in logs:
+            if log.directory in renamed:
+                continue
             compared = self.of(log.topic_partition)
             if compared is None or (compared.undecided is None and compared.best.log.directory == log.directory):
                 chosen.append(log)
@@ -81,11 +90,57 @@ class ComparedCopies:
             names = ", ".join(plain[:_NAMED]) + (f" and {len(plain) - _NAMED} more" if len(plain) > _NAMED else "")
             message = f"{names}: in several of the directories, as copies that do not part."
             said.append(replace(found("several-copies", message), severity=Severity.INFO))
-        return [*said, *topic_ids_of(logs)]
+        return [*said, *topic_ids_of(logs), *dict.fromkeys(self.under_other_names(logs).values())]
 
-    def _leadership(self, log: SourceLog) -> Leadership | None:
-        if log.is_metadata:
-            return None
+    def under_other_names(
+        self, logs: Iterable[SourceLog], known: Mapping[str, str] = MappingProxyType({})
+    ) -> dict[str, Finding]:
+        """Return a finding for each log, by directory, whose topic id is that of a topic with another name.
+
+        A broker gives an id to one name only, so somebody kept a copy of a partition directory, or renamed one.
+
+        Args:
+            logs: The logs.
+            known: Names of topics by id, as a lake has them.
+        """
+        by_id: dict[str, dict[str, list[SourceLog]]] = {}
+        for log in logs:
+            if log.topic_id is not None:
+                by_id.setdefault(log.topic_id, {}).setdefault(log.topic_partition.topic, []).append(log)
+        said: dict[str, Finding] = {}
+        for topic_id, names in by_id.items():
+            right = known.get(topic_id)
+            if right is None and len(names) > 1:
+                right = self._name_of(topic_id, names)
+            copies = [log for name, of_name in names.items() if name != right for log in of_name]
+            if right is not None:
+                said |= {log.directory: _under_another_name(log, right) for log in copies}
+            elif len(names) > 1:
+                said |= dict.fromkeys((log.directory for log in copies), _not_named(topic_id, copies))
+        return said
+
+    def _name_of(self, topic_id: str, names: Mapping[str, Sequence[SourceLog]]) -> str | None:
+        """The name of a topic by the cluster metadata, else by the broker's checkpoints, else the name that is in the
+        names of all the other directories; None: nothing says which.
+        """
+        stated = {
+            state.topics[topic_id].fields["topic"] for state in self._read_states().values() if topic_id in state.topics
+        }
+
+        def evidence(name: str) -> tuple[bool, ...]:
+            logs, others = names[name], [log for other in names if other != name for log in names[other]]
+            return (
+                name in stated,
+                any(log.high_watermark for log in logs),
+                any(log.recovery_point is not None for log in logs),
+                all(name in os.path.basename(log.directory) for log in others),
+            )
+
+        second, best = sorted(names, key=evidence)[-2:]
+        return best if evidence(best) > evidence(second) else None
+
+    def _read_states(self) -> dict[str | None, ClusterState]:
+        """The cluster metadata among the logs, by cluster."""
         if self._states is None:
             self._states = {}
             metadata, _ = self.of_each(each for logs in self._logs.values() for each in logs if each.is_metadata)
@@ -93,13 +148,36 @@ class ComparedCopies:
                 read = read_cluster_state(each, Notes(), Moment())
                 if read.doubt is None:
                     self._states[each.cluster_id] = read.state
-        state, name = self._states.get(log.cluster_id, ClusterState()), log.topic_partition
+        return self._states
+
+    def _leadership(self, log: SourceLog) -> Leadership | None:
+        if log.is_metadata:
+            return None
+        state, name = self._read_states().get(log.cluster_id, ClusterState()), log.topic_partition
         named = (each for each, topic in state.topics.items() if topic.fields["topic"] == name.topic)
         row = state.partitions.get(log.topic_id or next(named, ""), {}).get(name.partition)
         if row is None:
             return None
         in_sync = frozenset((*row.fields["isr"], *row.fields["eligible_leader_replicas"]))
         return Leadership(row.fields["leader"], row.fields["leader_epoch"], in_sync)
+
+
+def _under_another_name(log: SourceLog, right: str) -> Finding:
+    place = shown(log.directory)
+    message = (
+        f"{place} has the topic id of {right} ({log.topic_id}): it is a copy of it under another name, or was renamed. "
+        "It is no topic of its own."
+    )
+    return found("copy-under-another-name", message, file=place)
+
+
+def _not_named(topic_id: str, logs: Sequence[SourceLog]) -> Finding:
+    places = [shown(log.directory) for log in logs]
+    message = (
+        f"Directories of several names have the topic id {topic_id}, and nothing says which name is the topic's. None "
+        f"of them is used. Name only the one to use: {' or '.join(places)}."
+    )
+    return found("copies-undecided", message, file=places[0])
 
 
 def topic_ids_of(logs: Iterable[SourceLog]) -> list[Finding]:

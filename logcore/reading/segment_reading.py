@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from logcore.errors import LogError
+from logcore.errors import CorruptionReason, LogError
 from logcore.logs.checks.validation import stretch_rule
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.notes import Notes
+from logcore.records.packed_files import unpacking
 from logcore.records.record import Record
 from logcore.segments.filenames import MAX_OFFSET, OFFSET_INDEX_SUFFIX
 from logcore.segments.scanning.scan import ScannedBatch, SegmentScan, Stretch, scan
@@ -244,6 +245,8 @@ def stretch_finding(stretch: Stretch, file: str) -> Finding:
         message = f"{message.removesuffix('.')}. The disk failed to read {stretch.unreadable} of them."
     elif stretch.hides is not None:
         message = f"{message.removesuffix('.')}. It is not an ordinary tail: {stretch.hides}."
+    elif stretch.reason is CorruptionReason.PACKED:
+        message = f"{message.removesuffix('.')}; {unpacking(stretch.message, file)}."
     return found(
         stretch_rule(stretch),
         message,

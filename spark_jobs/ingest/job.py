@@ -111,7 +111,12 @@ def plan(config: IngestConfig) -> IngestPlan:
     newest = {row.topic_partition: row for row in sorted(held.rows.values(), key=lambda row: row.incarnation)}
     plans: list[IngestLogPlan] = []
     taken: dict[str, SourceLog] = {}
-    choices = _Choices(ComparedCopies(discovery.logs), newest, {log.directory for log in sources})
+    copies = ComparedCopies(discovery.logs)
+    names = {row.topic_id: row.topic for row in newest.values() if row.topic_id is not None}
+    renamed = copies.under_other_names((log for log in logs if log.kind is DirectoryKind.LIVE), names)
+    left_alone += [PlacedFinding(finding) for finding in renamed.values()]
+    sources = [log for log in sources if log.directory not in renamed]
+    choices = _Choices(copies, newest, {log.directory for log in sources})
     left_alone += [PlacedFinding(finding) for finding in topic_ids_of(sources)]
     for source in sorted(sources, key=choices.order):
         name = str(source.topic_partition)

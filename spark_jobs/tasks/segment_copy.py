@@ -20,6 +20,7 @@ from logcore.columns.engines import segment_extent
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding, found
 from logcore.records.batch import HEADER_SIZE
+from logcore.records.packed_files import packed_kind, unpacking
 from logcore.remote.chunked.chunk_map import RegisteredObject
 from logcore.remote.stored_part import file_version
 from logcore.segments.scanning.scan import ScannedBatch, last_good_end, scan
@@ -109,6 +110,10 @@ class CopyResult:
     """Of a source on an object store: the bytes of its last batch that the next plan compares, if they are few."""
 
 
+class _Packed(Exception):
+    """A whole file was packed; the text is its kind."""
+
+
 def nothing_readable(task: CopyTask, remembered: RememberedReads | None = None) -> list[Finding] | None:
     """Check in the driver, from its first bytes, whether an unsealed segment has nothing to copy yet.
 
@@ -129,7 +134,7 @@ def nothing_readable(task: CopyTask, remembered: RememberedReads | None = None) 
             if _begins_with_a_batch(task, file.read(FIRST_PROBE_BYTES, task.start)):
                 return None
             waiting = file.read(PROBE_BYTES, task.start)
-        if last_good_end(waiting, task.first_offset)[2] is not None:
+        if last_good_end(waiting, task.first_offset)[2] is not None or (not task.start and packed_kind(waiting)):
             return None
         if size - task.start > PROBE_BYTES and _has_header(task, size, remembered):
             return None  # a first batch larger than the probe, or damage before other batches
@@ -159,6 +164,9 @@ def copy_segment(task: CopyTask) -> CopyResult:
                 _register(task) if task.in_place else _copy(task, reads_around=attempt == 2 and is_growth)
             )
             return CopyResult(segment, tuple(findings), last_header=header)
+        except _Packed as packed:
+            message = f"{shown(task.source)} is {packed}; {unpacking(str(packed), shown(task.source))}."
+            return _failed(found("packed-segment", message, file=task.source, position=0, nbytes=task.size))
         except SourceChanged as error:
             if attempt == 2:
                 return _failed(found("source-changed", str(error), file=task.source))
@@ -290,6 +298,9 @@ def _describe(
             fetched=fetched,
         )
         end = len(content)
+        packed = None if task.start or last else packed_kind(content)
+        if packed is not None:
+            raise _Packed(packed)
         findings: list[Finding] = []
         if not task.sealed:
             end = last.end if last else 0

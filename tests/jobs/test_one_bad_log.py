@@ -105,7 +105,7 @@ def test_a_run_that_died_between_its_two_commits_is_repaired_though_the_topic_is
     with pytest.raises(KeyboardInterrupt):
         lake.turn(source.path)
     monkeypatch.setattr(archive, "commit_logs", commit)
-    (orders.path / "partition.metadata").write_text(f"version: 0\ntopic_id: {OTHER_TOPIC_ID}")
+    (orders.path / "partition.metadata").write_text("version: 0\ntopic_id: DDDDDDDDDDDDDDDDDDDDDA")
     payments.append(5)
     source.high_watermarks(orders_0=35, payments_0=15)
     lake.turn(source.path)

@@ -5,9 +5,14 @@ Harm that other engines do to tables is in `tests/harm/test_matrix.py`, which pa
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import os
+import re
 import shlex
 import struct
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -207,6 +212,17 @@ def test_committed_offsets_beyond_the_end_are_given_up_with_the_printed_command(
     assert lake.run("--high-watermark", "log-end")[0] == 0
 
 
+def test_a_log_that_lost_all_above_its_log_start_is_given_up_with_the_printed_command(lake: Lake) -> None:
+    lake.source.checkpoint("log-start", orders_0=35)
+    lake.source.high_watermarks(orders_0=40)
+    for _ in range(2):
+        code, printed = lake.run()
+        assert code == 2
+        assert "the archive continues at" not in printed
+    pasted(lake.capsys, printed, "--high-watermark log-end")
+    assert lake.run("--high-watermark", "log-end")[0] == 0
+
+
 def test_a_topic_that_was_made_again_is_taken_with_the_printed_policy(lake: Lake) -> None:
     assert lake.run()[0] == 0
     again = Partition(lake.log.path, OTHER_TOPIC_ID)
@@ -281,6 +297,39 @@ def test_a_lost_table_is_made_again_with_the_printed_command(lake: Lake, table: 
     assert said(lake.capsys, *shlex.split(line)[1:])[0] == 0
     assert lake.run()[0] == 0
     assert lake.verify()[0] == 0
+
+
+PACKERS = {
+    "gzip": lambda data: gzip.compress(data),
+    "bzip2": lambda data: bz2.compress(data),
+    "xz": lambda data: lzma.compress(data),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "segment", "mode"), [("gzip", 2, "copy"), ("xz", 1, "copy"), ("bzip2", 0, "reference")]
+)
+def test_a_packed_segment_is_said_and_read_after_the_printed_command(
+    lake: Lake, kind: str, segment: int, mode: str
+) -> None:
+    path = lake.log.segments()[segment]
+    path.write_bytes(PACKERS[kind](path.read_bytes()))
+    for _ in range(2):
+        code, printed = lake.run("--mode", mode)
+        assert code == 2
+        assert not (lake.path / "tables/records").exists() or lake.offsets() == {*range(10 * segment)}
+        assert "salvage" not in printed
+    assert said(lake.capsys, "status", lake.path)[0] == 2
+    code, of_files = said(lake.capsys, "verify", lake.source.path)
+    assert code == 2
+    for text in (printed, of_files):
+        assert "salvage" not in text
+        assert f" is {'an' if kind == 'xz' else 'a'} {kind} file" in text
+    [command] = {line for text in (printed, of_files) for line in re.findall(r"`([^`]+ && mv [^`]+)`", text)}
+    subprocess.run(command, shell=True, check=True)
+    assert lake.run("--mode", mode)[0] == 0
+    assert lake.offsets() == {*range(30)}
+    assert said(lake.capsys, "status", lake.path)[0] == 0
 
 
 # --- every rule -------------------------------------------------------------------------------------------------------

@@ -20,10 +20,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from logcore.errors import CorruptionReason
 from logcore.logs.checks.batch_rules import BatchRules, RecordSums
 from logcore.logs.model.batch_facts import VERDICT_OK
 from logcore.logs.model.findings import Finding, found
 from logcore.records.batch import BatchHeader
+from logcore.records.packed_files import unpacking
 from logcore.records.record import DEFAULT_LIMITS, Limits, Record
 from logcore.records.varint import Buffer
 from logcore.segments.scanning.fetched_bytes import FetchedBytes
@@ -111,6 +113,8 @@ def stretch_rule(stretch: Stretch) -> str:
         return "torn-tail"
     if stretch.unreadable:
         return "unreadable"
+    if stretch.reason is CorruptionReason.PACKED:
+        return "packed-segment"
     return "corrupt-bytes" if stretch.hides is None or stretch.is_repaired else "tail-hides-batches"
 
 
@@ -146,7 +150,7 @@ class SegmentVerdict:
     """Collects the results of one segment's scan, in the order of positions."""
 
     def __init__(self, file: str, sealed: bool, base_offset: int, checks_sequences: bool = True) -> None:
-        self._sealed = sealed
+        self._sealed, self._file = sealed, file
         self._findings = _CappedFindings(file)
         self.rules = BatchRules(self._say, checks_sequences)
         self._accounting: Accounting | None = None
@@ -228,6 +232,8 @@ class SegmentVerdict:
         hides = "" if stretch.hides is None else f". Not an ordinary tail: {stretch.hides}"
         if stretch.unreadable:
             hides = f". The disk failed to read {stretch.unreadable} of them"
+        elif stretch.reason is CorruptionReason.PACKED:
+            hides = f"; {unpacking(stretch.message, self._file)}"
         self._findings.add(
             stretch_rule(stretch),
             f"{stretch.size} bytes cannot be trusted ({stretch.reason}): {stretch.message}{hides}",

@@ -229,6 +229,11 @@ class Agreement:
         if epoch is not None and tail.last_batch_epoch is not None and epoch < tail.last_batch_epoch:
             message = f"offset {first} is of leader epoch {epoch}, the archive ends with epoch {tail.last_batch_epoch}"
             raise Stopped("source-diverged", message)
+        if resume is not None and (resume.segment, resume.position) == (
+            source.segments[-1],
+            source.segments[-1].log_bytes,
+        ):
+            return resume  # nothing was added; a broker empties such a log when it starts
         start = (self._floor(first), 0)
         if resume is not None and resume.segment.base_offset >= start[0].base_offset:
             start = (resume.segment, resume.position)

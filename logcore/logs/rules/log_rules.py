@@ -36,6 +36,15 @@ SEGMENT_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             FILL,
             for_logs=_SALVAGE,
         ),
+        "packed-segment": Rule(
+            _ERROR,
+            Persistence.WHILE_STOPPED,
+            "A file has the name of a segment, and somebody packed it, for instance with gzip. Nothing is published "
+            "from it, and the log does not grow.",
+            "Unpack the file with the command of the message, in a copy of the log directory if a broker uses it, and "
+            "read the log again: `{run}`.",
+            for_logs="Unpack the file with the command of the message. `recover` does not unpack it.",
+        ),
         "torn-tail": Rule(
             _INFO,
             _UNTIL_REPLACED,

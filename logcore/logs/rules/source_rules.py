@@ -344,10 +344,19 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "copies-undecided": Rule(
             _ERROR,
             _ONE_RUN,
-            "A topic partition is in several directories, and no evidence says which copy has its history.",
+            "A topic partition is in several directories, and no evidence says which copy has its history, or which "
+            "name is that of the topic.",
             "Name only the partition directory to use, such as `disk1/orders-0`. Name the directory with "
             "`__cluster_metadata-0` too, if there is one.",
             _UNCHECKED,
+        ),
+        "copy-under-another-name": Rule(
+            _WARNING,
+            _ONE_RUN,
+            "A partition directory has the topic id of a topic with another name: somebody kept a copy, or renamed the "
+            "directory. It is not published, and `recover` does not write it.",
+            "Move the directory out of the log directory. If it is the only copy, give it its old name. To read it as "
+            "it is, name it alone: `loglake dump {directory}`.",
         ),
         "topic-ids-differ": Rule(
             _WARNING,

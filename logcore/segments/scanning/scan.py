@@ -363,7 +363,7 @@ class SegmentScan:
     def _damaged(self, position: int, expected: int, reason: CorruptionReason, message: str) -> _Bad:
         packed = packed_kind(self._buf) if position == 0 else None
         if packed is not None:  # and no write in progress
-            return _Bad(reason, f"the file is {packed}; unpack it before it is read", len(self._buf), whole=True)
+            return _Bad(CorruptionReason.PACKED, f"the file is {packed}", len(self._buf), whole=True)
         extent = self.resynchronizer.extent(position, expected)
         if extent.is_repaired and extent.end is not None:
             message += f"; its crc matches the {extent.end - position} bytes before what follows it"

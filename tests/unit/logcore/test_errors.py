@@ -61,7 +61,7 @@ def test_an_error_survives_the_way_between_processes() -> None:
 
 def test_reasons_are_the_words_that_tables_store() -> None:
     stored = "LENGTH MAGIC CRC CODEC CODEC_STREAM OUTPUT_CAP COUNT VARINT RECORD_LENGTH RECORD_HEADER TRAILING_BYTES"
-    stored += " TRUNCATED CONTROL ATTRIBUTES OFFSET_ORDER"
+    stored += " TRUNCATED CONTROL ATTRIBUTES OFFSET_ORDER PACKED"
     assert {str(CorruptionReason[word]) for word in stored.split()} == set(stored.split())
 
 

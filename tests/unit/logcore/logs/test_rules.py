@@ -8,7 +8,7 @@ import pytest
 
 from logcore.logs.rules import RULES, Outcome, Persistence, Rule
 
-STOPPING = {"topic-recreated", "source-diverged", "source-behind"}
+STOPPING = {"topic-recreated", "source-diverged", "source-behind", "packed-segment"}
 """A log stops growing by these, and by those of UNREADABLE."""
 UNREADABLE = {"unreadable", "source-changed", "segments-not-named", "archive-not-written"}
 ABOUT_A_RANGE = {"corrupt-offsets", "missing-offsets", "trimmed-before-ingest"}
@@ -53,7 +53,7 @@ ABOUT_A_SOURCE = {
         "no-high-watermark",
     ),
     *("no-remote-metadata", "remote-metadata", "remote-segment-missing", "remote-orphan", "other-remote-objects"),
-    *("remote-overlap", "several-copies", "topic-ids-differ"),
+    *("remote-overlap", "several-copies", "topic-ids-differ", "copy-under-another-name"),
 }
 """Reported by each look at a source path, and about no log of the lake."""
 

@@ -1,0 +1,123 @@
+"""A partition directory that somebody kept or renamed has the topic id of another topic; it is no topic of its own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from logcore.cli.main import main
+from logcore.reading.chosen_logs import find_logs
+from logcore.reading.notes import Notes
+from logcore.reading.read_options import ReadOptions
+from tests.broker_directory import LogDirectory
+from tests.in_process import without_spark
+from tests.metadata_log import MetadataLog, created, topic_id_text
+
+Captured = pytest.CaptureFixture[str]
+RULE = "copy-under-another-name"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
+    with without_spark():
+        yield
+
+
+def logs_of(tmp_path: Path) -> LogDirectory:
+    """orders-0 with 10 records and its line in the broker's checkpoint."""
+    source = LogDirectory(tmp_path / "logs")
+    source.partition("orders-0").append(10)
+    source.high_watermarks(orders_0=10)
+    return source
+
+
+def kept(source: LogDirectory, name: str) -> Path:
+    place = source.path / name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(source.path / "orders-0", place)
+    return place
+
+
+def rows(lake: Path) -> list[tuple[str, int]]:
+    table = DeltaTable(lake / "tables/records").to_pyarrow_table(columns=["topic", "offset"]).to_pylist()
+    return sorted((row["topic"], row["offset"]) for row in table)
+
+
+# The last one is in another source; "orders-0-1" is read as partition 1 of the topic orders-0.
+NAMES = ["orders-0.orig-0", "orders-0-1", "a-orders-0", "../other/orders.bak-0"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_kept_copy_never_hides_the_log_and_is_no_topic(tmp_path: Path, capsys: Captured, name: str) -> None:
+    source, lake = logs_of(tmp_path), tmp_path / "lake"
+    copy = kept(source, name).resolve()
+    for _ in range(2):
+        assert main(["run", str(source.path), str(copy.parent), "--lake", str(lake)]) == 1
+        said = capsys.readouterr()
+        lines = [line for line in (said.out + said.err).splitlines() if "another name" in line]
+        assert len(lines) == 1
+        assert str(copy) in lines[0]
+        assert "orders" in lines[0]
+        assert "every_offset_accounted_for" not in said.out + said.err
+        assert rows(lake) == [("orders", offset) for offset in range(10)]
+    assert main(["verify", str(lake)]) == 0
+
+
+def test_a_log_that_the_lake_has_is_not_read_on_from_a_renamed_directory(tmp_path: Path, capsys: Captured) -> None:
+    source, lake = logs_of(tmp_path), tmp_path / "lake"
+    assert main(["run", str(source.path), "--lake", str(lake)]) == 0
+    (source.path / "orders-0").rename(source.path / "saved-0")
+    capsys.readouterr()
+    assert main(["run", str(source.path), "--lake", str(lake)]) != 0
+    said = capsys.readouterr()
+    assert f"{source.path / 'saved-0'} has the topic id of orders" in said.out + said.err
+    assert rows(lake) == [("orders", offset) for offset in range(10)]
+
+
+@pytest.mark.parametrize("command", [["verify"], ["ls"], ["ledger"], ["dump"], ["recover"]], ids=lambda words: words[0])
+def test_each_command_that_sees_both_says_it_once(tmp_path: Path, capsys: Captured, command: list[str]) -> None:
+    source = logs_of(tmp_path)
+    copy = kept(source, "orders-0.orig-0")
+    words = [*command, "--out", str(tmp_path / "new")] if command == ["recover"] else command
+    main([*words, str(source.path)])
+    said = capsys.readouterr()
+    (line,) = [line for line in (said.out + said.err).splitlines() if RULE in line and "What to do" not in line]
+    assert f"{copy} has the topic id of orders" in line
+
+
+def test_recover_writes_no_kept_copy_unless_it_is_named(tmp_path: Path) -> None:
+    source = logs_of(tmp_path)
+    copy = kept(source, "orders-0.orig-0")
+    assert main(["recover", str(source.path), "--out", str(tmp_path / "new")]) == 1
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["orders-0"]
+    assert main(["recover", str(copy), "--out", str(tmp_path / "named")]) == 0
+
+
+def test_the_cluster_metadata_decides_which_name_is_the_topics(tmp_path: Path) -> None:
+    """By the checkpoint it would be the other one."""
+    source = LogDirectory(tmp_path / "logs")
+    for name in ("orders-0", "orders.new-0"):
+        source.partition(name, topic_id_text("orders.new")).append(10)
+    source.high_watermarks(orders_0=10)
+    MetadataLog(source.path).say(created("orders.new"))
+    notes = Notes()
+    found = find_logs(ReadOptions(paths=(str(source.path),)), notes, is_one_copy=True)
+    assert [str(log.topic_partition) for log in found] == ["__cluster_metadata-0", "orders.new-0"]
+
+
+def test_of_names_without_evidence_none_is_read_until_one_is_named(tmp_path: Path, capsys: Captured) -> None:
+    source = LogDirectory(tmp_path / "logs")
+    for name in ("orders-0", "saved-0"):
+        source.partition(name).append(10)
+    assert main(["run", str(source.path), "--lake", str(tmp_path / "lake")]) == 3
+    said = capsys.readouterr()
+    assert f"Name only the one to use: {source.path / 'orders-0'} or {source.path / 'saved-0'}" in said.out + said.err
+    assert main(["run", str(source.path / "orders-0"), "--lake", str(tmp_path / "lake")]) in (0, 1)
+    assert rows(tmp_path / "lake") == [("orders", offset) for offset in range(10)]
+    # The lake knows the topic's name from now on.
+    assert main(["run", str(source.path), "--lake", str(tmp_path / "lake")]) == 1
