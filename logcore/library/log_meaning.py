@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from logcore.logs.ledger.ledger_builder import ledger_ranges
@@ -98,6 +98,6 @@ def ledger_of(reading: LogReading, notes: Notes) -> Iterator[LedgerRange]:
     for each in ranges:
         yield each
         for finding in ledger_findings([each]):
-            notes.say(finding)
+            notes.say(replace(finding, message=f"{reading.log.topic_partition}: {finding.message}"))
     if reading.lost is not None:  # it was reported already
         yield reading.lost

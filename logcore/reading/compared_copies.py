@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 
 from logcore.logs.growth.copies import CopyComparison, Leadership, LogCopy, compare_copies
 from logcore.logs.model.findings import Finding, Severity, found
@@ -92,30 +91,28 @@ class ComparedCopies:
             said.append(replace(found("several-copies", message), severity=Severity.INFO))
         return [*said, *topic_ids_of(logs), *dict.fromkeys(self.under_other_names(logs).values())]
 
-    def under_other_names(
-        self, logs: Iterable[SourceLog], known: Mapping[str, str] = MappingProxyType({})
-    ) -> dict[str, Finding]:
+    def under_other_names(self, logs: Iterable[SourceLog], lake: Mapping[str, str] | None = None) -> dict[str, Finding]:
         """Return a finding for each log, by directory, whose topic id is that of a topic with another name.
 
         A broker gives an id to one name only, so somebody kept a copy of a partition directory, or renamed one.
 
         Args:
             logs: The logs.
-            known: Names of topics by id, as a lake has them.
+            lake: Names of topics by id, as a lake has them; None: there is no lake.
         """
         by_id: dict[str, dict[str, list[SourceLog]]] = {}
         for log in logs:
             if log.topic_id is not None:
                 by_id.setdefault(log.topic_id, {}).setdefault(log.topic_partition.topic, []).append(log)
         said: dict[str, Finding] = {}
-        for topic_id, names in by_id.items():
-            right = known.get(topic_id)
-            if right is None and len(names) > 1:
-                right = self._name_of(topic_id, names)
-            copies = [log for name, of_name in names.items() if name != right for log in of_name]
+        for topic_id, named in by_id.items():
+            right = (lake or {}).get(topic_id)
+            if right is None and len(named) > 1:
+                right = self._name_of(topic_id, named)
+            copies = [log for name, of_name in named.items() if name != right for log in of_name]
             if right is not None:
                 said |= {log.directory: _under_another_name(log, right) for log in copies}
-            elif len(names) > 1:
+            elif len(named) > 1:
                 said |= dict.fromkeys((log.directory for log in copies), _not_named(topic_id, copies))
         return said
 
@@ -123,9 +120,8 @@ class ComparedCopies:
         """The name of a topic by the cluster metadata, else by the broker's checkpoints, else the name that is in the
         names of all the other directories; None: nothing says which.
         """
-        stated = {
-            state.topics[topic_id].fields["topic"] for state in self._read_states().values() if topic_id in state.topics
-        }
+        rows = (state.topics.get(topic_id) for state in self._read_states().values())
+        stated = {row.fields["topic"] for row in rows if row is not None}
 
         def evidence(name: str) -> tuple[bool, ...]:
             logs, others = names[name], [log for other in names if other != name for log in names[other]]
@@ -164,20 +160,14 @@ class ComparedCopies:
 
 def _under_another_name(log: SourceLog, right: str) -> Finding:
     place = shown(log.directory)
-    message = (
-        f"{place} has the topic id of {right} ({log.topic_id}): it is a copy of it under another name, or was renamed. "
-        "It is no topic of its own."
-    )
+    message = f"{place} has the topic id of {right} ({log.topic_id}): it is a copy under another name, and no topic."
     return found("copy-under-another-name", message, file=place)
 
 
 def _not_named(topic_id: str, logs: Sequence[SourceLog]) -> Finding:
     places = [shown(log.directory) for log in logs]
-    message = (
-        f"Directories of several names have the topic id {topic_id}, and nothing says which name is the topic's. None "
-        f"of them is used. Name only the one to use: {' or '.join(places)}."
-    )
-    return found("copies-undecided", message, file=places[0])
+    message = f"Several names have the topic id {topic_id}, and nothing says which is right. None of them is used."
+    return found("copies-undecided", f"{message} Name only the one to use: {' or '.join(places)}.", file=places[0])
 
 
 def topic_ids_of(logs: Iterable[SourceLog]) -> list[Finding]:

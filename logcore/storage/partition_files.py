@@ -181,8 +181,8 @@ def _report(path: str, start: StartFiles, files: PartitionFiles) -> None:
     leftovers = sum(reason not in silent and name[:20] not in orphans for name, reason in start.dropped.items())
     if leftovers:
         message = (
-            f"{shown(path)} contains {leftovers} files left over from deletion or compaction. A broker's start removes "
-            "them; they are not read."
+            f"{shown(path)} contains {leftovers} {'file' if leftovers == 1 else 'files'} left over from deletion or "
+            "compaction. A broker's start removes them; they are not read."
         )
         files.say("leftover-file", path, message)
 

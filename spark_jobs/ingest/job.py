@@ -142,7 +142,7 @@ def plan(config: IngestConfig) -> IngestPlan:
             log_plan, found_here = source_changes.plan_move(config, source, known, held)
             if log_plan is None:
                 why = f"it is not moved here: {found_here[-1].finding.message}"
-                left_alone.append(_second_source(known, source, why))
+                left_alone.append(_second_source(known, source, why, "several-copies"))
                 continue
         else:
             log_plan, found_here = source_changes.plan_log(config, source, known, held, policy)
@@ -443,10 +443,10 @@ def _has_later_epoch(kept: SourceLog, other: SourceLog) -> str:
     return f"its last leader epoch is {theirs}, not {ours}" if theirs > ours >= 0 else ""
 
 
-def _second_source(kept: LogRow | SourceLog, other: SourceLog, why: str = "") -> PlacedFinding:
+def _second_source(kept: LogRow | SourceLog, other: SourceLog, why: str = "", rule: str = "") -> PlacedFinding:
     directory = kept.source if isinstance(kept, LogRow) else kept.directory
     left = f"the copy in {other.directory} is left alone{f': {why}' if why else ''}"
     message = f"{other.topic_partition} is taken from {directory}; {left.rstrip('.')}."
-    finding = found("second-source", message, file=other.directory)
+    finding = found(rule or "second-source", message, file=other.directory)
     log = kept.log if isinstance(kept, LogRow) else None
     return PlacedFinding(finding, log, other.topic_partition.topic, other.topic_partition.partition)

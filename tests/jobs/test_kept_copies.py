@@ -13,7 +13,7 @@ from logcore.cli.main import main
 from logcore.reading.chosen_logs import find_logs
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadOptions
-from tests.broker_directory import LogDirectory
+from tests.broker_directory import TOPIC_ID, LogDirectory
 from tests.in_process import without_spark
 from tests.metadata_log import MetadataLog, created, topic_id_text
 
@@ -113,7 +113,7 @@ def test_the_cluster_metadata_decides_which_name_is_the_topics(tmp_path: Path) -
 def test_of_names_without_evidence_none_is_read_until_one_is_named(tmp_path: Path, capsys: Captured) -> None:
     source = LogDirectory(tmp_path / "logs")
     for name in ("orders-0", "saved-0"):
-        source.partition(name).append(10)
+        source.partition(name, TOPIC_ID).append(10)
     assert main(["run", str(source.path), "--lake", str(tmp_path / "lake")]) == 3
     said = capsys.readouterr()
     assert f"Name only the one to use: {source.path / 'orders-0'} or {source.path / 'saved-0'}" in said.out + said.err

@@ -181,6 +181,10 @@ def test_damage_is_published_around_with_the_printed_policy(lake: Lake) -> None:
     pasted(lake.capsys, printed, "config set", "orders salvage=permissive")
     pasted(lake.capsys, printed, "loglake run", "--policies")
     assert max(lake.offsets()) == 29
+    _, printed = lake.run()
+    assert "salvage=permissive" not in printed
+    assert "What follows them is published." in printed
+    assert [line for line in commands_in(printed) if "--fill-from" in line]
 
 
 def test_damage_is_filled_from_another_copy_with_the_printed_command(lake: Lake, tmp_path: Path) -> None:
@@ -250,6 +254,16 @@ def test_a_source_that_ends_earlier_is_left_with_the_printed_command(lake: Lake,
     # The copy says no high watermark, which is a warning.
     assert said(lake.capsys, *shlex.split(line.replace("COPY", str(whole)))[1:])[0] == 1
     assert lake.offsets() == {*range(30)}
+
+
+def test_a_move_that_was_refused_is_not_advised_again(lake: Lake, tmp_path: Path) -> None:
+    assert lake.run()[0] == 0
+    other = LogDirectory(tmp_path / "other")
+    other.partition("orders-0").append(30, tag=b"w")
+    code, printed = said(lake.capsys, "run", other.path, "--lake", lake.path, "--move-source")
+    assert code == 1
+    assert "it is not moved here" in printed
+    assert "--move-source" not in printed
 
 
 def test_a_source_that_went_another_way_is_followed_with_the_printed_policy(lake: Lake) -> None:
@@ -354,6 +368,7 @@ PASTED = {
     "slices-not-merged",
     "table-missing",
     "ledger-has-a-hole",
+    "packed-segment",
 }
 """Rules whose advice is pasted above, or is the same text as one that is."""
 NOT_PASTED_HERE = {
@@ -365,6 +380,7 @@ NOT_PASTED_HERE = {
     "unreadable": "COPY is a disk that still has the bytes; tests/jobs/test_fill.py fills from copies.",
     "delete-directory": SHOWS_MORE,
     "stray-directory": SHOWS_MORE,
+    "copy-under-another-name": SHOWS_MORE,
     "remote-tier": "DIR is storage that only the operator knows; tests/jobs has remote storage.",
     "remote-metadata": SHOWS_MORE,
     "remote-storage-empty": SHOWS_MORE,
@@ -406,6 +422,10 @@ def test_each_rule_with_a_command_is_pasted_or_has_a_reason() -> None:
     assert {*PASTED, *NOT_PASTED_HERE} >= with_command
     assert not PASTED & {*NOT_PASTED_HERE}
     assert {*NOT_PASTED_HERE} <= with_command, "a reason for what has no command"
+
+
+def test_a_lake_whose_sources_are_not_known_says_what_the_word_is() -> None:
+    assert "LOGDIR is the log directory of the broker." in advice("missing-offsets", HarmedPlace(lake="/lake"))
 
 
 def test_commands_of_a_lake_have_no_word_that_loglake_knows() -> None:

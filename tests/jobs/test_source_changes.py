@@ -301,7 +301,7 @@ def test_a_log_is_not_moved_to_a_copy_that_lacks_its_last_leader_epoch(source, l
     lake.turn(zombie.path, move_source=True)
     assert [row["source"] for row in lake.rows("logs")] == [str(orders.path)]
     assert lake.published("orders") == orders.rows
-    (said,) = [f["message"] for f in lake.rows("findings") if f["rule"] == "second-source"]
+    (said,) = [f["message"] for f in lake.rows("findings") if f["rule"] == "several-copies"]
     assert "its batch at offset 10 is of leader epoch 4, and the log was in epoch 5 there before" in said
 
 
@@ -316,7 +316,7 @@ def test_a_log_moves_to_another_directory_only_on_request_and_if_it_agrees(sourc
 
     lake.turn(wrong.path, move_source=True)
     assert [row["source"] for row in lake.rows("logs")] == [str(orders.path)]
-    said = [f["message"] for f in lake.rows("findings") if f["rule"] == "second-source"]
+    said = [f["message"] for f in lake.rows("findings") if f["rule"] == "several-copies"]
     assert len(said) == 1
     assert f"the copy in {wrong.path / 'orders-0'} is left alone: it is not moved here: orders-0 stops:" in said[0]
     lake.turn(other.path, source.path, move_source=True)

@@ -244,7 +244,7 @@ def _json(finding: Finding) -> str:
 
 
 def _text(finding: Finding, terminal: Terminal = FILE) -> str:
-    place = [] if finding.file is None else [finding.file]
+    place = [] if finding.file is None or finding.message.startswith(finding.file) else [finding.file]
     if finding.position is not None:
         place.append(f"position {finding.position}")
     if finding.start_offset is not None:

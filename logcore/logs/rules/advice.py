@@ -12,6 +12,7 @@ A rule's `what_to_do` and `for_logs` are templates. A field in braces is what on
     {table}      a table of the lake
     {again}      the command that writes the rows of this table again
     {rebuild}    the command that makes this table again
+    {salvage}    the command that publishes past lost offsets, unless that was done
     {policy:NAME=VALUE}  the command that sets a policy of the topic and runs the lake again
 
 Commands are complete: they can be pasted into a shell. A word in capitals is what only the reader knows, such as COPY,
@@ -35,6 +36,9 @@ RULE_OF_STATE = {
 """The rule whose advice counts for a range of the ledger, by state."""
 
 
+_SALVAGE = "If none has, `{policy:salvage=permissive}` publishes what follows."
+
+
 @dataclass(frozen=True, slots=True)
 class HarmedPlace:
     """Where the harm of a finding is. None: not known, or the finding is not about that.
@@ -49,6 +53,7 @@ class HarmedPlace:
         end_offset: The offset after the last one.
         table: The table of the lake, such as `records` or `decoded/orders`.
         policies: The policies file of the lake.
+        is_passed: Whether offsets after these are published.
     """
 
     lake: str | None = None
@@ -60,6 +65,7 @@ class HarmedPlace:
     end_offset: int | None = None
     table: str | None = None
     policies: str | None = None
+    is_passed: bool = False
 
 
 def advice(rule: str, place: HarmedPlace) -> str:
@@ -84,7 +90,8 @@ def filled(text: str, place: HarmedPlace) -> str:
         log, name = f" --topic {topic} --partition {place.partition}", f"{place.topic}-{place.partition}"
     if place.start_offset is not None and place.end_offset is not None:
         offsets = f"{place.start_offset}..{place.end_offset}"
-    return text.format(
+    policy = _PolicyCommand(place.policies, topic, run)
+    said = text.format(
         run=run,
         lake=lake,
         directory=_word(place.directory, "DIR"),
@@ -95,8 +102,11 @@ def filled(text: str, place: HarmedPlace) -> str:
         table=table,
         again=_again(place.table, run, lake),
         rebuild=_rebuild(place.table, run, lake),
-        policy=_PolicyCommand(place.policies, topic, run),
+        policy=policy,
+        salvage="What follows them is published." if place.is_passed else _SALVAGE.format(policy=policy),
     )
+    unknown = place.lake is not None and " LOGDIR " in said
+    return f"{said} LOGDIR is the log directory of the broker." if unknown else said
 
 
 def _word(value: str | None, unknown: str) -> str:

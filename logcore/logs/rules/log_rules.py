@@ -17,8 +17,8 @@ REINDEX = (
     "The segments are read without it. `loglake reindex {directory} --out {out}` makes a copy with new index files."
 )
 FILL = (
-    "If another copy of the log has the offsets, `{run} --fill-from COPY` takes them; COPY is its log directory. If "
-    "none has, `{policy:salvage=permissive}` publishes what follows."
+    "If another copy of the log has the offsets, `{run} --fill-from COPY` takes them; COPY is its log directory. "
+    "{salvage}"
 )
 _SALVAGE = (
     "`loglake recover {directory} --out {out} --salvage` writes a copy without these bytes, with every good batch. It "

@@ -132,7 +132,8 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _WARNING,
             _ONE_RUN,
             "`partition.metadata` or `leader-epoch-checkpoint` is invalid, for instance after a power cut.",
-            "Copy the file again from the broker. The segments are read without it.",
+            "The segments are read without it. If the message states a version, a newer Kafka wrote the file, and only "
+            "a newer Loglake can read it. Otherwise copy the file again from the broker.",
         ),
         "corrupt-index": Rule(
             _WARNING,
@@ -332,7 +333,8 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _WARNING,
             _ONE_RUN,
             "A topic partition is already taken from another directory; this copy of it is not read.",
-            "Nothing, or take the log from this directory: `loglake run {directory} --lake {lake} --move-source`.",
+            "Nothing, or take the log from this directory: `loglake run {directory} --lake {lake} --move-source`. That "
+            "is refused if this copy parts from the archive, or ends before it.",
         ),
         "several-copies": Rule(
             _WARNING,

@@ -9,10 +9,12 @@ from logcore.logs.model.findings import Finding
 from logcore.logs.rules.advice import HarmedPlace
 from logcore.segments.filenames import TopicPartition
 from spark_jobs.contracts import Scalar
+from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.ledger.finding_rows import from_plain
 from spark_jobs.lake.repair_commands import run_command
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.setup import registry
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.store import storage
 
 _OF_A_FINDING = tuple(field.name for field in fields(Finding))
@@ -67,7 +69,17 @@ def harmed_place(
         *offsets,
         table,
         policies,
+        topic_partition is not None and _is_salvaged(policies, topic_partition.topic),
     )
+
+
+def _is_salvaged(policies: str | None, topic: str) -> bool:
+    """Whether what follows lost offsets of a topic is published already."""
+    try:
+        policy = read_policies(policies).for_topic(topic)
+    except UsageError:
+        return False
+    return policy is not None and policy.passes_damage
 
 
 def place_of_row(lake: str, row: Mapping[str, Scalar]) -> HarmedPlace:

@@ -14,7 +14,7 @@ from logcore.cli.main import main
 from logcore.reading.chosen_logs import find_logs
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadOptions
-from tests.broker_directory import OTHER_TOPIC_ID
+from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.metadata_log import MetadataLog, created, topic_id, topic_id_text
 from tests.model import replication
 from tests.unit.logcore.logs.test_copies import LONG, SHORT, replica
@@ -160,3 +160,18 @@ def test_the_cluster_metadata_among_the_directories_decides(
     main(["offsets", "--at", "latest", "--topic", "orders", *paths])
     evidence = "__cluster_metadata" if taken == "broker1" else "leader-epoch-checkpoint"
     assert f"its history is that of {tmp_path / taken / 'orders-0'} ({evidence})" in capsys.readouterr().err
+
+
+def test_the_ledger_names_the_log_of_each_range_that_is_gone(tmp_path: Path, capsys: Captured) -> None:
+    """The same offsets of two logs."""
+    source = LogDirectory(tmp_path / "logs")
+    for name in ("orders-0", "users-0"):
+        log = source.partition(name)
+        for _ in range(3):
+            log.roll()
+            log.append(10)
+        log.segments()[1].unlink()
+    main(["ledger", str(source.path)])
+    said = [line for line in capsys.readouterr().err.splitlines() if " missing-offsets: " in line]
+    assert ["orders-0" in line for line in said] == [True, False]
+    assert ["users-0" in line for line in said] == [False, True]

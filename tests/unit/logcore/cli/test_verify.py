@@ -8,6 +8,7 @@ import pytest
 
 from logcore.cli.main import main
 from tests import handmade
+from tests.broker_directory import LogDirectory
 from tests.unit.logcore.cli import conftest as made
 
 Captured = pytest.CaptureFixture[str]
@@ -195,3 +196,21 @@ def test_names_on_disk_reach_no_terminal_unescaped(tmp_path: Path, capsys: Captu
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "\\x1b" in out
+
+
+def test_a_line_about_a_file_names_its_path_once(tmp_path: Path, capsys: Captured) -> None:
+    source = LogDirectory(tmp_path / "logs")
+    source.partition("orders-0").append(5)
+    (source.path / "orders-0/partition.metadata").write_text("version: 7\ntopic_id: x")
+    (source.path / "replication-offset-checkpoint").write_text("junk")
+    (source.path / f"orders-0/{0:020d}.log.deleted").touch()
+    assert main(["verify", str(source.path)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    for rule, path in (
+        ("broken-root-file", source.path / "replication-offset-checkpoint"),
+        ("broken-partition-file", source.path / "orders-0/partition.metadata"),
+        ("no-high-watermark", source.path),
+    ):
+        (line,) = [line for line in lines if f"{rule}: " in line]
+        assert line.count(str(path)) == 1
+    assert any(" contains 1 file left over " in line for line in lines)

@@ -71,7 +71,7 @@ def test_a_log_of_another_topic_id_in_the_brokers_other_directory_is_left_alone_
     turn(lake, first.path, second.path)
     orders.path.rename(first.path / f"orders-0.{UUID}-delete")
     second.partition("orders-0", OTHER_TOPIC_ID).append(15)
-    assert "second-source" in turn(lake, first.path, second.path)
+    assert "several-copies" in turn(lake, first.path, second.path)
     assert sources_of(lake) == {"orders-0": (str(first.path / "orders-0"), 10)}
 
 
