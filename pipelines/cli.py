@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from logcore.cli.reading.arguments import high_watermark, natural, offset_range, time_ms
+from logcore.cli.reading.arguments import clock_ms, high_watermark, natural, offset_range, time_ms
 from logcore.exit_codes import ExitCode
 
 
@@ -229,7 +229,7 @@ def _add_meaning(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--policies", metavar="FILE", help="policies.yaml: Kafka's configuration by topic (default: the registered one)"
     )
-    parser.add_argument("--as-of", type=time_ms, metavar="TIME", help="the run's clock (default: now)")
+    parser.add_argument("--as-of", type=clock_ms, metavar="TIME", help="the run's clock (default: now)")
     parser.add_argument(
         "--isolation.level",
         dest="isolation_level",

@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from logcore.cli.reading.arguments import time_ms
+from logcore.cli.reading.arguments import clock_ms, time_ms
 from pipelines.catalog.names import graph_name
 from pipelines.run.settings import MAX_BYTES_PER_ROUND, MAX_TASKS_PER_ROUND, RunSettings
 from spark_jobs.lake.errors import UsageError
@@ -147,7 +147,7 @@ def parsed_time(text: str, field: str) -> int | None:
         UsageError: It is no time.
     """
     try:
-        return time_ms(text) if text else None
+        return (clock_ms if field == "as_of" else time_ms)(text) if text else None
     except ArgumentTypeError as error:
         raise UsageError(f"{field}: {error}") from error
 

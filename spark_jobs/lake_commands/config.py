@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from logcore.cli.reading.arguments import time_ms
+from logcore.cli.reading.arguments import clock_ms
 from logcore.exit_codes import ExitCode
 from logcore.texts import json_shown, shown
 from spark_jobs.lake_commands.outcome import guarded, lake_at
@@ -58,7 +58,7 @@ class ConfigCommand:
             metavar="PATH",
             help="also the settings of the topics in __cluster_metadata at this source; repeatable",
         )
-        check.add_argument("--as-of", type=time_ms, metavar="TIME", help="what the cluster said then (default: now)")
+        check.add_argument("--as-of", type=clock_ms, metavar="TIME", help="what the cluster said then (default: now)")
         check.add_argument("--format", choices=("text", "jsonl"), default="text")
         check.set_defaults(func=lambda options: guarded(lambda: _check(options)))
         setting = actions.add_parser(

@@ -21,7 +21,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from logcore.cli.reading.arguments import time_ms
+from logcore.cli.reading.arguments import clock_ms
 from logcore.exit_codes import ExitCode
 from logcore.texts import json_shown, shown
 from spark_jobs.lake.errors import UsageError
@@ -54,7 +54,7 @@ class DecodeCommand:
         )
         parser.add_argument("--policies", metavar="FILE", help="a policies file (default: the registered one)")
         parser.add_argument("--dry-run", action="store_true", help="say what would be done, and write nothing")
-        parser.add_argument("--as-of", type=time_ms, metavar="TIME", help="clock of the run (default: now)")
+        parser.add_argument("--as-of", type=clock_ms, metavar="TIME", help="clock of the run (default: now)")
         parser.set_defaults(func=self.run)
 
     def run(self, options: argparse.Namespace) -> int:

@@ -22,7 +22,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from logcore.cli.output.record_lines import json_line
-from logcore.cli.reading.arguments import natural, offset_range, selection_of, time_ms
+from logcore.cli.reading.arguments import clock_ms, natural, offset_range, selection_of
 from logcore.exit_codes import ExitCode
 from spark_jobs.lake_commands.outcome import guarded, lake_at, recorded
 
@@ -58,7 +58,7 @@ class WithdrawCommand:
         )
         parser.add_argument("--reason", metavar="TEXT", help="why, kept with the withdrawal")
         parser.add_argument("--apply", action="store_true", help="record it; without it nothing is written")
-        parser.add_argument("--as-of", type=time_ms, metavar="TIME", help="when, as it is recorded (default: now)")
+        parser.add_argument("--as-of", type=clock_ms, metavar="TIME", help="when, as it is recorded (default: now)")
         parser.add_argument("--format", choices=("text", "jsonl"), default="text")
         parser.set_defaults(func=self.run)
 

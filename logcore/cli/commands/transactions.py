@@ -8,7 +8,7 @@ from collections import Counter
 
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.record_lines import json_line, time_text
-from logcore.cli.reading.arguments import add_choice, add_meaning, add_paths, add_remote, read_options, time_ms
+from logcore.cli.reading.arguments import add_choice, add_meaning, add_paths, add_remote, clock_ms, read_options
 from logcore.errors import LogError
 from logcore.library.log_meaning import listed_transactions
 from logcore.logs.model.findings import found
@@ -44,7 +44,7 @@ def add_parser(
         help="list only transactions in this state; repeatable",
     )
     parser.add_argument(
-        "--as-of", type=time_ms, metavar="TIME", help="the clock for the age of open transactions (now)"
+        "--as-of", type=clock_ms, metavar="TIME", help="the clock for the age of open transactions (now)"
     )
     parser.add_argument("--format", choices=("text", "jsonl"), default="text")
     parser.set_defaults(func=run, parser=parser)

@@ -21,7 +21,7 @@ from typing import Any
 from logcore.cli.maintenance.copy_progress import CopyProgress
 from logcore.cli.maintenance.log_settings import LogSettings, SettingsOfLogs
 from logcore.cli.output.command_notes import CommandNotes
-from logcore.cli.reading.arguments import add_choice, local_path, natural, time_ms
+from logcore.cli.reading.arguments import add_choice, clock_ms, local_path, natural
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.broker_line import DEFAULT_LINE, BrokerLine
 from logcore.logs.model.findings import Finding
@@ -97,7 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> 
         help="where settings without --config are from: __cluster_metadata-0 beside SRC, if it is there, or nowhere "
         "(default: %(default)s); settings that are in neither have Kafka's defaults",
     )
-    parser.add_argument("--as-of", type=time_ms, metavar="TIME", help="the clock (default: now)")
+    parser.add_argument("--as-of", type=clock_ms, metavar="TIME", help="the clock (default: now)")
     parser.add_argument(
         "--compat",
         type=BrokerLine,

@@ -58,6 +58,20 @@ def time_ms(text: str) -> int:
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
+def clock_ms(text: str) -> int:
+    """Parse a time as `time_ms` does, for a clock: it is written as a date, so it must be one.
+
+    Raises:
+        argparse.ArgumentTypeError: It is no time, or outside of the years 1 to 9999.
+    """
+    milliseconds = time_ms(text)
+    try:
+        _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        raise argparse.ArgumentTypeError(f"{text!r} is outside of the years 1 to 9999") from None
+    return milliseconds
+
+
 def binary(text: str) -> bytes:
     """Parse `0x` and hex digits, or return the text's UTF-8 bytes.
 

@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from logcore.cli.reading.arguments import time_ms
+from logcore.cli.reading.arguments import clock_ms
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
 from logcore.texts import shown
@@ -52,7 +52,7 @@ class ClusterCommand:
             help="print replicas by broker and log directory, and partitions that need attention",
         )
         parser.add_argument("--dry-run", action="store_true", help="say what would be done, and write nothing")
-        parser.add_argument("--as-of", type=time_ms, metavar="TIME", help="clock of the run (default: now)")
+        parser.add_argument("--as-of", type=clock_ms, metavar="TIME", help="clock of the run (default: now)")
         parser.set_defaults(func=lambda options: guarded(lambda: _cluster(options)))
 
 

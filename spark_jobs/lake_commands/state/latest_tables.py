@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from logcore.cli.reading.arguments import natural, time_ms
+from logcore.cli.reading.arguments import clock_ms, natural
 from logcore.exit_codes import ExitCode
 from logcore.texts import shown
 from spark_jobs.lake_commands.outcome import guarded, lake_at, refuse_unmatched, run_job
@@ -45,7 +45,7 @@ class LatestCommand:
             "--keys-in-memory", type=natural, metavar="N", help="keys in memory, 51 bytes each; more go to files"
         )
         parser.add_argument("--dry-run", action="store_true", help="say what would be done, and write nothing")
-        parser.add_argument("--as-of", type=time_ms, metavar="TIME", help="clock of the run (default: now)")
+        parser.add_argument("--as-of", type=clock_ms, metavar="TIME", help="clock of the run (default: now)")
         parser.set_defaults(func=lambda options: guarded(lambda: _latest(options)))
 
 

@@ -4,7 +4,16 @@ import argparse
 
 import pytest
 
-from logcore.cli.reading.arguments import add_choice, add_meaning, add_paths, offset_range, read_options, time_ms
+from logcore.cli.main import main
+from logcore.cli.reading.arguments import (
+    add_choice,
+    add_meaning,
+    add_paths,
+    clock_ms,
+    offset_range,
+    read_options,
+    time_ms,
+)
 from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.read_options import OffsetRange, ReadOptions, ReadRules
 
@@ -40,6 +49,23 @@ def test_a_number_that_may_mean_two_things_is_refused_with_what_to_write(text: s
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="ISO-8601"):
         time_ms(text)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "at", "rest"),
+    [(-62_135_596_800_000, 253_402_300_799_999, ["0001", "9999-12-31T23:59:59.999"], ["9" * 18, f"-{'9' * 18}ms"])],
+)
+def test_a_clock_is_a_date_from_year_1_to_9999(first: int, last: int, at: list[str], rest: list[str]) -> None:
+    assert [clock_ms(text) for text in (f"{first}ms", f"{last}ms", *at)] == [first, last, first, last]
+    for text in (f"{first - 1}ms", f"{last + 1}ms", str(last + 1), *rest):
+        with pytest.raises(argparse.ArgumentTypeError, match=f"'{text}' is outside of the years 1 to 9999"):
+            clock_ms(text)
+
+
+@pytest.mark.parametrize("command", ["run", "recover", "transactions", "retain", "compact", "reindex"])
+def test_no_command_takes_a_clock_beyond_the_year_9999(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "logs", "--as-of", "253402300800000ms"]) == 64
+    assert "'253402300800000ms' is outside of the years 1 to 9999" in capsys.readouterr().err
 
 
 def parsed(*arguments: str) -> ReadOptions:
