@@ -28,7 +28,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The wanted columns and records. A batch that cannot contain a wanted record gets only its checksum checked.
+    """The wanted columns and records. A batch that cannot contain a wanted record gets only its checksum checked,
+    unless only `control` excludes it.
 
     Attributes:
         columns: Names of RECORDS_SCHEMA, returned in its order; None for all.
@@ -88,8 +89,10 @@ class Wanted:
 
     def may_hold(self, header: BatchHeader) -> bool:
         """Whether a batch may contain a wanted record, by its header."""
-        if header.is_control and not self.control:
-            return False
+        return (self.control or not header.is_control) and self.reads(header)
+
+    def reads(self, header: BatchHeader) -> bool:
+        """Whether a batch is read: it may contain a wanted record, or would if its control records were wanted."""
         if self.producer_id is not None and header.producer_id != self.producer_id:
             return False
         if self.header is not None and header.magic < MAGIC_V2:

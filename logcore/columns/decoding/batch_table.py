@@ -67,7 +67,6 @@ class BatchTable:
         """Sums over all batches of the table, as stored; for wrappers, `records` is the number of wrappers."""
         self.codec = -1
         """Codec of all batches; -1 if they have several. Markers between compressed batches do not count."""
-        self.has_control = False
         self.is_doubtful = False
         """Whether a batch that is not certainly good follows the table."""
         self._filled_to = 0
@@ -142,7 +141,6 @@ class BatchTable:
         self.count, self.kind, self.codec = frame.count, frame.kind, frame.codec
         self.position, self.next_offset = frame.position, frame.expected
         self.records, self.body_bytes = frame.records, frame.body_bytes
-        self.has_control = frame.has_control != 0
         self.is_doubtful = frame.status != DONE
         if self.count and self.position > self._sure_end:
             self.count -= 1

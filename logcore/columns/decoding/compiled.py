@@ -29,8 +29,6 @@ LARGE_BYTES = 16 << 20
 MOST_BYTES = (1 << 31) - 1
 """Most bytes of keys or values in one Arrow batch, whose offsets have 32 bits; the kernels refuse a larger batch."""
 
-_CONTROL_BIT = 32
-
 Rows = TypeVar("Rows", covariant=True)
 
 
@@ -141,22 +139,15 @@ class CompiledLane(Generic[Rows]):
             first = end
 
     def _wants(self, first: int, end: int) -> npt.NDArray[np.bool_] | None:
-        """Evaluate `Wanted.may_hold` for some batches of the table; None if it is true for all."""
+        """Evaluate `Wanted.reads` for some batches of the table; None if it is true for all."""
         since = self._wanted.skips_before
-        has_control = self._batch_table.has_control and not self._wanted.control
         producer_id, has_header = self._wanted.producer_id, self._wanted.header is not None
-        if (
-            self._wanted.visible is None
-            and since is None
-            and not (has_control or has_header or producer_id is not None)
-        ):
+        if self._wanted.visible is None and since is None and not has_header and producer_id is None:
             return None
         rows = self._table[first:end]
         mask = np.ones(len(rows), bool)
         if since is not None:
             mask &= (rows[:, batch_row.MAX_TIMESTAMP] >= since) | (rows[:, batch_row.MAGIC] < 2)
-        if not self._wanted.control:
-            mask &= (rows[:, batch_row.ATTRIBUTES] & _CONTROL_BIT == 0) | (rows[:, batch_row.MAGIC] < 2)
         if producer_id is not None:
             mask &= rows[:, batch_row.PRODUCER_ID] == producer_id
         if has_header:
@@ -177,8 +168,8 @@ class CompiledLane(Generic[Rows]):
         if wanted is None:
             yield from self._run(self._table, first, end)
             return
-        # Wanted batches are read from a table of their own. Between the markers of small transactions there may be one
-        # batch at a time, and a kernel call for each would cost more than all else.
+        # Wanted batches are read from a table of their own. Between batches of other producers there may be
+        # one at a time, and a kernel call for each would cost more than all else.
         places = np.flatnonzero(wanted) + first
         if not len(places):
             yield end, None

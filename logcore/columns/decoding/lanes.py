@@ -138,11 +138,9 @@ class CarefulLane:
         self._resynchronizer = Resynchronizer(buf, self.ceiling, sealed, limits, fetched)
 
     def step(self, position: int, next_offset: int) -> ScannedBatch | Stretch | None:
-        """Return the item at a position; None if only padding is left. A batch that may contain wanted records is
-        decoded.
-        """
+        """Return the item at a position; None if only padding is left. A batch that `wanted` reads is decoded."""
         item = self._scanned(position, next_offset, decode=False)
-        if isinstance(item, ScannedBatch) and self._wanted.may_hold(item.header):
+        if isinstance(item, ScannedBatch) and self._wanted.reads(item.header):
             return self._scanned(position, next_offset, decode=True)
         return item
 

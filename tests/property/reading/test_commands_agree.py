@@ -1,7 +1,7 @@
 """Whatever is wrong with a log, every command gives the same bytes and offsets the same state as `verify`.
 
 `verify` says which bytes cannot be trusted. So the others may have no more, no fewer and no other batches than it, and
-a salvage leaves none of those bytes in. Only `dump` without `--control` leaves the content of control batches unread.
+a salvage leaves none of those bytes in.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def check(directory: Path, capsys: Captured) -> str:
     batches, said = heard(log.batches)
     assert damage(said) == wrong
     assert len(batches) == report.totals.batches
-    for read in (log.transactions, lambda **on: log.offset_for_time(0, **on)):
+    for read in (log.records, log.transactions, lambda **on: log.offset_for_time(0, **on)):
         assert damage(heard(read)[1]) == wrong
     ledger, said = heard(log.ledger)
     assert damage(said) == wrong
@@ -70,7 +70,7 @@ def check(directory: Path, capsys: Captured) -> str:
     for command, *options in (
         ("transactions", *to_the_end),
         ("ledger", *to_the_end),
-        ("dump", "--all", "--control"),
+        ("dump", "--all"),
         ("offsets", "--at", "0ms", *to_the_end),
     ):
         codes[command] = main([command, str(directory), *options])

@@ -129,7 +129,7 @@ def walk_kernel(by_instruction: bool) -> Any:
         table = numbers(frame.table)
         faster = frame.crc32
         kind, codec = nb.int64(-1), nb.int64(-2)
-        has_control, has_data = nb.int64(0), nb.int64(0)
+        has_data = nb.int64(0)
         found = nb.int64(0)
         records = nb.int64(0)
         body = nb.int64(0)
@@ -177,8 +177,6 @@ def walk_kernel(by_instruction: bool) -> Any:
             elif kind < 0:
                 kind = here
             attributes = table[row + batch_row.ATTRIBUTES]
-            if here <= batch_row.COMPRESSED and attributes & _CONTROL != 0:
-                has_control = 1
             if not is_marker:
                 has_data = 1
             if here == kind:
@@ -200,7 +198,6 @@ def walk_kernel(by_instruction: bool) -> Any:
         frame.kind = kind
         frame.records = records
         frame.body_bytes = body
-        frame.has_control = has_control
         frame.codec = codec
         return nb.int64(0)
 

@@ -31,8 +31,6 @@ class WalkFrame(CallFrame):
     records: int
     """Sum of the record counts."""
     body_bytes: int
-    has_control: int
-    """Not 0: a control batch is among them."""
     codec: int
     """Codec of all batches; -1 if they have several. Markers between compressed batches do not count."""
 

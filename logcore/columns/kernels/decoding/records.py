@@ -170,7 +170,7 @@ def records_kernel(emits: bool) -> Any:
                     if stamp < -1:
                         negative += 1
                     headers_seen += header_count
-                if is_control and (with_control or not emits):
+                if is_control:
                     # Only the two markers with a key of exactly four bytes are accepted.
                     if key_size != 4 or count != 1 or big_int16(source, key_from) != 0:
                         good = False

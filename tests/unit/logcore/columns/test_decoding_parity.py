@@ -391,7 +391,8 @@ def test_the_header_of_a_batch_without_wanted_records_is_checked() -> None:
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\x00\x00\x00", b"\xff\xff\x00\x00"])
-def test_a_control_record_without_a_control_key_is_damage_only_where_it_is_wanted(key: bytes | None) -> None:
+def test_a_control_record_without_a_control_key_is_damage_unless_its_offset_is_not_wanted(key: bytes | None) -> None:
     data = handmade.control_batch(0, key, b"v") + handmade.simple_batch(1, [(b"k", b"v")])
-    assert agreed(data)[1:] == ([], 0)
-    assert len(agreed(data, wanted=Wanted(control=True))[1]) == 1
+    for wanted in (EVERYTHING, Wanted(control=True)):
+        assert len(agreed(data, wanted=wanted)[1]) == 1
+    assert agreed(data, wanted=Wanted(visible=((1, 2),)))[1:] == ([], 0)
