@@ -22,10 +22,10 @@ import pyarrow as pa
 from logcore.columns.checking.verified_batches import read_verified
 from logcore.columns.engines import check_segment, new_cleaner
 from logcore.errors import LogError
+from logcore.logs.checks.validation import Reader
 from logcore.logs.compaction.cleaning_round import SourceSegment, Uncleanable
 from logcore.logs.compaction.plan import CompactionPlan, NothingToClean, PlannedGroup, plan_compaction
 from logcore.logs.compaction.selection import Refusal, RefusalReason
-from logcore.logs.compaction.surveyed_log import Reader
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.partition_directory import PartitionDirectory
 from logcore.logs.model.topic_config import TopicConfig

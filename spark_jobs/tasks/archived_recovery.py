@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from logcore.columns.checking.verified_batches import read_verified
 from logcore.columns.engines import segment_recovery
 from logcore.errors import LogError
 from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, Proposal, ProposedFile
@@ -87,7 +88,9 @@ def _recover(task: RecoverTask, logs: dict[str, PartitionFile]) -> RecoveredLog:
     recover = segment_recovery()
     config = TopicConfig(index_interval_bytes=task.index_interval_bytes)
     directory = _directory(task, logs | _indexes(task, logs, config, recover))
-    plan = plan_recovery(directory, config, as_of_ms=task.as_of_ms, salvage=task.salvage, recover=recover)
+    plan = plan_recovery(
+        directory, config, as_of_ms=task.as_of_ms, salvage=task.salvage, recover=recover, read=read_verified
+    )
     if plan.refusal is not None:
         return RecoveredLog(plan.as_dict(), error=plan.refusal)
     # Sync everything before the rename: a broker that starts on the directory has nothing to recover.

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from logcore.cli.maintenance import maintenance, recovered_logs
 from logcore.cli.maintenance.copy_progress import CopyProgress
 from logcore.cli.maintenance.log_settings import LogSettings
+from logcore.columns.checking.verified_batches import read_verified
 from logcore.columns.engines import segment_recovery
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.gaps import GapRules
@@ -63,6 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
             salvage=arguments.salvage,
             gaps=_gap_rules(directory, settings.config),
             recover=progress.watched(segment_recovery()),
+            read=read_verified,
         )
 
     return recovered_logs.run(arguments, settings, plan_of, progress, "" if arguments.salvage else _ADVICE)

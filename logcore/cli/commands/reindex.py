@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from logcore.cli.maintenance import maintenance, recovered_logs
 from logcore.cli.maintenance.copy_progress import CopyProgress
 from logcore.cli.maintenance.log_settings import LogSettings
+from logcore.columns.checking.verified_batches import read_verified
 from logcore.columns.engines import segment_recovery
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.partition_directory import PartitionDirectory
@@ -51,6 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
             line=arguments.compat,
             as_of_ms=maintenance.as_of_ms(arguments),
             recover=progress.watched(segment_recovery()),
+            read=read_verified,
         )
 
     return recovered_logs.run(arguments, settings, plan_of, progress)

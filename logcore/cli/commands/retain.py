@@ -66,7 +66,9 @@ def run(arguments: argparse.Namespace) -> int:
         if "remote.storage.enable" not in settings.typed and "remote.storage.enable" not in settings.said:
             refuse_unstated_tier(arguments.source, directory)
         copies = settings.config.copies_to_remote and can_be_tiered(directory.topic_partition.topic)
-        from logcore.columns.engines import segment_reading  # this import is often slower than the reading
+        # These imports are often slower than the reading.
+        from logcore.columns.checking.verified_batches import read_verified
+        from logcore.columns.engines import segment_reading
 
         try:
             plan = plan_retention(
@@ -77,6 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
                 delete_records_before=arguments.delete_records_before,
                 copied=copied_offsets(arguments.source, directory, notes) if copies else (),
                 read=segment_reading(),
+                read_whole=read_verified,
             )
         except DeleteRecordsRefused as error:
             raise LogError(f"{error}.", file=shown(arguments.source)) from error

@@ -27,6 +27,8 @@ from logcore.logs.model.broker_line import DEFAULT_LINE, BrokerLine
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.partition_directory import PartitionDirectory, Proposal, RootLines
 from logcore.logs.model.topic_config import topic_config
+from logcore.logs.rules.advice import HarmedPlace, advice
+from logcore.segments.filenames import TopicPartition
 from logcore.storage.partition_directories import partition_directory, refuse_changes
 from logcore.storage.partition_output import PartitionOutput, check_root_files, refuse_below, write_root_files
 
@@ -169,6 +171,12 @@ def source(arguments: argparse.Namespace, findings: list[Finding]) -> Iterator[P
         yield replace(directory, **stated)
 
 
+def say_salvage(source: str, name: TopicPartition) -> None:
+    """Write the command on stderr that makes a copy of a log without its damage."""
+    place = HarmedPlace(directory=source, topic=name.topic, partition=name.partition)
+    sys.stderr.write(f"What to do about corrupt-bytes of {name}: {advice('corrupt-bytes', place)}\n")
+
+
 def say_source_findings(findings: Iterable[Finding], arguments: argparse.Namespace, notes: CommandNotes) -> None:
     """Report the findings about the source. A high watermark in the arguments replaces a missing one."""
     for finding in findings:
@@ -206,6 +214,8 @@ def run(
         plan = plan_of(directory, of_log, read, notes)
         for finding in plan.findings:
             notes.say(finding)
+        if any(finding.rule == "corrupt-bytes" for finding in plan.findings):
+            say_salvage(arguments.source, directory.topic_partition)
         if arguments.plan:
             refuse_changes(directory)
             sys.stdout.write(json.dumps(plan_head(arguments, directory, of_log) | plan.decision, indent=2) + "\n")

@@ -108,6 +108,7 @@ def _run_one(
         plan = plan_of(directory, settings, read)
         progress.line.clear()
         _say_read(read, plan, notes)
+        _say_kept(plan, arguments.source, directory.topic_partition)
 
         def make(_: PartitionOutput) -> NewDirectory:
             text = summary(plan, directory.topic_partition, arguments.out, terminal)
@@ -141,6 +142,11 @@ def _say_read(read: Sequence[Finding], plan: RecoveryPlan, notes: CommandNotes) 
     for finding in read:
         if finding.rule != "no-high-watermark" and plan.refusal is None:
             notes.say(finding)
+
+
+def _say_kept(plan: RecoveryPlan, source: str, name: TopicPartition) -> None:
+    if any(loss.kind == "damage-kept" for loss in plan.losses):
+        maintenance.say_salvage(source, name)
 
 
 def _sentence(refusal: str | None) -> str:
@@ -298,6 +304,7 @@ def _run_log(
             chosen = {"source": source, "evidence": compared.evidence, "not_taken": reasons}
             decision = head | chosen | plan.as_dict()
             sys.stdout.write(json.dumps(decision) + "\n")
+        _say_kept(plan, taken.log.directory, name)
         if plan.refusal is not None:
             for copy in copies:
                 path = shown(copy.log.directory)

@@ -269,7 +269,7 @@ def checked_reading(file: PartitionFile, base_offset: int, next_base_offset: int
     """Return the result of `logcore.logs.retention.retained_segments.read_segment`, compiled."""
     buf, fetched, sealed = file.content, file.fetched, next_base_offset is not None
     work = _Work(buf, base_offset, sealed, DEFAULT_LIMITS, next_base_offset, decode=False, fetched=fetched)
-    greatest, next_offset, damage = -1, base_offset, None
+    greatest, next_offset = -1, base_offset
     valid = padding = quarantined = 0
     for _, seen in in_order(jobs(None, buf, base_offset, work, fetched), threads=1):
         if seen.failure is not None:
@@ -279,7 +279,6 @@ def checked_reading(file: PartitionFile, base_offset: int, next_base_offset: int
         for item in seen.items:
             if isinstance(item, Stretch):
                 quarantined += 0 if item.tail else item.size
-                damage = item if damage is None and not item.tail else damage
             elif isinstance(item, tuple):
                 valid += item[0].header.size
                 greatest = max(greatest, item[0].header.max_timestamp)
@@ -287,4 +286,4 @@ def checked_reading(file: PartitionFile, base_offset: int, next_base_offset: int
                 valid += int(item[:, batch_row.SIZE].sum())
                 greatest = max(greatest, int(item[:, batch_row.MAX_TIMESTAMP].max()))
     is_damaged = quarantined > 0 or (sealed and padding > 0)
-    return SegmentReading(valid, next_offset, greatest, is_damaged, damage)
+    return SegmentReading(valid, next_offset, greatest, is_damaged)

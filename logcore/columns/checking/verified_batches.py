@@ -1,5 +1,5 @@
-"""Every batch of a segment as a value, verified by the best engine: the compiled `Reader` of a round of cleaning
-(`logcore.logs.compaction.surveyed_log`).
+"""Every batch of a segment as a value, verified by the best engine: the compiled `Reader` of maintenance
+(`logcore.logs.checks.validation`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from logcore.segments.scanning.scan import Stretch
 def read_verified(
     content: Buffer, base_offset: int, next_base_offset: int | None, fetched: FetchedBytes | None = None
 ) -> Iterator[BatchVerdict | Stretch]:
-    """As `surveyed_log.read_plainly`, but some batches have only the header fields that maintenance needs."""
+    """As `validation.read_plainly`, but some batches have only the header fields that maintenance needs."""
     sealed = next_base_offset is not None
     validated = check_segment(
         content,

@@ -17,7 +17,7 @@ Only one batch is in memory at a time, so memory does not grow with the segment.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from logcore.errors import CorruptionReason
@@ -103,6 +103,38 @@ class Counts:
     records: int = 0
     control_records: int = 0
     codecs: dict[str, int] = field(default_factory=dict)
+
+
+Reader = Callable[[Buffer, int, int | None, FetchedBytes | None], Iterable[BatchVerdict | Stretch]]
+"""Scans a segment and verifies all of it. Arguments: bytes, base offset, that of the next segment or None, more facts
+about the bytes. Reserved space in a sealed segment is a stretch too."""
+
+
+def read_plainly(
+    content: Buffer, base_offset: int, next_base_offset: int | None, fetched: FetchedBytes | None = None
+) -> Iterator[BatchVerdict | Stretch]:
+    """A `Reader`, record by record."""
+    sealed = next_base_offset is not None
+    walk = scan(content, base_offset=base_offset, sealed=sealed, next_base_offset=next_base_offset, fetched=fetched)
+    for step in walk:
+        yield step if isinstance(step, Stretch) else BatchVerdict.of(step)
+    padding = walk.accounting.padding
+    if sealed and padding:
+        message = f"the last {padding} bytes are zeros, although a later segment follows"
+        yield Stretch(len(content) - padding, padding, CorruptionReason.LENGTH, message, walk.next_offset)
+
+
+def damage_found(file: str, damage: Stretch) -> Finding:
+    """The finding about a stretch of damage that maintenance leaves in a file."""
+    return found(
+        "corrupt-bytes",
+        f"{file}: {damage.size} bytes at position {damage.position}, offset {damage.offset}, cannot be trusted "
+        f"({damage.reason}): {damage.message}",
+        file=file,
+        position=damage.position,
+        nbytes=damage.size,
+        start_offset=damage.offset,
+    )
 
 
 def stretch_rule(stretch: Stretch) -> str:

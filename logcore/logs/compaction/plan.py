@@ -24,6 +24,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from logcore.errors import LogError
+from logcore.logs.checks.validation import Reader, read_plainly
 from logcore.logs.compaction.cleaner import Cleaner
 from logcore.logs.compaction.cleaning_round import CleanedSegment, CleaningRound, SourceSegment
 from logcore.logs.compaction.planned_round import CompactionPlan as CompactionPlan
@@ -36,7 +37,7 @@ from logcore.logs.compaction.selection import (
     is_overdue,
     why_not_now,
 )
-from logcore.logs.compaction.surveyed_log import Reader, SurveyedLog, SurveyedSegment, read_plainly, survey
+from logcore.logs.compaction.surveyed_log import SurveyedLog, SurveyedSegment, survey
 from logcore.logs.model import readable_end
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.findings import Finding

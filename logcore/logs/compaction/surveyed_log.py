@@ -22,11 +22,11 @@ LogSegment.readNextOffset.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from logcore.errors import CorruptIndexError, CorruptionReason, CorruptRecordError, UnsupportedFormatError
-from logcore.logs.checks.validation import BatchVerdict
+from logcore.errors import CorruptIndexError, CorruptRecordError, UnsupportedFormatError
+from logcore.logs.checks.validation import Reader, damage_found, read_plainly
 from logcore.logs.compaction.cleaning_round import ActiveProducer
 from logcore.logs.compaction.hidden_outcomes import HiddenOutcomes
 from logcore.logs.compaction.surveyed_indexes import SurveyedIndexes, index_ignored
@@ -45,7 +45,6 @@ from logcore.segments.filenames import (
     TRANSACTION_INDEX_SUFFIX,
     segment_base_offset,
 )
-from logcore.segments.scanning.fetched_bytes import FetchedBytes
 from logcore.segments.scanning.file_batches import file_batches
 from logcore.segments.scanning.scan import Stretch, scan
 from logcore.segments.side_files import transaction_index
@@ -53,24 +52,6 @@ from logcore.segments.side_files.producer_state import ProducerEntry
 from logcore.segments.side_files.time_index import NO_TIMESTAMP
 from logcore.segments.side_files.transaction_index import AbortedTransaction
 from logcore.segments.startup import StartFiles
-
-Reader = Callable[[Buffer, int, int | None, FetchedBytes | None], Iterable[BatchVerdict | Stretch]]
-"""Scans a segment and verifies all of it. Arguments: bytes, base offset, that of the next segment or None, more facts
-about the bytes. Reserved space in a sealed segment is a stretch too."""
-
-
-def read_plainly(
-    content: Buffer, base_offset: int, next_base_offset: int | None, fetched: FetchedBytes | None = None
-) -> Iterator[BatchVerdict | Stretch]:
-    """A `Reader`, record by record."""
-    sealed = next_base_offset is not None
-    walk = scan(content, base_offset=base_offset, sealed=sealed, next_base_offset=next_base_offset, fetched=fetched)
-    for step in walk:
-        yield step if isinstance(step, Stretch) else BatchVerdict.of(step)
-    padding = walk.accounting.padding
-    if sealed and padding:
-        message = f"the last {padding} bytes are zeros, although a later segment follows"
-        yield Stretch(len(content) - padding, padding, CorruptionReason.LENGTH, message, walk.next_offset)
 
 
 @dataclass(slots=True)
@@ -239,18 +220,7 @@ def survey(
         if segment.aborted:
             log.with_aborted.append(number)
         log.segments.append(segment)
-        log.findings += [
-            found(
-                "corrupt-bytes",
-                f"{segment.log.name}: {each.size} bytes at position {each.position}, offset {each.offset}, cannot be "
-                f"trusted ({each.reason}): {each.message}",
-                file=segment.log.name,
-                position=each.position,
-                nbytes=each.size,
-                start_offset=each.offset,
-            )
-            for each in segment.damage
-        ]
+        log.findings += [damage_found(segment.log.name, each) for each in segment.damage]
     if log.segments:
         log.log_end_offset = log.segments[-1].next_offset
         last = log.segments[-1]

@@ -11,11 +11,12 @@ Belongs here: the value and the counting. `logcore.logs.recovery.plan` lists the
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from logcore.errors import CorruptRecordError
 from logcore.logs.checks.beyond_log_end import times_of_change
+from logcore.logs.checks.validation import Reader
 from logcore.logs.model.findings import Severity
 from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.partition_directory import PartitionDirectory
@@ -26,7 +27,7 @@ from logcore.records.legacy import unfold
 from logcore.records.model import MAGIC_V2
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import segment_file_name
-from logcore.segments.scanning.scan import Stretch
+from logcore.segments.scanning.scan import Stretch, scan
 
 _WARNINGS = {"torn-tail", "length-repaired", "offset-repaired", "time-index-empty", "metadata-missing"}
 
@@ -198,6 +199,30 @@ def _vouched(content: Buffer, stretch: Stretch, otherwise: int | None) -> int | 
     except CorruptRecordError:
         pass
     return otherwise
+
+
+def is_damaged(content: Buffer, base_offset: int, next_base: int | None, read: Reader) -> bool:
+    """Whether bytes of a segment cannot be trusted. A write in progress at the end of the log can."""
+    return any(isinstance(step, Stretch) and not step.tail for step in read(content, base_offset, next_base, None))
+
+
+def kept_damage(content: Buffer, base_offset: int, bounds: Bounds) -> Generator[Loss, None, int]:
+    """Yield what cannot be read in a segment that stays; returns the offset after its last good batch."""
+    name, next_base = segment_file_name(base_offset), bounds.next_base
+    walk = scan(content, base_offset=base_offset, sealed=next_base is not None, next_base_offset=next_base)
+    for piece in with_damage(content, walk, bounds):
+        if isinstance(piece, Damage):
+            if piece.stretch.tail:
+                continue
+            item, counts = piece.stretch, (piece.first_offset, piece.last_offset, piece.records)
+        elif isinstance(piece, Stretch):  # a broker does not repair a length field
+            header = header_of(content, piece)
+            item, counts = piece, (header.base_offset, header.last_offset, header.record_count)
+        else:
+            continue
+        message = f"these bytes stay in the log and cannot be read: {item.message}"
+        yield Loss("damage-kept", name, message, item.position, item.size, item.offset, *counts)
+    return walk.next_offset
 
 
 @dataclass(frozen=True, slots=True)

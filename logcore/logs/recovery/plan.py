@@ -24,21 +24,21 @@ Source: see `loading`; the losses were observed on brokers.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
 
 from logcore.errors import CorruptIndexError, CorruptRecordError
+from logcore.logs.checks.validation import Reader, read_plainly
 from logcore.logs.model.broker_line import DEFAULT_LINE, BrokerLine
 from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.partition_directory import PartitionDirectory
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.recovery.loaded_segment import LoadedSegment
 from logcore.logs.recovery.loading import CutSegment, Loading
-from logcore.logs.recovery.losses import Bounds, Damage, Loss, lost_end, missing_offsets, with_damage
+from logcore.logs.recovery.losses import Bounds, Loss, is_damaged, kept_damage, lost_end, missing_offsets
 from logcore.logs.recovery.proposal import RecoveryPlan, root_lines
 from logcore.logs.recovery.salvage import plan_salvage
-from logcore.logs.recovery.segment_pieces import header_of
 from logcore.logs.recovery.segment_recovery import (
     IndexRules,
     OffsetsDoNotRise,
@@ -50,7 +50,7 @@ from logcore.logs.recovery.segment_recovery import (
 )
 from logcore.segments.filenames import OFFSET_INDEX_SUFFIX, PARTITION_METADATA_FILE, segment_file_name
 from logcore.segments.scanning.file_batches import file_batches
-from logcore.segments.scanning.scan import ScannedBatch, Stretch, scan
+from logcore.segments.scanning.scan import ScannedBatch, scan
 from logcore.segments.side_files import offset_index
 
 
@@ -65,6 +65,7 @@ def plan_recovery(
     indexes_left_out: bool = False,
     gaps: GapRules | None = None,
     recover: Recover = recover_segment,
+    read: Reader = read_plainly,
 ) -> RecoveryPlan:
     """Plan a broker's start on a partition directory. The content of the files never raises.
 
@@ -80,6 +81,7 @@ def plan_recovery(
             segment.
         gaps: What explains gaps; with it missing offsets are losses.
         recover: Recovers a segment.
+        read: Reads what a recovery does not look at.
 
     Returns:
         The plan. Indexes of the active segment are trimmed as by the next stop.
@@ -96,7 +98,7 @@ def plan_recovery(
         return RecoveryPlan({}, steps=tuple(loading.disk.steps), refusal=f"A broker would not start with this: {error}")
     losses: list[Loss] = []
     ends: dict[int, int] = {}
-    losses += _losses(loading, directory, config, recover, ends)
+    losses += _losses(loading, directory, config, recover, read, ends)
     if gaps is not None:
         losses += missing_offsets(directory, ends, loading.log_start_offset, gaps, losses)
     return RecoveryPlan(
@@ -112,7 +114,12 @@ def plan_recovery(
 
 
 def _losses(
-    loading: Loading, directory: PartitionDirectory, config: TopicConfig, recover: Recover, ends: dict[int, int]
+    loading: Loading,
+    directory: PartitionDirectory,
+    config: TopicConfig,
+    recover: Recover,
+    read: Reader,
+    ends: dict[int, int],
 ) -> Iterator[Loss]:
     """The losses. `ends` receives, by base offset, the end of each segment that stays."""
     if PARTITION_METADATA_FILE not in directory.files:
@@ -134,7 +141,7 @@ def _losses(
     if loading.forgot_producers:
         message = "there is no producer snapshot: a clean start forgets every sequence and every open transaction"
         yield Loss("producers-forgotten", segment_file_name(loading.log_end_offset, ".snapshot"), message)
-    yield from _left_in_place(loading, config, recover, directory.high_watermark, ends)
+    yield from _left_in_place(loading, config, recover, read, directory.high_watermark, ends)
 
 
 def _cut(cut: CutSegment, bounds: Bounds, *, is_last: bool) -> Loss:
@@ -180,7 +187,12 @@ def _dropped(segment: LoadedSegment, bounds: Bounds, why: str) -> Loss:
 
 
 def _left_in_place(
-    loading: Loading, config: TopicConfig, recover: Recover, high_watermark: int | None, ends: dict[int, int]
+    loading: Loading,
+    config: TopicConfig,
+    recover: Recover,
+    read: Reader,
+    high_watermark: int | None,
+    ends: dict[int, int],
 ) -> Iterator[Loss]:
     """Yield the damage that the start leaves in segments, and store the end of each segment."""
     rules = IndexRules(config.index_interval_bytes, config.segment_index_bytes)
@@ -191,9 +203,9 @@ def _left_in_place(
         segment = loading.segments[base_offset]
         name, is_last = segment_file_name(base_offset), next_base is None
         made = segment.recovered if segment.recovered is not None else _looked_at(segment, rules, recover)
-        reaches_next = made is not None and next_base is not None and made.next_offset > next_base
-        if made is None or made.is_odd or reaches_next or made.valid_bytes < segment.size:
-            ends[base_offset] = yield from _damage(segment, Bounds(next_base, high_watermark))
+        bounds = Bounds(next_base, high_watermark)
+        if made is None or made.is_odd or is_damaged(segment.content, base_offset, next_base, read):
+            ends[base_offset] = yield from kept_damage(segment.content, base_offset, bounds)
         else:
             ends[base_offset] = made.next_offset
         if segment.recovered is None and (made is None or made.offset_index != segment.index):
@@ -216,30 +228,6 @@ def _looked_at(segment: LoadedSegment, rules: IndexRules, recover: Recover) -> R
         return recover(segment.content, segment.base_offset, rules)
     except (OffsetsDoNotRise, OffsetsOverflow, WouldNotStart):
         return None
-
-
-def _damage(segment: LoadedSegment, bounds: Bounds) -> Generator[Loss, None, int]:
-    """Yield what cannot be read in a segment that stays; returns the offset after its last good batch."""
-    content, name = segment.content, segment_file_name(segment.base_offset)
-    walk = scan(
-        content,
-        base_offset=segment.base_offset,
-        sealed=bounds.next_base is not None,
-        next_base_offset=bounds.next_base,
-    )
-    for piece in with_damage(content, walk, bounds):
-        if isinstance(piece, Damage):
-            if piece.stretch.tail:
-                continue
-            item, counts = piece.stretch, (piece.first_offset, piece.last_offset, piece.records)
-        elif isinstance(piece, Stretch):  # a broker does not repair a length field
-            header = header_of(content, piece)
-            item, counts = piece, (header.base_offset, header.last_offset, header.record_count)
-        else:
-            continue
-        message = f"these bytes stay in the log and cannot be read: {item.message}"
-        yield Loss("damage-kept", name, message, item.position, item.size, item.offset, *counts)
-    return walk.next_offset
 
 
 def _misleading(segment: LoadedSegment) -> Iterator[Loss]:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from logcore.errors import LogError
+from logcore.logs.checks.validation import Reader, read_plainly
 from logcore.logs.model.broker_line import DEFAULT_LINE, BrokerLine
 from logcore.logs.model.partition_directory import (
     Keep,
@@ -24,7 +25,7 @@ from logcore.logs.model.partition_directory import (
 from logcore.logs.model.producers.producer_state import ProducerReplay
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.recovery.loading import Loading
-from logcore.logs.recovery.losses import Loss
+from logcore.logs.recovery.losses import Bounds, Loss, is_damaged, kept_damage
 from logcore.logs.recovery.proposal import RecoveryPlan
 from logcore.logs.recovery.segment_recovery import (
     DEFAULT_RULES,
@@ -59,8 +60,12 @@ def plan_reindex(
     line: BrokerLine = DEFAULT_LINE,
     as_of_ms: int,
     recover: Recover = recover_segment,
+    read: Reader = read_plainly,
 ) -> RecoveryPlan:
-    """Plan a rebuild of side files. `losses` has what was refused. All broker lines from 3.9 on write the same."""
+    """Plan a rebuild of side files. All broker lines from 3.9 on write the same.
+
+    `losses` has what was refused, and damage that a recovery does not see.
+    """
     swapped = [name for name in directory.files if name.endswith(SWAP_SUFFIX)]
     if swapped:
         why = f"file {swapped[0]}: an interrupted cleaning decides which segments are the log; recover it first."
@@ -79,7 +84,15 @@ def plan_reindex(
         whole = _one_by_one(directory, logs, config, as_of_ms, recover)
     begins = int(min(logs)[:20])
     start, end = max(directory.log_start_offset or 0, begins), max((begins, *ends.values()))
-    return replace(whole, log_start_offset=start, log_end_offset=end)
+    losses = list(whole.losses)
+    refused = {loss.file for loss in losses if loss.kind == "damaged-segment"}
+    tails = {loss.file: loss.position for loss in losses if loss.kind == "torn-tail"}
+    bases = [int(name[:20]) for name in logs]
+    for name, base_offset, next_base in zip(logs, bases, [*bases[1:], None], strict=True):
+        content = memoryview(logs[name].content)[: tails.get(name)]
+        if name not in refused and is_damaged(content, base_offset, next_base, read):
+            losses += kept_damage(content, base_offset, Bounds(next_base, directory.high_watermark))
+    return replace(whole, losses=tuple(losses), log_start_offset=start, log_end_offset=end)
 
 
 def _watched(recover: Recover, watch: Callable[[Buffer, int, RecoveredSegment], None]) -> Recover:

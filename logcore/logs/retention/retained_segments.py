@@ -24,7 +24,7 @@ from enum import StrEnum
 from logcore.errors import CorruptIndexError
 from logcore.logs.model.partition_directory import PartitionDirectory, PartitionFile
 from logcore.segments.filenames import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_base_offset, segment_file_name
-from logcore.segments.scanning.scan import End, ScannedBatch, Stretch, scan
+from logcore.segments.scanning.scan import End, ScannedBatch, scan
 from logcore.segments.side_files import time_index
 from logcore.segments.startup import StartFiles
 
@@ -50,14 +50,12 @@ class SegmentReading:
         next_offset: The offset after the last good batch.
         max_timestamp: The greatest of the good batches; -1 if none has one.
         is_damaged: Whether bytes were lost that should be there.
-        damage: The first stretch that cannot be trusted. The torn tail of an active segment is none.
     """
 
     valid: int
     next_offset: int
     max_timestamp: int
     is_damaged: bool
-    damage: Stretch | None
 
 
 ReadSegment = Callable[[PartitionFile, int, int | None], SegmentReading]
@@ -75,13 +73,11 @@ def read_segment(file: PartitionFile, base_offset: int, next_base_offset: int | 
         next_base_offset=next_base_offset,
         fetched=file.fetched,
     )
-    greatest, damage = NO_TIMESTAMP, None
+    greatest = NO_TIMESTAMP
     for step in walk:
         if isinstance(step, ScannedBatch):
             greatest = max(greatest, step.header.max_timestamp)
-        elif damage is None and not step.tail:
-            damage = step
-    return SegmentReading(walk.accounting.valid, walk.next_offset, greatest, walk.end is End.CORRUPT, damage)
+    return SegmentReading(walk.accounting.valid, walk.next_offset, greatest, walk.end is End.CORRUPT)
 
 
 class DirectorySegment:

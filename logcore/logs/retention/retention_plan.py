@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from logcore.errors import CorruptIndexError, LogError
+from logcore.logs.checks.validation import Reader, read_plainly
 from logcore.logs.model import readable_end
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.findings import Finding, found
@@ -161,6 +162,7 @@ def plan_retention(
     delete_records_before: int | None = None,
     copied: Sequence[OffsetSpan] = (),
     read: ReadSegment = read_segment,
+    read_whole: Reader = read_plainly,
 ) -> RetentionPlan:
     """Plan one round of retention for a directory.
 
@@ -171,7 +173,8 @@ def plan_retention(
         as_of_ms: The clock.
         delete_records_before: First do what deleteRecords up to this offset does; -1 means the high watermark.
         copied: Offsets of the log that remote storage has, ascending; they may overlap. Only for tiered storage.
-        read: Scans a segment.
+        read: Scans a segment for the decision.
+        read_whole: Reads what the decision does not look at.
 
     Raises:
         DeleteRecordsRefused: A broker refuses deleteRecords: an offset above the high watermark, or a topic that is
@@ -225,7 +228,7 @@ def plan_retention(
         if cut != epochs:
             files[LEADER_EPOCH_FILE] = Write(checkpoints.format_leader_epochs(cut), as_of_ms)
         epochs = cut
-    findings += segment_findings(directory, decision, config, as_of_ms)
+    findings += segment_findings(directory, decision, config, as_of_ms, read_whole)
     return RetentionPlan(
         directory=directory,
         line=line,

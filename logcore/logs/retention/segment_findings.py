@@ -4,33 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from logcore.logs.checks.validation import Reader, damage_found
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.partition_directory import PartitionDirectory
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.retention.retained_segments import DirectorySegment, TimestampSource
 from logcore.logs.retention.retention import Decision
 from logcore.segments.filenames import TIME_INDEX_SUFFIX, segment_file_name
+from logcore.segments.scanning.scan import Stretch
 
 
 def segment_findings(
-    directory: PartitionDirectory, decision: Decision[DirectorySegment], config: TopicConfig, as_of_ms: int
+    directory: PartitionDirectory,
+    decision: Decision[DirectorySegment],
+    config: TopicConfig,
+    as_of_ms: int,
+    read: Reader,
 ) -> list[Finding]:
-    """Return the findings about segments of which a decision was made. `config` is the configuration of the topic."""
+    """Return the findings about the segments.
+
+    Args:
+        directory: The directory.
+        decision: The decision about them.
+        config: The configuration of the topic.
+        as_of_ms: The clock.
+        read: Reads what a decision does not look at.
+    """
     findings: list[Finding] = []
-    segments = [each.segment for each in decision.deletions] + [each.segment for each in decision.stays]
-    for segment in segments:
-        damage = segment.reading.damage if segment.was_read else None
-        if damage is not None:
-            findings.append(
-                found(
-                    "corrupt-bytes",
-                    f"{segment.log.name}: {damage.message}; it stays, because some of its facts are unknown",
-                    file=segment.log.name,
-                    position=damage.position,
-                    nbytes=damage.size,
-                    start_offset=damage.offset,
-                )
-            )
+    for segment in [each.segment for each in decision.deletions] + [each.segment for each in decision.stays]:
+        log = segment.log
+        steps = read(log.content, segment.base_offset, segment.next_base_offset, log.fetched)
+        findings += [damage_found(log.name, step) for step in steps if isinstance(step, Stretch) and not step.tail]
         if segment.timestamp_source is not None and not _is_recovered(directory, segment):
             findings.extend(_index_finding(segment, config, as_of_ms))
     return findings

@@ -12,6 +12,7 @@ import logcore
 from logcore.cli.main import main
 from logcore.logs.model.findings import Finding
 from logcore.reading import segment_reading
+from tests import handmade
 from tests.property.reading.broken_inside import (
     CONTRADICTING,
     START_MS,
@@ -80,7 +81,34 @@ def check(log: BrokenLog, root: Path, capsys: Captured) -> None:
         said += getattr(result, "findings", ())
         assert places(said) == log.places
 
+    for command, *options in (
+        ("recover",),
+        ("reindex",),
+        ("retain", "--config", "retention.ms=-1"),
+        ("compact", "--config", "cleanup.policy=compact"),
+    ):
+        check_copy(log, root, capsys, command, *options)
     check_salvage(log, root, capsys)
+
+
+def check_copy(log: BrokenLog, root: Path, capsys: Captured, command: str, *options: str) -> None:
+    """A command that keeps what a broker does not look at says so, and keeps it."""
+    source, out = root / "orders-0", root.with_name(f"{root.name}-{command}")
+    says_losses = command in ("recover", "reindex")
+    capsys.readouterr()
+    for target in (("--plan",), ("--out", str(out))):
+        assert main([command, str(source), *target, *options]) == 2
+        said = capsys.readouterr()
+        assert f"`loglake recover {source} --out new/orders-0 --salvage`" in said.err
+        if says_losses and target[0] == "--plan":
+            kept = [loss for loss in json.loads(said.out)["losses"] if loss["kind"] == "damage-kept"]
+            assert {(loss["file"], loss["position"], loss["nbytes"]) for loss in kept} == log.places
+        else:
+            error = r"damage-kept: orders-0/(\S+)," if says_losses else r"corrupt-bytes: (\S+): \d+ bytes at"
+            named = re.findall(rf"error {error} position (\d+)", said.out + said.err)
+            assert sorted((file, int(at)) for file, at in named) == sorted((file, at) for file, at, _ in log.places)
+    if command != "compact":
+        assert stored_directory(out) == stored_directory(source)
 
 
 def check_salvage(log: BrokenLog, root: Path, capsys: Captured) -> None:
@@ -109,6 +137,46 @@ def test_every_command_says_that_a_batch_broken_inside_a_right_crc_is_corrupt(
 ) -> None:
     by_kernels(number, monkeypatch)
     check(broken_log(ways, SEED, number), tmp_path / "logs", capsys)
+
+
+def _control(record: bytes, **fields: int) -> bytes:
+    attributes = handmade.CONTROL | handmade.TRANSACTIONAL
+    return handmade.batch([record], base_offset=1, attributes=attributes, producer_id=7, producer_epoch=0, **fields)
+
+
+COMMIT = handmade.record(0, b"\0\0\0\1", b"\0\0\0\0\0\0")
+BROKEN_CONTROL = {
+    "no key": _control(handmade.record(0, None, b"")),
+    "short key": _control(handmade.record(0, b"\0\0\1", b"")),
+    "version": _control(handmade.record(0, b"\xff\xff\0\1", b"")),
+    "count": _control(COMMIT, count=2),
+    "extra byte": _control(COMMIT + b"\0"),
+    "record length": _control(b"\x0e" + COMMIT[1:]),
+}
+
+
+@pytest.mark.parametrize("content", BROKEN_CONTROL.values(), ids=BROKEN_CONTROL)
+@pytest.mark.parametrize("form", ["text", "jsonl", "csv", "arrow"])
+@pytest.mark.parametrize("engine", ["reference", "kernels"])
+def test_a_control_batch_that_is_broken_inside_ends_a_read_like_a_data_batch(
+    content: bytes, form: str, engine: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if engine == "kernels":
+        monkeypatch.setattr(segment_reading, "LEAST_BULK_BYTES", 0)
+    monkeypatch.setenv("LOGLAKE_ENGINE", engine)
+    assert crc_is_right(content)
+    before, after = handmade.simple_batch(0, [(b"k", b"v")]), handmade.simple_batch(2, [(b"k", b"w")])
+    directory = tmp_path / "orders-0"
+    directory.mkdir()
+    (directory / f"{0:020d}.log").write_bytes(before + content + after)
+    assert main(["dump", str(directory), "--format", form, "-o", str(tmp_path / "out"), "--all"]) == 2
+    assert f"{len(content)} bytes from position {len(before)}, where offset 1" in capsys.readouterr().err
+    first = ["-o", str(tmp_path / "first"), "--offsets", "0..1"]
+    assert main(["dump", str(directory), "--format", form, "--all", *first]) == 0
+    said: list[Finding] = []
+    opened = logcore.open_partition(directory, show_all=True)
+    assert [record.offset for record in opened.records(on_finding=said.append)] == [0, 2]
+    assert places(said) == {(f"{0:020d}.log", len(before), len(content))}
 
 
 @pytest.mark.long
