@@ -15,6 +15,7 @@ chosen partition keys records one for each of them, so that a backfill finishes.
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -40,10 +41,12 @@ from pipelines.run import check_definitions
 from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
 from pipelines.run.listener import RunListener
 from pipelines.run.recording.run_row_writer import RunRowWriter
+from pipelines.run.settings import RunSettings
 from pipelines.run.step_result import StepResult
 from pipelines.run.steps import Run
 from spark_jobs import launch
 from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.recorded_answers import record_answers
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, check_policies
@@ -236,6 +239,7 @@ def _begin(
     config = configured(context.run, lake, job)
     try:
         settings = config.settings()
+        policies = _policies(context.run.run_id, lake.path, settings.policies)
     except UsageError as error:
         raise final_failure(error, BEGIN, context.run.run_id, lake.path) from error
     backfilled = chosen_keys(context)
@@ -262,11 +266,18 @@ def _begin(
         keys,
         is_backfill,
         settings,
+        policies,
         jobs,
         listener,
         publishes=publishes,
         recorder=recorder,
     )
+
+
+@lru_cache(maxsize=8)
+def _policies(run_id: str, lake: str, named: str) -> Policies:
+    """The policies with which a run began, for all its steps in this process."""
+    return RunSettings(policies=named).policies_of(lake)
 
 
 def _last_step(lake: RegisteredLake, job: str, context: dg.AssetExecutionContext) -> Step | None:

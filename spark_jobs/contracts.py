@@ -1,7 +1,7 @@
 """A frozen configuration and a report for each job, with conversion to and from JSON.
 
-A caller (Dagster, the command line, ``python -m spark_jobs``) needs to know only this module of a job.
-The module only reads and writes JSON. It imports nothing heavier than ``dataclasses``.
+A caller (Dagster, the command line, ``python -m spark_jobs``) needs to know only this module of a job. Policies travel
+as a value that was read once. In JSON they are the path of their file.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
+from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES, Policies, read_policies
+
 Scalar = str | int | float | bool | None
 
 
@@ -20,7 +22,7 @@ class JsonContract:
 
     def to_json(self) -> str:
         """The object as JSON text, keys in field order."""
-        return json.dumps(dataclasses.asdict(self), ensure_ascii=False)  # type: ignore[call-overload]
+        return json.dumps(_fields(self), ensure_ascii=False, default=_plain)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -40,6 +42,7 @@ class JsonContract:
 
         Raises:
             ValueError: A field is unknown or missing.
+            UsageError: The policies cannot be used.
         """
         fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
         unknown = sorted(set(value) - set(fields))
@@ -49,9 +52,19 @@ class JsonContract:
         if single:
             raise ValueError(f'{cls.__name__}.{single[0]} is a list, but the value is one string; write it as ["..."]')
         try:
-            return cls(**{name: _frozen(item) for name, item in value.items()})
+            return cls(
+                **{name: _frozen(item) if name != "policies" else read_policies(item) for name, item in value.items()}
+            )
         except TypeError as error:
             raise ValueError(f"{cls.__name__}: {error}") from error
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+
+
+def _plain(value: Any) -> Any:
+    return value.path if isinstance(value, Policies) else _fields(value)
 
 
 def _frozen(value: Any) -> Any:
@@ -77,8 +90,7 @@ class LakeJob(JsonContract):
 class MaintenanceJob(LakeJob):
     """A job on the archive of selected logs that follows policies."""
 
-    policies: str | None = None
-    """Path of a ``policies.yaml``."""
+    policies: Policies = NO_POLICIES
     logs: tuple[str, ...] | None = None
     """Log keys ``<log_id>/<partition>``; None means all of the lake."""
     apply: bool = False
@@ -132,8 +144,8 @@ class IngestConfig(JsonContract):
     """``checkpoint``, ``log-end`` or an offset as text."""
     cluster: str | None = None
     """Name of the cluster, whatever its sources state; None: what they state."""
-    policies: str | None = None
-    """Path of a ``policies.yaml``. ``on_truncate``, ``on_recreate`` and ``active.min.growth`` apply."""
+    policies: Policies = NO_POLICIES
+    """``on_truncate``, ``on_recreate`` and ``active.min.growth`` apply."""
     at_once: bool = True
     """Read every growth. Otherwise a small growth waits (``active.min.growth``)."""
     fill_from: tuple[str, ...] = ()
@@ -155,8 +167,8 @@ class ValidateConfig(LakeJob):
     JOB: ClassVar[str] = "validate"
     logs: tuple[str, ...] | None = None
     """Log keys ``<log_id>/<partition>``; None means all of the lake."""
-    policies: str | None = None
-    """Path of a ``policies.yaml``; topics whose ``cleanup.policy`` has ``compact`` may have gaps."""
+    policies: Policies = NO_POLICIES
+    """Topics whose ``cleanup.policy`` has ``compact`` may have gaps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +181,8 @@ class PublishConfig(LakeJob):
     """Topic names or globs as given by the user; an internal topic named here exactly is published."""
     include_internal: bool = False
     """Also publish internal topics, except ``__cluster_metadata``."""
-    policies: str | None = None
-    """Path of a ``policies.yaml``. ``salvage``, ``publish.max.delay`` and ``publish.min.bytes`` apply."""
+    policies: Policies = NO_POLICIES
+    """``salvage``, ``publish.max.delay`` and ``publish.min.bytes`` apply."""
     at_once: bool = True
     """Publish all decided offsets. Otherwise a log waits for enough bytes or for a maximum delay."""
     isolation_level: str = "read_committed"
@@ -189,7 +201,7 @@ class ReplaceConfig(LakeJob):
     since_ms: int | None = None
     until_ms: int | None = None
     """Exclusive; records whose timestamp is in [since, until), widened to whole record batches."""
-    policies: str | None = None
+    policies: Policies = NO_POLICIES
     include_withdrawn: bool = False
     """Publish withdrawn rows again and delete the withdrawal. Otherwise they stay withdrawn."""
 
@@ -216,9 +228,8 @@ class OptimizeConfig(LakeJob):
     vacuum_after_ms: int = 7 * 86_400_000
     """Minimum age of a file before it is removed; never less than seven days unless ``force`` is set."""
     force: bool = False
-    policies: str | None = None
-    """Path of a ``policies.yaml``. ``parquet.codec`` and ``parquet.level`` apply to files of records and of
-    decoded tables."""
+    policies: Policies = NO_POLICIES
+    """``parquet.codec`` and ``parquet.level`` apply to files of records and of decoded tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +239,8 @@ class ExpectationsConfig(LakeJob):
     JOB: ClassVar[str] = "expectations"
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Log key to the half-open offset range that was published by this run."""
-    policies: str | None = None
-    """Path of a ``policies.yaml``, whose ``expectations.suite`` names a user's own suite."""
+    policies: Policies = NO_POLICIES
+    """Their ``expectations.suite`` names a user's own suite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,8 +248,7 @@ class DecodeConfig(LakeJob):
     """Decoded tables of topics, as the policies say, up to the frontiers of ``records``."""
 
     JOB: ClassVar[str] = "decode"
-    policies: str | None = None
-    """Path of a ``policies.yaml``."""
+    policies: Policies = NO_POLICIES
     topics: tuple[str, ...] = ()
     """Globs; empty means all."""
     replace: tuple[str, ...] = ()
@@ -250,8 +260,7 @@ class LatestConfig(LakeJob):
     """Tables of the newest row of each key, as the policies say, up to the frontiers of ``records``."""
 
     JOB: ClassVar[str] = "latest"
-    policies: str | None = None
-    """Path of a ``policies.yaml``."""
+    policies: Policies = NO_POLICIES
     topics: tuple[str, ...] = ()
     """Globs; empty means all."""
     replace: tuple[str, ...] = ()
@@ -320,8 +329,8 @@ class TidyArchiveConfig(LakeJob):
     """Delete archive files that are no longer needed, and join small slices; without ``apply`` only the plan."""
 
     JOB: ClassVar[str] = "tidy_archive"
-    policies: str | None = None
-    """Path of a ``policies.yaml``. ``file.delete.delay.ms`` and ``segment.bytes`` apply."""
+    policies: Policies = NO_POLICIES
+    """``file.delete.delay.ms`` and ``segment.bytes`` apply."""
     apply: bool = False
     longest_run_ms: int = 86_400_000
     """Maximum duration of a run or of a reader of the archive."""

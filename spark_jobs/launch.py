@@ -34,7 +34,7 @@ from spark_jobs.lake.retries import retried
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.setup import identity, registry
 from spark_jobs.lake.setup.placement import check_outside_lakes, check_place, check_writable
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.store import local_copies
 from spark_jobs.lake.store.lease import hold
 from spark_jobs.lake.view.registered_lakes import check_policies
@@ -84,7 +84,7 @@ def plan(config: JobConfig) -> Plan:
 
 
 def check_run(
-    lake: str, sources: Sequence[str], beside: Sequence[str], policies: str | None, engine: str | None = None
+    lake: str, sources: Sequence[str], beside: Sequence[str], policies: Policies, engine: str | None = None
 ) -> None:
     """Check everything that a run needs and that can be known before it. Nothing is created.
 
@@ -92,7 +92,7 @@ def check_run(
         lake: absolute, a directory or ``s3://bucket/prefix``.
         sources: absolute local paths, or ``s3://bucket/prefix``.
         beside: the same of other copies of the logs, and of remote storage.
-        policies: path of a ``policies.yaml``.
+        policies: of the run.
         engine: what will run the tasks, as for :func:`run`.
 
     Raises:
@@ -101,7 +101,7 @@ def check_run(
         JobError: no source is there, the lake cannot be written or is of a newer layout, or Spark was
             chosen and there is no Java for it.
     """
-    check_place(lake, (*sources, *beside, *read_policies(policies).lake.remote))
+    check_place(lake, (*sources, *beside, *policies.lake.remote))
     missing = [path for path in sources if not (is_object(path) or os.path.lexists(path))]
     if len(missing) == len(sources):
         raise JobError(" ".join(f"{shown(path)} does not exist." for path in missing) + " Nothing was made or changed.")
@@ -111,7 +111,7 @@ def check_run(
         check_outside_lakes(sources)
         _check_first_sources(sources, engine)
     else:
-        check_policies(lake, policies)
+        check_policies(lake, policies.path)
 
 
 _WRONG_PLACES = ("not-a-log-directory", "not-a-segment", "illegal-topic-name")

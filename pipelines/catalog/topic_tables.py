@@ -16,6 +16,7 @@ from pipelines.events import as_metadata
 from pipelines.metadata.values import Metadata
 from pipelines.run.check_definitions import RECORDS
 from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.view.decoded.latest_topics import latest_topics
 from spark_jobs.lake.view.decoded.topic_asset import COORDINATES, TopicAsset
 from spark_jobs.lake.view.decoded.topics import decoded_topics
@@ -36,7 +37,8 @@ def topic_assets(lake: RegisteredLake, group: str) -> list[dg.AssetSpec]:
         group: The group in which Dagster shows them.
     """
     try:
-        topics = [*decoded_topics(lake.path, lake.policies), *latest_topics(lake.path, lake.policies)]
+        policies = read_policies(lake.policies)
+        topics = [*decoded_topics(lake.path, policies), *latest_topics(lake.path, policies)]
         return [_asset(lake, topic, group) for topic in topics]
     except (JobError, UsageError, OSError):
         return []

@@ -30,6 +30,7 @@ from pipelines.run.listener import RunOutcome
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.view.decoded.topics import decoded_topics
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.registered_lakes import home_folder, lake_name, read_registered
@@ -60,8 +61,9 @@ def run_demo(now_ms: int, samples: str | None = None) -> int:
             logdir = _unpack(archive, home / "samples")
             lake = str(home / "lakes" / logdir.parent.name)
             with launch.open_lake(lake, "loglake demo"):
-                launch.register(lake, Intake((str(logdir),), policies=_policies(archive, logdir.parent)))
-                outcomes[lake] = runner.run(INTAKE_JOB, lake, sources=[str(logdir)])
+                intake = Intake((str(logdir),), policies=_policies(archive, logdir.parent))
+                launch.register(lake, intake)
+                outcomes[lake] = runner.run(INTAKE_JOB, lake, read_policies(intake.policies), sources=[str(logdir)])
             failure = outcomes[lake].failure
             if failure is not None:
                 raise JobError(f"The sample {lake_name(lake)}: {failure.message}")
@@ -121,7 +123,7 @@ def _show(home: Path, states: Sequence[LakeState]) -> None:
     here = shown_path(str(home))
     python = shown_path(sys.executable)
     for state in states:
-        if decoded_topics(state.lake, read_registered(state.lake).policies):
+        if decoded_topics(state.lake, read_policies(read_registered(state.lake).policies)):
             _ask(state.lake, _loglake(python))
     print(f"""
 The tables are under {here}/lakes/<lake>/tables: records, offset_ledger, findings, quarantine, and others.

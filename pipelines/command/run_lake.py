@@ -54,6 +54,7 @@ from pipelines.run.look import outcome_without_work
 from pipelines.run.settings import RunSettings
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
+from spark_jobs.lake.setup.policies.policies_file import Policies, read_policies
 from spark_jobs.lake.view import registered_lakes
 from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import LakeState, read_state
@@ -96,8 +97,9 @@ def _run(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str
     lake = registered_lakes.lake_path(options.lake)
     intake = registered_lakes.as_remembered(lake, _intake(options, numbers))
     _say_of_policies(options, intake)
+    policies = read_policies(intake.policies)
     # before anything is created
-    launch.check_run(lake, intake.paths, (*intake.fill_from, *intake.remote), intake.policies, options.engine)
+    launch.check_run(lake, intake.paths, (*intake.fill_from, *intake.remote), policies, options.engine)
     intake = _forgetting_remote(options, lake, intake)
     history = registered_lakes.dagster_home()
     instance = str(check_outside_lakes(history, lake))
@@ -109,9 +111,10 @@ def _run(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str
         if options.maintain and options.apply:
             start_workers(options.engine)
         is_new = options.replace is not None or report is not None
-        nothing = None if is_new else _nothing_to_do(lake, settings, as_of_ms, instance)
+        nothing = None if is_new else _nothing_to_do(lake, settings, policies, as_of_ms, instance)
         if nothing is None or options.maintain:
-            outcomes = _outcomes(lake, history, settings, intake if not logs else None, options, nothing, report)
+            registered = intake if not logs else None
+            outcomes = _outcomes(lake, history, settings, policies, registered, options, nothing, report)
         else:
             outcomes = [nothing]
             unread = unread_source(nothing.of_paths)
@@ -141,7 +144,7 @@ def _run(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str
     if chosen is not None and not state.logs:
         sys.stderr.write(f"error: no log of the lake {lake} matches --topic and --partition; nothing was checked.\n")
         code = ExitCode.NOT_CHECKED
-    for line in unmatched_lines(whole, selection, intake.policies):
+    for line in unmatched_lines(whole, selection, policies):
         sys.stderr.write(f"note: {line}\n")
     ended = max(code, *(checks_code(outcome, chosen) for outcome in outcomes))
     if report is None:
@@ -173,12 +176,14 @@ def watch(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[st
     return watch_lake(lake, settings, None if logs else intake, options.engine, interval_s)
 
 
-def _nothing_to_do(lake: str, settings: dict[str, Any], as_of_ms: int, instance: str) -> RunOutcome | None:
+def _nothing_to_do(
+    lake: str, settings: dict[str, Any], policies: Policies, as_of_ms: int, instance: str
+) -> RunOutcome | None:
     """The outcome if there is nothing to do and Dagster shows it already; else None."""
     recorded = recorded_answers(lake, instance)
     if recorded is None:
         return None
-    outcome = outcome_without_work(lake, RunSettings(**_given(settings)), as_of_ms)
+    outcome = outcome_without_work(lake, RunSettings(**_given(settings)), policies, as_of_ms)
     if outcome is None or {answer.name: answer.recorded for answer in outcome.answers} != recorded:
         return None
     return outcome
@@ -192,6 +197,7 @@ def _outcomes(
     lake: str,
     history: str,
     settings: dict[str, Any],
+    policies: Policies,
     intake: Intake | None,
     options: argparse.Namespace,
     nothing: RunOutcome | None,
@@ -212,11 +218,11 @@ def _outcomes(
     announce = announcer() if report is None else report.announce
     with HistoryInBackground(lambda: report or open_dagster_history(history, lake)) as in_background:
         runner = Runner(in_background, options.now_ms, EngineLauncher(engine, lines), engine, announce)
-        outcomes = [nothing or runner.run(INTAKE_JOB, lake, **settings, **_replacement(options))]
+        outcomes = [nothing or runner.run(INTAKE_JOB, lake, policies, **settings, **_replacement(options))]
         if intake is not None and outcomes[0].failure is None:  # chosen topic partitions are not registered
             launch.register(lake, intake)  # only valid sources: otherwise each later run would fail
         if options.maintain and outcomes[0].failure is None:
-            outcomes.append(runner.run(MAINTENANCE_JOB, lake, **settings, apply=options.apply))
+            outcomes.append(runner.run(MAINTENANCE_JOB, lake, policies, **settings, apply=options.apply))
     return outcomes
 
 
@@ -330,7 +336,7 @@ def chosen_state(state: LakeState, selection: LogSelection) -> LakeState:
     return replace(state, logs=tuple(log for log in state.logs if selection.matches(log.row.topic, log.row.partition)))
 
 
-def unmatched_lines(state: LakeState, selection: LogSelection, policies: str | None) -> list[str]:
+def unmatched_lines(state: LakeState, selection: LogSelection, policies: Policies) -> list[str]:
     """Patterns of --topic and of the policies that match no topic of the lake, each with the nearest names.
 
     With --topic, patterns of the policies are not looked at: the lake may lack topics that the source has.
@@ -339,8 +345,8 @@ def unmatched_lines(state: LakeState, selection: LogSelection, policies: str | N
     if not known:
         return []
     lines = [f"--topic {no_such_topic(glob, known)}" for glob in selection.unmatched_topics(known)]
-    idle = () if selection.topics or selection.names else registered_lakes.idle_policies(policies, known)
-    return lines + [f"{policies}: the pattern {no_such_topic(pattern, known)}" for pattern in idle]
+    idle = () if selection.topics or selection.names else policies.idle_patterns(known)
+    return lines + [f"{policies.path}: the pattern {no_such_topic(pattern, known)}" for pattern in idle]
 
 
 def _say(lake: str, findings: Sequence[Finding]) -> None:

@@ -24,6 +24,7 @@ from pipelines.run.settings import Launcher, RunSettings
 from pipelines.run.steps import Run
 from spark_jobs import launch
 from spark_jobs.contracts import JobConfig, JobReport
+from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.view.registered_lakes import lake_path
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 from spark_jobs.launch import JobListener
@@ -125,12 +126,13 @@ class Runner:
     announce: Announce | None = None
     command: str = "run"
 
-    def run(self, job: str, lake: str, **settings: Any) -> RunOutcome:
+    def run(self, job: str, lake: str, policies: Policies, /, **settings: Any) -> RunOutcome:
         """Run the chain of a job on ``lake`` once.
 
         Args:
             job: Name of Dagster's job.
             lake: Path or address of the lake.
+            policies: Of the run.
             settings: Fields of :class:`pipelines.run.settings.RunSettings`.
 
         Raises:
@@ -146,7 +148,7 @@ class Runner:
         self.history.begin()
         recorder = RunRowWriter(lake, UnfinishedRun(run_id, job, self.command, as_of_ms, system_clock_ms()))
         keys = tuple(given.logs) or None
-        run = Run(run_id, lake, as_of_ms, keys, False, given, self.launcher, listener, recorder=recorder)
+        run = Run(run_id, lake, as_of_ms, keys, False, given, policies, self.launcher, listener, recorder=recorder)
         with launch.working_ahead(lake, self.engine):
             finished = run_steps(chain, run, listener)
         if is_interrupt(listener.error):

@@ -39,10 +39,10 @@ from pipelines.run.steps import Run
 from spark_jobs import launch
 from spark_jobs.contracts import ClusterConfig, Intake, JobConfig, JobReport, OptimizeConfig, TidyArchiveConfig
 from spark_jobs.lake.errors import JobError, LeaseHeld, UsageError
+from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES
 from spark_jobs.lake.view.alarms import problems_of
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.open_findings import path_findings
-from spark_jobs.lake.view.registered_lakes import names_remote_storage
 from spark_jobs.lake.view.runs.run_ends import keep_run_end
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 from spark_jobs.prestart import start_workers
@@ -202,9 +202,9 @@ class Watch:
         begun = time.monotonic()
         self._clock_ms = max(self._clock_ms, self.now_ms())
         listener = RoundListener()
-        run = self._begin(INTAKE_JOB, listener)
-        run = replace(run, follows_cluster=self._clock_ms >= self._cluster_due_ms)
+        run = replace(self._begin(INTAKE_JOB, listener), follows_cluster=self._clock_ms >= self._cluster_due_ms)
         try:
+            run = self._with_policies(run)
             with launch.open_lake(self.lake, "loglake watch"):
                 with self.ahead():
                     finished = run_steps(INTAKE, run, listener)
@@ -246,8 +246,7 @@ class Watch:
         """Decide when a round follows also if no source changes: remote storage or a file may be readable later."""
         waits = any(log.row.stopped_file is not None for log in state.logs)
         if not waits and any(OffsetState.REMOTE in log.offsets_by_state for log in state.logs):
-            policies = self.settings.policy_file(self.lake)
-            waits = any(intake.remote for intake in run.intakes) or names_remote_storage(policies)
+            waits = bool(run.policies.lake.remote) or any(intake.remote for intake in run.intakes)
         delay_ms = max(REMOTE_MS, SHARE * round(took_s * 1000))
         self._again_ms = self._clock_ms + delay_ms if waits else None
 
@@ -266,11 +265,20 @@ class Watch:
             tuple(self.settings.logs) or None,
             False,
             self.settings,
+            NO_POLICIES,
             self.launcher,
             listener,
             is_one_round=True,
             recorder=RunRowWriter(self.lake, so_far, now_ms, known_error=self._recorded_error),
         )
+
+    def _with_policies(self, run: Run) -> Run:
+        """The run with the policies that the file has now."""
+        try:
+            return replace(run, policies=self.settings.policies_of(self.lake))
+        except UsageError as error:
+            self._record_failure(run, INTAKE[0].name, error)
+            raise
 
     def _record_failure(self, run: Run, step: str, error: BaseException) -> None:
         """Write a row for the first round that fails with this error. The next rounds try the same again and again."""
@@ -295,7 +303,7 @@ class Watch:
         if self._rounds_since_tidy < TIDY_ROUNDS:
             return
         self._rounds_since_tidy = 0
-        run, policies = self._begin(MAINTENANCE_JOB, RunListener()), self.settings.policy_file(self.lake)
+        run = self._with_policies(self._begin(MAINTENANCE_JOB, RunListener()))
         is_due = self._clock_ms - self._vacuumed_ms >= VACUUM_MS
         errors: list[Exception] = []
         for config in (
@@ -303,12 +311,12 @@ class Watch:
                 self.lake,
                 run.run_id,
                 self._clock_ms,
-                policies,
+                run.policies,
                 apply=True,
                 only_join=True,
                 small_bytes=SMALL_SLICE_BYTES,
             ),
-            OptimizeConfig(self.lake, run.run_id, self._clock_ms, apply=True, policies=policies, vacuum=is_due),
+            OptimizeConfig(self.lake, run.run_id, self._clock_ms, apply=True, policies=run.policies, vacuum=is_due),
         ):
             try:
                 run.start(config)
@@ -336,7 +344,7 @@ def watch_lake(lake: str, settings: RunSettings, intake: Intake | None, engine: 
         The exit code: CLEAN.
     """
     beside = (*settings.fill_from, *settings.remote)
-    launch.check_run(lake, settings.sources, beside, settings.policies or None, engine)
+    launch.check_run(lake, settings.sources, beside, settings.policies_of(lake), engine)
     start_workers(engine)
     with _stopped_by_signals() as stop:
         Watch(

@@ -15,6 +15,7 @@ from pipelines.run.steps import Run, WorkFound
 from spark_jobs import launch
 from spark_jobs.contracts import JobConfig, JobReport
 from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.setup.policies.policies_file import Policies
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +34,21 @@ class PlansOnly:
         return report
 
 
-def outcome_without_work(lake: str, settings: RunSettings, as_of_ms: int) -> RunOutcome | None:
+def outcome_without_work(lake: str, settings: RunSettings, policies: Policies, as_of_ms: int) -> RunOutcome | None:
     """What a run would report if it has nothing to do.
 
     Args:
         lake: Absolute path or address of the lake.
         settings: The settings of the run.
+        policies: Of the run.
         as_of_ms: The clock of the run.
 
     Returns:
         The outcome; None if the run has work, or if an error occurs: the run itself reports that.
     """
     listener = CollectingListener()
-    run = Run("", lake, as_of_ms, tuple(settings.logs) or None, False, settings, PlansOnly(), listener, acts=False)
+    keys = tuple(settings.logs) or None
+    run = Run("", lake, as_of_ms, keys, False, settings, policies, PlansOnly(), listener, acts=False)
     try:
         with launch.pinned_snapshots(lake):
             for link in INTAKE:

@@ -24,11 +24,10 @@ from spark_jobs.lake.view.lake_state import LakeState
 
 def retain(run: Run) -> StepResult:
     """Retire segments by ``retention.ms`` and ``retention.bytes``, where a policy says so."""
-    policies = run.settings.policy_file(run.lake)
     return _planned_or_done(
         run,
         "retained_log",
-        lambda logs: RetentionConfig(run.lake, run.run_id, run.as_of_ms, policies, logs, run.settings.apply),
+        lambda logs: RetentionConfig(run.lake, run.run_id, run.as_of_ms, run.policies, logs, run.settings.apply),
         lambda state, report: [
             maintenance_checks.retention_carried_out(state, report, run.as_of_ms, run.settings.apply)
         ],
@@ -37,22 +36,20 @@ def retain(run: Run) -> StepResult:
 
 def compact(run: Run) -> StepResult:
     """Clean logs by key, where a policy says so."""
-    policies = run.settings.policy_file(run.lake)
     return _planned_or_done(
         run,
         "compacted_log",
-        lambda logs: CompactionConfig(run.lake, run.run_id, run.as_of_ms, policies, logs, run.settings.apply),
+        lambda logs: CompactionConfig(run.lake, run.run_id, run.as_of_ms, run.policies, logs, run.settings.apply),
         lambda state, report: [maintenance_checks.no_cleaning_refused(state, report)],
     )
 
 
 def tidy_archive(run: Run) -> StepResult:
     """Delete archive files that are no longer needed, and join small slices."""
-    policies = run.settings.policy_file(run.lake)
     done = _planned_or_done(
         run,
         "tidy_archive",
-        lambda logs: TidyArchiveConfig(run.lake, run.run_id, run.as_of_ms, policies, run.settings.apply),
+        lambda logs: TidyArchiveConfig(run.lake, run.run_id, run.as_of_ms, run.policies, run.settings.apply),
         lambda state, report: [
             maintenance_checks.archive_bytes_match(state, look_at_archive(run.lake)),
             maintenance_checks.no_file_waits_for_deletion(state, report, run.settings.apply),
@@ -67,11 +64,10 @@ def tidy_archive(run: Run) -> StepResult:
 
 def rebuild_indexes(run: Run) -> StepResult:
     """Write the side files of live segments that lack them."""
-    policies = run.settings.policy_file(run.lake)
     return _planned_or_done(
         run,
         "rebuilt_indexes",
-        lambda logs: RebuildIndexesConfig(run.lake, run.run_id, run.as_of_ms, policies, logs, run.settings.apply),
+        lambda logs: RebuildIndexesConfig(run.lake, run.run_id, run.as_of_ms, run.policies, logs, run.settings.apply),
         lambda state, report: [
             maintenance_checks.indexes_written(restricted(state, run.logs()), report, run.settings.apply)
         ],
@@ -80,11 +76,10 @@ def rebuild_indexes(run: Run) -> StepResult:
 
 def optimize(run: Run) -> StepResult:
     """Merge small files of the tables in their order, and remove files that are no longer needed."""
-    policies = run.settings.policy_file(run.lake)
     return _planned_or_done(
         run,
         "optimized_tables",
-        lambda logs: OptimizeConfig(run.lake, run.run_id, run.as_of_ms, run.settings.apply, policies=policies),
+        lambda logs: OptimizeConfig(run.lake, run.run_id, run.as_of_ms, run.settings.apply, policies=run.policies),
         lambda state, report: [maintenance_checks.table_files_sound(state, report)],
     )
 

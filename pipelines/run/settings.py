@@ -11,6 +11,7 @@ from logcore.cli.reading.arguments import offset_range
 from logcore.reading.read_options import OffsetRange
 from spark_jobs.contracts import Intake, JobConfig, JobReport
 from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.setup.policies.policies_file import Policies, read_policies
 from spark_jobs.lake.view import registered_lakes
 
 MAX_BYTES_PER_ROUND = 64 << 30
@@ -65,9 +66,13 @@ class RunSettings:
         """
         return (self.as_intake(),) if self.sources else registered_lakes.intakes_of(lake)
 
-    def policy_file(self, lake: str) -> str | None:
-        """The policies of this run, or those that are registered for the lake."""
-        return self.policies or registered_lakes.read_registered(lake).policies
+    def policies_of(self, lake: str) -> Policies:
+        """Read the policies of this run, or those that are registered for the lake.
+
+        Raises:
+            UsageError: The file cannot be used.
+        """
+        return read_policies(self.policies or registered_lakes.read_registered(lake).policies)
 
     def as_intake(self) -> Intake:
         """These settings in their registered form."""

@@ -32,13 +32,14 @@ from spark_jobs.contracts import (
     ValidateConfig,
 )
 from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.view.alarms import damage_of, stops_of
 from spark_jobs.lake.view.expectation_results import due_expectations, keep_evaluated, page_of
 from spark_jobs.lake.view.harm import look_at_tables, remember_tables
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.ledger_comparison import compare_with_ledger
 from spark_jobs.lake.view.open_findings import path_findings
-from spark_jobs.lake.view.registered_lakes import held_logs, remote_of, takes_from_cluster
+from spark_jobs.lake.view.registered_lakes import held_logs, remote_of
 
 READ_COMMITTED = "read_committed"
 
@@ -60,6 +61,8 @@ class Run:
     is_backfill: bool
     """Whether a user chose these partitions in Dagster. Then existing data is checked again, not only new data."""
     settings: RunSettings
+    policies: Policies
+    """Read once: all steps of the run follow the same."""
     launcher: Launcher
     listener: RunListener
     acts: bool = True
@@ -146,7 +149,6 @@ def ingest(run: Run) -> StepResult:
     if run.settings.forget_remote:
         _forget_remote(run)
     done = StepResult()
-    policies = run.settings.policy_file(run.lake)
     for number, intake in enumerate(run.intakes):
         config = IngestConfig(
             lake=run.lake,
@@ -159,7 +161,7 @@ def ingest(run: Run) -> StepResult:
             logs=run.keys or (),
             high_watermark=intake.high_watermark,
             cluster=intake.cluster,
-            policies=policies,
+            policies=run.policies,
             at_once=run.at_once,
             fill_from=intake.fill_from,
             remote=intake.remote,
@@ -168,7 +170,7 @@ def ingest(run: Run) -> StepResult:
             max_tasks=run.settings.max_tasks_per_round or None,
         )
         done.reports.append(run.start(config))
-        of_cluster = _read_metadata(run) if number == 0 and takes_from_cluster(policies) else []
+        of_cluster = _read_metadata(run) if number == 0 and run.policies.are_from_cluster else []
         while done.reports[-1].left and not run.is_one_round:
             if run.publishes:
                 _validate_new(run)
@@ -210,7 +212,7 @@ def _validate_new(run: Run) -> list[JobReport]:
     logs = run.logs()
     if logs == ():
         return []
-    return [run.start(ValidateConfig(run.lake, run.run_id, run.as_of_ms, logs, run.settings.policy_file(run.lake)))]
+    return [run.start(ValidateConfig(run.lake, run.run_id, run.as_of_ms, logs, run.policies))]
 
 
 def publish(run: Run) -> StepResult:
@@ -219,7 +221,7 @@ def publish(run: Run) -> StepResult:
     done.reports += _publish_new(run)
     logs = run.logs()
     if logs is None or logs:
-        _replace(run, logs, run.settings.policy_file(run.lake), done)
+        _replace(run, logs, done)
     counts = compare_with_ledger(run.lake)
     if counts.differences:
         run.needs_to_act()
@@ -234,7 +236,6 @@ def _publish_new(run: Run) -> list[JobReport]:
     logs = run.logs()
     if logs == ():
         return []
-    policies = run.settings.policy_file(run.lake)
     return [
         run.start(
             PublishConfig(
@@ -244,7 +245,7 @@ def _publish_new(run: Run) -> list[JobReport]:
                 logs,
                 topics,
                 include_internal,
-                policies,
+                run.policies,
                 run.at_once,
                 isolation_level,
             )
@@ -253,7 +254,7 @@ def _publish_new(run: Run) -> list[JobReport]:
     ]
 
 
-def _replace(run: Run, logs: tuple[str, ...] | None, policies: str | None, done: StepResult) -> None:
+def _replace(run: Run, logs: tuple[str, ...] | None, done: StepResult) -> None:
     """Publish again what a user requested, and what was filled late."""
     offsets = run.settings.replacement()
     if offsets is not None:
@@ -270,7 +271,7 @@ def _replace(run: Run, logs: tuple[str, ...] | None, policies: str | None, done:
             offsets.end,
             since,
             until,
-            policies=policies,
+            policies=run.policies,
             include_withdrawn=run.settings.replace_withdrawn,
         )
         report = run.start(config)
@@ -288,7 +289,7 @@ def _replace(run: Run, logs: tuple[str, ...] | None, policies: str | None, done:
                 )
             )
     if run.state().came_late:
-        done.reports.append(run.start(ReplaceConfig(run.lake, run.run_id, run.as_of_ms, logs, policies=policies)))
+        done.reports.append(run.start(ReplaceConfig(run.lake, run.run_id, run.as_of_ms, logs, policies=run.policies)))
 
 
 def check_tables(run: Run) -> StepResult:
@@ -315,9 +316,7 @@ def expect(run: Run) -> StepResult:
     due = due_expectations(run.lake, published, again)
     report = None
     if due.ranges:
-        report = run.start(
-            ExpectationsConfig(run.lake, run.run_id, run.as_of_ms, due.ranges, run.settings.policy_file(run.lake))
-        )
+        report = run.start(ExpectationsConfig(run.lake, run.run_id, run.as_of_ms, due.ranges, run.policies))
         done.reports.append(report)
     results = keep_evaluated(run.lake, due, report)
     done.answers.append(checks.expectations_met(state, results, page_of(run.lake, report)))

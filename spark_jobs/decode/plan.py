@@ -27,7 +27,6 @@ from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.repair_commands import topic_command
 from spark_jobs.lake.segments.archive import LogRow
-from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 
 _UNFORESEEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -146,7 +145,7 @@ def plan(config: DecodeConfig) -> DecodePlan:
         UsageError: A topic is to be replaced that no policy decodes.
         TableUnreadable: ``records`` or a table of state is damaged.
     """
-    policies = read_policies(config.policies)
+    policies = config.policies
     if not any(policy.decodes for policy in policies.topics) and not config.replace:
         return DecodePlan(())  # the usual case: nothing else is opened
     history = RecordsHistory.of(config.lake)

@@ -40,7 +40,6 @@ from spark_jobs.lake.published import checked
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.segments.ledger_ranges import records_within, with_published
-from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.store import storage
 
 if TYPE_CHECKING:
@@ -154,7 +153,7 @@ def apply(plan: ExpectationsPlan, config: ExpectationsConfig, executor: Executor
 
 def _of_suites(config: ExpectationsConfig, ranges: Sequence[RangePlan]) -> list[ExpectationResult]:
     """Results of the suites that the policies name; without one, Great Expectations is not imported."""
-    policies = read_policies(config.policies)
+    policies = config.policies
     of_topics = {each.topic: policy for each in ranges if (policy := policies.for_topic(each.topic))}
     suites = {topic: policy.expectations_suite for topic, policy in of_topics.items()}
     of_decoded = {topic: policy.decode_expectations_suite for topic, policy in of_topics.items()}

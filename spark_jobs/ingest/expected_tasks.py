@@ -23,7 +23,6 @@ from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest.log_growth import IngestLogPlan
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments.archive import LogRow, Segment
-from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.row_files.archived_bytes import ArchivedBytes
 from spark_jobs.row_files.records_file import write_records
 from spark_jobs.tasks.executor import ExpectedTask
@@ -57,7 +56,7 @@ class ExpectedTasks:
     def __init__(self, config: IngestConfig, plans: Sequence[IngestLogPlan]) -> None:
         self._lake = config.lake
         self._as_of_ms = config.as_of_ms
-        self._policies = read_policies(config.policies)
+        self._policies = config.policies
         plain = [p for p in plans if p.tasks and not p.remote and not p.swaps and p.earlier is None]
         frontiers = frontier.read_frontiers(config.lake, [p.observed.log for p in plain if p.known is not None])
         self._logs = {p.observed.log: _growing(config, p, frontiers) for p in plain}

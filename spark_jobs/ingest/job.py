@@ -40,7 +40,6 @@ from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.setup.identity import claim, cluster_of_logs
-from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.setup.remembered_sources import keep_reads, recall_reads
 from spark_jobs.lake.store import local_copies
 from spark_jobs.tasks import segment_slices
@@ -95,7 +94,7 @@ def plan(config: IngestConfig) -> IngestPlan:
         UsageError: An option is invalid or not built yet, or the policies cannot be read.
     """
     _check(config)
-    policies = read_policies(config.policies)
+    policies = config.policies
     remembered = recall_reads(config.lake) if any(map(is_object, (*config.sources, *config.fill_from))) else None
     discovery = _discover(config.sources, remembered)
     segments = archive.read_segments(config.lake, live=False, joined=False)

@@ -24,12 +24,15 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from logcore.cli.reading.arguments import clock_ms
 from logcore.exit_codes import ExitCode
 from logcore.texts import json_shown, shown
 from spark_jobs.lake_commands.outcome import guarded, lake_at
+
+if TYPE_CHECKING:
+    from spark_jobs.lake.setup.policies.policies_file import Policies
 
 
 class ConfigCommand:
@@ -183,7 +186,7 @@ def _print_topics(options: argparse.Namespace, policies: Any, lake: str | None) 
         if doubt is not None:
             kept = f"; {','.join(policy.withheld)} is not carried out" if policy.withheld else ""
             sys.stderr.write(f"warning: {topic}: nothing is taken from the cluster{kept}: {doubt}\n")
-    return max(code, _unmatched(options.file, sorted(topics)))
+    return max(code, _unmatched(policies, sorted(topics)))
 
 
 def _said_at(sources: list[str], as_of_ms: int) -> dict[str, Any]:
@@ -218,12 +221,11 @@ def _said_at(sources: list[str], as_of_ms: int) -> dict[str, Any]:
     return dict(settings_of_topics(read.state, read.committed_end, doubt))
 
 
-def _unmatched(file: str, topics: list[str]) -> int:
+def _unmatched(policies: Policies, topics: list[str]) -> int:
     """Name patterns that match none of the topics; return the exit code."""
     from logcore.reading.nearest_names import no_such_topic
-    from spark_jobs.lake.view.registered_lakes import idle_policies
 
-    idle = idle_policies(file, topics)
+    idle = policies.idle_patterns(topics)
     for pattern in idle:
         sys.stderr.write(f"warning: the pattern {no_such_topic(pattern, topics)}\n")
     return ExitCode.WARNING if idle else ExitCode.CLEAN

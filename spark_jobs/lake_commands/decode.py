@@ -69,6 +69,7 @@ def _decode(options: argparse.Namespace) -> int:
     from spark_jobs import launch
     from spark_jobs.contracts import DecodeConfig
     from spark_jobs.lake.setup import registry
+    from spark_jobs.lake.setup.policies.policies_file import read_policies
     from spark_jobs.lake.view.registered_lakes import check_policies
 
     lake = lake_at(options.lake)
@@ -78,7 +79,7 @@ def _decode(options: argparse.Namespace) -> int:
         return _infer(lake, options.infer[0])
     refuse_unmatched(lake, options.topic)
     check_policies(lake, options.policies)
-    policies = options.policies or registry.recall(lake).policies
+    policies = read_policies(options.policies or registry.recall(lake).policies)
     as_of_ms = options.now_ms if options.as_of is None else options.as_of
     topics = tuple(dict.fromkeys((*options.topic, *options.replace))) if options.topic else ()
     config = DecodeConfig(

@@ -20,7 +20,6 @@ from spark_jobs.lake.delta.tables.table_features import is_supported
 from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments.archive import LogRow
-from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.setup.policies.topic_policies import LATEST_POLICIES, TopicPolicy
 from spark_jobs.latest.latest_task import LatestTask
 from spark_jobs.row_files.published_rows import Span
@@ -118,7 +117,7 @@ def plan(config: LatestConfig) -> LatestPlan:
         UsageError: A topic is to be replaced whose policy has no ``latest``.
         TableUnreadable: ``records`` or a table of state is damaged.
     """
-    policies = read_policies(config.policies)
+    policies = config.policies
     if not any(policy.latest for policy in policies.topics) and not config.replace:
         return LatestPlan(())
     history = RecordsHistory.of(config.lake)

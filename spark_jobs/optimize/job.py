@@ -32,7 +32,7 @@ from spark_jobs.lake.delta.tables.table_creation import separating_column
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
-from spark_jobs.lake.setup.policies.policies_file import Policies, read_policies
+from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_specs import TABLES
@@ -174,7 +174,7 @@ def apply(plan: OptimizePlan, config: OptimizeConfig, executor: Executor | None)
     placed: list[PlacedFinding] = []
     merges: Sequence[Merge] = plan.merges
     overtaken: list[Merge] = []
-    policies = read_policies(config.policies)
+    policies = config.policies
     in_order = put_in_order(config.lake, plan.orders, config.run_id, executor, policies)
     placed += in_order.failed
     if in_order.done:
@@ -278,7 +278,7 @@ def _merge(
     written: list[tuple[Merge, list[WrittenFile]]] = []
     failed: list[PlacedFinding] = []
     extra = {name: extra_columns(config.lake, name) for name in {merge.table for merge in merges}}
-    policies = read_policies(config.policies)
+    policies = config.policies
     tasks = [_task(config.lake, merge, extra[merge.table], policies) for merge in merges]
     for merge, result in zip(merges, run_tasks(executor, merge_files, tasks), strict=True):
         if result.error is None:

@@ -39,7 +39,7 @@ from spark_jobs.lake.retries import retried
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.ledger_ranges import sync_published, with_published
 from spark_jobs.lake.setup.compression import Compression
-from spark_jobs.lake.setup.policies.policies_file import Policies, read_policies
+from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 from spark_jobs.lake.store.written_file import WrittenFile, first_error
 from spark_jobs.row_files import uncommitted
@@ -115,7 +115,7 @@ def plan(config: PublishConfig) -> PublishPlan:
     A log is refused with a finding in two cases: it has rows at or above its frontier, or rows without a frontier; or
     its ledger does not cover each offset exactly once. The other logs continue.
     """
-    policies = read_policies(config.policies)
+    policies = config.policies
     # Open the table before the frontiers are read: then a concurrent publisher's rows do not look like rows above a
     # frontier.
     table = latest_snapshot(config.lake, "records")

@@ -34,7 +34,6 @@ from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.offset_ranges import merged
 from spark_jobs.lake.retries import COMMIT_ATTEMPTS, retried
 from spark_jobs.lake.segments.validations import RULES_VERSION
-from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.store.written_file import WrittenFile, first_error
 from spark_jobs.replace.comparison import ArchivedLogs, Looked, Rewrite, compared, shared_names, unless_lost
 from spark_jobs.replace.layout import PART_BYTES, MixedFile, RecordFiles, by_topic
@@ -207,7 +206,7 @@ def _replace_left(
         RecordFiles(config.lake, shared_names(config.lake)),
         lost,
         config.as_of_ms,
-        read_policies(config.policies),
+        config.policies,
     )
     found_at_first = iter(compared([log for topic in left for log in topic.logs], config.lake, archived, executor))
     for topic in list(left):
@@ -270,7 +269,7 @@ def _order_mixed(
         if not mixed:
             return
         orders, _unplaced = plan_orders(config.lake, TABLE, mixed, PART_BYTES, incarnations(config.lake))
-        ordered = put_in_order(config.lake, orders, config.run_id, executor, read_policies(config.policies))
+        ordered = put_in_order(config.lake, orders, config.run_id, executor, config.policies)
         if ordered.lost:
             raise NewlyLost(ordered.lost)
         if ordered.failed:

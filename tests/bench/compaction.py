@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from tests.bench.corpora import MIB
 from tests.bench.dirty_logs import SEGMENT_MIB, DirtyLog, dirty_log
 from tests.bench.quiet_place import in_memory
@@ -118,7 +119,9 @@ def _serve(scratch: Path, cores: int) -> None:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-cores:])
     for line in sys.stdin:
         lake = Path(shutil.copytree(scratch / "lake", scratch / f"cleaned-{cores}", copy_function=_shared))
-        config = CompactionConfig(str(lake), "clean", _AS_OF_MS, str(scratch / "policies.yaml"), apply=True)
+        config = CompactionConfig(
+            str(lake), "clean", _AS_OF_MS, read_policies(str(scratch / "policies.yaml")), apply=True
+        )
         begun = time.perf_counter()
         report = launch.run("compaction", config)
         answer: object = time.perf_counter() - begun

@@ -20,6 +20,7 @@ from deltalake import DeltaTable
 
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, LatestConfig, PublishConfig, ValidateConfig
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from tests.bench.corpora import SEED, home
 from tests.bench.dirty_logs import piece
 from tests.bench.results import Line, Unit, seconds
@@ -112,5 +113,5 @@ def _on_copy(lake: Path, policies: Path, expected: np.ndarray, replace: tuple[st
 def _latest(lake: Path, policies: Path, replace: tuple[str, ...] = ()) -> float:
     with without_spark():
         begun = time.process_time()
-        launch.run("latest", LatestConfig(str(lake), "latest", AS_OF_MS, str(policies), replace=replace))
+        launch.run("latest", LatestConfig(str(lake), "latest", AS_OF_MS, read_policies(str(policies)), replace=replace))
         return time.process_time() - begun

@@ -17,6 +17,7 @@ from deltalake import DeltaTable
 
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, JobConfig, PublishConfig, ValidateConfig
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from tests.conformance.conftest import Corpus
 from tests.conformance.oracles import Consumed
 from tests.conformance.snapshots import Snapshot
@@ -97,8 +98,8 @@ def journey(snapshot: Snapshot, source: str, lake: str, folder: Path, salvage: s
     policies = write_policies(snapshot, folder, salvage)
     return [
         IngestConfig(lake, (source,), "run", AS_OF_MS),
-        ValidateConfig(lake, "run", AS_OF_MS, policies=policies),
-        PublishConfig(lake, "run", AS_OF_MS, policies=policies, **EVERYTHING),
+        ValidateConfig(lake, "run", AS_OF_MS, policies=read_policies(policies)),
+        PublishConfig(lake, "run", AS_OF_MS, policies=read_policies(policies), **EVERYTHING),
     ]
 
 

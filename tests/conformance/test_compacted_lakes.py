@@ -15,6 +15,7 @@ from spark_jobs import launch
 from spark_jobs.contracts import CompactionConfig, IngestConfig, JobReport, PublishConfig, ValidateConfig
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.log_directory import side_file
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from tests.conformance.conftest import Corpus
 from tests.conformance.snapshots import snapshot
 from tests.conformance.test_cleaned_rounds import LINES, NOT_CLEANED, modern_config
@@ -39,7 +40,9 @@ def compact(lake: Path, topic: str, settings: dict[str, object], now: int) -> Jo
     lines = [f"    {name}: {value}" for name, value in settings.items()]
     policies.write_text("\n".join(["topics:", f"  {topic}:", "    cleanup.policy: compact", *lines]))
     (log,) = [row.log for row in archive.read_logs(str(lake)).values() if row.topic == topic]
-    return launch.run("compaction", CompactionConfig(str(lake), f"clean-{now}", now, str(policies), (log,), apply=True))
+    return launch.run(
+        "compaction", CompactionConfig(str(lake), f"clean-{now}", now, read_policies(str(policies)), (log,), apply=True)
+    )
 
 
 def settings_of(corpus: Corpus, version: str, topic: str, *, spread: bool) -> dict[str, object]:

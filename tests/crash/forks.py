@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from tests.crash.side_effects import Happening
 from tests.warm_server import import_too, write_imported
 
@@ -194,7 +195,17 @@ def _in_rounds(turn: Turn) -> list[dict[str, Any]]:
 
     settings = RunSettings(sources=(turn.source,), max_tasks_per_round=turn.round_tasks)
     listener = CollectingListener()
-    run = Run(turn.run_id, turn.lake, AS_OF_MS, None, False, settings, EngineLauncher(), listener)
+    run = Run(
+        turn.run_id,
+        turn.lake,
+        AS_OF_MS,
+        None,
+        False,
+        settings,
+        settings.policies_of(turn.lake),
+        EngineLauncher(),
+        listener,
+    )
     for error in run_steps(INTAKE[:3], run, listener).errors.values():
         raise error
     return [{"job": each.job, "changed": len(each.changed), "metrics": dict(each.metrics)} for each in listener.reports]
@@ -206,11 +217,13 @@ def configuration(turn: Turn, job: str) -> Any:
 
     more = turn.options.get(job, {})
     if job == "ingest":
-        return IngestConfig(turn.lake, (turn.source,), turn.run_id, AS_OF_MS, policies=turn.policies, **more)
+        return IngestConfig(
+            turn.lake, (turn.source,), turn.run_id, AS_OF_MS, policies=read_policies(turn.policies), **more
+        )
     if job == "validate":
-        return ValidateConfig(turn.lake, turn.run_id, AS_OF_MS, policies=turn.policies, **more)
+        return ValidateConfig(turn.lake, turn.run_id, AS_OF_MS, policies=read_policies(turn.policies), **more)
     if job == "publish":
-        return PublishConfig(turn.lake, turn.run_id, AS_OF_MS, policies=turn.policies, **more)
+        return PublishConfig(turn.lake, turn.run_id, AS_OF_MS, policies=read_policies(turn.policies), **more)
     from spark_jobs.contracts import CONFIGS
 
     return CONFIGS[job].from_dict({"lake": turn.lake, "run_id": turn.run_id, "as_of_ms": AS_OF_MS, **more})

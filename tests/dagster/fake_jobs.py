@@ -5,6 +5,7 @@ them through the tables of a real lake. No bytes of Kafka, no Spark; what the re
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,8 @@ class World:
     """What a job raises instead of working."""
     error_once: dict[str, Exception] = field(default_factory=dict)
     """What a job raises the first time."""
+    before: dict[str, Callable[[], object]] = field(default_factory=dict)
+    """What happens before a job, by its name."""
     asked: list[JobConfig] = field(default_factory=list)
     engines: list[str] = field(default_factory=list)
     """The engine that each job was run with."""
@@ -83,6 +86,7 @@ class FakeLauncher(JobLauncher):
         world = WORLDS[self.world]
         world.engines.append(engine)
         world.asked.append(config)
+        world.before.get(config.JOB, lambda: None)()
         if config.JOB in world.error_once:
             raise world.error_once.pop(config.JOB)
         if config.JOB in world.error:

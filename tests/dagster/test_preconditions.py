@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from logcore.cli.main import main
+from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES
 from tests.broker_directory import LogDirectory
 
 pytestmark = pytest.mark.dagster
@@ -127,7 +128,7 @@ def test_a_lake_beside_a_partition_directory_that_no_broker_has_is_accepted(logs
 
     (tmp_path / "copies").mkdir()
     alone = (logs.path / "orders-0").rename(tmp_path / "copies" / "orders-0")
-    check_run(str(tmp_path / "copies" / "lake"), [str(alone)], [], None)
+    check_run(str(tmp_path / "copies" / "lake"), [str(alone)], [], NO_POLICIES)
 
 
 def test_sources_that_are_all_missing_are_named_and_no_lake_is_made(logs, tmp_path, capsys):

@@ -11,6 +11,7 @@ import pytest
 
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.setup.registry import hinted, recall, remember
 from tests.dagster.conftest import Execute, check_of, materialized
 from tests.dagster.fake_jobs import World, log_of
@@ -132,7 +133,22 @@ def test_policies_reach_every_job_that_reads_them(execute: Execute, world: World
     policies.write_text("topics: {}")
     assert execute(lake=lake, policies=str(policies), replace="..").success
     asked = {config.JOB: config.policies for config in world.asked if hasattr(config, "policies")}
-    assert asked == dict.fromkeys(("ingest", "validate", "publish", "replace"), str(policies))
+    assert asked == dict.fromkeys(("ingest", "validate", "publish", "replace"), read_policies(str(policies)))
+
+
+def test_every_step_follows_the_policies_with_which_the_run_began(
+    execute: Execute, world: World, lake: str, tmp_path: Path
+):
+    policies = tmp_path / "policies.yaml"
+    policies.write_text("topics: {orders: {salvage: permissive}}")
+    began = read_policies(str(policies))
+    world.before["validate"] = lambda: policies.write_text("topics: {}")
+    assert execute(lake=lake, policies=str(policies)).success
+    assert [config.policies for config in (*world.of("ingest"), *world.of("publish"))] == [began, began]
+    world.asked.clear()
+    assert execute(lake=lake, policies=str(policies)).success
+    (publish,) = world.of("publish")
+    assert publish.policies.topics == ()
 
 
 def test_a_run_that_may_wait_says_so_and_one_for_chosen_topic_partitions_never_waits(

@@ -16,6 +16,7 @@ from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
 from pipelines.run.listener import Announce
 from spark_jobs.contracts import JobConfig
 from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES
 from spark_jobs.lake.setup.registry import RegistryError
 from tests.dagster.fake_jobs import FakeLauncher, World, log_of
 
@@ -49,7 +50,7 @@ def test_a_run_gives_back_what_it_changed_and_answered(
     runner: Runner, world: World, settings: dict[str, Any], tmp_path: Path
 ) -> None:
     world.ends, world.corrupt = {"orders-0": 10, "orders-1": 4}, {"orders-0": (6, 7)}
-    outcome = runner.run(INTAKE_JOB, str(tmp_path / "lake"), **settings)
+    outcome = runner.run(INTAKE_JOB, str(tmp_path / "lake"), NO_POLICIES, **settings)
     assert outcome.failure is None
     assert outcome.changed["records"] == ("orders-0", "orders-1")
     assert not outcome.found_nothing_new
@@ -58,7 +59,7 @@ def test_a_run_gives_back_what_it_changed_and_answered(
     (failure,) = answers["no_damage"].failures
     assert failure.log == log_of("orders-0")
     assert [name for name, answer in answers.items() if not answer.passed] == ["no_damage"]
-    again = runner.run(INTAKE_JOB, str(tmp_path / "lake"), **settings)
+    again = runner.run(INTAKE_JOB, str(tmp_path / "lake"), NO_POLICIES, **settings)
     assert again.found_nothing_new
     assert [answer.passed for answer in again.answers] == [answer.passed for answer in outcome.answers]
 
@@ -68,10 +69,10 @@ def test_plans_and_refusals_are_those_of_the_run(
 ) -> None:
     world.ends = {"orders-0": 10}
     lake = str(tmp_path / "lake")
-    runner.run(INTAKE_JOB, lake, **settings)
+    runner.run(INTAKE_JOB, lake, NO_POLICIES, **settings)
     world.not_held = {"orders-0"}
-    replaced = runner.run(INTAKE_JOB, lake, replace="..", **settings)
-    planned = runner.run(MAINTENANCE_JOB, lake, **settings)
+    replaced = runner.run(INTAKE_JOB, lake, NO_POLICIES, replace="..", **settings)
+    planned = runner.run(MAINTENANCE_JOB, lake, NO_POLICIES, **settings)
     assert [finding.rule for finding in replaced.refused] == ["replacement-refused"]
     assert replaced.plans == {}
     assert planned.refused == ()
@@ -89,7 +90,7 @@ def test_each_job_is_announced_before_it_is_started(
     def announce(config: JobConfig) -> None:
         announced.append((config.JOB, len(world.asked)))
 
-    made(instance, tmp_path, announce).run(INTAKE_JOB, str(tmp_path / "lake"), **settings)
+    made(instance, tmp_path, announce).run(INTAKE_JOB, str(tmp_path / "lake"), NO_POLICIES, **settings)
     assert announced == [("ingest", 0), ("validate", 1), ("publish", 2), ("expectations", 3)]
 
 
@@ -99,8 +100,8 @@ def test_two_runners_of_one_process_keep_what_is_theirs(
     world.ends = {"orders-0": 10}
     first, second = (made(instance, tmp_path) for _ in range(2))
     missing = str(tmp_path / "not-there")
-    with_finding = first.run(INTAKE_JOB, str(tmp_path / "a"), sources=[str(source), missing])
-    without = second.run(INTAKE_JOB, str(tmp_path / "b"), sources=[str(source)])
+    with_finding = first.run(INTAKE_JOB, str(tmp_path / "a"), NO_POLICIES, sources=[str(source), missing])
+    without = second.run(INTAKE_JOB, str(tmp_path / "b"), NO_POLICIES, sources=[str(source)])
     assert [finding.rule for finding in with_finding.of_paths if finding.file == missing] == ["path-not-found"]
     assert [finding for finding in without.of_paths if finding.file == missing] == []
 
@@ -118,7 +119,7 @@ def test_an_error_of_ours_is_its_own_paragraph_and_its_kind_decides_the_exit_cod
     runner: Runner, world: World, settings: dict[str, Any], tmp_path: Path, error: Exception, code: ExitCode
 ) -> None:
     world.ends, world.error = {"orders-0": 10}, {"validate": error}
-    outcome = runner.run(INTAKE_JOB, str(tmp_path / "lake"), **settings)
+    outcome = runner.run(INTAKE_JOB, str(tmp_path / "lake"), NO_POLICIES, **settings)
     assert outcome.failure is not None
     assert (outcome.failure.message, outcome.failure.code) == (str(error), code)
     assert [answer.name for answer in outcome.answers] == ["sources_agree"]
@@ -131,7 +132,7 @@ def test_an_error_that_was_raised_because_of_a_wrong_call_is_not_one(
     error = JobError("Spark could not start.")
     error.__cause__ = UsageError("no such setting")
     world.ends, world.error = {"orders-0": 10}, {"ingest": error}
-    outcome = runner.run(INTAKE_JOB, str(tmp_path / "lake"), **settings)
+    outcome = runner.run(INTAKE_JOB, str(tmp_path / "lake"), NO_POLICIES, **settings)
     assert outcome.failure is not None
     assert outcome.failure.code is ExitCode.NOT_CHECKED
 
@@ -140,7 +141,7 @@ def test_a_fault_of_ours_names_the_step_and_its_error(
     runner: Runner, world: World, settings: dict[str, Any], tmp_path: Path
 ) -> None:
     world.ends, world.error = {"orders-0": 10}, {"publish": ZeroDivisionError("by nothing")}
-    outcome = runner.run(INTAKE_JOB, str(tmp_path / "lake"), **settings)
+    outcome = runner.run(INTAKE_JOB, str(tmp_path / "lake"), NO_POLICIES, **settings)
     assert outcome.failure is not None
     assert outcome.failure.code is ExitCode.NOT_CHECKED
     assert f"publish of run {outcome.run_id} failed with ZeroDivisionError at " in outcome.failure.message
@@ -157,7 +158,7 @@ def test_an_interrupt_in_a_job_ends_the_command(
         error.__cause__ = KeyboardInterrupt()
     world.ends, world.error = {"orders-0": 10}, {"validate": error}
     with pytest.raises(KeyboardInterrupt):
-        runner.run(INTAKE_JOB, str(tmp_path / "lake"), **settings)
+        runner.run(INTAKE_JOB, str(tmp_path / "lake"), NO_POLICIES, **settings)
 
 
 def test_a_run_of_a_lake_that_is_not_registered_and_names_its_sources_is_a_wrong_call(
@@ -166,7 +167,7 @@ def test_a_run_of_a_lake_that_is_not_registered_and_names_its_sources_is_a_wrong
     lake = tmp_path / "lake"
     lake.mkdir()
     (lake / "sources.json").write_text('{"version": 2, "intakes": [{"paths": ["/kafka"]}]}')
-    outcome = runner.run(INTAKE_JOB, str(lake))
+    outcome = runner.run(INTAKE_JOB, str(lake), NO_POLICIES)
     assert outcome.failure is not None
     assert f"loglake run /kafka --lake {lake}" in outcome.failure.message
     assert outcome.failure.code is ExitCode.USAGE

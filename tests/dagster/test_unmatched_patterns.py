@@ -10,6 +10,7 @@ from logcore.logs.model.log_selection import LogSelection
 from pipelines.command.run_lake import unmatched_lines
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest import job as ingest
+from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES, read_policies
 from spark_jobs.lake.view.lake_state import read_state
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.in_process import InProcessExecutor
@@ -32,18 +33,18 @@ def test_a_pattern_of_a_policy_with_a_typo_is_reported_with_the_nearest_topic(la
     policies = tmp_path / "policies.yaml"
     body = "    cleanup.policy: delete\n    retention.ms: -1\n"
     policies.write_text("topics:\n" + "".join(f'  "{glob}":\n{body}' for glob in ("oders*", "pay*", "*")))
-    (line,) = unmatched_lines(read_state(lake), LogSelection(), str(policies))
+    (line,) = unmatched_lines(read_state(lake), LogSelection(), read_policies(str(policies)))
     assert line == f"{policies}: the pattern 'oders*' matches no topic; the nearest names are orders."
 
 
 def test_a_topic_that_no_log_has_is_reported_with_the_nearest_topic(lake: str) -> None:
-    assert unmatched_lines(read_state(lake), LogSelection(("paymets", "ord*")), None) == [
+    assert unmatched_lines(read_state(lake), LogSelection(("paymets", "ord*")), NO_POLICIES) == [
         "--topic 'paymets' matches no topic; the nearest names are payments."
     ]
 
 
 def test_nothing_is_reported_for_a_lake_without_logs(tmp_path: Path) -> None:
-    assert unmatched_lines(read_state(str(tmp_path / "lake")), LogSelection(("orders",)), None) == []
+    assert unmatched_lines(read_state(str(tmp_path / "lake")), LogSelection(("orders",)), NO_POLICIES) == []
 
 
 def test_a_run_of_chosen_topics_notes_no_patterns_of_policies(lake: str, tmp_path: Path) -> None:

@@ -54,7 +54,16 @@ class SmallLake:
         settings, listener = RunSettings(**self.settings | more), CollectingListener()
         run_id = f"run-{next(self._runs)}"
         run = Run(
-            run_id, str(self.path), AS_OF_MS, None, False, settings, EngineLauncher(), listener, follows_cluster=False
+            run_id,
+            str(self.path),
+            AS_OF_MS,
+            None,
+            False,
+            settings,
+            settings.policies_of(str(self.path)),
+            EngineLauncher(),
+            listener,
+            follows_cluster=False,
         )
         with without_spark():
             outcome = outcome_of(INTAKE, run_id, listener, run_steps(INTAKE, run, listener))

@@ -9,6 +9,7 @@ from deltalake import DeltaTable
 
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig, JobReport
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from tests import handmade
 from tests.broker_directory import LogDirectory
 from tests.spark.cycle import AS_OF_MS, Lake
@@ -58,7 +59,7 @@ class Decoded:
         self.lake.turn(self.source.path)
 
     def decode(self, **options: Any) -> JobReport:
-        config = DecodeConfig(self.path, "decode", AS_OF_MS, str(self.policies), **options)
+        config = DecodeConfig(self.path, "decode", AS_OF_MS, read_policies(str(self.policies)), **options)
         return launch.run("decode", config)
 
     def table(self, kind: str = "decoded") -> DeltaTable:

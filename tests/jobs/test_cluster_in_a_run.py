@@ -26,6 +26,7 @@ from pipelines.run.steps import Run
 from spark_jobs import launch
 from spark_jobs.cluster import job
 from spark_jobs.contracts import ClusterConfig
+from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES
 from spark_jobs.lake.view.alarms import problems_of
 from spark_jobs.lake.view.lake_state import read_state
 from tests import handmade
@@ -61,7 +62,21 @@ def settings_of(cluster: Cluster, **more: Any) -> RunSettings:
 def run(cluster: Cluster, **more: Any) -> tuple[CollectingListener, list[str]]:
     jobs, listener, settings = Jobs(), CollectingListener(), settings_of(cluster, **more)
     keys = tuple(settings.logs) or None
-    run_steps(INTAKE, Run("run", str(cluster.lake.path), AS_OF_MS, keys, False, settings, jobs, listener), listener)
+    run_steps(
+        INTAKE,
+        Run(
+            "run",
+            str(cluster.lake.path),
+            AS_OF_MS,
+            keys,
+            False,
+            settings,
+            settings.policies_of(str(cluster.lake.path)),
+            jobs,
+            listener,
+        ),
+        listener,
+    )
     assert listener.error is None, listener.error
     return listener, jobs.begun
 
@@ -78,12 +93,12 @@ def test_a_run_writes_the_tables_and_a_run_without_news_reads_no_internal_topic(
     assert answer_of(listener, BEYOND).passed
     assert len(readings) == 1
     before = cluster.lake.versions()
-    assert outcome_without_work(str(cluster.lake.path), settings_of(cluster), AS_OF_MS) is not None
+    assert outcome_without_work(str(cluster.lake.path), settings_of(cluster), NO_POLICIES, AS_OF_MS) is not None
     run(cluster)
     assert (len(readings), cluster.lake.versions()) == (1, before)
     cluster.write(commit("a", 5))
     cluster.stable()
-    assert outcome_without_work(str(cluster.lake.path), settings_of(cluster), AS_OF_MS) is None
+    assert outcome_without_work(str(cluster.lake.path), settings_of(cluster), NO_POLICIES, AS_OF_MS) is None
     run(cluster)
     assert cluster.commits() == [("a", 4), ("a", 5)]
 

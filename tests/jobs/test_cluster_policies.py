@@ -18,6 +18,7 @@ from pipelines.run.steps import Run
 from spark_jobs import launch
 from spark_jobs.contracts import ClusterConfig, CompactionConfig, Intake, JobReport, RetentionConfig
 from spark_jobs.lake.cluster.cluster_settings import settings_at
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from tests.broker_directory import LogDirectory
 from tests.jobs.test_decode_in_a_run import Jobs
 from tests.metadata_log import MetadataLog, created, removed, setting, topic_id_text
@@ -55,7 +56,7 @@ class Cluster:
 
     def retained(self, text: str = FROM_CLUSTER, as_of_ms: int = NEWEST + 500) -> dict[str, Any]:
         """The plan of retention: at NEWEST + 500 the segments are 3.5, 2.5, 1.5 and 0.5 seconds old."""
-        config = RetentionConfig(str(self.lake.path), "retain", as_of_ms, self.policies(text))
+        config = RetentionConfig(str(self.lake.path), "retain", as_of_ms, read_policies(self.policies(text)))
         return dict(launch.run("retention", config).plan)
 
 
@@ -84,7 +85,9 @@ def test_retention_follows_the_settings_of_the_cluster(cluster: Cluster) -> None
     )
     cluster.read_metadata()
     assert due(cluster.retained()) == [0, 10]
-    config = RetentionConfig(str(cluster.lake.path), "retain", NEWEST + 500, cluster.policies(FROM_CLUSTER), apply=True)
+    config = RetentionConfig(
+        str(cluster.lake.path), "retain", NEWEST + 500, read_policies(cluster.policies(FROM_CLUSTER)), apply=True
+    )
     launch.run("retention", config)
     assert spans(cluster.lake, "orders") == [(20, 30), (30, 40)]
 
@@ -148,7 +151,9 @@ def test_after_a_damaged_record_nothing_is_removed_until_a_copy_is_whole(cluster
     plan = cluster.retained()
     assert due(plan) == []
     assert "lost" in plan["in_doubt"][0]["why"]
-    config = CompactionConfig(str(cluster.lake.path), "compact", NEWEST + 500, cluster.policies(FROM_CLUSTER))
+    config = CompactionConfig(
+        str(cluster.lake.path), "compact", NEWEST + 500, read_policies(cluster.policies(FROM_CLUSTER))
+    )
     compaction = launch.run("compaction", config).plan
     assert compaction["logs"] == []
     assert "in doubt" in compaction["passed"][0]["reason"]
@@ -280,7 +285,7 @@ def test_compaction_follows_the_settings_of_the_cluster(cluster: Cluster) -> Non
     cluster.metadata.say(setting("orders", "min.compaction.lag.ms", "2000"))
     cluster.read_metadata()
     path = cluster.policies(FROM_CLUSTER)
-    config = CompactionConfig(str(cluster.lake.path), "compact", NEWEST + 500, path)
+    config = CompactionConfig(str(cluster.lake.path), "compact", NEWEST + 500, read_policies(path))
     (log,) = launch.run("compaction", config).plan["logs"]
     assert log["end_offset"] == 20
 
@@ -345,7 +350,17 @@ def test_each_run_reads_the_metadata_if_a_policy_needs_it(
     def begun(text: str) -> list[str]:
         jobs, listener = Jobs(), CollectingListener()
         settings = RunSettings(sources=(str(cluster.source.path),), topics=("orders",), policies=cluster.policies(text))
-        run = Run("run", str(cluster.lake.path), AS_OF_MS, None, False, settings, jobs, listener)
+        run = Run(
+            "run",
+            str(cluster.lake.path),
+            AS_OF_MS,
+            None,
+            False,
+            settings,
+            settings.policies_of(str(cluster.lake.path)),
+            jobs,
+            listener,
+        )
         run_steps(INTAKE, run, listener)
         assert listener.error is None, listener.error
         return jobs.begun
@@ -360,9 +375,15 @@ def test_each_run_reads_the_metadata_if_a_policy_needs_it(
     settings = RunSettings(
         sources=(str(cluster.source.path),), topics=("orders",), policies=cluster.policies(FROM_CLUSTER)
     )
-    assert outcome_without_work(str(cluster.lake.path), settings, AS_OF_MS) is not None
+    assert (
+        outcome_without_work(str(cluster.lake.path), settings, settings.policies_of(str(cluster.lake.path)), AS_OF_MS)
+        is not None
+    )
     cluster.metadata.say(setting("orders", "retention.ms", "1"))
-    assert outcome_without_work(str(cluster.lake.path), settings, AS_OF_MS) is None
+    assert (
+        outcome_without_work(str(cluster.lake.path), settings, settings.policies_of(str(cluster.lake.path)), AS_OF_MS)
+        is None
+    )
 
 
 def test_a_run_over_several_sources_takes_the_metadata_that_reaches_furthest(
@@ -377,7 +398,17 @@ def test_a_run_over_several_sources_takes_the_metadata_that_reaches_furthest(
     monkeypatch.setattr(RunSettings, "intakes", lambda settings, lake: intakes)
     jobs, listener = Jobs(), CollectingListener()
     settings = RunSettings(policies=cluster.policies(FROM_CLUSTER))
-    run = Run("run", str(cluster.lake.path), AS_OF_MS, None, False, settings, jobs, listener)
+    run = Run(
+        "run",
+        str(cluster.lake.path),
+        AS_OF_MS,
+        None,
+        False,
+        settings,
+        settings.policies_of(str(cluster.lake.path)),
+        jobs,
+        listener,
+    )
     run_steps(INTAKE, run, listener)
     assert listener.error is None, listener.error
     assert (jobs.begun[:3], jobs.begun.count("cluster")) == (["ingest", "cluster", "ingest"], 1)

@@ -21,6 +21,7 @@ from spark_jobs.compaction.log_cleaning import CleaningResult
 from spark_jobs.contracts import CompactionConfig, JobReport
 from spark_jobs.lake.delta.commits import file_commits, row_commits
 from spark_jobs.lake.segments import archive
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.spark.archived import Keyed, append_segment, archived_records, files, ledger, live, spans, tables
@@ -83,7 +84,7 @@ def lake(built: tuple[Lake, dict[int, Keyed]], tmp_path: Path) -> Lake:
 def compact(lake: Lake, policies: str, *, apply: bool = True) -> JobReport:
     path = lake.path.parent / "policies.yaml"
     path.write_text(policies)
-    config = CompactionConfig(str(lake.path), "compact", AS_OF_MS, str(path), apply=apply)
+    config = CompactionConfig(str(lake.path), "compact", AS_OF_MS, read_policies(str(path)), apply=apply)
     return launch.run("compaction", config)
 
 

@@ -14,6 +14,7 @@ from spark_jobs.decode import decode_task, decoding, job, plan
 from spark_jobs.lake.decoded import followed_topics
 from spark_jobs.lake.decoded.topic_tables import TopicTable
 from spark_jobs.lake.errors import ConcurrentChange
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.tasks.executor import WorkerDied
 from tests.broker_directory import OTHER_TOPIC_ID
 from tests.in_process import InProcessExecutor
@@ -241,7 +242,7 @@ def test_rows_in_parts_and_in_many_tasks_are_the_rows_of_one_task(lake: Decoded,
 
 def test_the_same_plan_is_committed_once(lake: Decoded) -> None:
     lake.append((b"a", b"one"), (b"b", b"\xff"))
-    config = DecodeConfig(lake.path, "decode", AS_OF_MS, str(lake.policies))
+    config = DecodeConfig(lake.path, "decode", AS_OF_MS, read_policies(str(lake.policies)))
     planned = plan.plan(config)
     job.apply(planned, config, None)
     with pytest.raises(ConcurrentChange, match="the plan was made at None"):

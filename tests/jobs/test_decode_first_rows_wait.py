@@ -22,6 +22,7 @@ from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig
 from spark_jobs.decode import job
 from spark_jobs.lake.decoded.remembered_tables import FILE
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from tests import handmade
 from tests.broker_directory import LogDirectory
 from tests.jobs.registered_schemas import named, zigzag
@@ -142,7 +143,7 @@ class Scene:
         self.lake.turn(self.source.path)
 
     def decode(self) -> None:
-        launch.run("decode", DecodeConfig(str(self.lake.path), "decode", AS_OF_MS, str(self.policies)))
+        launch.run("decode", DecodeConfig(str(self.lake.path), "decode", AS_OF_MS, read_policies(str(self.policies))))
 
     def there(self) -> set[str]:
         """Directories of tables that exist."""

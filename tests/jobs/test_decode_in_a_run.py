@@ -45,11 +45,25 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Decoded:
     return Decoded(tmp_path)
 
 
-def run(lake: Decoded, as_of_ms: int = AS_OF_MS) -> tuple[CollectingListener, list[str]]:
-    jobs, listener = Jobs(), CollectingListener()
-    run_steps(INTAKE, Run("run", lake.path, as_of_ms, None, False, settings_of(lake), jobs, listener), listener)
+def run(lake: Decoded, as_of_ms: int = AS_OF_MS, jobs: Jobs | None = None) -> tuple[CollectingListener, list[str]]:
+    jobs, listener, settings = jobs or Jobs(), CollectingListener(), settings_of(lake)
+    policies = settings.policies_of(lake.path)
+    begun = Run("run", lake.path, as_of_ms, None, False, settings, policies, jobs, listener)
+    run_steps(INTAKE, begun, listener)
     assert listener.error is None, listener.error
     return listener, jobs.begun
+
+
+def test_policies_that_are_edited_during_a_run_count_from_the_next_run_on(lake: Decoded) -> None:
+    class Edits(Jobs):
+        def run(self, config: JobConfig) -> JobReport:
+            lake.policies.write_text("topics: {}")
+            return super().run(config)
+
+    lake.write((b"a", b"one"))
+    assert run(lake, jobs=Edits())[1] == ["ingest", "validate", "publish", "decode", "expectations"]
+    lake.write((b"b", b"two"))
+    assert run(lake)[1] == ["ingest", "validate", "publish", "expectations"]
 
 
 def run_at(lake: Decoded, as_of_ms: int) -> CollectingListener:
@@ -75,13 +89,15 @@ def test_new_rows_are_published_and_decoded_in_one_run_and_the_check_counts_them
     assert (answer.metadata["decoded rows"], answer.metadata["undecoded rows"]) == (2, 1)
     assert [row["value"] for row in lake.rows()] == ["one", None]
     assert visible.rows(Path(lake.path), "undecoded/orders")[0]["reason"] == "INVALID_UTF8"
-    looked = outcome_without_work(lake.path, settings_of(lake), AS_OF_MS)
+    looked = outcome_without_work(lake.path, settings_of(lake), settings_of(lake).policies_of(lake.path), AS_OF_MS)
     assert looked is not None
     assert {each.name: each.recorded for each in looked.answers} == {
         each.name: each.recorded for each in listener.answers
     }
     lake.write((b"d", b"two"))
-    assert outcome_without_work(lake.path, settings_of(lake), AS_OF_MS) is None
+    assert (
+        outcome_without_work(lake.path, settings_of(lake), settings_of(lake).policies_of(lake.path), AS_OF_MS) is None
+    )
     run(lake)
     assert [row["value"] for row in lake.rows()] == ["one", None, "two"]
 

@@ -17,6 +17,7 @@ from spark_jobs.lake.decoded.topic_tables import TopicTable, decoded_spec
 from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.segments.archive import read_logs
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from tests.in_process import InProcessExecutor
 from tests.jobs.registered_schemas import Registered, avro, named, text, zigzag
 from tests.registry_server import Registry
@@ -406,7 +407,7 @@ def test_a_run_that_adds_columns_does_not_pass_over_a_commit_that_came_before(la
         real(self, opened, wanted)
 
     monkeypatch.setattr(TopicTable, "_grow", late)
-    config = DecodeConfig(lake.path, "late", AS_OF_MS, str(lake.policies))
+    config = DecodeConfig(lake.path, "late", AS_OF_MS, read_policies(str(lake.policies)))
     with pytest.raises(ConcurrentChange):
         job.apply(job.plan(config), config, None)
     assert raced

@@ -15,6 +15,7 @@ import pytest
 from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import ExpectationsConfig, JobReport
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from tests.in_process import InProcessExecutor
 from tests.jobs.decoded_lake import Decoded
 from tests.spark.cycle import AS_OF_MS
@@ -164,7 +165,7 @@ def test_a_suite_of_great_expectations_is_evaluated_on_decoded_columns(lake: Dec
     lake.policies.write_text(f"{JSON}    decode.expectations.suite: suite.json\n")
     lake.append((key(1), json.dumps(WHOLE).encode()), (key(2), json.dumps(WHOLE | {"price": -1}).encode()))
     log = lake.lake.rows("logs")[0]["log"]
-    config = ExpectationsConfig(lake.path, "expect", AS_OF_MS, {log: (0, 2)}, str(lake.policies))
+    config = ExpectationsConfig(lake.path, "expect", AS_OF_MS, {log: (0, 2)}, read_policies(str(lake.policies)))
     before = of_suite(launch.run("expectations", config))
     assert {each["observed"] for each in before} == {"there was no row"}
     lake.decode()

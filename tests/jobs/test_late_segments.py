@@ -13,6 +13,7 @@ import pytest
 from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, ReplaceConfig
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.view.alarms import damage_of
 from spark_jobs.lake.view.lake_state import read_state
 from tests import handmade
@@ -127,7 +128,7 @@ def test_a_filled_middle_has_the_same_ends_other_bytes_and_an_id_of_its_own(sour
     assert set(lake.published("orders")) == {*range(5), *range(end - 5, end)}
 
     lake.turn(source.path, policies=str(policies), fill_from=(str(replica),))
-    launch.run("replace", ReplaceConfig(str(lake.path), "late", AS_OF_MS, policies=str(policies)))
+    launch.run("replace", ReplaceConfig(str(lake.path), "late", AS_OF_MS, policies=read_policies(str(policies))))
     before, after = sorted(
         (row for row in lake.rows("segments") if row["base_offset"] == 5), key=lambda row: row["retired_ms"] is None
     )
@@ -329,7 +330,7 @@ def test_what_is_filled_below_the_frontier_is_published_as_a_replacement(source,
     assert set(lake.published("orders")) == {*range(5), *range(10, 25)}
     lake.turn(source.path, policies=str(policies), fill_from=(str(replica),))
     assert set(lake.published("orders")) == {*range(5), *range(10, 25)}
-    replace = ReplaceConfig(str(lake.path), "late", AS_OF_MS, policies=str(policies))
+    replace = ReplaceConfig(str(lake.path), "late", AS_OF_MS, policies=read_policies(str(policies)))
     launch.run("replace", replace)
     assert lake.published("orders") == orders.rows
     assert all(row["published"] for row in lake.rows("offset_ledger"))

@@ -13,6 +13,7 @@ from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import JobReport, LatestConfig, ReplaceConfig
 from spark_jobs.lake.errors import ConcurrentChange
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.latest import job, latest_task
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
@@ -53,7 +54,8 @@ class Kept:
 
     def run(self, **options: Any) -> JobReport:
         return launch.run(
-            "latest", LatestConfig(str(self.lake.path), "latest", AS_OF_MS, str(self.policies), **options)
+            "latest",
+            LatestConfig(str(self.lake.path), "latest", AS_OF_MS, read_policies(str(self.policies)), **options),
         )
 
     @property
@@ -130,7 +132,7 @@ def test_rows_of_an_earlier_run_are_counted_once(lake: Kept) -> None:
 def test_the_same_plan_is_carried_out_once(lake: Kept) -> None:
     lake.append(0, [(b"a", b"1"), (b"b", b"2")])
     lake.publish()
-    config = LatestConfig(str(lake.lake.path), "latest", AS_OF_MS, str(lake.policies))
+    config = LatestConfig(str(lake.lake.path), "latest", AS_OF_MS, read_policies(str(lake.policies)))
     planned = launch.plan(config)
     job.apply(planned, config, None)
     before = lake.table.version()
@@ -226,7 +228,7 @@ def test_what_is_filled_below_the_frontier_is_computed_again(tmp_path: Path) -> 
     holed = {offset: row for offset, row in orders.rows.items() if not 15 <= offset < 20}
     assert lake.shown() == replay(holed, 1 << 40) != replay(orders.rows, 1 << 40)
     lake.lake.turn(lake.source.path, policies=policies, fill_from=(str(replica),))
-    launch.run("replace", ReplaceConfig(str(lake.lake.path), "late", AS_OF_MS, policies=policies))
+    launch.run("replace", ReplaceConfig(str(lake.lake.path), "late", AS_OF_MS, policies=read_policies(policies)))
     report = lake.run()
     assert "computed again" in report.plan["topics"][0]["note"]
     assert lake.shown() == replay(orders.rows, 1 << 40)

@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 
 from spark_jobs import launch
 from spark_jobs.contracts import CompactionConfig
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake_commands.lineage import lineage_command
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
@@ -240,7 +241,9 @@ def test_a_segment_that_was_compacted_since_leads_to_its_replacement(capsys, own
     _, before = ask_offset(capsys, own, "keyed-0:3")
     policies = own.path.parent / "policies.yaml"
     policies.write_text("topics: {keyed: {cleanup.policy: compact}}")
-    launch.run("compaction", CompactionConfig(str(own.path), "clean", AS_OF_MS, str(policies), apply=True))
+    launch.run(
+        "compaction", CompactionConfig(str(own.path), "clean", AS_OF_MS, read_policies(str(policies)), apply=True)
+    )
     code, after = ask_offset(capsys, own, "keyed-0:3")
     assert (code, after["in_table"], after["batch"]["crc_ok"]) == (0, True, True)
     assert after["segment"]["segment_id"] == before["segment"]["segment_id"]

@@ -10,6 +10,7 @@ import pytest
 from spark_jobs import launch
 from spark_jobs.contracts import CompactionConfig, JobReport, ReplaceConfig, RetentionConfig, TidyArchiveConfig
 from spark_jobs.lake.segments import removals
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
 from tests.spark.archived import append_segment, archived_records, ledger, spans
@@ -26,12 +27,16 @@ def policies(lake: Lake, *settings: str) -> str:
 
 def compact(lake: Lake, *settings: str, as_of_ms: int = AS_OF_MS) -> JobReport:
     stated = policies(lake, "cleanup.policy: compact", "salvage: permissive", *settings)
-    return launch.run("compaction", CompactionConfig(str(lake.path), "compact", as_of_ms, stated, apply=True))
+    return launch.run(
+        "compaction", CompactionConfig(str(lake.path), "compact", as_of_ms, read_policies(stated), apply=True)
+    )
 
 
 def retain(lake: Lake) -> JobReport:
     stated = policies(lake, "cleanup.policy: delete", "retention.ms: 1", "salvage: permissive")
-    return launch.run("retention", RetentionConfig(str(lake.path), "retain", AS_OF_MS, stated, apply=True))
+    return launch.run(
+        "retention", RetentionConfig(str(lake.path), "retain", AS_OF_MS, read_policies(stated), apply=True)
+    )
 
 
 @pytest.fixture
@@ -139,7 +144,7 @@ def test_a_file_that_shows_what_compaction_kept_stays_until_it_is_reported(sourc
     monkeypatch.setattr(removals, "finish", finish)
     tidied = ("cleanup.policy: compact", "file.delete.delay.ms: 0", "segment.bytes: 1000000")
     alone = {"apply": True, "force": True, "orphan_after_ms": 1 << 50}
-    tidy = TidyArchiveConfig(str(lake.path), "tidy", AS_OF_MS + 10, policies(lake, *tidied), **alone)
+    tidy = TidyArchiveConfig(str(lake.path), "tidy", AS_OF_MS + 10, read_policies(policies(lake, *tidied)), **alone)
     report = launch.run("tidy_archive", tidy)
     assert "log_actions does not report yet" in str(report.plan["kept"])
     compact(lake, *dirty, as_of_ms=AS_OF_MS + 20)

@@ -47,7 +47,7 @@ def test_newest_rows_with_a_schema_of_another_subject_are_a_warning_at_the_first
         "orders-0 of lake lake, offset 600: 2 newest rows with a schema of another subject (schema id 3)"
     )
     assert answer_of(second, "undecoded_share_steady").passed, "two in 302 are too few for the other check"
-    looked = outcome_without_work(lake.path, settings_of(lake), AS_OF_MS + 2)
+    looked = outcome_without_work(lake.path, settings_of(lake), settings_of(lake).policies_of(lake.path), AS_OF_MS + 2)
     assert looked is not None
     assert answer.recorded in [each.recorded for each in looked.answers]
 

@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, OptimizeConfig, PublishConfig, ReplaceConfig, ValidateConfig
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from tests.broker_directory import LogDirectory, Partition
 from tests.spark.cycle import AS_OF_MS, Lake
 
@@ -35,9 +36,13 @@ class Policed:
         self.source.high_watermarks(orders_0=self.orders.next_offset)
         self.runs += 1
         lake, run_id, policies = str(self.lake.path), f"run-{self.runs}", str(self.path)
-        launch.run("ingest", IngestConfig(lake, (str(self.source.path),), run_id, AS_OF_MS, policies=policies))
-        launch.run("validate", ValidateConfig(lake, run_id, AS_OF_MS, policies=policies))
-        publish = PublishConfig(lake, run_id, AS_OF_MS, policies=policies, isolation_level=isolation_level)
+        launch.run(
+            "ingest", IngestConfig(lake, (str(self.source.path),), run_id, AS_OF_MS, policies=read_policies(policies))
+        )
+        launch.run("validate", ValidateConfig(lake, run_id, AS_OF_MS, policies=read_policies(policies)))
+        publish = PublishConfig(
+            lake, run_id, AS_OF_MS, policies=read_policies(policies), isolation_level=isolation_level
+        )
         launch.run("publish", publish)
 
     def table(self, name: str = "records") -> DeltaTable:
@@ -80,9 +85,9 @@ def test_files_of_earlier_policies_stay_right_and_a_merge_follows_the_present_on
     version = policed.table().version()
     lake, policies = str(policed.lake.path), str(policed.path)
     policed.say("parquet.codec: lz4")
-    launch.run("replace", ReplaceConfig(lake, "replace", AS_OF_MS, start_offset=0, policies=policies))
+    launch.run("replace", ReplaceConfig(lake, "replace", AS_OF_MS, start_offset=0, policies=read_policies(policies)))
     assert policed.table().version() == version, "another codec is no difference of rows"
-    launch.run("optimize", OptimizeConfig(lake, "optimize", AS_OF_MS, apply=True, policies=policies))
+    launch.run("optimize", OptimizeConfig(lake, "optimize", AS_OF_MS, apply=True, policies=read_policies(policies)))
     assert policed.codecs() == {"LZ4": 1}
     assert policed.lake.published("orders") == policed.orders.rows
     assert policed.is_proved()
@@ -93,7 +98,9 @@ def test_a_replacement_writes_files_of_the_present_codec(policed: Policed) -> No
     policed.grow()
     policed.table().delete("offset = 3")
     policed.say("parquet.codec: snappy")
-    config = ReplaceConfig(str(policed.lake.path), "replace", AS_OF_MS, start_offset=0, policies=str(policed.path))
+    config = ReplaceConfig(
+        str(policed.lake.path), "replace", AS_OF_MS, start_offset=0, policies=read_policies(str(policed.path))
+    )
     launch.run("replace", config)
     assert policed.codecs() == {"SNAPPY": 1}
     assert policed.lake.published("orders") == policed.orders.rows

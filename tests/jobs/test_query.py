@@ -17,6 +17,7 @@ from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import LatestConfig
 from spark_jobs.lake.decoded.view_names import view_name
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake_commands.query.connection import LakeConnection, QueryRows
 from spark_jobs.lake_commands.query.printed_rows import printed
 from tests.jobs.decoded_lake import Decoded
@@ -450,6 +451,6 @@ def test_the_newest_row_of_each_key_is_a_view_of_its_topic(tmp_path, capsys):
     made = Decoded(tmp_path)
     made.policies.write_text('topics: {"*": {latest: delete}}')
     made.append((b"a", b"one"), (b"b", b"two"), (b"a", b"three"), (b"b", None))
-    launch.run("latest", LatestConfig(made.path, "latest", AS_OF_MS, str(made.policies)))
+    launch.run("latest", LatestConfig(made.path, "latest", AS_OF_MS, read_policies(str(made.policies))))
     answer = ask(capsys, made, 'select "offset", decode(value) as value from latest_orders', "--format", "jsonl")
     assert answer.rows == [{"offset": 2, "value": "three"}]

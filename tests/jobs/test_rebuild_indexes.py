@@ -7,6 +7,7 @@ from pathlib import Path
 from logcore.segments.side_files.producer_state import parse
 from spark_jobs import launch
 from spark_jobs.contracts import JobReport, RebuildIndexesConfig
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.spark.archived import files
@@ -20,7 +21,7 @@ mixed: {cleanup.policy: delete, index.interval.bytes: 300}, \
 
 def rebuild(lake: Lake, policies: Path | None = None, apply: bool = True) -> JobReport:
     named = str(policies) if policies else None
-    config = RebuildIndexesConfig(str(lake.path), "rebuild", AS_OF_MS, policies=named, apply=apply)
+    config = RebuildIndexesConfig(str(lake.path), "rebuild", AS_OF_MS, policies=read_policies(named), apply=apply)
     return launch.run("rebuild_indexes", config)
 
 
@@ -58,7 +59,7 @@ def test_transaction_indexes_and_snapshots_of_closed_segments_are_the_brokers(sa
     policies = tmp_path / "policies.yaml"
     policies.write_text('topics: {"*": {cleanup.policy: delete}}')
     config = RebuildIndexesConfig(
-        str(lake.path), "rebuild", 1, policies=str(policies)
+        str(lake.path), "rebuild", 1, policies=read_policies(str(policies))
     )  # long before any producer expires
     launch.run("rebuild_indexes", config)
     indexes = snapshots = 0

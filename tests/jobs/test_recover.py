@@ -18,6 +18,7 @@ from logcore.storage.partition_directories import partition_directory
 from spark_jobs import launch
 from spark_jobs.contracts import JobReport, RecoverConfig, RetentionConfig
 from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.recover import job as recover
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID
@@ -148,7 +149,9 @@ def test_a_log_that_retention_took_whole_goes_on_at_its_end(source, lake, tmp_pa
     lake.turn(source.path)
     policies = tmp_path / "policies.yaml"
     policies.write_text('topics: {orders: {cleanup.policy: delete, retention.ms: "0"}}')
-    launch.run("retention", RetentionConfig(str(lake.path), "retain", AS_OF_MS, str(policies), apply=True))
+    launch.run(
+        "retention", RetentionConfig(str(lake.path), "retain", AS_OF_MS, read_policies(str(policies)), apply=True)
+    )
     [log] = recovered(lake, tmp_path / "out").plan["logs"]
     assert (log["log_start_offset"], log["log_end_offset"]) == (10, 10)
     assert (tmp_path / "out/orders-0/00000000000000000010.log").read_bytes() == b""

@@ -11,6 +11,7 @@ from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE
 from spark_jobs import launch
 from spark_jobs.contracts import CompactionConfig, IngestConfig
 from spark_jobs.ingest import job as ingest
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from tests import remote_objects
 from tests.broker_directory import LogDirectory
 from tests.in_process import InProcessExecutor
@@ -210,7 +211,7 @@ def test_offsets_that_a_compacted_segment_spans_are_not_archived_again(
     turn(lake, source)
     policies = tmp_path / "policies.yaml"
     policies.write_text("topics:\n  '*':\n    cleanup.policy: compact\n    min.cleanable.dirty.ratio: 0\n")
-    config = CompactionConfig(str(lake.path), "compaction", AS_OF_MS, policies=str(policies), apply=True)
+    config = CompactionConfig(str(lake.path), "compaction", AS_OF_MS, policies=read_policies(str(policies)), apply=True)
     launch.run("compaction", config)
     reports = turn(lake, source, storage, policies=str(policies))
     said = [each for each in reports["ingest"].findings if each["rule"] == "remote-range-left-out"]

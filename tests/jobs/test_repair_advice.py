@@ -19,6 +19,7 @@ from spark_jobs.lake.delta.files.live_files import newest_files
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.errors import TableUnreadable
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from tests.broker_directory import LogDirectory
 from tests.spark.archived import append_segment
 from tests.spark.cycle import AS_OF_MS, Lake
@@ -146,7 +147,7 @@ def retain(made: Made) -> None:
     """Retire the first segment: the archive keeps its file until it is tidied."""
     policies = made.lake.path.parent / "policies.yaml"
     policies.write_text(POLICY)
-    config = RetentionConfig(made.path, "retain", RETAINED_AT, str(policies), apply=True)
+    config = RetentionConfig(made.path, "retain", RETAINED_AT, read_policies(str(policies)), apply=True)
     assert launch.run("retention", config).metrics["due_segments"] == 1
 
 
@@ -159,7 +160,9 @@ def test_rows_of_retired_segments_are_published_again(made: Made) -> None:
 
 def test_records_that_the_archive_no_longer_has_are_not_put_aside(made: Made, capsys: Captured) -> None:
     retain(made)
-    config = TidyArchiveConfig(made.path, "tidy", AS_OF_MS, policies=str(made.lake.path.parent / "policies.yaml"))
+    config = TidyArchiveConfig(
+        made.path, "tidy", AS_OF_MS, policies=read_policies(str(made.lake.path.parent / "policies.yaml"))
+    )
     assert launch.run("tidy_archive", replace(config, apply=True, force=True, orphan_after_ms=0)).changed
     made.damage_log("records")
     before = sorted(Path(made.table("records")).rglob("*"))

@@ -11,6 +11,7 @@ from spark_jobs import launch
 from spark_jobs.contracts import JobReport, RetentionConfig
 from spark_jobs.lake.delta.commits import row_commits
 from spark_jobs.lake.errors import ConcurrentChange
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.retention import job as retention
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
@@ -55,7 +56,7 @@ def lake(built: Lake, tmp_path: Path) -> Lake:
 def retain(lake: Lake, policies: str, *, apply: bool = True, as_of_ms: int = NEWEST + 500) -> JobReport:
     path = lake.path.parent / "policies.yaml"
     path.write_text(policies)
-    config = RetentionConfig(str(lake.path), "retain", as_of_ms, str(path), apply=apply)
+    config = RetentionConfig(str(lake.path), "retain", as_of_ms, read_policies(str(path)), apply=apply)
     return launch.run("retention", config)
 
 
@@ -224,7 +225,7 @@ def test_a_run_that_died_after_its_swap_is_completed_by_the_next(lake, monkeypat
 def test_a_plan_that_another_commit_overtook_is_refused(lake):
     path = lake.path.parent / "policies.yaml"
     path.write_text(OLD)
-    config = RetentionConfig(str(lake.path), "late", NEWEST + 500, str(path), apply=True)
+    config = RetentionConfig(str(lake.path), "late", NEWEST + 500, read_policies(str(path)), apply=True)
     late = retention.plan(config)
     retain(lake, 'topics: {orders: {cleanup.policy: delete, retention.ms: "3000"}}')
     versions = lake.versions()

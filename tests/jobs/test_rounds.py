@@ -61,7 +61,11 @@ def run(lake: Path, source: Path, tasks: int, **settings: Any) -> tuple[Launcher
     """Run the intake once, in rounds of so many tasks; 0: in one."""
     launcher, listener = Launcher(), CollectingListener()
     chosen = RunSettings(sources=(str(source),), max_bytes_per_round=0, max_tasks_per_round=tasks, **settings)
-    done = run_steps(INTAKE, Run("run", str(lake), AS_OF_MS, None, False, chosen, launcher, listener), listener)
+    done = run_steps(
+        INTAKE,
+        Run("run", str(lake), AS_OF_MS, None, False, chosen, chosen.policies_of(str(lake)), launcher, listener),
+        listener,
+    )
     assert not done.errors
     return launcher, listener, done
 
@@ -209,7 +213,11 @@ def test_a_run_over_a_source_that_grows_all_the_time_ends(tmp_path):
     launcher.run = grow_and_run
     lake = tmp_path / "lake"
     settings = RunSettings(sources=(str(source.path),), max_tasks_per_round=3)
-    run_steps(INTAKE, Run("run", str(lake), AS_OF_MS, None, False, settings, launcher, listener), listener)
+    run_steps(
+        INTAKE,
+        Run("run", str(lake), AS_OF_MS, None, False, settings, settings.policies_of(str(lake)), launcher, listener),
+        listener,
+    )
     assert launcher.jobs.count("ingest") < 10
     visible.check(lake)
     assert {row["topic"] for row in visible.rows(lake, "records")} == {"a", "b", "c"}

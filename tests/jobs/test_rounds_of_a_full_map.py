@@ -17,6 +17,7 @@ import pytest
 from spark_jobs import launch
 from spark_jobs.contracts import CompactionConfig
 from spark_jobs.lake.segments import removals
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from tests.broker_directory import LogDirectory
 from tests.conformance.test_compacted_lakes import archived, assert_same, left_by_broker
 from tests.kafka import distribution
@@ -117,7 +118,9 @@ def test_every_round_leaves_what_kafka_leaves(
     policies = tmp_path / "policies.yaml"
     lines = [f"    {setting}: {value}" for setting, value in settings.items()]
     policies.write_text("\n".join(["topics:", "  t:", "    cleanup.policy: compact", *lines]))
-    report = launch.run("compaction", CompactionConfig(str(lake.path), "clean", NOW_MS, str(policies), apply=True))
+    report = launch.run(
+        "compaction", CompactionConfig(str(lake.path), "clean", NOW_MS, read_policies(str(policies)), apply=True)
+    )
     assert report.findings == ()
     assert report.plan["passed"] == [], report.plan
     assert report.metrics["spread_logs"] == (spread_bytes == 0)

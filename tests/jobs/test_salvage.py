@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from spark_jobs.contracts import IngestConfig, JobReport, PublishConfig, ReplaceConfig, ValidateConfig
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.launch import run
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
@@ -34,8 +35,8 @@ class Policed:
         self.turns += 1
         lake, run_id, policies = str(self.lake.path), f"run-{self.turns}", str(self.policies)
         run("ingest", IngestConfig(lake, (str(self.source.path),), run_id, as_of_ms, fill_from=fill_from))
-        run("validate", ValidateConfig(lake, run_id, as_of_ms, policies=policies))
-        return run("publish", PublishConfig(lake, run_id, as_of_ms, policies=policies, **publishing))
+        run("validate", ValidateConfig(lake, run_id, as_of_ms, policies=read_policies(policies)))
+        return run("publish", PublishConfig(lake, run_id, as_of_ms, policies=read_policies(policies), **publishing))
 
 
 @pytest.fixture
@@ -185,11 +186,11 @@ def test_offsets_filled_below_the_frontier_are_published_as_a_replacement(police
     assert states(policed.lake.ledger("orders")) == {"present": 25}
     assert policed.lake.published("orders") == whole
     lake, policies = str(policed.lake.path), str(policed.policies)
-    report = run("replace", ReplaceConfig(lake, "replace", AS_OF_MS, policies=policies))
+    report = run("replace", ReplaceConfig(lake, "replace", AS_OF_MS, policies=read_policies(policies)))
     assert report.metrics["records"] == 5
     assert policed.lake.published("orders") == orders.rows
     assert all(row["published"] for row in policed.lake.rows("offset_ledger"))
-    assert not run("replace", ReplaceConfig(lake, "again", AS_OF_MS, policies=policies)).used_executor
+    assert not run("replace", ReplaceConfig(lake, "again", AS_OF_MS, policies=read_policies(policies))).used_executor
 
     policed.turn(isolation_level=isolation_level)
     rows = policed.lake.rows("records_uncommitted")

@@ -8,6 +8,7 @@ import pytest
 
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, JobReport
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from tests.broker_directory import LogDirectory
 from tests.spark.cycle import AS_OF_MS, Lake
 
@@ -25,7 +26,12 @@ def scheduled(lake: Lake, source: LogDirectory, policies: str, after_ms: int) ->
     lake.turns += 1
     run_id = f"run-{lake.turns}"
     config = IngestConfig(
-        str(lake.path), (str(source.path),), run_id, AS_OF_MS + after_ms, policies=policies, at_once=False
+        str(lake.path),
+        (str(source.path),),
+        run_id,
+        AS_OF_MS + after_ms,
+        policies=read_policies(policies),
+        at_once=False,
     )
     return launch.run("ingest", config)
 

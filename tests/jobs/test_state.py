@@ -15,6 +15,7 @@ from deltalake import DeltaTable
 from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import CompactionConfig
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
 from tests.spark.archived import Keyed, append_segment
@@ -104,7 +105,9 @@ def test_every_seventh_offset_is_what_a_replay_has(built, lake: Lake, topic: str
     if compacted:
         policies = lake.path.parent / "policies.yaml"
         policies.write_text('topics: {"*": {cleanup.policy: compact, min.cleanable.dirty.ratio: 0.01}}')
-        report = launch.run("compaction", CompactionConfig(str(lake.path), "c", AS_OF_MS, str(policies), apply=True))
+        report = launch.run(
+            "compaction", CompactionConfig(str(lake.path), "c", AS_OF_MS, read_policies(str(policies)), apply=True)
+        )
         assert report.changed or topic != "customers"
     for end in [*range(0, rows.next_offset, 7), rows.next_offset]:
         at = f"{topic}-0:{end}"

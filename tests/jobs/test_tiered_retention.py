@@ -10,6 +10,7 @@ import pytest
 
 from spark_jobs import launch
 from spark_jobs.contracts import ClusterConfig, RetentionConfig, TidyArchiveConfig
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from tests.broker_directory import TOPIC_ID
 from tests.jobs.tiered_lake import MODES
 from tests.metadata_log import MetadataLog, compact, setting
@@ -54,7 +55,7 @@ class Tiered:
         """Apply retention; returns first offsets and rules of what leaves."""
         policies = self.folder / "policies.yaml"
         policies.write_text(text)
-        config = RetentionConfig(str(self.lake.path), "retain", as_of_ms, str(policies), apply=True)
+        config = RetentionConfig(str(self.lake.path), "retain", as_of_ms, read_policies(str(policies)), apply=True)
         logs: Any = launch.run("retention", config).plan["logs"]
         return [(each["base_offset"], each["rule"]) for log in logs for each in log["segments"]]
 

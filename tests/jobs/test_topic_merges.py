@@ -16,6 +16,7 @@ from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig, JobReport, OptimizeConfig
 from spark_jobs.decode import job as decode_job
 from spark_jobs.lake.setup.compression import DEFAULT
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.optimize import job
 from spark_jobs.optimize.topic_merge_task import TopicMergeTask, encoded, merge_topic_files
 from tests import handmade
@@ -144,7 +145,7 @@ def test_the_next_decoding_adds_exactly_the_new_rows(lake: TwoLogs) -> None:
 
 def test_a_decoding_that_was_planned_before_the_merge_adds_its_rows_once(lake: TwoLogs) -> None:
     lake.append((b"a", b"new"))
-    asked = DecodeConfig(lake.path, "decode", AS_OF_MS, str(lake.policies))
+    asked = DecodeConfig(lake.path, "decode", AS_OF_MS, read_policies(str(lake.policies)))
     planned = decode_job.plan(asked)
     optimize(lake)
     decode_job.apply(planned, asked, None)

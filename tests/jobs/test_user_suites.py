@@ -14,6 +14,7 @@ import pytest
 from spark_jobs import launch
 from spark_jobs.contracts import ExpectationsConfig, JobReport
 from spark_jobs.expectations import suite_rows
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from tests.broker_directory import LogDirectory
 from tests.in_process import InProcessExecutor
 from tests.jobs.test_expectations import ORDERS, PAYMENTS, built, lake  # noqa: F401 - fixtures
@@ -37,7 +38,7 @@ def write(suite: Path, *expectations: dict[str, Any]) -> None:
 def expect(lake: Any, suite: Path) -> JobReport:  # noqa: F811
     policies = str(suite.parent.parent / "policies.yaml")
     ranges = {ORDERS: (0, 40), PAYMENTS: (0, 5)}
-    return launch.run("expectations", ExpectationsConfig(str(lake.path), "suite", 1, ranges, policies))
+    return launch.run("expectations", ExpectationsConfig(str(lake.path), "suite", 1, ranges, read_policies(policies)))
 
 
 def own(report: JobReport) -> dict[str, dict[str, Any]]:

@@ -259,7 +259,10 @@ def cost_of_a_look_for_work(watch: Watch) -> float:
     costs = []
     for _ in range(5):
         begun = processor_s()
-        assert outcome_without_work(watch.lake, watch.settings, watch.now_ms()) is not None
+        assert (
+            outcome_without_work(watch.lake, watch.settings, watch.settings.policies_of(watch.lake), watch.now_ms())
+            is not None
+        )
         costs.append(processor_s() - begun)
     return median(costs)
 
@@ -323,15 +326,15 @@ def test_a_look_for_work_opens_each_table_once(watch, monkeypatch):
             super().__init__(location, **more)
 
     monkeypatch.setattr(snapshots, "DeltaTable", Counted)
-    assert outcome_without_work(watch.lake, watch.settings, NOW_MS) is not None
+    assert outcome_without_work(watch.lake, watch.settings, watch.settings.policies_of(watch.lake), NOW_MS) is not None
     assert sorted(opened) == sorted(path.name for path in Path(watch.lake, "tables").iterdir())
 
 
 def test_a_look_for_work_sees_a_commit_that_was_damaged_since_the_last_round(watch):
     watch.look()
-    assert outcome_without_work(watch.lake, watch.settings, NOW_MS) is not None
+    assert outcome_without_work(watch.lake, watch.settings, watch.settings.policies_of(watch.lake), NOW_MS) is not None
     Path(watch.lake, "tables", "logs", "_delta_log", f"{0:020d}.json").write_bytes(b"?")
-    assert outcome_without_work(watch.lake, watch.settings, NOW_MS) is None
+    assert outcome_without_work(watch.lake, watch.settings, watch.settings.policies_of(watch.lake), NOW_MS) is None
     assert "logs" in watch.round().error
 
 

@@ -38,7 +38,9 @@ def rows(lake: str, table: str, *columns: str) -> list[tuple[Any, ...]]:
 def run(lake: str, source: str) -> list[str]:
     jobs, listener = Jobs(), CollectingListener()
     settings = RunSettings(sources=(source,))
-    run_steps(INTAKE, Run("run", lake, AS_OF_MS, None, False, settings, jobs, listener), listener)
+    run_steps(
+        INTAKE, Run("run", lake, AS_OF_MS, None, False, settings, settings.policies_of(lake), jobs, listener), listener
+    )
     assert listener.error is None, listener.error
     return jobs.begun
 

@@ -26,6 +26,7 @@ from spark_jobs.contracts import (
 )
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_rows import open_dataset
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.lease import hold
 from spark_jobs.lake.table_specs import TABLES
@@ -138,7 +139,7 @@ def test_what_tends_the_archive_works_on_objects_too(bucket, tmp_path):
     lakes = (f"{bucket}/lake", str(tmp_path / "lake"))
     for lake in lakes:
         turn(lake, logs.path, "run-1")
-        launch.run("compaction", CompactionConfig(lake, "run-2", AS_OF_MS, str(policies), apply=True))
+        launch.run("compaction", CompactionConfig(lake, "run-2", AS_OF_MS, read_policies(str(policies)), apply=True))
         launch.run("rebuild_indexes", RebuildIndexesConfig(lake, "run-3", AS_OF_MS))
         storage.put(storage.join(lake, "archive", "nobody", "knows"), b"this")
     remote, local = (sorted(_files(lake)) for lake in lakes)

@@ -22,6 +22,7 @@ from spark_jobs.contracts import (
     TidyArchiveConfig,
     ValidateConfig,
 )
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.store import deletion, storage
 from tests.broker_directory import LogDirectory
 
@@ -57,10 +58,10 @@ def intake(lake: str, source: Path, run_id: str) -> list[JobConfig]:
 
 def upkeep(lake: str, policies: str) -> list[JobConfig]:
     return [
-        RetentionConfig(lake, "run-2", AS_OF_MS, policies),
-        CompactionConfig(lake, "run-2", AS_OF_MS, policies),
-        TidyArchiveConfig(lake, "run-2", AS_OF_MS, policies),
-        RebuildIndexesConfig(lake, "run-2", AS_OF_MS, policies),
+        RetentionConfig(lake, "run-2", AS_OF_MS, read_policies(policies)),
+        CompactionConfig(lake, "run-2", AS_OF_MS, read_policies(policies)),
+        TidyArchiveConfig(lake, "run-2", AS_OF_MS, read_policies(policies)),
+        RebuildIndexesConfig(lake, "run-2", AS_OF_MS, read_policies(policies)),
         OptimizeConfig(lake, "run-2", AS_OF_MS),
     ]
 

@@ -21,6 +21,7 @@ from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_rows import open_dataset
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.setup.lake_names import key_of
+from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake.view.registered_lakes import home_folder
@@ -231,18 +232,18 @@ def test_lake_and_source_must_lie_apart(gateway_bucket, tmp_path, sample):
     source = f"{gateway_bucket}/logs"
     for lake in (f"{source}/lake", source):
         with pytest.raises(UsageError, match="lies inside"):
-            launch.check_run(lake, [source], [], None)
+            launch.check_run(lake, [source], [], NO_POLICIES)
     with pytest.raises(UsageError, match="lies inside"):
-        launch.check_run(f"{gateway_bucket}/lake", [f"{gateway_bucket}/lake/archive"], [], None)
+        launch.check_run(f"{gateway_bucket}/lake", [f"{gateway_bucket}/lake/archive"], [], NO_POLICIES)
     partition = next(path.name for path in sorted(sample("timestamps-v2-4.4.0").logdir.iterdir()) if path.is_dir())
     with pytest.raises(UsageError, match=f"lies inside the source {source}. "):
-        launch.check_run(f"{source}/lake", [f"{source}/{partition}"], [], None)
+        launch.check_run(f"{source}/lake", [f"{source}/{partition}"], [], NO_POLICIES)
     turn(f"{gateway_bucket}/lake", source, "run-1")
     with pytest.raises(UsageError, match="lies inside the lake"):
-        launch.check_run(str(tmp_path / "other"), [f"{gateway_bucket}/lake/archive"], [], None)
+        launch.check_run(str(tmp_path / "other"), [f"{gateway_bucket}/lake/archive"], [], NO_POLICIES)
     with pytest.raises(JobError, match=r"does not exist\. Nothing was made or changed"):
-        launch.check_run(str(tmp_path / "other"), [f"{gateway_bucket}/nothing"], [], None)
-    launch.check_run(f"{gateway_bucket}/lake", [source], [], None)
+        launch.check_run(str(tmp_path / "other"), [f"{gateway_bucket}/nothing"], [], NO_POLICIES)
+    launch.check_run(f"{gateway_bucket}/lake", [source], [], NO_POLICIES)
 
 
 def test_a_source_can_move_from_a_disk_to_an_object_store(gateway_bucket, tmp_path):

@@ -15,6 +15,7 @@ from spark_jobs.contracts import IngestConfig, JobReport, PublishConfig, Validat
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_rows import open_dataset
 from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES
 from spark_jobs.lake.store import storage
 from tests.broker_directory import OTHER_TOPIC_ID, TOPIC_ID, LogDirectory
 from tests.object_store.faults import Answer, FaultyProxy, Request
@@ -224,5 +225,5 @@ def test_an_address_that_cannot_be_used_is_wrong_usage(lake):
 def test_credentials_that_allow_only_the_source_are_enough(source, proxy, lake):
     """So the first run cannot see whether the bucket around it is a lake."""
     proxy.rule = lambda request: Answer.error(403, "AccessDenied") if request.path.endswith("/lake.json") else None
-    launch.check_run(lake, [source.url], [], None)
+    launch.check_run(lake, [source.url], [], NO_POLICIES)
     assert any(request.path.endswith("/lake.json") for request in proxy.seen)

@@ -10,6 +10,7 @@ from deltalake import DeltaTable
 
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, JobReport, PublishConfig, ValidateConfig
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 
 AS_OF_MS = 1_800_000_000_000
 
@@ -29,11 +30,15 @@ class Lake:
         lake, run_id = str(self.path), f"run-{self.turns}"
         paths = tuple(str(source) for source in sources)
         reports = [
-            launch.run("ingest", IngestConfig(lake, paths, run_id, AS_OF_MS, policies=policies, **ingest)),
-            launch.run("validate", ValidateConfig(lake, run_id, AS_OF_MS, policies=policies)),
+            launch.run(
+                "ingest", IngestConfig(lake, paths, run_id, AS_OF_MS, policies=read_policies(policies), **ingest)
+            ),
+            launch.run("validate", ValidateConfig(lake, run_id, AS_OF_MS, policies=read_policies(policies))),
         ]
         if publish:
-            reports.append(launch.run("publish", PublishConfig(lake, run_id, AS_OF_MS, policies=policies)))
+            reports.append(
+                launch.run("publish", PublishConfig(lake, run_id, AS_OF_MS, policies=read_policies(policies)))
+            )
         return {report.job: report for report in reports}
 
     def rows(self, name: str) -> list[dict[str, Any]]:

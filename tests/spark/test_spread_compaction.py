@@ -13,6 +13,7 @@ from spark_jobs import launch
 from spark_jobs.compaction.log_cleaning import CleaningResult, Replacement
 from spark_jobs.compaction.spread import spread_cleaning
 from spark_jobs.contracts import CompactionConfig, JobReport
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.store import run_folder
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
@@ -69,7 +70,7 @@ def compacted(built: Path, name: str, *, spread_bytes: int) -> tuple[Lake, JobRe
     lake = Lake(Path(shutil.copytree(built / "lake", built / name)))
     policies = built / f"{name}.yaml"
     policies.write_text(POLICY % (SEGMENT_BYTES, spread_bytes))
-    config = CompactionConfig(str(lake.path), "compact", AS_OF_MS, str(policies), apply=True)
+    config = CompactionConfig(str(lake.path), "compact", AS_OF_MS, read_policies(str(policies)), apply=True)
     return lake, launch.run("compaction", config)
 
 

@@ -15,8 +15,12 @@ def cluster(run: Run) -> StepResult:
     A run for chosen topics or partitions does not: lag and groups are about all of them.
     """
     intakes = [intake for intake in run.intakes if not intake.topics and not intake.partitions]
-    policies = run.settings.policy_file(run.lake)
-    if not run.follows_cluster or run.keys is not None or not intakes or not has_internal_topics(run.lake, policies):
+    if (
+        not run.follows_cluster
+        or run.keys is not None
+        or not intakes
+        or not has_internal_topics(run.lake, run.policies)
+    ):
         return StepResult()
     paths = tuple(dict.fromkeys(path for intake in intakes for path in intake.paths))
     name = next((intake.cluster for intake in reversed(intakes) if intake.cluster), None)

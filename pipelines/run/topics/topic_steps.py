@@ -16,12 +16,11 @@ from spark_jobs.lake.view.registered_lakes import held_logs
 
 def decode(run: Run) -> StepResult:
     """Decode keys and values of new rows, where a policy says so. Without such a policy nothing is opened."""
-    policies = run.settings.policy_file(run.lake)
-    if not decodes(policies) or run.logs() == ():
+    if not decodes(run.policies) or run.logs() == ():
         return StepResult()
     chosen = _chosen_topics(run)
-    topics = decoded_topics(run.lake, policies, chosen)
-    config = DecodeConfig(run.lake, run.run_id, run.as_of_ms, policies, topics=_names(topics, chosen))
+    topics = decoded_topics(run.lake, run.policies, chosen)
+    config = DecodeConfig(run.lake, run.run_id, run.as_of_ms, run.policies, topics=_names(topics, chosen))
     done, report = _written(run, config, topics)
     if done.state is not None:
         done.answers.append(topic_checks.decoded_rows_equal_records(done.state, topics, report))
@@ -32,12 +31,11 @@ def decode(run: Run) -> StepResult:
 
 def latest(run: Run) -> StepResult:
     """Bring the newest row of each key up to date, where a policy says so. Without such a policy nothing is opened."""
-    policies = run.settings.policy_file(run.lake)
-    if not has_latest(policies) or run.logs() == ():
+    if not has_latest(run.policies) or run.logs() == ():
         return StepResult()
     chosen = _chosen_topics(run)
-    topics = latest_topics(run.lake, policies, chosen)
-    config = LatestConfig(run.lake, run.run_id, run.as_of_ms, policies, topics=_names(topics, chosen))
+    topics = latest_topics(run.lake, run.policies, chosen)
+    config = LatestConfig(run.lake, run.run_id, run.as_of_ms, run.policies, topics=_names(topics, chosen))
     done, report = _written(run, config, topics)
     if done.state is not None:
         done.answers.append(topic_checks.latest_follows_records(done.state, topics, report))

@@ -15,25 +15,21 @@ from logcore.topics.topic_settings import TopicSetting, TopicSettings
 from spark_jobs.lake.cluster_columns import COMMITTED, DOUBTFUL, UNKNOWN_CLUSTER
 from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.setup.identity import read_identity
-from spark_jobs.lake.setup.policies.policies_file import Policies, read_policies
+from spark_jobs.lake.setup.policies.policies_file import Policies
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _VALIDITY = ["valid_from_offset", "valid_from_time", "valid_to_offset", "valid_to_time", "standing"]
 _DOUBT = "Records of the metadata log are lost or cannot be read, and one of them may have changed its settings."
 
 
-def lake_policies(path: str | None, lake: str, as_of_ms: int) -> Policies:
-    """Return the policies of a file for a lake.
+def lake_policies(policies: Policies, lake: str, as_of_ms: int) -> Policies:
+    """Return policies with what the cluster said.
 
     Args:
-        path: The file; None: there are no policies.
+        policies: As their file states them.
         lake: The lake, whose tables say what the cluster said. They are read only if a policy needs them.
         as_of_ms: The clock of the run, epoch milliseconds.
-
-    Raises:
-        UsageError: The file can't be read or is invalid.
     """
-    policies = read_policies(path)
     if not policies.are_from_cluster:
         return policies
     return replace(policies, cluster={each.topic: each for each in settings_at(lake, as_of_ms)})

@@ -301,34 +301,6 @@ def held_logs(lake: str) -> dict[str, TopicPartition]:
     return {log: TopicPartition(row.topic, row.partition) for log, row in read_logs(lake).items()}
 
 
-def idle_policies(policies: str | None, topics: Sequence[str]) -> tuple[str, ...]:
-    """Return patterns of a ``policies.yaml`` that match none of these topics.
-
-    Raises:
-        UsageError: The file cannot be used.
-    """
-    stated = read_policies(policies).topics
-    return tuple(policy.pattern for policy in stated if not any(map(policy.matches, topics)))
-
-
-def takes_from_cluster(policies: str | None) -> bool:
-    """Whether a ``policies.yaml`` takes settings from what the cluster said.
-
-    Raises:
-        UsageError: The file cannot be used.
-    """
-    return read_policies(policies).are_from_cluster
-
-
-def names_remote_storage(policies: str | None) -> bool:
-    """Whether a ``policies.yaml`` names the remote storage of tiered topics.
-
-    Raises:
-        UsageError: The file cannot be used.
-    """
-    return bool(read_policies(policies).lake.remote)
-
-
 def _registered(lake: str, found: Registration) -> RegisteredLake:
     name = found.name or lake_names.free_name(lake, ())
     return RegisteredLake(lake, name, found.intakes, found.policies, found.apply_nightly, found.owners)

@@ -24,6 +24,7 @@ from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.errors import ConcurrentChange, UsageError
 from spark_jobs.lake.segments import archive
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.store import deletion, storage
 from spark_jobs.tidy_archive import archive_removal
 from spark_jobs.tidy_archive import job as tidy_archive
@@ -232,7 +233,7 @@ def test_a_plan_that_another_commit_overtook_deletes_and_merges_nothing(lake):
 def test_once_the_files_of_a_compacted_segment_are_gone_its_offsets_are_not_held(lake):
     policies = lake.path.parent / "policies.yaml"
     policies.write_text("topics: {orders: {cleanup.policy: compact, min.cleanable.dirty.ratio: 0}}")
-    config = CompactionConfig(str(lake.path), "compact", AS_OF_MS - 10 * DAY, str(policies), apply=True)
+    config = CompactionConfig(str(lake.path), "compact", AS_OF_MS - 10 * DAY, read_policies(str(policies)), apply=True)
     launch.run("compaction", config)
     retired = [row for row in lake.rows("segments") if row["retired_because"] == "compaction"]
     assert retired

@@ -19,6 +19,7 @@ from spark_jobs.lake.delta.state.table_checks import cheap_check
 from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.lineage import lineage
 from spark_jobs.lake.segments import archive
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.store import storage
 from tests import handmade
 from tests.broker_directory import LogDirectory
@@ -249,7 +250,9 @@ def test_a_merged_log_and_an_unmerged_one_are_retained_alike(lake):
     apart = Lake(Path(shutil.copytree(lake.path, lake.path.parent / "apart")))
     keep_tidy(lake)
     for one in (lake, apart):
-        config = RetentionConfig(str(one.path), "retain", AS_OF_MS, str(lake.path.parent / "policies.yaml"), apply=True)
+        config = RetentionConfig(
+            str(one.path), "retain", AS_OF_MS, read_policies(str(lake.path.parent / "policies.yaml")), apply=True
+        )
         launch.run("retention", config)
     assert [s for s in (spans(lake, "orders"), spans(apart, "orders")) if s and s[0][0] < 10] == []
     assert ledger(lake, "orders") == ledger(apart, "orders")

@@ -10,6 +10,7 @@ from spark_jobs.contracts import (
     RetentionConfig,
     TidyArchiveConfig,
 )
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from tests.spark.cycle import AS_OF_MS, Lake
 
 DAY = 86_400_000
@@ -21,14 +22,18 @@ POLICY = "topics: {orders: {cleanup.policy: delete, retention.ms: 1, file.delete
 
 
 def retain(lake: Lake, as_of_ms: int = RETIRED_AT) -> None:
-    config = RetentionConfig(str(lake.path), "retain", as_of_ms, str(lake.path.parent / "policies.yaml"), apply=True)
+    config = RetentionConfig(
+        str(lake.path), "retain", as_of_ms, read_policies(str(lake.path.parent / "policies.yaml")), apply=True
+    )
     assert launch.run("retention", config).metrics["due_segments"] == 1
 
 
 def keep_tidy(lake: Lake, **more: object) -> JobReport:
     """Run the job. By default it is the only user of the lake."""
     settings = {"as_of_ms": AS_OF_MS, "apply": True, "force": True, "orphan_after_ms": 0} | more
-    config = TidyArchiveConfig(str(lake.path), "tidy", policies=str(lake.path.parent / "policies.yaml"), **settings)
+    config = TidyArchiveConfig(
+        str(lake.path), "tidy", policies=read_policies(str(lake.path.parent / "policies.yaml")), **settings
+    )
     return launch.run("tidy_archive", config)
 
 

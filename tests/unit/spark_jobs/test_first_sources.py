@@ -8,6 +8,7 @@ import pytest
 
 from spark_jobs import launch
 from spark_jobs.lake.errors import JobError
+from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES
 from tests.broker_directory import LogDirectory
 
 
@@ -27,10 +28,10 @@ def test_a_wrong_place_is_refused_before_a_lake_is_made(tmp_path: Path, make) ->
     source.mkdir()
     expected = make(source)
     with pytest.raises(JobError, match=expected):
-        launch.check_run(str(lake), [str(source)], (), None)
+        launch.check_run(str(lake), [str(source)], (), NO_POLICIES)
     assert not lake.exists()
 
 
 def test_an_empty_directory_may_be_a_mount_that_comes_later(tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
-    launch.check_run(str(tmp_path / "lake"), [str(tmp_path / "source")], (), None)
+    launch.check_run(str(tmp_path / "lake"), [str(tmp_path / "source")], (), NO_POLICIES)

@@ -38,7 +38,7 @@ import contextlib
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -81,11 +81,17 @@ class Policies:
     """Names of the lake's settings that the file states."""
     cluster: Mapping[str, TopicSettings] = field(default_factory=dict)
     """What the cluster said about its topics, by name, for policies with ``from: cluster``."""
+    path: str | None = None
+    """The file; None: no file was named."""
 
     @property
     def are_from_cluster(self) -> bool:
         """Whether a policy takes settings from the cluster."""
         return any(policy.settings_from is not None for policy in self.topics)
+
+    def idle_patterns(self, topics: Sequence[str]) -> tuple[str, ...]:
+        """Return the patterns that match none of these topics."""
+        return tuple(policy.pattern for policy in self.topics if not any(map(policy.matches, topics)))
 
     def for_topic(self, topic: str) -> TopicPolicy | None:
         """Return the first policy that matches, with what the cluster said about the topic that has the name.
@@ -115,6 +121,9 @@ class Policies:
         return DEFAULT if policy is None else policy.compression
 
 
+NO_POLICIES = Policies()
+
+
 def read_policies(path: str | None) -> Policies:
     """Return the policies of a file; none if no file is named.
 
@@ -123,7 +132,7 @@ def read_policies(path: str | None) -> Policies:
             column.
     """
     if path is None:
-        return Policies()
+        return NO_POLICIES
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
@@ -166,7 +175,7 @@ class _Reader:
         except (yaml.YAMLError, RecursionError) as error:
             raise UsageError(f"{self._name}: not YAML: {error}.") from error
         if root is None:
-            return Policies()
+            return Policies(path=self._name)
         policies: list[TopicPolicy] = []
         lake: dict[str, object] = {}
         for key, value in self._entries(root, "the file"):
@@ -181,7 +190,8 @@ class _Reader:
         if self._mistakes:
             raise UsageError("\n".join(self._mistakes))
         names = {setting.field: name for name, setting in LAKE_SETTINGS.items()}
-        return Policies(tuple(policies), LakePolicy(**lake), frozenset(names[field] for field in lake))  # type: ignore[arg-type]
+        stated = frozenset(names[field] for field in lake)
+        return Policies(tuple(policies), LakePolicy(**lake), stated, path=self._name)  # type: ignore[arg-type]
 
     def _policy(self, pattern: yaml.ScalarNode, body: yaml.Node) -> TopicPolicy:
         if not re.fullmatch(r"[A-Za-z0-9._\-*?\[\]!]+", pattern.value):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from logcore.topics.internal_topics import InternalTopic
 from spark_jobs.lake.delta.tables.delta_log import log_folder
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.view.registered_lakes import held_logs
 
@@ -33,16 +33,15 @@ TABLES_OF: Mapping[InternalTopic, Sequence[str]] = {
 """The tables that come from each topic."""
 
 
-def has_internal_topics(lake: str, policies: str | None) -> bool:
+def has_internal_topics(lake: str, policies: Policies) -> bool:
     """Return whether runs write the tables: the lake has such a topic, and the policies do not say otherwise.
 
     Raises:
-        UsageError: The policies cannot be used.
         TableUnreadable: The table ``logs`` is damaged.
     """
     if not any(row.topic in TABLES_OF for row in held_logs(lake).values()):
         return False
-    return read_policies(policies).lake.cluster == FOLLOW
+    return policies.lake.cluster == FOLLOW
 
 
 def cluster_tables(lake: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from spark_jobs.lake.decoded.balance import published_below
 from spark_jobs.lake.decoded.followed_topics import ROWS
 from spark_jobs.lake.decoded.topic_tables import LATEST
 from spark_jobs.lake.delta.files.live_files import newest_files
+from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 from spark_jobs.lake.view.decoded.topic_asset import TopicAsset, is_wanted, wanted_topics
 
@@ -75,23 +76,18 @@ class LatestTopic(TopicAsset):
         return {"dagster/row_count": self.rows}
 
 
-def has_latest(policies: str | None) -> bool:
-    """Return whether a policy of a file has ``latest``. No lake is opened.
-
-    Raises:
-        UsageError: The file cannot be used.
-    """
+def has_latest(policies: Policies) -> bool:
+    """Return whether a policy has ``latest``. No lake is opened."""
     return is_wanted(policies, _wants)
 
 
-def latest_topics(lake: str, policies: str | None, topics: Collection[str] | None = None) -> list[LatestTopic]:
+def latest_topics(lake: str, policies: Policies, topics: Collection[str] | None = None) -> list[LatestTopic]:
     """Return the topics of a lake whose policy has ``latest``, by name.
 
     Args:
         topics: Only these; None: all.
 
     Raises:
-        UsageError: The policies cannot be used.
         TableUnreadable: The table ``logs`` is damaged.
     """
     return [LatestTopic(lake, topic, logs) for topic, logs in wanted_topics(lake, policies, _wants, topics)]

@@ -11,7 +11,7 @@ import pyarrow as pa
 from spark_jobs.lake.decoded.topic_tables import TopicTable
 from spark_jobs.lake.repair_commands import topic_command
 from spark_jobs.lake.segments.archive import LogRow, read_logs
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 from spark_jobs.lake.view.shown_tables import ShownColumn
 
@@ -100,17 +100,13 @@ class TopicAsset:
         )
 
 
-def is_wanted(policies: str | None, wants: Callable[[TopicPolicy], bool]) -> bool:
-    """Return whether a policy of a file wants a table. No lake is opened.
-
-    Raises:
-        UsageError: The file cannot be used.
-    """
-    return policies is not None and any(wants(policy) for policy in read_policies(policies).topics)
+def is_wanted(policies: Policies, wants: Callable[[TopicPolicy], bool]) -> bool:
+    """Return whether a policy wants a table. No lake is opened."""
+    return any(map(wants, policies.topics))
 
 
 def wanted_topics(
-    lake: str, policies: str | None, wants: Callable[[TopicPolicy], bool], topics: Collection[str] | None
+    lake: str, policies: Policies, wants: Callable[[TopicPolicy], bool], topics: Collection[str] | None
 ) -> list[tuple[str, tuple[LogRow, ...]]]:
     """Return the topics of a lake whose policy wants a table, with their logs, by name.
 
@@ -118,15 +114,13 @@ def wanted_topics(
         topics: Only these; None: all.
 
     Raises:
-        UsageError: The policies cannot be used.
         TableUnreadable: The table ``logs`` is damaged.
     """
     if not is_wanted(policies, wants):
         return []
-    known = read_policies(policies)
     found: dict[str, list[LogRow]] = {}
     for log in read_logs(lake).values():
-        policy = known.for_topic(log.topic)
+        policy = policies.for_topic(log.topic)
         if policy is not None and wants(policy) and (topics is None or log.topic in topics):
             found.setdefault(log.topic, []).append(log)
     return [(topic, tuple(logs)) for topic, logs in sorted(found.items())]

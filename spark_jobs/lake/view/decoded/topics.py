@@ -10,16 +10,13 @@ from spark_jobs.lake.decoded.balance import LogBalance, balances
 from spark_jobs.lake.decoded.other_subjects import OtherSubjectRows, other_subject_rows
 from spark_jobs.lake.decoded.topic_tables import DECODED
 from spark_jobs.lake.decoded.undecoded_share import UndecodedShare, undecoded_share
+from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 from spark_jobs.lake.view.decoded.topic_asset import TopicAsset, is_wanted, wanted_topics
 
 
-def decodes(policies: str | None) -> bool:
-    """Return whether a policy of a file decodes a topic. No lake is opened.
-
-    Raises:
-        UsageError: The file cannot be used.
-    """
+def decodes(policies: Policies) -> bool:
+    """Return whether a policy decodes a topic. No lake is opened."""
     return is_wanted(policies, _wants)
 
 
@@ -85,14 +82,13 @@ class DecodedTopic(TopicAsset):
         return {"dagster/row_count": self.rows, "undecoded rows": self.undecoded}
 
 
-def decoded_topics(lake: str, policies: str | None, topics: Collection[str] | None = None) -> list[DecodedTopic]:
+def decoded_topics(lake: str, policies: Policies, topics: Collection[str] | None = None) -> list[DecodedTopic]:
     """Return the topics of a lake that a policy decodes, by name.
 
     Args:
         topics: Only these; None: all.
 
     Raises:
-        UsageError: The policies cannot be used.
         TableUnreadable: The table ``logs`` is damaged.
     """
     return [DecodedTopic(lake, topic, logs) for topic, logs in wanted_topics(lake, policies, _wants, topics)]

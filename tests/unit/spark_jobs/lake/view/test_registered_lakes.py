@@ -15,6 +15,7 @@ import pytest
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.setup.lake_names import key_of
+from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES, read_policies
 from spark_jobs.lake.setup.registry import (
     RegistryError,
     recall,
@@ -28,7 +29,6 @@ from spark_jobs.lake.view.registered_lakes import (
     RegisteredLake,
     held_logs,
     home_state,
-    idle_policies,
     ingest_commands,
     intakes_of,
     read_home,
@@ -229,5 +229,5 @@ def test_policies_that_match_no_topic_are_idle(tmp_path: Path) -> None:
     policies = tmp_path / "policies.yaml"
     body = "    cleanup.policy: delete\n    retention.ms: -1\n"
     policies.write_text("topics:\n" + "".join(f'  "{glob}":\n{body}' for glob in ("oders*", "pay*")))
-    assert idle_policies(str(policies), ["orders", "payments"]) == ("oders*",)
-    assert idle_policies(None, ["orders"]) == ()
+    assert read_policies(str(policies)).idle_patterns(["orders", "payments"]) == ("oders*",)
+    assert NO_POLICIES.idle_patterns(["orders"]) == ()
