@@ -167,7 +167,7 @@ def plan(config: DecodeConfig) -> DecodePlan:
 def policy_way(config: DecodeConfig, topic: str, choice: str) -> str:
     """Return how a topic gets another policy for schemas that change, as the end of a sentence."""
     return (
-        f"set `on_schema_change: {choice}` for {topic} in {config.policies}, then: "
+        f"set `on_schema_change: {choice}` for {topic} in {config.policies.path}, then: "
         f"loglake decode {shlex.quote(config.lake)} --topic {topic}"
     )
 

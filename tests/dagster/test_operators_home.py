@@ -14,6 +14,7 @@ from pipelines.sensors import evaluate
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.identity import claim
 from spark_jobs.lake.setup.lake_names import RESERVED
+from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES
 from spark_jobs.lake.setup.registry import RegistryError, hinted, lake_around, recall, remember
 from spark_jobs.lake.setup.registry import home as home_of
 from tests.broker_directory import LogDirectory
@@ -78,7 +79,7 @@ def test_a_received_lake_makes_the_nightly_job_neither_read_nor_delete(
     asked = [config for config in world.asked if hasattr(config, "apply")]
     assert len(asked) == 5
     assert not any(config.apply for config in asked)
-    assert {getattr(config, "policies", None) for config in world.asked} == {None}
+    assert {getattr(config, "policies", NO_POLICIES) for config in world.asked} == {NO_POLICIES}
 
 
 def test_a_run_of_a_lake_that_is_not_registered_takes_in_nothing_that_the_lake_names(

@@ -30,7 +30,7 @@ LATER_MS = 4_000_000_000_000
 
 
 def config(lake: Decoded, **changes: Any) -> OptimizeConfig:
-    usual = {"as_of_ms": AS_OF_MS, "apply": True, "policies": str(lake.policies)}
+    usual = {"as_of_ms": AS_OF_MS, "apply": True, "policies": read_policies(str(lake.policies))}
     return OptimizeConfig(lake.path, "optimize", **usual | changes)
 
 

@@ -219,7 +219,7 @@ def test_a_file_that_cannot_be_deleted_is_named_and_the_next_run_deletes_it(lake
 
 def test_a_plan_that_another_commit_overtook_deletes_and_merges_nothing(lake):
     retain(lake)
-    settings = {"policies": str(lake.path.parent / "policies.yaml"), "apply": True, "force": True}
+    settings = {"policies": read_policies(str(lake.path.parent / "policies.yaml")), "apply": True, "force": True}
     config = TidyArchiveConfig(str(lake.path), "late", AS_OF_MS, orphan_after_ms=0, **settings)
     late = tidy_archive.plan(config)
     keep_tidy(lake)

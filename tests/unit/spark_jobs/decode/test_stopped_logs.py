@@ -14,7 +14,6 @@ from spark_jobs.decode.plan import LogSpan, TopicPlan
 from spark_jobs.decode.split_rows import SchemaStop
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.setup.compression import Compression
-from spark_jobs.lake.setup.policies.policies_file import read_policies
 
 END = 20
 
@@ -33,7 +32,7 @@ def made(*tasks: tuple[DecodeTask, int | None]) -> _Made:
     """What tasks with their stops come to."""
     results = [DecodeResult(rows=1, stop=None if stop is None else SchemaStop(stop, "why")) for _, stop in tasks]
     span = LogSpan("log", 0, "x", None, None, END)
-    config = DecodeConfig("lake", "run", 0, read_policies("policies.yaml"))
+    config = DecodeConfig("lake", "run", 0)
     return _Made.of(config, TopicPlan("orders", (span,), tuple(task for task, _ in tasks)), results)
 
 
