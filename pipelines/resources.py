@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import dagster as dg
-from pydantic import Field
 
 from spark_jobs import launch
 from spark_jobs.contracts import JobConfig, JobReport
@@ -21,11 +20,9 @@ LAUNCHER, LISTENER = "loglake_launcher", "loglake_listener"
 class JobLauncher(dg.ConfigurableResource):  # type: ignore[type-arg]
     """Starts one job of :mod:`spark_jobs` and waits for its report; tests replace it with a fake."""
 
-    mode: str = Field(default="inprocess", description="inprocess: one executor for a whole run; subprocess")
-
     def run(self, config: JobConfig, engine: str = "auto") -> JobReport:
         """Run the job of this configuration. An empty plan starts nothing."""
-        return launch.run(config.JOB, config, mode=self.mode, engine=self.engine_for(config.lake, engine))
+        return launch.run(config.JOB, config, engine=self.engine_for(config.lake, engine))
 
     def engine_for(self, lake: str, engine: str = "auto") -> str:
         """The engine that a run names, else the one of the policies that are registered for the lake.

@@ -441,11 +441,3 @@ class JobReport(JsonContract):
     """What ran its tasks, and why: ``local: no Spark cluster is configured``; empty if it had no tasks."""
     left: tuple[str, ...] = ()
     """Topic partitions of which a later round of the same run takes more."""
-
-    @classmethod
-    def from_dict(cls, value: Mapping[str, Any]) -> Self:
-        """Build from plain values, with ``changed`` as :class:`LogChange`."""
-        plain = dict(value)
-        plain["changed"] = tuple(LogChange.from_dict(item) for item in plain.get("changed", ()))
-        plain["findings"] = tuple(dict(item) for item in plain.get("findings", ()))
-        return cls(**plain)

@@ -3,8 +3,7 @@
 One executor serves every job of a process. A command that starts several jobs on a lake checks first what can be
 known before them (:func:`check_run`) and holds the lease from the first to the last (:func:`open_lake`).
 
-``inprocess`` runs here, ``subprocess`` runs ``python -m spark_jobs`` with the same configuration, which is also what is
-submitted to a cluster.
+``python -m spark_jobs`` starts one job with the same configuration as JSON, which is what is submitted to a cluster.
 """
 
 from __future__ import annotations
@@ -12,13 +11,10 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
-from pathlib import Path
 from typing import Any, Protocol
 
 from logcore.storage.discovery import discover, shown, source_path
@@ -46,9 +42,6 @@ from spark_jobs.tasks.progress import TaskProgress as TaskProgress
 
 PLAN_ATTEMPTS = 3
 """How often a job looks again after another commit overtook its plan."""
-
-TERMINATION_SECONDS = 10
-"""How long a job in a process of its own may take to end after SIGTERM. Then it is killed."""
 
 WITHOUT_LEASE = frozenset({"verify"})
 """Jobs that only read, and so long that other runs must not wait for them."""
@@ -253,30 +246,24 @@ def run(
     job: str,
     config: JobConfig,
     *,
-    mode: str = "inprocess",
     engine: str | None = None,
     listener: JobListener | None = None,
 ) -> JobReport:
     """Run one job to its end.
 
     Args:
-        mode: ``inprocess`` or ``subprocess``.
         engine: ``local`` or ``spark``; None or ``auto``: as :func:`spark_jobs.machine.engine.chosen_engine` decides.
-        listener: gets what happens meanwhile, in mode ``inprocess``; None: nobody does.
+        listener: gets what happens meanwhile; None: nobody does.
 
     Raises:
         LeaseHeld: another process works on the lake.
         TableRefused: another engine made a table into what the job does not work on; nothing was written.
         ConcurrentChange: other commits kept overtaking the plan.
         JobError: anything else that kept the job from its work.
-        UsageError: no such job or mode.
+        UsageError: no such job.
     """
     if job not in CONFIGS or job != config.JOB:
         raise UsageError(f"no job {job!r} with a {type(config).__name__}; the jobs are {', '.join(CONFIGS)}.")
-    if mode == "subprocess":
-        return _run_subprocess(config, engine)
-    if mode != "inprocess":
-        raise UsageError(f"launch mode {mode!r}: use inprocess or subprocess.")
     try:
         identity.read_identity(config.lake)  # refuses a layout that this version would damage
         with contextlib.nullcontext() if job in WITHOUT_LEASE else hold(config.lake, job):
@@ -351,39 +338,6 @@ def start_executor(lake: str, engine: str | None = None) -> Executor:
     from spark_jobs.tasks.spark_executor import SparkExecutor
 
     return SparkExecutor(get_session(lake))
-
-
-def _run_subprocess(config: JobConfig, engine: str | None) -> JobReport:
-    with tempfile.TemporaryDirectory(prefix="loglake-") as scratch:
-        path = Path(scratch, "config.json")
-        path.write_text(config.to_json(), encoding="utf-8")
-        command = [sys.executable, "-m", "spark_jobs", config.JOB, "--config", str(path)]
-        command += [] if engine is None else ["--engine", engine]
-        code, output, errors = _ended(command)
-    # A report is printed whatever it found; without one the job did not run to its end.
-    lines = output.strip().splitlines()
-    if not lines:
-        raise JobError(f"The job {config.JOB} ended with code {code}: {errors.strip()[-2000:]}")
-    return JobReport.from_json(lines[-1])
-
-
-def _ended(command: Sequence[str]) -> tuple[int, str, str]:
-    """Run a command to its end; return exit code, standard output and standard error.
-
-    If this process is interrupted, the command gets time to release the lease of its lake.
-    """
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
-        try:
-            output, errors = process.communicate()
-        except BaseException:
-            process.terminate()
-            try:
-                process.communicate(timeout=TERMINATION_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-            raise
-    return process.returncode, output, errors
 
 
 def _job(name: str) -> Any:

@@ -15,14 +15,11 @@ from pathlib import Path
 import pytest
 
 from logcore.exit_codes import ExitCode
-from spark_jobs import launch
-from spark_jobs.contracts import IngestConfig, ValidateConfig
 from spark_jobs.lake.store import lease, storage
 from tests.broker_directory import LogDirectory
 from tests.conftest import REPOSITORY
 from tests.object_store.gateway import Gateway, upload
 from tests.object_store.test_run import published
-from tests.spark.cycle import AS_OF_MS
 
 pytestmark = [pytest.mark.object_store, pytest.mark.usefixtures("signals_act")]
 
@@ -37,13 +34,6 @@ job.apply = waiting
 """
 """The job `publish` waits until it is cancelled."""
 COMMAND = WAITING + "from logcore.cli.main import main\nsys.exit(main())"
-STARTS_A_JOB = """
-import sys
-from spark_jobs import launch
-from spark_jobs.contracts import PublishConfig
-_, _, lake, as_of_ms = sys.argv
-launch.run("publish", PublishConfig(lake, "run-1", int(as_of_ms)), mode="subprocess", engine="local")
-"""
 
 
 @pytest.fixture
@@ -91,20 +81,3 @@ def test_a_cancelled_run_frees_the_lease_and_the_next_run_does_the_rest(
     done = run(tmp_path, source, "--lake", lake)
     assert done.returncode == 0, done.stderr
     assert published(lake) == [("orders", 0, offset, b"v%d" % offset) for offset in range(20)]
-
-
-@pytest.mark.long
-def test_a_job_in_a_process_of_its_own_frees_the_lease_when_the_process_that_started_it_is_cancelled(
-    gateway: Gateway, gateway_bucket, tmp_path, source, monkeypatch
-):
-    lake = f"{gateway_bucket}/lake"
-    for config in (IngestConfig(lake, (source,), "run-1", AS_OF_MS), ValidateConfig(lake, "run-1", AS_OF_MS)):
-        launch.run(config.JOB, config, engine="local")
-    planted = tmp_path / "planted"
-    planted.mkdir()
-    (planted / "sitecustomize.py").write_text(WAITING.replace("sys.argv.pop(1)", repr(str(tmp_path / "waits"))))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(planted), str(REPOSITORY))))
-    code, errors = cancel(tmp_path, STARTS_A_JOB, signal.SIGINT, lake, str(AS_OF_MS))
-    assert code != 0
-    assert "KeyboardInterrupt" in errors
-    assert not lease.is_held(lake, storage.clock_ms(lake))
