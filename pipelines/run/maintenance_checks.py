@@ -172,12 +172,6 @@ def table_files_sound(state: LakeState, report: JobReport) -> CheckAnswer:
     if not state.logs:
         return TABLE_FILES_SOUND.unanswered(f"The lake {state.name} has no table yet.")
     failures = [
-        Failure(
-            f"table {place}: the log of a file is unknown, so the files stay as they are", severity=Severity.WARNING
-        )
-        for place in report.plan.get("unplaced", ())
-    ]
-    failures += [
         Failure(f"table {left['table']}: its files stay as they are, because {left['why']}", severity=Severity.WARNING)
         for left in report.plan.get("left", ())
     ]

@@ -68,9 +68,10 @@ def frontiers_command(lake: str) -> str:
     return f"loglake repair {shlex.quote(lake)} --frontiers --apply"
 
 
-def replace_command(lake: str, offsets: str = "..") -> str:
-    """Return the command that publishes offsets again from the archive."""
-    return f"{run_command(lake)} --replace {offsets}"
+def replace_command(lake: str, topic: str | None = None) -> str:
+    """Return the command that publishes all offsets again from the archive, or those of one topic."""
+    of_topic = "" if topic is None else f" --topic {shell_word(topic)}"
+    return f"{run_command(lake)}{of_topic} --replace .."
 
 
 def topic_command(lake: str, job: str, topic: str) -> str:

@@ -2,12 +2,13 @@
 needed.
 
     plan    runs of small adjacent files by their add actions, idle files by age, due checkpoints (driver, no JVM)
-    order   files of records that another engine joined become files of one log each again       (workers)
     merge   workers stream the files of a run into fewer, the same rows in the same order       (workers)
     commit  the new files in the place of the old ones, `dataChange=false`, one commit a topic  (driver)
     clean   checkpoints; then files that no version within the retention period names           (driver)
 
-Rows, frontiers and order do not change. After a conflicting commit the merge is planned again from a fresh snapshot.
+Rows, frontiers and order do not change. Files of a topic of ``records`` stay as they are where another engine left one
+with rows of several logs, or out of order; ``--replace`` writes it again. After a conflicting commit the merge is
+planned again from a fresh snapshot.
 Without ``apply`` only the plan is made.
 
 State tables are merged in the same way, and decoded tables by ``topic_merges``. ``deltalake``'s own
@@ -19,30 +20,34 @@ verify`` would not see a changed bit. Its commit records no application versions
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from logcore.logs.model.findings import found
 from spark_jobs.contracts import JobReport, LogChange, OptimizeConfig
-from spark_jobs.lake.delta.commits import commit_guards
-from spark_jobs.lake.delta.files.live_files import live_files
+from spark_jobs.lake.delta.commits import commit_guards, file_commits
+from spark_jobs.lake.delta.files.file_contents import FileUnreadable, read_contents
+from spark_jobs.lake.delta.files.live_files import LiveFile, live_files, newest_files
 from spark_jobs.lake.delta.tables.delta_log import commits_since_checkpoint, read_history
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_creation import separating_column
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.errors import ConcurrentChange, UsageError
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
+from spark_jobs.lake.repair_commands import rebuild_command, replace_command
+from spark_jobs.lake.retries import retried
+from spark_jobs.lake.segments import archive
 from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.store import storage
-from spark_jobs.lake.store.written_file import WrittenFile
+from spark_jobs.lake.store.written_file import WrittenFile, is_own_file
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.optimize import log_cleanup
 from spark_jobs.optimize.log_cleanup import LEAST_VACUUM_MS
 from spark_jobs.optimize.topic_merges import LeftTable, TopicTablePlan, merge_topics, plan_topics, topic_histories
-from spark_jobs.row_files.file_order import Order
 from spark_jobs.row_files.file_runs import RECORD_TABLES, Merge, Sizes, record_merges, state_merges
-from spark_jobs.row_files.merged_file import FileMergeTask, merge_files
-from spark_jobs.row_files.ordering import commit_in_place, damaged_files, incarnations, plan_orders, put_in_order
+from spark_jobs.row_files.merged_file import FileMergeTask, discard, merge_files
 from spark_jobs.row_files.table_columns import extra_columns
 from spark_jobs.tasks.executor import run_tasks
 
@@ -73,11 +78,6 @@ class OptimizePlan:
     """The work to do. The dry run prints it."""
 
     merges: tuple[Merge, ...]
-    orders: tuple[Order, ...]
-    """Files to reorder. Small files among the results are merged in the same run."""
-    unplaced: tuple[str, ...]
-    """``<table>/<topic>`` that are skipped: the log of a file is unknown, because its statistics lack it and it is
-    unreadable."""
     vacuum: tuple[Vacuumed, ...]
     floor_ms: int
     """Minimum age of files that are removed."""
@@ -87,7 +87,7 @@ class OptimizePlan:
     topics: tuple[TopicTablePlan, ...] = ()
     """Merges of decoded tables."""
     left: tuple[LeftTable, ...] = ()
-    """Decoded tables whose files stay as they are."""
+    """Tables, or topics of ``records``, whose files stay as they are."""
 
     @property
     def of_topics(self) -> tuple[Merge, ...]:
@@ -97,21 +97,19 @@ class OptimizePlan:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to merge, remove or checkpoint."""
-        return not self.merges and not self.topics and not self.orders and not self.vacuum and not self.checkpoints
+        return not self.merges and not self.topics and not self.vacuum and not self.checkpoints
 
     @property
     def needs_executor(self) -> bool:
         """Whether there is more to merge than the driver merges by itself."""
         merges = sum(merge.size for merge in (*self.merges, *self.of_topics))
-        return self.applied and merges + sum(order.size for order in self.orders) > IN_PROCESS_BYTES
+        return self.applied and merges > IN_PROCESS_BYTES
 
     def as_dict(self) -> dict[str, object]:
         """The plan as plain values."""
         return {
             "merges": [_described(merge) for merge in (*self.merges, *self.of_topics)],
-            "orders": [_described_order(order) for order in self.orders],
-            "unplaced": list(self.unplaced),
-            "left": [each.as_dict() for each in self.left],
+            "left": [asdict(each) for each in self.left],
             "vacuum": {
                 "count": len(self.vacuum),
                 "bytes": sum(each.file.size for each in self.vacuum),
@@ -143,14 +141,12 @@ def plan(config: OptimizeConfig) -> OptimizePlan:
     if config.vacuum:
         histories |= topic_histories(config.lake)
     floor_ms = least_age(config, histories)
-    merges, orders, unplaced = _plan_files(config, tuple(TABLES))
-    topics, left = plan_topics(config.lake, Sizes(config.small_bytes, config.target_bytes))
+    merges, left = _plan_files(config, tuple(TABLES))
+    topics, left_of_topics = plan_topics(config.lake, Sizes(config.small_bytes, config.target_bytes))
     return OptimizePlan(
         merges=merges,
-        orders=orders,
-        unplaced=unplaced,
         topics=topics,
-        left=left,
+        left=(*left, *left_of_topics),
         vacuum=tuple(plan_vacuum(config, histories, floor_ms)),
         floor_ms=floor_ms,
         checkpoints=_due_checkpoints(config.lake),
@@ -175,10 +171,6 @@ def apply(plan: OptimizePlan, config: OptimizeConfig, executor: Executor | None)
     merges: Sequence[Merge] = plan.merges
     overtaken: list[Merge] = []
     policies = config.policies
-    in_order = put_in_order(config.lake, plan.orders, config.run_id, executor, policies)
-    placed += in_order.failed
-    if in_order.done:
-        merges, _, _ = _plan_files(config, tuple(TABLES))
     for _ in range(ROUNDS):
         committed, overtaken, failed = _merge(config, merges, executor)
         done += committed
@@ -186,7 +178,7 @@ def apply(plan: OptimizePlan, config: OptimizeConfig, executor: Executor | None)
         due = {merge.table for merge in overtaken} | {merge.table for merge, _ in committed if merge.separates}
         if not due:
             break
-        again, _, _ = _plan_files(config, tuple(sorted(due)))
+        again, _ = _plan_files(config, tuple(sorted(due)))
         hopeless = {file.path for merge in merges for file in merge.files} - {
             f.path for m in overtaken for f in m.files
         }
@@ -199,12 +191,10 @@ def apply(plan: OptimizePlan, config: OptimizeConfig, executor: Executor | None)
     removed = list(remove_files(config.lake, plan.vacuum))
     return replace(
         report,
-        changed=tuple(_changes(done, in_order.done)),
+        changed=tuple(_changes(done)),
         findings=tuple(finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)),
         metrics={
             "applied": 1,
-            "ordered_files": sum(len(order.files) for order, _ in in_order.done),
-            "ordered_rows": sum(order.rows for order, _ in in_order.done),
             "merged_files": sum(len(merge.files) for merge, _ in done),
             "merged_bytes": sum(merge.size for merge, _ in done),
             "written_files": sum(len(files) for _, files in done),
@@ -226,15 +216,12 @@ def _check_sizes(config: OptimizeConfig) -> None:
         )
 
 
-def _plan_files(
-    config: OptimizeConfig, names: Sequence[str]
-) -> tuple[tuple[Merge, ...], tuple[Order, ...], tuple[str, ...]]:
-    """The merges, the reorderings that come first, and the topics that are skipped."""
+def _plan_files(config: OptimizeConfig, names: Sequence[str]) -> tuple[tuple[Merge, ...], tuple[LeftTable, ...]]:
+    """The merges, and the topics that are skipped."""
     sizes = Sizes(config.small_bytes, config.target_bytes)
     merges: list[Merge] = []
-    orders: list[Order] = []
-    unplaced: list[str] = []
-    log_ids = incarnations(config.lake) if any(name in RECORD_TABLES for name in names) else {}
+    left: list[LeftTable] = []
+    log_ids = archive.incarnations(config.lake) if any(name in RECORD_TABLES for name in names) else {}
     for name in names:
         table = open_table(config.lake, name)
         if table is None:
@@ -249,16 +236,27 @@ def _plan_files(
             logs = {f"{log_id}/{partition}" for (_, partition), ids in log_ids.items() for log_id in ids}
             decided = commit_guards.versions(config.lake, name, [f"{name}/{log}" for log in logs])
             ends = {log: decided[f"{name}/{log}"] for log in logs}
-        found, without_log = plan_orders(config.lake, name, files, config.target_bytes, log_ids, ends)
-        orders += found
-        # Where files are reordered, small files are searched for afterwards.
-        left = {order.topic for order in found} | set(without_log)
-        of_records, _ = record_merges(
-            name, [file for file in files if file.partition_values["topic"] not in left], sizes, log_ids, ends
+        disordered = {file.partition_values["topic"] for file in files if not _is_ordered(config.lake, name, file)}
+        of_records, unplaced = record_merges(
+            name, [file for file in files if file.partition_values["topic"] not in disordered], sizes, log_ids, ends
         )
         merges += of_records
-        unplaced += [f"{name}/{topic}" for topic in without_log]
-    return tuple(merges), tuple(orders), tuple(unplaced)
+        left += [_left(config.lake, name, topic) for topic in sorted({*disordered, *unplaced})]
+    return tuple(merges), tuple(left)
+
+
+def _is_ordered(lake: str, name: str, file: LiveFile) -> bool:
+    """Whether a file of records has rows of one log in the order of their offsets. Only foreign files are opened."""
+    try:
+        return is_own_file(file.path) or read_contents(lake, name, file.path).is_ordered
+    except FileUnreadable:
+        return False
+
+
+def _left(lake: str, name: str, topic: str) -> LeftTable:
+    again = replace_command(lake, topic) if name == "records" else rebuild_command(lake, name)
+    why = "a file cannot be read, or does not have the rows of one log in the order of their offsets. Write it again"
+    return LeftTable(f"{name}/{topic}", f"{why}: {again}")
 
 
 def _due_checkpoints(lake: str) -> dict[str, int]:
@@ -284,14 +282,54 @@ def _merge(
         if result.error is None:
             written.append((merge, list(result.files)))
         else:
-            partition = merge.partition
-            failed.append(damaged_files(merge.table, merge.topic, partition, merge.files, result.error, merge.log))
+            failed.append(_damaged_files(merge, result.error))
     committed: list[tuple[Merge, list[WrittenFile]]] = []
     # In the order of the tables, with one commit per topic: no reader sees a topic half merged.
     for (table, _), of_topic in groupby(written, key=lambda each: (each[0].table, each[0].topic)):
-        committed += commit_in_place(config.lake, config.run_id, table, list(of_topic))
+        committed += _commit(config.lake, config.run_id, table, list(of_topic))
     landed = [merge for merge, _ in committed]
     return committed, [merge for merge, _ in written if merge not in landed], failed
+
+
+def _commit(
+    lake: str, run_id: str, table: str, merges: Sequence[tuple[Merge, list[WrittenFile]]]
+) -> list[tuple[Merge, list[WrittenFile]]]:
+    """Commit all merges whose files are all live, in one commit. Retries after another commit.
+
+    An object store may answer a repeated put with a conflict although the first attempt succeeded. So an attempted
+    commit is searched for in the log before it counts as lost, and its files are never deleted here.
+    """
+    chosen: list[tuple[Merge, list[WrittenFile]]] = []
+    tried: set[str] = set()
+
+    def attempt() -> None:
+        live = {file.path for file in newest_files(lake, table)}
+        added = {file.path for _, files in chosen for file in files}
+        if added and added <= live:
+            return
+        chosen[:] = [(merge, files) for merge, files in merges if all(file.path in live for file in merge.files)]
+        removed = [file.path for merge, _ in chosen for file in merge.files]
+        new = [file for _, files in chosen for file in files]
+        tried.update(file.path for file in new)
+        file_commits.rewrite_files(lake, table, removed, new, run_id, data_change=False)
+
+    try:
+        retried(attempt)
+    except ConcurrentChange:
+        chosen = []
+    discard(table_uri(lake, table), [f.path for _, files in merges for f in files if f.path not in tried])
+    return chosen
+
+
+def _damaged_files(merge: Merge, problem: str) -> PlacedFinding:
+    """Build the finding that files are left as they are, with the reason."""
+    place = "-".join(str(part) for part in (merge.topic, merge.partition) if part is not None)
+    finding = found(
+        "table-file-damaged",
+        f"Table {merge.table}{', ' if place else ''}{place}: {len(merge.files)} files are left as they are: {problem}. "
+        "Publish their rows again from the archive, or restore the file.",
+    )
+    return PlacedFinding(finding, merge.log, merge.topic, merge.partition)
 
 
 def _task(lake: str, merge: Merge, extra: str, policies: Policies) -> FileMergeTask:
@@ -352,31 +390,7 @@ def _described(merge: Merge) -> dict[str, object]:
     }
 
 
-def _described_order(order: Order) -> dict[str, object]:
-    return {
-        "table": order.table,
-        "topic": order.topic,
-        "logs": sorted({f"{output.log_id}/{output.partition}" for output in order.outputs}),
-        "files": len(order.files),
-        "into": len(order.outputs),
-        "bytes": order.size,
-        "rows": order.rows,
-    }
-
-
-def _changes(
-    done: Sequence[tuple[Merge, list[WrittenFile]]], ordered: Sequence[tuple[Order, list[WrittenFile]]]
-) -> Iterator[LogChange]:
-    for order, files in ordered:
-        pairs = list(zip(order.outputs, files, strict=True))
-        for (log_id, partition), found_there in groupby(pairs, key=lambda each: (each[0].log_id, each[0].partition)):
-            of_log = list(found_there)
-            metrics = {
-                "files_before": len({path for output, _ in of_log for path in output.paths}),
-                "files_after": len(of_log),
-                "bytes": sum(file.size for _, file in of_log),
-            }
-            yield LogChange(f"{log_id}/{partition}", order.topic, partition, metrics)
+def _changes(done: Sequence[tuple[Merge, list[WrittenFile]]]) -> Iterator[LogChange]:
     of_logs = sorted((each for each in done if each[0].log is not None), key=lambda each: str(each[0].log))
     for log, merges in groupby(of_logs, key=lambda each: str(each[0].log)):
         merged = list(merges)

@@ -46,15 +46,12 @@ _SEVERAL_LOGS = "a file has rows of several logs, or its statistics do not name 
 
 @dataclass(frozen=True, slots=True)
 class LeftTable:
-    """A table of a topic whose files stay as they are, and why."""
+    """A table whose files stay as they are, or files of one topic in it, and why."""
 
-    table: TopicTable
+    table: str
+    """``decoded/<topic>``, ``records/<topic>``."""
     why: str
-
-    def as_dict(self) -> dict[str, str]:
-        """The table as a report has it."""
-        repair = topic_command(self.table.lake, "decode", self.table.topic)
-        return {"table": self.table.name, "why": f"{self.why}: {repair}"}
+    """The reason, and the command that writes the files again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +74,7 @@ def plan_topics(lake: str, sizes: Sizes) -> tuple[tuple[TopicTablePlan, ...], tu
         except TableUnreadable:
             merges = _DAMAGED
         if isinstance(merges, str):
-            left.append(LeftTable(place, merges))
+            left.append(LeftTable(place.name, f"{merges}: {topic_command(lake, 'decode', place.topic)}"))
         elif merges:
             plans.append(TopicTablePlan(place, tuple(merges)))
     return tuple(plans), tuple(left)

@@ -6,20 +6,19 @@ differ.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from spark_jobs.lake.delta.files.live_files import live_files
+from spark_jobs.lake.delta.files.file_contents import LogKey
+from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.errors import OutputMismatch
-from spark_jobs.lake.segments import archive
 from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.store.written_file import WriteResult
-from spark_jobs.replace.layout import FileSpan, MixedFile, RecordFiles, SizedStretch, by_topic, connected, parts_of
-from spark_jobs.replace.lost_files import LostFile, NewlyLost, noticed
-from spark_jobs.replace.request import LogRequest
+from spark_jobs.replace.layout import FileSpan, RecordFiles, SizedStretch, by_topic, connected, parts_of
+from spark_jobs.replace.lost_files import LayoutChanged, LostFile, NewlyLost, noticed
+from spark_jobs.replace.request import LogRequest, TopicRequest
 from spark_jobs.row_files.archived_bytes import ArchivedBytes
 from spark_jobs.row_files.rewritten_file import TABLE, RowDifference, compare_rows
 from spark_jobs.row_files.table_columns import extra_columns
@@ -81,16 +80,50 @@ class ArchivedLogs:
         return {each.file.path for files in self.lost.values() for each in files}
 
 
-def shared_names(lake: str) -> list[tuple[str, int]]:
-    """Topics and partitions with several logs (incarnations) in the lake."""
-    names = Counter((row.topic, row.partition) for row in archive.read_logs(lake).values())
-    return [name for name, count in names.items() if count > 1]
+def with_mixed_files(
+    topics: Sequence[TopicRequest], files: RecordFiles, live: Sequence[LiveFile]
+) -> list[TopicRequest]:
+    """Add to requests that meet a file with rows of several logs the other logs of the file, without ranges.
+
+    A topic with such a file is one commit, because the file is replaced as a whole.
+
+    Raises:
+        FileUnreadable: A file that a request meets cannot be read.
+    """
+    by_name = by_topic(live)
+    done: list[TopicRequest] = []
+    for topic in dict.fromkeys(each.topic for each in topics):
+        of_topic = [each for each in topics if each.topic == topic]
+        requests = [request for each in of_topic for request in each.logs]
+        met = [span for request in requests for span in files.of(by_name.get(topic, ()), request)]
+        mixed = {span.path: span.logs for span in met if len(span.logs) > 1}
+        if not mixed:
+            done += of_topic
+            continue
+        parts: dict[LogKey, list[LogRequest]] = {}
+        for request in requests:
+            parts.setdefault((request.log_id, request.partition), []).append(request)
+        logs = [
+            LogRequest(
+                f"{key[0]}/{key[1]}",
+                topic,
+                *key,
+                tuple(span for part in parts.get(key, ()) for span in part.ranges),
+                tuple(span for part in parts.get(key, ()) for span in part.visible),
+                sum(part.records for part in parts.get(key, ())),
+                frozenset(path for path, held in mixed.items() if key in held),
+            )
+            for key in sorted({*parts, *(key for held in mixed.values() for key in held)})
+        ]
+        done.append(TopicRequest(topic, tuple(logs)))
+    return done
 
 
 def compared(requests: Sequence[LogRequest], lake: str, archived: ArchivedLogs, executor: Executor) -> list[Looked]:
     """Compare each request with the latest version of the table.
 
     Raises:
+        LayoutChanged: A request meets a file with rows of several logs that it does not know yet.
         NewlyLost: A file of the table cannot be read.
     """
     table = open_table(lake, TABLE)
@@ -99,20 +132,15 @@ def compared(requests: Sequence[LogRequest], lake: str, archived: ArchivedLogs, 
     lost = archived.lost_paths
     files = by_topic(file for file in live_files(table) if file.path not in lost)
     extra = extra_columns(lake, TABLE)
-    laid: list[Laid | str] = []
+    laid: list[Laid] = []
     for log in requests:
-        try:
-            with noticed():
-                spans = archived.files.of(files.get(log.topic, ()), log.named, log.ranges)
-        except MixedFile as mixed:
-            laid.append(str(mixed))
-            continue
+        with noticed():
+            spans = archived.files.of(files.get(log.topic, ()), log)
+        if any(len(span.logs) > 1 and span.path not in log.mixed for span in spans):
+            raise LayoutChanged
         begins = [each.spans[log.log][0] for each in archived.lost.get(log.topic, ()) if log.log in each.spans]
         parts = parts_of(
-            log.named,
-            log.log,
-            log.ranges,
-            log.visible,
+            log,
             spans,
             archived.held,
             begins=begins,
@@ -121,24 +149,29 @@ def compared(requests: Sequence[LogRequest], lake: str, archived: ArchivedLogs, 
             compression=archived.policies.compression_of(log.topic),
         )
         laid.append(Laid(log, spans, tuple(parts)))
-    asked = [part for each in laid if isinstance(each, Laid) for part in each.parts if part.stretch.ranges]
-    results = iter(unless_lost(executor.run(compare_rows, [p.stretch for p in asked], [p.size for p in asked])))
-    looked = []
-    for request, each in zip(requests, laid, strict=True):
-        if isinstance(each, str):
-            looked.append(Looked(request, problem=each))
-            continue
-        results_of_parts = {part: next(results) for part in each.parts if part.stretch.ranges}
-        problem = _problem(request, results_of_parts.values())
-        different = connected(each.parts, [part for part, result in results_of_parts.items() if not result.equal])
-        gained = sum(
-            results_of_parts[part].after - results_of_parts[part].before
-            for part in different
-            if part in results_of_parts
-        )
-        rewrite = Rewrite(each, tuple(different), gained) if different and problem is None else None
-        looked.append(Looked(request, problem, rewrite))
-    return looked
+    parts = [part for each in laid for part in each.parts]
+    asked = [part for part in parts if part.stretch.ranges]
+    results = unless_lost(executor.run(compare_rows, [p.stretch for p in asked], [p.size for p in asked]))
+    compared_parts = dict(zip(asked, results, strict=True))
+    different = {part for part in parts if part.is_disordered}
+    different |= {part for part, result in compared_parts.items() if not result.equal}
+    chosen = set(connected(parts, different))
+    return [_looked(each, [part for part in each.parts if part in chosen], compared_parts) for each in laid]
+
+
+def _looked(laid: Laid, chosen: Sequence[SizedStretch], results: Mapping[SizedStretch, RowDifference]) -> Looked:
+    of_log = {part: results[part] for part in laid.parts if part in results}
+    problem = _problem(laid.request, of_log.values())
+    if problem is not None or not chosen:
+        return Looked(laid.request, problem)
+    gained = sum(of_log[part].after - of_log[part].before for part in chosen if part in of_log)
+    parts = tuple(_copied(part) if part in of_log and of_log[part].equal else part for part in chosen)
+    return Looked(laid.request, rewrite=Rewrite(laid, parts, gained))
+
+
+def _copied(part: SizedStretch) -> SizedStretch:
+    """The part without ranges: its rows are right, and only go into other files."""
+    return replace(part, stretch=replace(part.stretch, ranges=()))
 
 
 Reported = TypeVar("Reported", RowDifference, WriteResult)

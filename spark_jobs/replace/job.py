@@ -2,10 +2,10 @@
 
     request   offsets, times (widened to whole record batches), or nothing: what was filled late
     cut       at each log's frontier, and to what the archive still has as it was published
-    order     files with rows of several logs become files of one log each, the rows unchanged      (``ordering``)
     widen     to all rows of a file that cannot be read any more: the commit removes it             (``lost_files``)
+    add       the other logs of a file with rows of several: each gets files of its own
     compare   rows of the table and of the archive, every column                                    (workers)
-    rewrite   the files with a difference; rows outside of the request are copied                   (workers)
+    rewrite   the files with a difference, or out of order; other rows are copied                   (workers)
     commit    per topic and at most 200 ranges: old files out, new ones in; then the ledger's `published`
 
 A finding names what cannot be replaced, and its rows stay: removed from the archive, damaged, undecided, or not
@@ -33,12 +33,14 @@ from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.offset_ranges import merged
 from spark_jobs.lake.retries import COMMIT_ATTEMPTS, retried
+from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.store.written_file import WrittenFile, first_error
-from spark_jobs.replace.comparison import ArchivedLogs, Looked, Rewrite, compared, shared_names, unless_lost
-from spark_jobs.replace.layout import PART_BYTES, MixedFile, RecordFiles, by_topic
+from spark_jobs.replace.comparison import ArchivedLogs, Looked, Rewrite, compared, unless_lost, with_mixed_files
+from spark_jobs.replace.layout import RecordFiles, by_topic
 from spark_jobs.replace.ledger import mark_published
 from spark_jobs.replace.lost_files import (
+    LayoutChanged,
     LostFile,
     NewlyLost,
     lost_files,
@@ -51,7 +53,6 @@ from spark_jobs.replace.lost_files import (
 from spark_jobs.replace.request import LogRequest, TopicRequest, refusal, requested
 from spark_jobs.row_files import uncommitted
 from spark_jobs.row_files.archived_bytes import ArchivedBytes
-from spark_jobs.row_files.ordering import incarnations, plan_orders, put_in_order
 from spark_jobs.row_files.rewritten_file import TABLE, rewrite_rows
 
 if TYPE_CHECKING:
@@ -143,7 +144,8 @@ def apply(plan: ReplacePlan, config: ReplaceConfig, executor: Executor | None) -
     done = ReplaceResult(refused=list(plan.refused))
     if executor is not None:
         _replace(plan, config, executor, done)
-    mark_published(config.lake, done.ranges, config.run_id, include_withdrawn=config.include_withdrawn)
+    published = {log: ranges for log, ranges in done.ranges.items() if ranges}
+    mark_published(config.lake, published, config.run_id, include_withdrawn=config.include_withdrawn)
     new = finding_rows.record(config.lake, done.refused, config.run_id, config.as_of_ms)
     return JobReport(
         job=config.JOB,
@@ -163,14 +165,19 @@ def apply(plan: ReplacePlan, config: ReplaceConfig, executor: Executor | None) -
 def _replace(plan: ReplacePlan, config: ReplaceConfig, executor: Executor, done: ReplaceResult) -> None:
     """Compare everything at once, then rewrite and commit topic by topic where something differs.
 
-    If a file turns out to be lost, begin again with the remaining topics.
+    If a file turns out to be lost or mixed, begin again with the remaining topics.
     """
+    attempts = COMMIT_ATTEMPTS
     left, in_vain = list(plan.topics), _in_vain(plan.refused)
     reasons = missing_or_cut(config.lake, _live_files(config.lake, _topics(left, in_vain)))
     while left or in_vain:
         try:
             _replace_left(left, in_vain, reasons, config, executor, done)
             return
+        except LayoutChanged:
+            attempts -= 1
+            if not attempts:
+                raise ConcurrentChange(f"Table {TABLE}: other commits changed its files again and again.") from None
         except NewlyLost as lost:
             if lost.reasons.keys() <= reasons.keys():
                 raise OutputMismatch(f"Table {TABLE}: {next(iter(lost.reasons))} was lost twice.") from lost
@@ -192,18 +199,20 @@ def _replace_left(
     """Process topics, and remove each from ``left`` and ``in_vain`` when it is done.
 
     Raises:
+        LayoutChanged: Another engine made files with rows of several logs meanwhile.
         NewlyLost: A file of the table cannot be read.
     """
-    _order_mixed(left, reasons, config, executor)
     live = _live_files(config.lake, _topics(left, in_vain))
     left[:], lost, not_replaced = widened(config.lake, left, in_vain, lost_files(config.lake, live, reasons))
     readable = [file for file in live if file.path not in reasons]
     in_lost = [each for files in lost.values() for each in files]
+    files = RecordFiles(config.lake, archive.incarnations(config.lake))
     with noticed():
         named = rows_lost(config.lake, in_lost, not_replaced, readable)
+        left[:] = with_mixed_files(left, files, readable)
     archived = ArchivedLogs(
         ArchivedBytes.of(config.lake, {log.log for topic in left for log in topic.logs}),
-        RecordFiles(config.lake, shared_names(config.lake)),
+        files,
         lost,
         config.as_of_ms,
         config.policies,
@@ -211,7 +220,7 @@ def _replace_left(
     found_at_first = iter(compared([log for topic in left for log in topic.logs], config.lake, archived, executor))
     for topic in list(left):
         looked = [next(found_at_first) for _ in topic.logs]
-        mine = _replace_topic(topic, looked, reasons, config, archived, executor)
+        mine = _replace_topic(topic, looked, config, archived, executor)
         left.remove(topic)
         for key in [key for key in in_vain if key[0] == topic.topic]:
             del in_vain[key]
@@ -224,7 +233,6 @@ def _replace_left(
 def _replace_topic(
     topic: TopicRequest,
     looked: Sequence[Looked],
-    reasons: Mapping[str, str],
     config: ReplaceConfig,
     archived: ArchivedLogs,
     executor: Executor,
@@ -233,6 +241,7 @@ def _replace_topic(
 
     Raises:
         ConcurrentChange: Other commits kept being made between read and commit.
+        LayoutChanged: Another engine made files with rows of several logs meanwhile.
         NewlyLost: A file of the table cannot be read.
     """
     known: Sequence[Looked] | None = looked
@@ -240,7 +249,6 @@ def _replace_topic(
     def attempt() -> ReplaceResult:
         nonlocal known
         if known is None:
-            _order_mixed([topic], reasons, config, executor)
             known = compared(topic.logs, config.lake, archived, executor)
         now, known = known, None
         done = ReplaceResult()
@@ -252,43 +260,6 @@ def _replace_topic(
 
 def _live_files(lake: str, topics: Collection[str]) -> list[LiveFile]:
     return [file for file in newest_files(lake, TABLE) if file.partition_values["topic"] in topics]
-
-
-def _order_mixed(
-    topics: Sequence[TopicRequest], reasons: Mapping[str, str], config: ReplaceConfig, executor: Executor
-) -> None:
-    """Reorder files that another engine mixed, where a request meets such a file.
-
-    Rows are replaced only in files of one log. Files that cannot be reordered are refused by the comparison.
-
-    Raises:
-        NewlyLost: A file of the table cannot be read.
-    """
-    for _ in range(COMMIT_ATTEMPTS):  # another engine may mix files again meanwhile
-        mixed = _mixed(topics, reasons, config.lake)
-        if not mixed:
-            return
-        orders, _unplaced = plan_orders(config.lake, TABLE, mixed, PART_BYTES, incarnations(config.lake))
-        ordered = put_in_order(config.lake, orders, config.run_id, executor, config.policies)
-        if ordered.lost:
-            raise NewlyLost(ordered.lost)
-        if ordered.failed:
-            return
-
-
-def _mixed(topics: Sequence[TopicRequest], reasons: Mapping[str, str], lake: str) -> list[LiveFile]:
-    """The readable files of each topic where a request meets a file with rows of several logs."""
-    live = [file for file in _live_files(lake, {topic.topic for topic in topics}) if file.path not in reasons]
-    files, by_name = RecordFiles(lake, shared_names(lake)), by_topic(live)
-    mixed: list[LiveFile] = []
-    for topic in {topic.topic: topic for topic in topics}:
-        try:
-            with noticed():
-                for log in (log for each in topics if each.topic == topic for log in each.logs):
-                    files.of(by_name.get(topic, ()), log.named, log.ranges)
-        except MixedFile:
-            mixed += by_name[topic]
-    return mixed
 
 
 def _settle(
@@ -317,7 +288,8 @@ def _settle(
     if rewrites:
         # Before the commit, so that a killed run cannot leave it out: its rows are read from the archive, not from this
         # table.
-        again = {rewrite.laid.request.log: rewrite.laid.request.ranges[0][0] for rewrite in rewrites}
+        changed = [rewrite.laid.request for rewrite in rewrites if any(part.stretch.ranges for part in rewrite.parts)]
+        again = {request.log: request.ranges[0][0] for request in changed}
         uncommitted.begin_again(config.lake, again, config.run_id)
     if rewrites or lost:
         _rewrite(topic, rewrites, requests, config, archived, executor, done)
@@ -326,18 +298,21 @@ def _settle(
 def _removable(lost: Sequence[LostFile], requests: Sequence[LogRequest], done: ReplaceResult) -> list[LostFile]:
     """Lost files whose rows are all restored by the commit.
 
-    A request that shares such a file with a refused request is refused too: otherwise restored rows could duplicate.
+    A request that shares such a file, or a mixed one, with a refused request is refused too: otherwise rows could
+    duplicate.
     """
     refused = {request.log for request in requests if request.log not in done.ranges}
+    shared = [(each.file.path, set(each.spans), " cannot be read, and its") for each in lost]
+    mixed = {path for request in requests for path in request.mixed}
+    shared += [(path, {r.log for r in requests if path in r.mixed}, ":") for path in sorted(mixed)]
     while True:
-        kept = [each for each in lost if not refused.intersection(each.spans)]
-        stuck = [each for each in lost if each not in kept]
-        more = [r for r in requests if r.log not in refused and any(r.log in each.spans for each in stuck)]
+        stuck = [each for each in shared if refused & each[1]]
+        more = [r for r in requests if r.log not in refused and any(r.log in logs for _, logs, _ in stuck)]
         if not more:
-            return kept
+            return [each for each in lost if not refused.intersection(each.spans)]
         for request in more:
-            path = next(each.file.path for each in stuck if request.log in each.spans)
-            done.refuse(request, f"the file {path} cannot be read, and its rows of other logs cannot be replaced")
+            path, how = next((path, how) for path, logs, how in stuck if request.log in logs)
+            done.refuse(request, f"the file {path}{how} rows of other logs cannot be replaced")
             refused.add(request.log)
 
 
@@ -367,9 +342,11 @@ def _rewrite(
         written[request.log] = files
     lost = _removable(archived.lost.get(topic, []), requests, done)
     kept = [rewrite for rewrite in chosen if rewrite.laid.request.log in done.ranges]
-    removed = [span.path for rewrite in kept for span in rewrite.removed] + [each.file.path for each in lost]
+    removed = sorted({*(s.path for rewrite in kept for s in rewrite.removed), *(each.file.path for each in lost)})
     added = [file for rewrite in kept for file in written[rewrite.laid.request.log]]
-    done.changed += [_change(r.laid.request, written[r.laid.request.log], len(r.removed)) for r in kept]
+    done.changed += [
+        _change(r.laid.request, written[r.laid.request.log], len(r.removed)) for r in kept if r.laid.request.ranges
+    ]
     done.refused += [rebuilt(each, {request.log: request for request in requests}) for each in lost]
     if not removed and not added:
         return
@@ -382,11 +359,8 @@ def _rewrite(
         for rewrite in kept:
             laid = rewrite.laid
             request = laid.request
-            try:
-                with noticed():
-                    now = archived.files.of(files.get(request.topic, ()), request.named, request.ranges)
-            except MixedFile as mixed:
-                raise ConcurrentChange(f"Table {TABLE}: {mixed}.") from mixed  # refused by the next comparison
+            with noticed():
+                now = archived.files.of(files.get(request.topic, ()), request)
             if now != laid.files:
                 raise ConcurrentChange(f"Table {TABLE}: files of {request.log} were changed since they were read.")
 

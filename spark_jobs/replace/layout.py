@@ -2,21 +2,25 @@
 
     part        one stretch of offsets that becomes one file: where an old file began, a new one begins
     connected   parts that share a file: all of them are rewritten, or none
+    disordered  a part whose rows are not in one file of one log in the order of offsets: other engines leave such files
 
-A range between two files becomes a file of its own. A range inside a file is merged into it.
+A range between two files becomes a file of its own. A range inside a file is merged into it. Of a file with rows of
+several logs, the rows of each log are a span of their own.
 This module handles offsets and files. ``rewritten_file`` handles rows; ``replace`` handles requests and commits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from spark_jobs.lake.delta.files.file_contents import read_contents
+from spark_jobs.lake.delta.files.file_contents import LogKey, read_contents
 from spark_jobs.lake.delta.files.live_files import LiveFile
-from spark_jobs.lake.ledger.offset_ranges import Ranges, clipped, meets
+from spark_jobs.lake.ledger.offset_ranges import clipped, meets
 from spark_jobs.lake.setup.compression import DEFAULT, Compression
+from spark_jobs.lake.store.written_file import is_own_file
+from spark_jobs.replace.request import LogRequest
 from spark_jobs.row_files.archived_bytes import TASK_BYTES, ArchivedBytes, grouped
 from spark_jobs.row_files.records_file import WriteTask
 from spark_jobs.row_files.rewritten_file import TABLE, RowStretch
@@ -25,28 +29,24 @@ PART_BYTES = 4 * TASK_BYTES
 """Archived bytes above which a part is split even where no file begins."""
 
 
-class MixedFile(Exception):
-    """A file with rows of several logs: another engine merged it without regard to the layout."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogOf:
-    """The columns of a row that identify its log."""
-
-    topic: str
-    partition: int
-    log_id: str
+DISORDERED_BYTES = TASK_BYTES // 2
+"""Bytes of files above which a disordered part is split: its rows are sorted in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileSpan:
-    """A live file with rows of one log, and the offsets [start, end) that it spans."""
+    """The rows of one log in a live file, and the offsets [start, end) that they span."""
 
     path: str
     start: int
     end: int
     rows: int
     size: int
+    """Bytes; in a file of several logs the log's share of them."""
+    is_ordered: bool = True
+    """Whether the file has rows of this log only, and their offsets never decrease from row to row."""
+    logs: tuple[LogKey, ...] = ()
+    """All logs of the file, if it was opened to learn them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,52 +55,54 @@ class SizedStretch:
 
     stretch: RowStretch
     size: int
+    is_disordered: bool = False
 
 
 class RecordFiles:
     """Looks up to which logs the rows of a table's files belong."""
 
-    def __init__(self, lake: str, shared: Iterable[tuple[str, int]]) -> None:
+    def __init__(self, lake: str, log_ids: Mapping[tuple[str, int], Sequence[str]]) -> None:
         """Create the lookup.
 
         Args:
-            shared: Topics and partitions of several logs of the lake, such as incarnations.
+            log_ids: Incarnations by topic and partition.
         """
         self._lake = lake
-        self._shared = frozenset(shared)
+        self._log_ids = log_ids
 
-    def of(self, files: Iterable[LiveFile], log: LogOf, ranges: Ranges) -> tuple[FileSpan, ...]:
-        """The files with rows of the log that meet the ranges, by their first offset.
+    def of(self, files: Iterable[LiveFile], request: LogRequest) -> tuple[FileSpan, ...]:
+        """The rows of the log in files that meet the request, by their first offset.
 
         Raises:
-            MixedFile: One of them has rows of other logs too.
-            FileUnreadable: One of them cannot be read, and its statistics do not name its log.
+            FileUnreadable: One of them cannot be read, and another engine wrote it.
         """
+        key = request.log_id, request.partition
         spans = []
         for file in files:
-            if file.partition_values["topic"] != log.topic or not file.may_hold("partition", log.partition):
+            if file.partition_values["topic"] != request.topic or not file.may_hold("partition", request.partition):
                 continue
-            if not file.may_hold("log_id", log.log_id):
+            if not file.may_hold("log_id", request.log_id):
                 continue
-            start, end, rows = file.min_offset, None if file.max_offset is None else file.max_offset + 1, file.rows
-            if start is not None and end is not None and not meets(ranges, start, end):
+            start, end = file.min_offset, None if file.max_offset is None else file.max_offset + 1
+            if start is not None and end is not None and not _is_met(request, file.path, start, end):
                 continue
-            is_told = file.log_id is not None or (
-                "log_id" not in file.least and (log.topic, log.partition) not in self._shared
-            )
-            if start is None or end is None or file.partition is None or rows < 0 or not is_told:
-                logs = read_contents(self._lake, TABLE, file.path).logs
-                held = logs.get((log.log_id, log.partition))
-                if held is None or not meets(ranges, held.start, held.end):
+            rows, size, is_ordered = file.rows, file.size, True
+            logs: tuple[LogKey, ...] = ()
+            is_told = is_own_file(file.path) and file.log_in_statistics(self._log_ids) is not None
+            if start is None or end is None or not is_told:
+                contents = read_contents(self._lake, TABLE, file.path)
+                held = contents.logs.get(key)
+                if held is None or not _is_met(request, file.path, held.start, held.end):
                     continue
-                if len(logs) > 1:
-                    raise MixedFile(
-                        f"the file {file.path} of the table {TABLE} has rows of several logs; rewrite it in the order "
-                        "of the logs first"
-                    )
                 start, end, rows = held.start, held.end, held.rows
-            spans.append(FileSpan(file.path, start, end, rows, file.size))
+                size = file.size * rows // contents.rows
+                is_ordered, logs = contents.is_ordered, tuple(sorted(contents.logs))
+            spans.append(FileSpan(file.path, start, end, rows, size, is_ordered, logs))
         return tuple(sorted(spans, key=lambda span: (span.start, span.path)))
+
+
+def _is_met(request: LogRequest, path: str, start: int, end: int) -> bool:
+    return path in request.mixed or meets(request.ranges, start, end)
 
 
 def by_topic(files: Iterable[LiveFile]) -> dict[str, list[LiveFile]]:
@@ -112,10 +114,7 @@ def by_topic(files: Iterable[LiveFile]) -> dict[str, list[LiveFile]]:
 
 
 def parts_of(
-    log: LogOf,
-    key: str,
-    ranges: Ranges,
-    visible: Ranges,
+    request: LogRequest,
     files: Sequence[FileSpan],
     held: ArchivedBytes,
     *,
@@ -124,11 +123,9 @@ def parts_of(
     published_ms: int | None = None,
     compression: Compression = DEFAULT,
 ) -> list[SizedStretch]:
-    """The parts that tile the ranges and the files that meet them, in offset order.
+    """The parts that tile the ranges of a request and the files that meet them, in offset order.
 
     Args:
-        key: Log key in the archive.
-        visible: Offsets of the ranges that have rows.
         begins: Offsets where lost files began.
         extra: Columns that users added, as ``table_columns`` writes them.
         published_ms: Clock of the run, for rows that are written again.
@@ -136,12 +133,20 @@ def parts_of(
     """
     parts = []
     old_begins = {*begins, *(file.start for file in files)}
-    for start, end in _joined([*ranges, *((file.start, file.end) for file in files)]):
+    for start, end in _joined([*request.ranges, *((file.start, file.end) for file in files)]):
         cuts = sorted({start, *(begin for begin in old_begins if start < begin < end)})
         for low, high in pairwise([*cuts, end]):
-            for first, stop in _small_enough(key, clipped(visible, low, high), low, high, held):
-                part = _part(log, key, ranges, visible, files, held, first, stop, extra, published_ms, compression)
-                parts.append(part)
+            mine = [file for file in files if file.start < high and file.end > low]
+            is_disordered = len(mine) > 1 or not all(file.is_ordered for file in mine)
+            for first, stop in _small_enough(request, mine, low, high, held, is_disordered=is_disordered):
+                shown = tuple(clipped(request.visible, first, stop))
+                pieces = tuple(held.pieces(request.log, shown)) if shown else ()
+                place = request.topic, request.log_id, request.partition
+                source = WriteTask(held.lake, *place, pieces, shown, published_ms, compression)
+                paths = tuple(file.path for file in mine if file.start < stop and file.end > first)
+                stretch = RowStretch(source, first, stop, tuple(clipped(request.ranges, first, stop)), paths, extra)
+                size = source.size + sum(file.size for file in mine)
+                parts.append(SizedStretch(stretch, size, is_disordered))
     return parts
 
 
@@ -167,33 +172,16 @@ def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return joined
 
 
-def _small_enough(key: str, visible: Ranges, start: int, end: int, held: ArchivedBytes) -> list[tuple[int, int]]:
-    """Split [start, end) where its archived bytes are too many for one file."""
-    pieces = held.pieces(key, visible) if visible else []
+def _small_enough(
+    request: LogRequest, files: Sequence[FileSpan], start: int, end: int, held: ArchivedBytes, *, is_disordered: bool
+) -> list[tuple[int, int]]:
+    """Split [start, end) where its archived bytes are too many for one file, or its disordered rows for memory."""
+    if is_disordered:
+        count = min(-(-sum(file.size for file in files) // DISORDERED_BYTES) or 1, end - start)
+        return list(pairwise(start + (end - start) * at // count for at in range(count + 1)))
+    visible = clipped(request.visible, start, end)
+    pieces = held.pieces(request.log, visible) if visible else []
     if sum(piece.end - piece.start for piece in pieces) <= PART_BYTES:
         return [(start, end)]
     cuts = [group[0].first_offset for group in grouped(pieces)]
     return list(pairwise([start, *(cut for cut in cuts[1:] if start < cut < end), end]))
-
-
-def _part(
-    log: LogOf,
-    key: str,
-    ranges: Ranges,
-    visible: Ranges,
-    files: Sequence[FileSpan],
-    held: ArchivedBytes,
-    start: int,
-    end: int,
-    extra: str,
-    published_ms: int | None,
-    compression: Compression,
-) -> SizedStretch:
-    shown = tuple(clipped(visible, start, end))
-    pieces = tuple(held.pieces(key, shown)) if shown else ()
-    mine = [file for file in files if file.start < end and file.end > start]
-    source = WriteTask(held.lake, log.topic, log.log_id, log.partition, pieces, shown, published_ms, compression)
-    stretch = RowStretch(
-        source, start, end, tuple(clipped(ranges, start, end)), tuple(file.path for file in mine), extra
-    )
-    return SizedStretch(stretch, source.size + sum(file.size for file in mine))

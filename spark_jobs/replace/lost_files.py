@@ -43,6 +43,10 @@ def noticed() -> Iterator[None]:
         raise NewlyLost({unreadable.path: unreadable.reason}) from unreadable
 
 
+class LayoutChanged(Exception):
+    """Another engine changed the table's files meanwhile; the layout must be computed again."""
+
+
 class NewlyLost(Exception):
     """Files turned out to be lost while a replacement read them; the layout must be computed again."""
 

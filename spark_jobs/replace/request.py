@@ -27,7 +27,6 @@ from spark_jobs.lake.ledger.offset_ranges import clipped, meets, merged
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.ledger_ranges import counts_between, with_published
 from spark_jobs.lake.segments.removals import Archived
-from spark_jobs.replace.layout import LogOf
 
 RANGES_A_COMMIT = 200
 
@@ -62,11 +61,8 @@ class LogRequest:
     """Offsets of the ranges that have rows."""
     records: int
     """Expected number of rows, by the ledger."""
-
-    @property
-    def named(self) -> LogOf:
-        """The columns of a row that identify the log."""
-        return LogOf(self.topic, self.partition, self.log_id)
+    mixed: frozenset[str] = frozenset()
+    """Files with rows of this log and of others, all of which are written again."""
 
 
 @dataclass(frozen=True, slots=True)

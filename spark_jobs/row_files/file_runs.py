@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from spark_jobs.lake.delta.files.live_files import LiveFile
-from spark_jobs.row_files.file_order import log_in_statistics
 
 RECORD_TABLES = ("records", "records_uncommitted")
 
@@ -83,8 +82,7 @@ def record_merges(
     """Plan merges of a table of records. Also returns the topics that are skipped because the log of a file is unknown.
 
     Args:
-        log_ids: Incarnations by topic and partition. If there is only one, a file without log id in its statistics
-            belongs to it.
+        log_ids: Incarnations by topic and partition.
         ends: By log key: files that reach this offset are not merged. None: no limits.
     """
     merges: list[Merge] = []
@@ -93,7 +91,7 @@ def record_merges(
     for topic, of_topic in groupby(by_topic, key=lambda file: file.partition_values["topic"]):
         logs: dict[tuple[str, int], list[LiveFile]] = {}
         for file in of_topic:
-            place = log_in_statistics(file, log_ids)
+            place = file.log_in_statistics(log_ids)
             if place is None:
                 unplaced.append(topic)
                 break
@@ -114,7 +112,7 @@ def topic_merges(table: str, topic: str, files: Iterable[LiveFile], sizes: Sizes
     """
     logs: dict[tuple[str, int], list[LiveFile]] = {}
     for file in files:
-        place = None if file.partition_values else log_in_statistics(file, {})
+        place = None if file.partition_values else file.log_in_statistics({})
         if place is None:
             return None
         logs.setdefault(place, []).append(file)

@@ -258,13 +258,15 @@ def _rows_of(stretch: RowStretch, path: str, schema: pa.Schema) -> Iterator[pa.R
 
 
 def _may_meet(group: pq.RowGroupMetaData, stretch: RowStretch) -> bool:
+    number = stretch.source.partition
+    wanted = {"offset": (stretch.start, stretch.end), "partition": (number, number + 1)}
     for at in range(group.num_columns):
         column = group.column(at)
-        if column.path_in_schema == "offset":
-            statistics = column.statistics
-            if statistics is None or not statistics.has_min_max:
-                return True
-            return bool(statistics.min < stretch.end and statistics.max >= stretch.start)  # type: ignore[operator]
+        statistics = column.statistics if column.path_in_schema in wanted else None
+        if statistics is not None and statistics.has_min_max:
+            start, end = wanted[column.path_in_schema]
+            if statistics.min >= end or statistics.max < start:  # type: ignore[operator]
+                return False
     return True
 
 

@@ -221,16 +221,7 @@ def test_what_a_job_could_not_do_is_red_and_says_what_to_do(
     assert [name for name, passed in evaluated(result).items() if not passed] == [check]
 
 
-def test_a_file_of_a_table_whose_log_is_unknown_is_yellow_in_a_plan_too(
-    execute: Execute, world: World, lake: str
-) -> None:
-    world.reported = {"optimize": {"plan": {"unplaced": ["records/orders"]}}}
-    check = check_of(execute("maintenance", lake=lake), "table_files_sound")
-    assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.WARN)
-    assert "records/orders" in (check.description or "")
-
-
-def test_a_decoded_table_that_is_left_as_it_is_is_yellow_with_its_own_reason(
+def test_a_table_that_is_left_as_it_is_is_yellow_in_a_plan_too_with_its_own_reason(
     execute: Execute, world: World, lake: str
 ) -> None:
     why = "its log is damaged. Remove its directory, then write it again: loglake decode LAKE --replace orders"
@@ -238,7 +229,6 @@ def test_a_decoded_table_that_is_left_as_it_is_is_yellow_with_its_own_reason(
     check = check_of(execute("maintenance", lake=lake), "table_files_sound")
     assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert f"table decoded/orders: its files stay as they are, because {why}" in (check.description or "")
-    assert "is unknown" not in (check.description or "")
 
 
 def test_answers_of_maintenance_do_not_replace_those_that_a_look_for_work_compares(

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 REPLACE = ("run", "SOURCE", "--lake", "LAKE", "--replace", "..")
-TIDY = ("run", "SOURCE", "--lake", "LAKE", "--maintain", "--apply")
 RUN = ("run", "SOURCE", "--lake", "LAKE")
 PUT_BACK = ("repair", "LAKE", "--archive", "--apply")
 WITHDRAW = ("withdraw", "LAKE", "--apply")
@@ -162,10 +161,10 @@ TABLE: dict[str, Expected] = {
         repair=REPLACE,
     ),
     "OPTIMIZE by Spark": _line(
-        harms.optimized_by_spark, run=0, words=["OPTIMIZE"], verify=0, rules=["foreign-commit"], repair=TIDY
+        harms.optimized_by_spark, run=0, words=["OPTIMIZE"], verify=0, rules=["foreign-commit"], repair=REPLACE
     ),
     "compacted by delta-rs": _line(
-        harms.compacted_by_delta_rs, run=0, words=["OPTIMIZE"], verify=0, rules=["foreign-commit"], repair=TIDY
+        harms.compacted_by_delta_rs, run=0, words=["OPTIMIZE"], verify=0, rules=["foreign-commit"], repair=REPLACE
     ),
     "deletion vectors, rows deleted": _line(
         harms.deletion_vectors,

@@ -19,7 +19,7 @@ FAULTS = (
     ),
     Fault(
         "a merge that landed unheard loses its files",
-        "spark_jobs/row_files/ordering.py",
+        "spark_jobs/optimize/job.py",
         "for f in files if f.path not in tried]",
         "for f in files if not chosen or f.path not in tried]",
         ("tests/unit/spark_jobs/optimize/test_merge_commits.py",),
@@ -214,18 +214,11 @@ FAULTS = (
         ("tests/spark/test_optimize.py", "-k", "statistics_say"),
     ),
     Fault(
-        "a file put in order reaches over one that stays",
-        "spark_jobs/row_files/file_order.py",
-        "        elif run:\n            yield from _cut(key, run, target, end)\n            run = []\n",
-        "",
-        ("tests/unit/spark_jobs/row_files/test_file_order.py",),
-    ),
-    Fault(
-        "the first row of a range is not put in order, and the proof looks at nothing",
-        "spark_jobs/row_files/ordered_files.py",
-        "(offsets[rows] >= each.start)",
-        "(offsets[rows] > each.start)",
-        ("tests/spark/shared_records/test_mixed_files.py", "-k", "puts_mixed_files_back_in_order and compact"),
+        "of a file with rows of several logs only the log of the request is written again",
+        "spark_jobs/replace/comparison.py",
+        "for key in sorted({*parts, *(key for held in mixed.values() for key in held)})",
+        "for key in sorted(parts)",
+        ("tests/unit/spark_jobs/replace/test_replacement_layout.py", "-k", "takes_all"),
     ),
     Fault(
         "of a lost file only one log is written again",

@@ -193,7 +193,7 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _INFO,
             _WHILE_FILE_DIFFERS,
             "Another engine wrote a data file whose rows are not in offset order.",
-            "Nothing. `{run} --maintain --apply` puts the rows in order.",
+            "Nothing has to be repaired. `{run}{log} --replace ..` writes them again in order.",
         ),
     }
 )

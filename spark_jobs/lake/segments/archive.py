@@ -252,6 +252,14 @@ def read_logs(lake: str, logs: Sequence[str] | None = None) -> dict[str, LogRow]
     return {row["log"]: LogRow(**row) for row in read_rows(lake, "logs", where=where).to_pylist()}
 
 
+def incarnations(lake: str) -> dict[tuple[str, int], list[str]]:
+    """Return log ids by topic and partition."""
+    log_ids: dict[tuple[str, int], list[str]] = {}
+    for row in read_logs(lake).values():
+        log_ids.setdefault((row.topic, row.partition), []).append(row.log_id)
+    return log_ids
+
+
 def read_segments(
     lake: str, logs: Sequence[str] | None = None, *, live: bool = True, joined: bool = True
 ) -> list[Segment]:

@@ -1,8 +1,7 @@
-"""Other engines mix files of `records`: right rows are green, wrong ones are named, and order comes back."""
+"""Other engines mix files of `records`: right rows are green, wrong ones are named, and `--replace` restores order."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ from tests.spark.shared_records.mixed_files import (
     assert_equal_to_source,
     by_compact,
     by_spark_optimize,
+    contents,
     damage,
     is_ordered,
     make,
@@ -126,59 +126,51 @@ def test_each_mixed_file_is_read_once_in_a_process(shared, monkeypatch):
     assert 1 <= len(opened) <= 2
     opened.clear()
     assert differences(str(shared.path)) == ()
-    assert optimize.plan(OptimizeConfig(str(shared.path), "o", AS_OF_MS)).unplaced == ()
+    assert optimize.plan(OptimizeConfig(str(shared.path), "o", AS_OF_MS)).left
     assert len(opened) <= 1  # the file of payments-0: of one log, but not known to be in order
 
 
 @mixers
-def test_optimize_puts_mixed_files_back_in_order(mixed, logs):
+def test_replace_puts_mixed_files_back_in_order_and_leaves_their_rows_as_they_are(mixed, logs):
     before = rows(mixed)
-    report = optimized(mixed)
-    assert report.plan["unplaced"] == []
+    report = replaced(mixed)
     assert [finding["message"] for finding in report.findings] == []
     assert is_ordered(mixed)
     assert rows(mixed) == before
     assert_equal_to_source(mixed, logs)
-    for entry in table(mixed).history(2):
-        if entry.get("userMetadata") and "optimize" in entry["userMetadata"]:
-            actions = (root(mixed) / "_delta_log" / f"{entry['version']:020d}.json").read_text().splitlines()
-            files = [
-                next(iter(json.loads(line).values())) for line in actions if line.startswith(('{"add"', '{"remove"'))
-            ]
-            assert files
-            assert not any(file["dataChange"] for file in files)
     version = table(mixed).version()
-    again = optimized(mixed)
-    assert again.plan["merges"] == []
-    assert again.plan["orders"] == []
+    assert replaced(mixed).changed == ()
     assert table(mixed).version() == version
+    assert optimized(mixed).plan["left"] == []
 
 
 @pytest.mark.long
-def test_workers_put_mixed_files_in_order_as_the_driver_does(shared, logs, monkeypatch):
-    monkeypatch.setattr(optimize, "IN_PROCESS_BYTES", 0)
-    by_spark_optimize(shared)
-    assert optimized(shared).used_executor
-    assert is_ordered(shared)
-    assert_equal_to_source(shared, logs)
+@mixers
+def test_optimize_leaves_mixed_files_and_names_the_command_that_puts_them_in_order(mixed):
+    before = paths(mixed)
+    left = {each["table"]: each["why"] for each in optimized(mixed).plan["left"]}
+    if any(len({row[:3] for row in held}) > 1 for held in contents(mixed).values()):
+        assert left["records/orders"].endswith(f"loglake run LOGDIR --lake {mixed.path} --topic orders --replace ..")
+        assert [path for path in paths(mixed) if "=orders" in path] == [path for path in before if "=orders" in path]
 
 
-def test_optimize_leaves_only_topics_whose_mixed_file_cannot_be_read(shared):
+def test_optimize_leaves_a_mixed_file_that_cannot_be_read(shared):
     by_compact(shared)
     [path] = [path for path in paths(shared) if path.startswith("topic=orders")]
     damage(root(shared) / path, "cut")
     report = optimized(shared)
-    assert report.plan["unplaced"] == ["records/orders"]
+    assert [each["table"] for each in report.plan["left"]] == ["records/orders", "records/payments"]
     assert path in paths(shared)
 
 
 @pytest.mark.long
-def test_a_lake_with_mixed_files_grows_and_is_optimized_to_order(tmp_path):
+def test_a_lake_with_mixed_files_grows_is_put_in_order_and_optimized(tmp_path):
     source, lake, logs = make(tmp_path)
     by_spark_optimize(lake)
     logs["orders-1"].append(10, per_batch=1, tag=b"orders-1")
     source.high_watermarks(orders_0=30, orders_1=40, payments_0=30)
     lake.turn(source.path)
+    replaced(lake)
     optimized(lake)
     assert is_ordered(lake)
     assert len(paths(lake)) == 3

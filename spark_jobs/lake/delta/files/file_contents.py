@@ -3,13 +3,12 @@
 Files of another engine may have rows of several logs, in any order. Three columns show which. The result is cached in
 the process, because the file that a table names under a path never changes.
 
-This module reads those columns. ``completeness``, ``file_order`` and ``replace`` use the result.
+This module reads those columns. ``completeness``, ``optimize`` and ``replace`` use the result.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import posixpath
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
@@ -105,34 +104,12 @@ class OffsetCounts:
             return 0
         return int(self._before[at] + self._levels[at] * (offset - self.positions[at]))
 
-    def at_row(self, number: int) -> int:
-        """Return the first offset with at least ``number`` rows below it."""
-        at = int(np.searchsorted(self._before, number, side="left")) - 1
-        if at < 0:
-            return self.start
-        left, level = number - int(self._before[at]), int(self._levels[at])
-        return int(self.positions[at]) + -(-left // level)
-
     def stretches(self) -> Iterator[tuple[int, int]]:
         """Yield half-open ranges in which every offset has a row; they do not touch."""
         has_rows = np.concatenate(([False], self._levels > 0))
         changes = np.flatnonzero(has_rows[1:] != has_rows[:-1])
         found = self.positions[changes].tolist()
         yield from zip(found[::2], found[1::2], strict=True)
-
-    def clipped(self, start: int, end: int) -> OffsetCounts:
-        """Return the counts of offsets in [start, end)."""
-        low, high = (int(np.searchsorted(self.positions, bound, side="left")) for bound in (start, end))
-        level = int(self._levels[low - 1]) if low else 0
-        left = int(self._levels[high - 1]) if high else 0
-        return _normal(
-            np.concatenate(([start], self.positions[low:high], [end])).astype(np.int64),
-            np.concatenate(([level], self.steps[low:high], [-left])).astype(np.int64),
-        )
-
-    def digest(self) -> str:
-        """Return a digest that is equal if and only if the counts are equal."""
-        return hashlib.sha256(self.positions.astype("<i8").tobytes() + self.steps.astype("<i8").tobytes()).hexdigest()
 
 
 def _normal(positions: Integers, steps: Integers) -> OffsetCounts:

@@ -7,7 +7,7 @@ reads the content. ``commits`` and ``optimize`` make changes.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -75,6 +75,22 @@ class LiveFile:
         """Return the one value of a column in all rows; None if there are several, or nothing is known."""
         value = self.least.get(column)
         return value if value is not None and value == self.greatest.get(column) else None
+
+    def log_in_statistics(self, log_ids: Mapping[tuple[str, int], Sequence[str]]) -> tuple[str, int] | None:
+        """Return log id and partition of all rows, if the statistics give them, the offsets and the number of rows.
+
+        Args:
+            log_ids: Incarnations by topic and partition. If there is only one, a file without log id in its statistics
+                belongs to it.
+        """
+        partition = self.partition
+        if partition is None or self.min_offset is None or self.max_offset is None or self.rows < 0:
+            return None
+        log_id = self.log_id
+        if log_id is None and "log_id" not in self.least:
+            known = log_ids.get((self.partition_values["topic"], partition), ())
+            log_id = known[0] if len(known) == 1 else None
+        return None if log_id is None else (log_id, partition)
 
     def mixes(self, column: str) -> bool:
         """Return whether rows can differ in a column: neither have all the same value nor are all null."""

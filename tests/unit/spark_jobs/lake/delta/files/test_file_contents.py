@@ -32,19 +32,8 @@ def test_rows_are_counted_as_a_counter_counts_them():
         rows = sorted(left + right)
         assert (both.rows, both.start, both.end) == (len(rows), rows[0], rows[-1] + 1)
         assert [both.below(o) for o in range(62)] == [sum(each < o for each in rows) for o in range(62)]
-        assert both.digest() == counted(rows[::-1]).digest()
         covered = [offset for start, end in both.stretches() for offset in range(start, end)]
         assert covered == sorted(set(rows))
-        start, end = sorted(chance.sample(range(62), 2))
-        inside = both.clipped(start, end)
-        assert inside.digest() == counted([o for o in rows if start <= o < end]).digest()
-        number = chance.randrange(1, len(rows) + 1)
-        at = both.at_row(number)
-        assert both.below(at) >= number > both.below(at - 1)
-
-
-def test_other_rows_have_another_digest():
-    assert len({counted(rows).digest() for rows in ([1, 2, 3], [1, 2, 2, 3], [1, 3], [1, 2, 4], [2, 3])}) == 5
 
 
 def write(lake: Path, rows: list[tuple[str, int, int]], name: str = "f.parquet") -> Path:
