@@ -1,17 +1,17 @@
-"""What pages show of the tables of the cluster: figures that Dagster plots over time, tables and pictures."""
+"""What pages show of the tables of the cluster: figures, which Dagster plots over time, and tables."""
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Mapping
+from itertools import islice
 
-from pipelines.metadata.lag_picture import drawn_groups, lag_picture
-from pipelines.metadata.placement_picture import placement_picture
-from pipelines.metadata.reporting import markdown_table
-from pipelines.metadata.values import MarkdownValue, Metadata, table_value
-from spark_jobs.lake.view.cluster.group_lag import lag_history, total_lag
+from pipelines.metadata.values import Metadata, table_value
+from spark_jobs.lake.view.cluster.group_lag import group_lags
 from spark_jobs.lake.view.cluster.placement import NO_LEADER, NOT_PREFERRED, UNDER_REPLICATED, read_placement
 from spark_jobs.lake.view.lake_state import LakeState
+
+MOST_GROUPS = 8
+"""Groups with a figure of their own at most: those with the greatest lag."""
 
 
 def _of_partitions(state: LakeState) -> Metadata:
@@ -40,7 +40,7 @@ def _of_partitions(state: LakeState) -> Metadata:
         "partitions without leader": placement.count(NO_LEADER),
         "partitions under-replicated": placement.count(UNDER_REPLICATED),
         "partitions not led by the preferred leader": placement.count(NOT_PREFERRED),
-        "placement": _picture("Replicas by broker and log directory", placement_picture(placement), columns, brokers),
+        "placement": table_value(columns, brokers),
         "log directories": table_value(
             ["broker", "directory", "replicas", "topic partitions found", "bytes", "path"], directories
         ),
@@ -53,19 +53,9 @@ def _of_partitions(state: LakeState) -> Metadata:
 
 
 def _of_group_offsets(state: LakeState) -> Metadata:
-    history = lag_history(state.lake)
-    figures: Metadata = {"lag of all groups": total_lag(state.lake)}
-    if not history:
-        return figures
-    groups = drawn_groups(history)
-    rows = [[group, history[-1].lags.get(group)] for group in groups]
-    return {**figures, "lag over runs": _picture("Lag of groups", lag_picture(history), ["group", "lag"], rows)}
-
-
-def _picture(text: str, svg: str, columns: list[str], rows: list[list[str | int | None]]) -> MarkdownValue:
-    """A picture, and its figures as text for users who cannot see it."""
-    image = base64.b64encode(svg.encode()).decode()
-    return MarkdownValue(f"![{text}](data:image/svg+xml;base64,{image})\n\n" + markdown_table(columns, rows))
+    lags = group_lags(state.lake)
+    shown = {f"lag of {group}": lag for group, lag in islice(lags.items(), MOST_GROUPS)}
+    return {"lag of all groups": sum(lags.values()), **shown}
 
 
 CLUSTER_FIGURES: Mapping[str, Callable[[LakeState], Metadata]] = {

@@ -1,11 +1,8 @@
-"""Tables of the cluster are assets of lakes that have them: columns, sources, checks, pictures."""
+"""Tables of the cluster are assets of lakes that have them: columns, sources, checks, figures."""
 
 from __future__ import annotations
 
-import base64
 import json
-import re
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import dagster as dg
@@ -59,12 +56,6 @@ def run_twice(lake: RegisteredLake, instance: dg.DagsterInstance) -> dict[str, d
     return {name: event for name in ALL for event in materializations_of(first, [name])}
 
 
-def picture_in(markdown: str) -> ElementTree.Element:
-    found = re.match(r"!\[[^]]+\]\(data:image/svg\+xml;base64,([^)]+)\)", markdown)
-    assert found is not None
-    return ElementTree.fromstring(base64.b64decode(found.group(1)))
-
-
 @pytest.mark.parametrize("registered", [GROUPS], indirect=True)
 def test_a_lake_without_the_tables_shows_none_of_them(registered: RegisteredLake) -> None:
     keys = build_definitions([registered]).resolve_asset_graph().get_all_asset_keys()
@@ -72,15 +63,19 @@ def test_a_lake_without_the_tables_shows_none_of_them(registered: RegisteredLake
 
 
 @pytest.mark.parametrize("registered", [GROUPS], indirect=True)
-def test_a_run_materializes_changed_tables_of_groups_once_with_a_plot_of_the_lag(
+def test_a_run_materializes_changed_tables_of_groups_once_with_the_lag_as_numbers(
     registered: RegisteredLake, instance: dg.DagsterInstance
 ) -> None:
     made = run_twice(registered, instance)
     assert made.keys() == {*TABLES_OF[InternalTopic.CONSUMER_OFFSETS], "cluster_transactional_ids"}
     offsets = made["cluster_group_offsets"].metadata
-    assert picture_in(offsets["lag over runs"].value).tag.endswith("svg")
-    rows = read_rows(registered.path, "cluster_group_offsets", ["lag"])["lag"].to_pylist()
-    assert offsets["lag of all groups"].value == sum(lag for lag in rows if lag is not None and lag > 0)
+    rows = read_rows(registered.path, "cluster_group_offsets", ["group", "lag"]).to_pylist()
+    assert offsets["lag of all groups"].value == sum(row["lag"] for row in rows if (row["lag"] or 0) > 0)
+    of_groups = {name: value.value for name, value in offsets.items() if name.startswith("lag of ")}
+    assert 2 <= len(of_groups) <= 9
+    for group in {row["group"] for row in rows}:
+        mine = sum(max(row["lag"] or 0, 0) for row in rows if row["group"] == group)
+        assert of_groups.get(f"lag of {group}", mine) == mine
     assert made["cluster_groups"].metadata["dagster/row_count"].value > 8
 
     graph = build_definitions([registered]).resolve_asset_graph()
@@ -107,7 +102,7 @@ def test_the_asset_of_partitions_shows_the_placement(
     corpus: Corpus,  # noqa: F811
 ) -> None:
     shown = run_twice(registered, instance)["cluster_partitions"].metadata
-    assert picture_in(shown["placement"].value).tag.endswith("svg")
+    assert sum(int(record.data["leaders"]) for record in shown["placement"].records) <= shown["partitions"].value
     topics = json.loads(corpus.oracle(snapshot(METADATA), "topics.json").read_text())
     assert shown["partitions"].value >= sum(len(topic["partitions"]) for topic in topics.values()) > 20
     (directory,) = [record.data for record in shown["log directories"].records if record.data["path"]]

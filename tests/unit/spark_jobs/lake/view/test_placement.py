@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ElementTree
 from typing import Any
 
 import pytest
 
-from pipelines.metadata.placement_picture import placement_picture
 from spark_jobs.lake.cluster.source_directory import SourceDirectory
 from spark_jobs.lake.view.cluster.placement import (
     NO_LEADER,
@@ -110,33 +108,3 @@ def test_the_report_lists_brokers_directories_and_problems_and_says_how_many_are
 def test_a_lake_without_metadata_says_so() -> None:
     said = placement_text(Placement(0, (), (), ()))
     assert said == "placement: not known, because no source had the log of __cluster_metadata\n"
-
-
-def test_the_picture_is_valid_escapes_names_and_has_a_bound() -> None:
-    partitions = [partition(number, number, [number], [number]) for number in range(80)]
-    brokers = [broker(number, rack="<script>") for number in range(80)]
-    directories = [SourceDirectory(f"/kafka/{number}&", number, f"d{number}", 1, number) for number in range(80)]
-    svg = placement_picture(placement_of(partitions, brokers, directories))
-    root = ElementTree.fromstring(svg)
-    texts = [each.text or "" for each in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert "<script>" not in svg
-    assert any("rack <script>" in each for each in texts)
-    assert "Replicas of each broker, by the metadata" in texts
-    assert "Bytes in each log directory, at the sources" in texts
-    assert "… and 50 more brokers" in texts
-    assert "… and 50 more log directories" in texts
-    assert len(svg) < 50_000
-
-
-def test_the_picture_has_bars_as_long_as_the_replicas() -> None:
-    partitions = [
-        partition(0, 1, [1, 2], [1, 2]),
-        partition(1, 1, [1, 2], [1]),
-    ]
-    root = ElementTree.fromstring(placement_picture(placement_of(partitions, [broker(1), broker(2)], [])))
-    bars = [
-        (each.get("fill"), float(each.get("width") or 0))
-        for each in root.iter("{http://www.w3.org/2000/svg}rect")
-        if each.get("height") == "12"
-    ]
-    assert bars == [("#1864ab", 968.0), ("#a5c8e4", 484.0), ("#c92a2a", 484.0)]
