@@ -1,4 +1,4 @@
-"""Checks of ``loglake doctor`` for lakes: the operator's home, Java, and each lake with its sources and its clock.
+"""Checks of ``loglake doctor`` for lakes: the operator's home, Java, and each lake with its sources.
 
 Without ``--lake`` all registered lakes are checked, with the sources that they are registered with.
 """
@@ -6,23 +6,18 @@ Without ``--lake`` all registered lakes are checked, with the sources that they 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from logcore.cli.doctor.checks import CheckedPlaces, Checks, CheckState, InstallationCheck, guarded
-from logcore.cli.doctor.places import folder_check, source_check
+from logcore.cli.doctor.installation import folder_check, source_check
 from logcore.storage.discovery import shown
-from spark_jobs.lake.delta.tables.delta_log import newest_version, read_commit
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake.store import lease, storage
-from spark_jobs.lake.table_specs import TABLES
-from spark_jobs.lake.view.open_transactions import duration
 from spark_jobs.lake.view.registered_lakes import home_folder, read_home, read_registered, unused_home
 from spark_jobs.machine.engine import JobEngine, chosen_engine
 from spark_jobs.machine.java import find_java
 
-CLOCK_TOLERANCE_MS = 60_000
-"""Differences of clocks up to this are normal among machines."""
 _OTHER_HOME = "Name a folder of your own with LOGLAKE_HOME."
 _OTHER_LAKE = "Change its owner or permissions, or make room."
 
@@ -49,58 +44,6 @@ def java_check() -> InstallationCheck:
         return InstallationCheck("java", CheckState.INFO, text)
     text = f"version {java.version}, {java.executable} ({java.source}); jobs run on {engine}: {why}"
     return InstallationCheck("java", CheckState.OK, text)
-
-
-def clock_check(lake: str, now_ms: int) -> InstallationCheck:
-    """Compare the clock with the newest commit of all tables of a lake.
-
-    Args:
-        lake: The lake.
-        now_ms: The clock, epoch milliseconds.
-    """
-    newest: tuple[int, str] | None = None
-    for name in TABLES:
-        version = newest_version(lake, name)
-        commit = None if version is None else read_commit(lake, name, version)
-        if commit is not None and commit.timestamp_ms is not None:
-            newest = max(newest or (0, ""), (commit.timestamp_ms, name))
-    if newest is None:
-        return InstallationCheck("clock", CheckState.INFO, f"{shown(lake)} has no commit to compare the clock with")
-    at, name = newest
-    if at > now_ms + CLOCK_TOLERANCE_MS:
-        text = (
-            f"This clock is {duration(at - now_ms)} earlier than the newest commit of {shown(lake)}, in its table "
-            f"{name}: it was set back, or the one of another machine is wrong."
-        )
-        advice = "Correct the clock. Ages, retention and time travel depend on it."
-        return InstallationCheck("clock", CheckState.WARNING, text, advice)
-    text = f"the newest commit of {shown(lake)} is {duration(max(now_ms - at, 0))} old, in its table {name}"
-    return InstallationCheck("clock", CheckState.OK, text)
-
-
-def place_clock_check(lake: str, time_ms: Callable[[], int]) -> InstallationCheck:
-    """Write into a lake, and compare the clock with the time that its filesystem or store gives the file.
-
-    On an object store this is the object `lease-clock`, which every run writes too. On a disk the file has no name.
-
-    Args:
-        lake: The lake.
-        time_ms: Reads the clock, epoch milliseconds.
-
-    Raises:
-        OSError: The lake cannot be written.
-    """
-    before = time_ms()
-    at = storage.clock_ms(lake)
-    after = time_ms()  # a store may take a minute
-    apart = min(at - before, 0) + max(at - after, 0)
-    if abs(apart) <= CLOCK_TOLERANCE_MS:
-        return InstallationCheck(
-            "lake-clock", CheckState.OK, f"the clock where {shown(lake)} lies agrees with this one"
-        )
-    text = f"The clock where {shown(lake)} lies is {duration(abs(apart))} {'ahead' if apart > 0 else 'late'}."
-    advice = "Correct the clocks. Stores refuse requests whose time differs by 15 minutes."
-    return InstallationCheck("lake-clock", CheckState.WARNING, text, advice)
 
 
 def lake_check(path: str, now_ms: int) -> InstallationCheck:
@@ -145,13 +88,10 @@ def _registered_lakes(places: CheckedPlaces) -> Iterator[InstallationCheck]:
 
 
 def _lake(lake: str, sources: list[str], places: CheckedPlaces) -> Iterator[InstallationCheck]:
-    found = next(_guarded("lake", lambda: [lake_check(lake, places.time_ms())]))
+    found = next(_guarded("lake", lambda: [lake_check(lake, places.now_ms)]))
     yield found
-    if found.state is CheckState.OK:
-        if not storage.is_remote(lake):
-            yield from _guarded("lake-disk", lambda: [folder_check("lake-disk", lake, _OTHER_LAKE)])
-        yield from _guarded("lake-clock", lambda: [place_clock_check(lake, places.time_ms)])
-        yield from _guarded("clock", lambda: [clock_check(lake, places.time_ms())])
+    if found.state is CheckState.OK and not storage.is_remote(lake):
+        yield from _guarded("lake-disk", lambda: [folder_check("lake-disk", lake, _OTHER_LAKE)])
     for path in dict.fromkeys(sources):
         yield from _guarded("source", lambda path=path: [source_check(path)])  # type: ignore[misc]
 

@@ -52,7 +52,7 @@ def doctor(capsys: Captured, *arguments: str) -> tuple[int, dict[str, tuple[str,
 def test_a_lake_and_a_source_in_a_bucket_can_be_reached(bucket: str, lake: str, capsys: Captured) -> None:
     code, found = doctor(capsys, "--lake", lake, f"{bucket}/logs")
     assert code == 0
-    assert {found[name][0] for name in ("lake", "lake-clock", "clock", "source")} == {"ok"}
+    assert {found[name][0] for name in ("lake", "source")} == {"ok"}
     assert "lake-disk" not in found
 
 

@@ -1,8 +1,7 @@
 """`loglake doctor`: one line for each thing that an installation needs, and what to do where it lacks something.
 
-Folders are tested with files that have no name. A lake on an object store gets a small object, by which the store says
-its time; nothing else is changed. The checks of this package need no lake. Other packages add theirs by entry points of
-the group `loglake.doctor`: functions from `CheckedPlaces` to checks.
+Folders are tested with files that have no name; nothing is changed. The checks of this package need no lake. Other
+packages add theirs by entry points of the group `loglake.doctor`: functions from `CheckedPlaces` to checks.
 """
 
 from __future__ import annotations
@@ -52,36 +51,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 def checks_of(places: CheckedPlaces) -> Iterator[InstallationCheck]:
     """Yield all checks. One that ends with an error is a failed check, and the others go on."""
-    for name, checks in (("packages", _installation), ("kernels", _decoding), ("tmpdir", _temporary_folder)):
-        yield from guarded(name, checks)
+    from logcore.cli.doctor import installation
+
+    yield from guarded("loglake", installation.version_checks)
+    yield from guarded("packages", installation.package_checks)
+    yield from guarded("kernels", lambda: [installation.engine_check()])
+    yield from guarded("codecs", lambda: [installation.codec_check()])
+    yield from guarded("tmpdir", lambda: [installation.temporary_folder_check()])
     for path in places.sources:
-        yield from guarded("source", lambda path=path: _source(path))  # type: ignore[misc]
+        yield from guarded("source", lambda path=path: [installation.source_check(path)])  # type: ignore[misc]
     yield from guarded("extra lake", lambda: _of_other_packages(places))
-
-
-def _installation() -> Iterator[InstallationCheck]:
-    from logcore.cli.doctor.installation import package_checks, version_checks
-
-    yield from version_checks()
-    yield from package_checks()
-
-
-def _decoding() -> Iterator[InstallationCheck]:
-    from logcore.cli.doctor.decoding import decoding_checks
-
-    yield from decoding_checks()
-
-
-def _temporary_folder() -> Iterator[InstallationCheck]:
-    from logcore.cli.doctor.places import temporary_folder_check
-
-    yield temporary_folder_check()
-
-
-def _source(path: str) -> Iterator[InstallationCheck]:
-    from logcore.cli.doctor.places import source_check
-
-    yield source_check(path)
 
 
 def _of_other_packages(places: CheckedPlaces) -> Iterator[InstallationCheck]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from logcore.cli.output.record_lines import json_line
@@ -63,21 +62,11 @@ class CheckedPlaces:
         lake: The lake, as the user wrote it; None if none is named.
         sources: Paths of logs.
         now_ms: The clock when the command began, epoch milliseconds.
-        clock: Reads a clock that only moves forward, seconds.
     """
 
     lake: str | None
     sources: tuple[str, ...]
     now_ms: int
-    clock: Callable[[], float] = time.monotonic
-    _begun: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_begun", self.clock())
-
-    def time_ms(self) -> int:
-        """Return the clock now, epoch milliseconds: checks before this one may have taken minutes."""
-        return self.now_ms + int((self.clock() - self._begun) * 1000)
 
 
 def guarded(name: str, checks: Checks) -> Iterator[InstallationCheck]:

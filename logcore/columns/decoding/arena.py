@@ -257,11 +257,6 @@ def has_snappy_decoder() -> bool:
     return _snappy_decoder() is not None
 
 
-def finds(module: str, name: str) -> bool:
-    """Whether the shared library of a module shows a function."""
-    return bool(_function(module, name))
-
-
 @cache
 def _loaded(module: str) -> ctypes.CDLL | None:
     try:

@@ -78,15 +78,14 @@ def test_an_installation_in_order_is_clean(capsys: Captured, log_directory: Path
     assert {each["check"] for each in answer.checks if each["state"] in ("warning", "failed")} == set()
     assert answer.code == 0
     assert answer.one("source")["text"].endswith("can be read, 1 logs")
-    assert {"loglake", "python", "packages", "kernels", "lz4", "zstd", "gzip", "snappy", "crc32", "tmpdir", "home"} <= {
-        each["check"] for each in answer.checks
-    }
+    checked = {each["check"] for each in answer.checks}
+    assert {"loglake", "python", "packages", "kernels", "codecs", "tmpdir", "home"} <= checked
 
 
 def test_each_check_is_one_line_for_people(capsys: Captured) -> None:
     main(["doctor"])
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) > 10
+    assert len(lines) > 7
     assert {line.split()[0] for line in lines} <= {"ok", "info"}
     check = InstallationCheck("source", CheckState.FAILED, "two\nlines", "do\nthat")
     assert text_line(check) == "failed   source       two lines To do: do that\n"
@@ -128,18 +127,11 @@ def test_a_home_below_a_file_is_named(capsys: Captured, monkeypatch: pytest.Monk
     assert doctor(capsys).one("home")["state"] == "failed"
 
 
-def test_a_temporary_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    answer = in_a_process(TMPDIR="/proc")
-    assert answer.code == 1
-    assert answer.one("tmpdir")["state"] == "warning"
-    assert "TMPDIR=/proc" in answer.one("tmpdir")["text"]
-
-
 def test_a_filesystem_with_little_room_is_a_warning(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     if not os.path.isdir("/dev/shm"):
         pytest.skip("there is no /dev/shm, a small filesystem")
     free = shutil.disk_usage("/dev/shm").free
-    monkeypatch.setattr("logcore.cli.doctor.places.LOW_BYTES", free + (1 << 20))
+    monkeypatch.setattr("logcore.cli.doctor.installation.LOW_BYTES", free + (1 << 20))
     monkeypatch.setenv("LOGLAKE_HOME", "/dev/shm")
     answer = doctor(capsys)
     assert answer.code == 1
@@ -177,16 +169,10 @@ def test_kernels_that_are_not_compiled_yet_are_information(tmp_path: Path) -> No
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("codec", "module", "package", "function"),
-    [
-        ("lz4", "lz4.block._block", "lz4", "LZ4_decompress_safe"),
-        ("zstd", "zstandard._cffi", "zstandard", "ZSTD_decompressDCtx"),
-        ("crc32", "isal.igzip_lib", "isal", "crc32_gzip_refl"),
-    ],
+    ("module", "package"),
+    [("lz4.block._block", "lz4"), ("zstandard._cffi", "zstandard"), ("isal.igzip_lib", "isal")],
 )
-def test_a_wheel_that_hides_a_function_is_named(
-    codec: str, module: str, package: str, function: str, tmp_path: Path
-) -> None:
+def test_a_wheel_that_hides_a_function_is_named(module: str, package: str, tmp_path: Path) -> None:
     """The library of the module is replaced by another one, which has none of its functions."""
     other = find_spec("crc32c._crc32c")
     assert other is not None
@@ -202,10 +188,8 @@ def test_a_wheel_that_hides_a_function_is_named(
         init.write_text("")  # nothing there loads the library as a module of Python
     answer = in_a_process(PYTHONPATH=str(tmp_path))
     assert answer.code in (1, 3)
-    hidden = [each for each in answer.of(codec) if each["state"] == "warning"]
-    assert hidden
-    assert package in hidden[0]["text"]
-    assert f"hides {function}" in hidden[0]["text"] or f", {function}" in hidden[0]["text"]
+    assert answer.one("codecs")["state"] == "warning"
+    assert package in answer.one("codecs")["text"]
 
 
 def test_packages_of_another_version_and_missing_ones_are_named() -> None:
@@ -234,7 +218,7 @@ def test_a_check_that_fails_by_itself_does_not_stop_the_others(
     def fail() -> None:
         raise RuntimeError("planted-secret")
 
-    monkeypatch.setattr("logcore.cli.doctor.decoding.decoding_checks", fail)
+    monkeypatch.setattr("logcore.cli.doctor.installation.engine_check", fail)
     answer = doctor(capsys)
     assert answer.code == 3
     assert answer.one("kernels")["text"] == "The check itself failed with RuntimeError."
