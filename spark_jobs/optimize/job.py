@@ -256,7 +256,7 @@ def _is_ordered(lake: str, name: str, file: LiveFile) -> bool:
 def _left(lake: str, name: str, topic: str) -> LeftTable:
     again = replace_command(lake, topic) if name == "records" else rebuild_command(lake, name)
     why = "a file cannot be read, or does not have the rows of one log in the order of their offsets. Write it again"
-    return LeftTable(f"{name}/{topic}", f"{why}: {again}")
+    return LeftTable(f"{name}/{topic}", f"{why}: `{again}`")
 
 
 def _due_checkpoints(lake: str) -> dict[str, int]:

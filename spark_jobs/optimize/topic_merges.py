@@ -74,7 +74,7 @@ def plan_topics(lake: str, sizes: Sizes) -> tuple[tuple[TopicTablePlan, ...], tu
         except TableUnreadable:
             merges = _DAMAGED
         if isinstance(merges, str):
-            left.append(LeftTable(place.name, f"{merges}: {topic_command(lake, 'decode', place.topic)}"))
+            left.append(LeftTable(place.name, f"{merges}: `{topic_command(lake, 'decode', place.topic)}`"))
         elif merges:
             plans.append(TopicTablePlan(place, tuple(merges)))
     return tuple(plans), tuple(left)

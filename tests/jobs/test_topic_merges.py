@@ -84,7 +84,7 @@ def left_of(report: JobReport) -> list[tuple[str, str]]:
     """Tables that are left alone, and why. Each reason ends with the command that writes the table again."""
     assert report.plan is not None
     left: Any = report.plan["left"]
-    repair = f"rite it again: loglake decode {report.lake} --replace orders"
+    repair = f"rite it again: `loglake decode {report.lake} --replace orders`"
     assert all(each["why"].endswith(repair) for each in left)
     return [(each["table"], each["why"].split(". ")[0].split(", or")[0]) for each in left]
 

@@ -150,7 +150,7 @@ def test_optimize_leaves_mixed_files_and_names_the_command_that_puts_them_in_ord
     before = paths(mixed)
     left = {each["table"]: each["why"] for each in optimized(mixed).plan["left"]}
     if any(len({row[:3] for row in held}) > 1 for held in contents(mixed).values()):
-        assert left["records/orders"].endswith(f"loglake run LOGDIR --lake {mixed.path} --topic orders --replace ..")
+        assert left["records/orders"].endswith(f"`loglake run LOGDIR --lake {mixed.path} --topic orders --replace ..`")
         assert [path for path in paths(mixed) if "=orders" in path] == [path for path in before if "=orders" in path]
 
 
