@@ -42,19 +42,18 @@ def labels(lake: Lake) -> dict[tuple[str, int, int], Any]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("mixed", [False, True], ids=["one log", "several logs"])
-def test_optimize_and_replace_carry_extra_columns(tmp_path, mixed):
+@pytest.mark.parametrize("compacted", [False, True], ids=["updated", "compacted"])
+def test_optimize_and_replace_carry_extra_columns(tmp_path, compacted):
     source, lake, logs = make(tmp_path)
     with_extra_columns(lake)
-    if mixed:
+    if compacted:
         by_compact(lake)
     before = labels(lake)
     for end in (40, 50):
         logs["orders-1"].append(10, per_batch=1, tag=b"orders-1")
         source.high_watermarks(orders_0=30, orders_1=end, payments_0=30)
         lake.turn(source.path)
-    if mixed:
-        replaced(lake)
+    replaced(lake)
     optimized(lake)
     after = labels(lake)
     assert is_ordered(lake)
