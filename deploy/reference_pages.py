@@ -9,8 +9,6 @@ that is installed.
 
 from __future__ import annotations
 
-import ast
-import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -326,40 +324,10 @@ def _text(text: str, complaint: str) -> str:
     return text
 
 
-def modules_page() -> str:
-    """docs/modules.md, from the first sentence of each module's docstring."""
-    parts = [
-        _made_from("the docstrings of the modules"),
-        "# Modules\n",
-        "Every module of the product, by folder. [architecture.md](architecture.md#layers) says how the folders depend "
-        "on each other.\n",
-    ]
-    for package in ("pipelines", "spark_jobs", "logcore"):
-        for init in sorted((DOCS.parent / package).rglob("__init__.py")):
-            folder = init.parent.relative_to(DOCS.parent)
-            rows = [
-                [f"`{file.name}`", _first_sentence(file)]
-                for file in sorted(init.parent.glob("*.py"))
-                if file.name != "__init__.py"
-            ]
-            if rows:
-                parts.append(f"## {folder.as_posix()}\n\n{_first_sentence(init)}\n")
-                parts.append(_table(["module", "what it is"], rows))
-    return "\n".join(parts)
-
-
-def _first_sentence(file: Path) -> str:
-    docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
-    paragraph = " ".join(_text(docstring, f"{file} has no docstring").split("\n\n")[0].split())
-    sentence = re.split(r"(?<=[.?])\s+(?=[A-Z`])", paragraph)[0]
-    return re.sub(r":(?:mod|class|func|meth):`~?([^`]+)`", r"`\1`", sentence).replace("``", "`")
-
-
 PAGES: Mapping[str, Callable[[], str]] = {
     "findings.md": findings_page,
     "tables.md": tables_page,
     "policies.md": policies_page,
-    "modules.md": modules_page,
 }
 """By file name in docs/."""
 
