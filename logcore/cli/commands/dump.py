@@ -230,7 +230,7 @@ def _dump_records(
         logs = internal_logs(logs, notes)
     shows_committed = any(log.is_metadata for log in logs)
     choices = _choices(arguments, options, logs)
-    if arguments.format in ("arrow", "parquet"):
+    if arguments.format in ("csv", "arrow", "parquet"):
         _dump_columns(arguments, choices, notes, out, shows_committed)
         return
     form = LineForm(LineFormat(arguments.format), as_text=arguments.text, with_control=arguments.control)
@@ -238,11 +238,9 @@ def _dump_records(
         _dump_decoded(arguments, choices, notes, out, DecodedLines(out, form, shows_committed, notes), form)
         return
     plain = PlainLines(out, form, shows_committed)
-    plain.write_title()
-    # The kernels' lines cannot show what is committed.
-    has_cell_for_all = shows_committed and form.format is LineFormat.CSV
-    by_kernels = not has_cell_for_all and can_write_lines(form)
+    by_kernels = can_write_lines(form)
     left: int | None = arguments.limit
+    # The kernels' lines cannot show what is committed.
     for is_plain, group in groupby(choices, lambda choice: choice.log.is_metadata or not by_kernels):
         if left == 0:
             return
@@ -318,7 +316,7 @@ def _dump_columns(
     from logcore.columns.schema import RECORDS_SCHEMA
     from logcore.library.record_columns import joined
 
-    sink = ColumnSink(out.buffer, arguments.format, shows_committed)
+    sink = ColumnSink(out.buffer, arguments.format, shows_committed, as_text=arguments.text)
     left = sys.maxsize if arguments.limit is None else arguments.limit
     for choice in choices if left else ():
         committed_end = _committed_end(choice.log, arguments)

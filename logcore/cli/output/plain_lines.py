@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from logcore.cli.output.record_lines import committed_word, csv_columns, line_of
+from logcore.cli.output.record_lines import committed_word, line_of
 from logcore.columns.decoding.line_forms import LineForm, LineFormat
 from logcore.columns.wanted import Wanted
 from logcore.errors import LogError
@@ -26,12 +26,6 @@ class PlainLines:
 
     def __init__(self, out: TextIO, form: LineForm, shows_committed: bool = False) -> None:
         self._out, self._form, self._shows_committed = out, form, shows_committed
-
-    def write_title(self) -> None:
-        """Write the names of the columns of CSV; nothing in other forms."""
-        if self._form.format is LineFormat.CSV:
-            names = csv_columns(self._form.as_text)
-            self._out.write(",".join((*names, "committed") if self._shows_committed else names) + "\n")
 
     def write_log(
         self,
@@ -85,8 +79,6 @@ class PlainLines:
         if not self._shows_committed:
             return line
         is_committed = None if committed_end is None else record.offset < committed_end
-        if self._form.format is LineFormat.CSV:
-            return f"{line[:-1]},{'' if is_committed is None else str(is_committed).lower()}\n"
         if is_committed is None:
             return line
         if self._form.format is LineFormat.TEXT:

@@ -1,4 +1,4 @@
-"""Records as lines: JSON in a fixed form, text for people, and CSV.
+"""Records as lines: JSON in a fixed form, and text for people.
 
     {"topic":…,"partition":…,"offset":…,"timestamp":…,"timestamp_type":…,"key":…,"value":…,"headers":[[…,…]],"leader_epoch":…}
 
@@ -15,7 +15,7 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from logcore.columns.decoding.line_forms import LineForm, LineFormat, csv_cell
+from logcore.columns.decoding.line_forms import LineForm, LineFormat
 from logcore.errors import CorruptRecordError
 from logcore.records.batch import BatchHeader
 from logcore.records.control import ControlType, control_type
@@ -24,20 +24,6 @@ from logcore.segments.filenames import TopicPartition
 from logcore.texts import java_text, json_shown, shown
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-CSV_COLUMNS = (
-    "topic",
-    "partition",
-    "offset",
-    "timestamp",
-    "timestamp_type",
-    "key",
-    "value",
-    "headers",
-    "leader_epoch",
-)
-CSV_TEXT_COLUMNS = (*CSV_COLUMNS[:6], "key_base64", "value", "value_base64", *CSV_COLUMNS[7:])
-"""With `as_text`."""
 
 
 def json_line(fields: Mapping[str, object]) -> str:
@@ -71,27 +57,6 @@ def record_fields(
     if control_type is not None:
         fields["control_type"] = control_type
     return fields
-
-
-def csv_columns(as_text: bool) -> tuple[str, ...]:
-    """Return the names of the columns of CSV."""
-    return CSV_TEXT_COLUMNS if as_text else CSV_COLUMNS
-
-
-def csv_line(fields: Mapping[str, object], as_text: bool = False) -> str:
-    """Return one line of CSV. null is an empty field, empty bytes are two quotes; headers are JSON."""
-    cells = []
-    for name in csv_columns(as_text):
-        value = fields.get(name)
-        if value is None:
-            cells.append("")
-        elif value == "":
-            cells.append('""')
-        else:
-            is_plain = isinstance(value, str | int)
-            text = str(value) if is_plain else json_shown(json.dumps(value, ensure_ascii=False))
-            cells.append(csv_cell(text))
-    return ",".join(cells) + "\n"
 
 
 def text_line(log: TopicPartition, record: Record, control_type: str | None) -> str:
@@ -142,7 +107,7 @@ def line_of(form: LineForm, log: TopicPartition, header: BatchHeader, record: Re
     if form.format is LineFormat.TEXT:
         return text_line(log, record, control)
     fields = record_fields(log, record, header.partition_leader_epoch, control, form.as_text)
-    return csv_line(fields, form.as_text) if form.format is LineFormat.CSV else json_line(fields)
+    return json_line(fields)
 
 
 def time_text(timestamp_ms: int) -> str:

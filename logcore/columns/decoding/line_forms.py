@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -16,16 +15,12 @@ from logcore.columns.wanted import Place
 FRAGMENT_BYTES = 64
 """Distance of fragments; the kernels read that many bytes from the beginning of each."""
 
-_QUOTED = re.compile('[",\\r\\n]')
-"""Characters of a cell of CSV that need quotes around it."""
-
 
 class LineFormat(StrEnum):
     """The formats whose lines kernels write."""
 
     TEXT = "text"
     JSONL = "jsonl"
-    CSV = "csv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +30,7 @@ class LineForm:
     Attributes:
         format: The format.
         as_text: Keys and values that are UTF-8 are text. Text lines ignore it: they show what is printable.
-        with_control: The types of control records are shown. CSV has no column for them.
+        with_control: The types of control records are shown.
         decoded: Text and JSON: commits of offsets as Kafka's tools decode them.
     """
 
@@ -66,22 +61,11 @@ class LineForm:
         """What every line of a log has before the offset."""
         if self.format is LineFormat.JSONL:
             return f'{{"topic":{json.dumps(place.topic, ensure_ascii=False)},"partition":{place.partition},"offset":'
-        if self.format is LineFormat.TEXT:
-            return f"{place.topic}-{place.partition} offset "
-        return f"{csv_cell(place.topic)},{place.partition},"
+        return f"{place.topic}-{place.partition} offset "
 
 
-def csv_cell(text: str) -> str:
-    """Return a cell of CSV, in quotes where they are needed."""
-    return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
-
-
-_WORKS = {
-    LineFormat.TEXT: Work.WRITE_TEXT,
-    LineFormat.JSONL: Work.WRITE_LINES,
-    LineFormat.CSV: Work.WRITE_CSV,
-}
-_KERNELS = {LineFormat.TEXT: "text_lines", LineFormat.JSONL: "lines", LineFormat.CSV: "csv_lines"}
+_WORKS = {LineFormat.TEXT: Work.WRITE_TEXT, LineFormat.JSONL: Work.WRITE_LINES}
+_KERNELS = {LineFormat.TEXT: "text_lines", LineFormat.JSONL: "lines"}
 _FRAGMENTS = {
     LineFormat.TEXT: (
         b"  CreateTime",
@@ -106,7 +90,6 @@ _FRAGMENTS = {
         b',"control_type":"ABORT"',
         b',"control_type":"COMMIT"',
     ),
-    LineFormat.CSV: (b",CreateTime,", b",LogAppendTime,", b",NoTimestampType,"),
 }
 
 _DECODED_JSON = (

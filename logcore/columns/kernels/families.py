@@ -65,7 +65,6 @@ MESSAGES = Family("messages", "decoding.messages", (_UNFOLD, _EMIT_MESSAGES), 4.
 LINES = Family("lines", "decoding.lines", (Kernel("lines", LinesFrame),), 3.1)
 TEXT_LINES = Family("text_lines", "decoding.text_lines", (Kernel("text_lines", LinesFrame),), 2.0)
 COMMIT_LINES = Family("commit_lines", "decoding.commit_lines", (Kernel("commit_lines", LinesFrame),), 2.6)
-CSV_LINES = Family("csv_lines", "decoding.csv_lines", (Kernel("csv_lines", LinesFrame),), 2.2)
 KEYS = Family("keys", "cleaning.keyed", (_HASH_KEYS, _HASH_BYTES), 3.3)
 NEWEST = Family("newest", "cleaning.newest", (_PUT, _FIND, *_PARTS), 1.4)
 SURVIVING = Family("surviving", "cleaning.surviving", (_MARK, _NEWEST_ROWS), 0.6)
@@ -86,7 +85,6 @@ FAMILIES = (
     LINES,
     TEXT_LINES,
     COMMIT_LINES,
-    CSV_LINES,
     KEYS,
     NEWEST,
     SURVIVING,
@@ -117,8 +115,6 @@ class Work(Enum):
     """Records as lines for people."""
     WRITE_COMMITS = (*_RECORDS, COMMIT_LINES)
     """Commits of offsets as decoded lines."""
-    WRITE_CSV = (*_RECORDS, CSV_LINES)
-    """Records as lines of CSV."""
     CLEAN = (*_BATCHES, KEYS, NEWEST, SURVIVING, REWRITE)
     """Compaction by key."""
     DECODE_JSON = (JSON_ROWS, GATHER)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -13,7 +14,6 @@ from uuid import UUID
 import pyarrow as pa
 
 from logcore.cli.output.record_lines import json_line
-from logcore.columns.decoding.line_forms import csv_cell
 from spark_jobs.lake_commands.query.connection import QueryRows
 
 TEXT_ROWS = 100
@@ -23,6 +23,8 @@ _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _INFINITE_DAYS, _INFINITE = (1 << 31) - 1, (1 << 63) - 1
 _NOT_IN_PYTHON = (ArithmeticError, LookupError, TypeError, ValueError, NotImplementedError)
 """What Arrow raises for values that Python does not have."""
+_SPECIAL = re.compile('[",\\r\\n]')
+"""Characters of a cell of CSV that need quotes around it."""
 _WIDEST = 60
 """Characters of a cell in a table of text."""
 
@@ -40,7 +42,7 @@ def printed(rows: QueryRows, form: str, limit: int | None) -> Iterator[str]:
         return
     names = rows.schema.names if form == "csv" else _distinct(rows.schema.names)
     if form == "csv":
-        yield _csv_line([csv_cell(name) for name in names])
+        yield _csv_line([_quoted(name) for name in names])
     for values in _limited(_rows(rows), limit):
         if form == "csv":
             yield _csv_line([_csv_cell(value) for value in values])
@@ -160,7 +162,11 @@ def _csv_cell(value: object) -> str:
     if plain is None:
         return ""
     text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
-    return csv_cell(text) or '""'
+    return _quoted(text) or '""'
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text
 
 
 def _plain(value: object) -> object:

@@ -171,7 +171,7 @@ class RecordsFrame(CallFrame):
 
 @layout
 class LinesFrame(CallFrame):
-    """The frame of `lines`, `text_lines`, `csv_lines` and `commit_lines`."""
+    """The frame of `lines`, `text_lines` and `commit_lines`."""
 
     __slots__ = ()
 

@@ -106,7 +106,7 @@ class TestCsvWithText:
             ["plain", "", "", "AIA="],
             ["a\nb", "", "", ""],
         ]
-        assert ',,,"",,[],0\n' in out  # no key, and an empty value
+        assert ',,,"",,"[]",0\n' in out  # no key, and an empty value
 
     def test_it_is_for_no_other_format(self, root: Path, capsys: Captured) -> None:
         for form in ("text", "arrow", "parquet"):
@@ -149,10 +149,32 @@ class TestOtherForms:
     def test_csv_distinguishes_null_from_empty(self, root: Path, capsys: Captured) -> None:
         assert main(["dump", "--format", "csv", "--offsets", "0..3", str(root)]) == 0
         text = capsys.readouterr().out
-        assert ',,"",[],3' in text.splitlines()[2]
+        assert ',,"","[]",3' in text.splitlines()[2]
         rows = list(csv.DictReader(io.StringIO(text)))
         assert [row["key"] for row in rows] == ["azE=", "", "/w=="]
         assert json.loads(rows[0]["headers"]) == [["trace", "AAE="], ["trace", None]]
+
+    def test_csv_of_any_bytes_is_read_back(self, root: Path, capsys: Captured) -> None:
+        contents: list[bytes | None] = [
+            None,
+            b"",
+            *(bytes([char]) for char in range(256)),
+            b'a,"b"\r\nc',
+            "ключ".encode(),
+        ]
+        records = [
+            handmade.record(at, key, contents[-at], headers=[(b'n"\n', contents[-at])])
+            for at, key in enumerate(contents)
+        ]
+        batch = handmade.batch(records, base_offset=5, last_offset_delta=len(records) - 1)
+        (root / "orders-0" / "00000000000000000005.log").write_bytes(batch)
+        assert main(["dump", "--all", "--format", "csv", "--offsets", "5..", str(root)]) == 0
+        rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+        packed = ["" if each is None else base64.b64encode(each).decode() for each in contents]
+        assert [row["key"] for row in rows] == packed
+        assert [row["value"] for row in rows] == [packed[-at] for at in range(len(packed))]
+        headers = [None if each is None else base64.b64encode(each).decode() for each in contents]
+        assert [json.loads(row["headers"]) for row in rows] == [[['n"\n', headers[-at]]] for at in range(len(packed))]
 
     def test_arrow_and_parquet_hold_the_same_records_as_json_lines(
         self, root: Path, tmp_path: Path, capsys: Captured

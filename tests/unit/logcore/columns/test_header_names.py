@@ -93,9 +93,8 @@ def test_text_shows_the_bytes_in_hex() -> None:
     assert text.decode().splitlines()[3].endswith('headers "ключ"="" 0x61eda08062="3" ""="4"')
 
 
-@pytest.mark.parametrize("form", [LineFormat.JSONL, LineFormat.CSV])
-def test_lines_of_json_are_left_to_the_slow_lane(form: LineFormat) -> None:
-    assert lines(DATA, LineForm(form)) == (b"", 0)
+def test_lines_of_json_are_left_to_the_slow_lane() -> None:
+    assert lines(DATA, LineForm(LineFormat.JSONL)) == (b"", 0)
 
 
 @pytest.mark.parametrize("seed", range(100))

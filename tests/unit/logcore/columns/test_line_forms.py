@@ -1,10 +1,8 @@
-"""Lines for people and lines of CSV that kernels write: to the byte what plain Python makes of the same record."""
+"""Lines for people and of JSON that kernels write: to the byte what plain Python makes of the same record."""
 
 from __future__ import annotations
 
 import base64
-import csv
-import io
 import json
 import random
 from collections.abc import Sequence
@@ -26,7 +24,7 @@ pytestmark = pytest.mark.slow
 Bytes = bytes | None
 Row = tuple[int, Bytes, Bytes, Sequence[tuple[bytes, Bytes]]]
 PLACE = Place("orders", 3, "l", "s")
-TEXT, CSV, JSONL = (LineForm(form) for form in (LineFormat.TEXT, LineFormat.CSV, LineFormat.JSONL))
+TEXT, JSONL = (LineForm(form) for form in (LineFormat.TEXT, LineFormat.JSONL))
 
 
 def texts(data: bytes, form: LineForm, *, place: Place = PLACE, left: int | None = None, **wanted: bool) -> str:
@@ -75,26 +73,12 @@ def packed(content: Bytes) -> str | None:
     return None if content is None else base64.b64encode(content).decode()
 
 
-def cell(content: str | None) -> str:
-    if content is None:
-        return ""
-    needs_quotes = content == "" or any(char in content for char in '",\r\n')
-    return '"' + content.replace('"', '""') + '"' if needs_quotes else content
-
-
-def two_cells(content: Bytes) -> str:
+def is_utf8(content: bytes) -> bool:
     try:
-        return cell(None if content is None else content.decode()) + ","
+        content.decode()
     except UnicodeDecodeError:
-        return "," + cell(packed(content))
-
-
-def csv_line(row: Row, offset: int, kind: str = "CreateTime", epoch: str = "0", *, as_text: bool = False) -> str:
-    timestamp, key, value, headers = row
-    named = [[name.decode(), packed(content)] for name, content in headers]
-    cells = [two_cells(each) if as_text else cell(packed(each)) for each in (key, value)]
-    listed = cell(json_escaped(json.dumps(named, ensure_ascii=False)))
-    return f"orders,3,{offset},{timestamp},{kind},{cells[0]},{cells[1]},{listed},{epoch}\n"
+        return False
+    return True
 
 
 def json_line(row: Row, offset: int) -> str:
@@ -145,7 +129,7 @@ CONTENTS: list[Bytes] = [
     b"cr\rcr",
     bytes(range(256)) * 40,
 ]
-NAMES = [each for each in CONTENTS if each is not None and two_cells(each).endswith(",")]
+NAMES = [each for each in CONTENTS if each is not None and is_utf8(each)]
 
 
 @pytest.mark.parametrize("codec", [0, handmade.GZIP])
@@ -154,9 +138,6 @@ def test_keys_values_and_headers_of_any_bytes(codec: int) -> None:
     rows += [(at, b"k", b"v", [(name, CONTENTS[-at]), (name, None)]) for at, name in enumerate(NAMES)]
     data = segment(rows, codec)
     assert texts(data, TEXT) == "".join(text_line(row, at) for at, row in enumerate(rows))
-    assert texts(data, CSV) == "".join(csv_line(row, at) for at, row in enumerate(rows))
-    with_text = LineForm(LineFormat.CSV, as_text=True)
-    assert texts(data, with_text) == "".join(csv_line(row, at, as_text=True) for at, row in enumerate(rows))
     as_text = LineForm(LineFormat.JSONL, as_text=True)
     assert texts(data, as_text) == "".join(json_line(row, at) for at, row in enumerate(rows))
 
@@ -197,27 +178,24 @@ def test_times_of_all_years() -> None:
     rows: list[Row] = [(stamp, None, b"", []) for stamp in stamps]
     data = segment(rows, handmade.GZIP)
     assert texts(data, TEXT) == "".join(text_line(row, at) for at, row in enumerate(rows))
-    assert texts(data, CSV) == "".join(csv_line(row, at) for at, row in enumerate(rows))
 
 
 def test_old_messages_append_time_and_no_leader_epoch() -> None:
     row: Row = (1000, b"k", b"v", [])
-    cases: list[tuple[bytes, list[Row], int, str, str]] = [
-        (handmade.message_v0(4, None, b"v"), [(-1, None, b"v", [])], 4, "NoTimestampType", ""),
-        (handmade.wrapper_v1([5, 6]), [(1005, b"k", b"5", []), (1006, b"k", b"6", [])], 5, "CreateTime", ""),
-        (handmade.wrapper_append_time([8], 77), [(77, b"k", b"8", [])], 8, "LogAppendTime", ""),
+    cases: list[tuple[bytes, list[Row], int, str]] = [
+        (handmade.message_v0(4, None, b"v"), [(-1, None, b"v", [])], 4, "NoTimestampType"),
+        (handmade.wrapper_v1([5, 6]), [(1005, b"k", b"5", []), (1006, b"k", b"6", [])], 5, "CreateTime"),
+        (handmade.wrapper_append_time([8], 77), [(77, b"k", b"8", [])], 8, "LogAppendTime"),
         (
             handmade.simple_batch(9, [(b"k", b"v")], attributes=handmade.LOG_APPEND_TIME, max_timestamp=5),
             [(5, b"k", b"v", [])],
             9,
             "LogAppendTime",
-            "0",
         ),
-        (handmade.simple_batch(10, [(b"k", b"v")], leader_epoch=-1), [row], 10, "CreateTime", ""),
+        (handmade.simple_batch(10, [(b"k", b"v")], leader_epoch=-1), [row], 10, "CreateTime"),
     ]
-    for data, rows, offset, kind, epoch in cases:
+    for data, rows, offset, kind in cases:
         assert texts(data, TEXT) == "".join(text_line(each, offset + at, kind) for at, each in enumerate(rows))
-        assert texts(data, CSV) == "".join(csv_line(each, offset + at, kind, epoch) for at, each in enumerate(rows))
 
 
 def test_control_records_name_their_type() -> None:
@@ -230,8 +208,6 @@ def test_control_records_name_their_type() -> None:
     lines = texts(data, shown[LineFormat.JSONL], control=True).splitlines()
     assert [json.loads(line).get("control_type") for line in lines] == [None, "ABORT", "COMMIT", None]
     assert all(list(json.loads(line))[-1] == "control_type" for line in lines[1:3])
-    lines = texts(data, shown[LineFormat.CSV], control=True).splitlines()
-    assert [len(next(csv.reader([line]))) for line in lines] == [9, 9, 9, 9]
     assert len(texts(data, shown[LineFormat.TEXT]).splitlines()) == 2
 
 
@@ -241,11 +217,9 @@ def test_topics_of_any_length(topic: str) -> None:
     place = Place(topic, 100, "l", "s")
     lines = texts(data, TEXT, place=place).splitlines()
     assert [line.split("  ")[0] for line in lines] == [f"{topic}-100 offset {at}" for at in range(3)]
-    rows = list(csv.reader(io.StringIO(texts(data, CSV, place=place))))
-    assert [row[:3] for row in rows] == [[topic, "100", str(at)] for at in range(3)]
 
 
-@pytest.mark.parametrize("form", [TEXT, CSV, JSONL, LineForm(LineFormat.CSV, as_text=True)])
+@pytest.mark.parametrize("form", [TEXT, JSONL])
 @pytest.mark.parametrize("left", [0, 1, 599, 600, 601, 5000])
 def test_no_more_lines_than_are_left(form: LineForm, left: int) -> None:
     data = b"".join(handmade.simple_batch(start, [(b"key", b"v\n")] * 100) for start in range(0, 1000, 100))
@@ -254,7 +228,7 @@ def test_no_more_lines_than_are_left(form: LineForm, left: int) -> None:
     assert texts(data, form, left=left).count("orders") == min(left, 1000)
 
 
-@pytest.mark.parametrize("form", [TEXT, CSV, LineForm(LineFormat.JSONL, as_text=True)])
+@pytest.mark.parametrize("form", [TEXT, LineForm(LineFormat.JSONL, as_text=True)])
 def test_values_larger_than_the_first_buffer(form: LineForm) -> None:
     for value in (b"\x00" * 2_000_000, b'"' * 2_000_000):
         data = segment([(0, None, value, []), (0, None, b"v", [])], handmade.GZIP)
@@ -263,7 +237,7 @@ def test_values_larger_than_the_first_buffer(form: LineForm) -> None:
         assert len(second) < 200
 
 
-@pytest.mark.parametrize("form", [TEXT, CSV, JSONL])
+@pytest.mark.parametrize("form", [TEXT, JSONL])
 def test_tables_stay_in_memory_after_a_cache_dropped_them(form: LineForm) -> None:
     """Two threads may make a table at once. The cache keeps that of one."""
     row: Row = (1234, "ключ".encode(), b"\xff\x00value", [(b"name", b"content")])
