@@ -11,8 +11,8 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from logcore.logs.ledger.ledger_picture import LogPicture, ledger_picture
 from logcore.logs.model.findings import Severity
-from pipelines.metadata.picture import picture_of, pictured
 from pipelines.metadata.values import MAX_ROWS, MarkdownValue, Metadata, PathValue, TableValue, table_value
 from spark_jobs.contracts import LogChange
 from spark_jobs.lake.view.alarms import Alarm
@@ -20,6 +20,24 @@ from spark_jobs.lake.view.ledger_states import MEANINGS
 from spark_jobs.lake.view.log_state import LogState, states_seen
 from spark_jobs.lake.view.registered_lakes import lake_name
 from spark_jobs.lake.view.shown_tables import table_address
+
+
+def picture_of(logs: Sequence[LogState]) -> str:
+    """One strip per topic partition, as an SVG document; damaged ones first if there are very many."""
+    return ledger_picture([pictured(log) for log in logs])
+
+
+def pictured(log: LogState) -> LogPicture:
+    """What a picture shows of a log."""
+    return LogPicture(
+        log.label,
+        log.ledger,
+        log.segment_offsets,
+        log.row.high_watermark,
+        log.published_to,
+        tuple(each.first_offset for each in log.open_transactions),
+    )
+
 
 _NAMED_RANGES = 10
 """Damaged ranges that the metadata of a topic partition names at most."""

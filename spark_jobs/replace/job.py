@@ -19,26 +19,30 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
+from logcore.logs.model.offset_ledger import joined, split
 from spark_jobs.contracts import JobReport, LogChange, ReplaceConfig
 from spark_jobs.lake.delta.commits import commit_guards, file_commits
-from spark_jobs.lake.delta.commits.commit_guards import Guard
+from spark_jobs.lake.delta.commits.commit_guards import Guard, TableVersions
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files, newest_files
 from spark_jobs.lake.errors import ConcurrentChange, OutputMismatch
-from spark_jobs.lake.ledger import finding_rows
+from spark_jobs.lake.ledger import finding_rows, frontier
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
-from spark_jobs.lake.ledger.offset_ranges import merged
+from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.ledger.offset_ranges import clipped, merged
+from spark_jobs.lake.published import withdrawals
 from spark_jobs.lake.retries import COMMIT_ATTEMPTS, retried
-from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments import archive, ledger_ranges
+from spark_jobs.lake.segments.ledger_ranges import count_below
 from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.store.written_file import WrittenFile, first_error
 from spark_jobs.replace.comparison import ArchivedLogs, Looked, Rewrite, compared, unless_lost, with_mixed_files
 from spark_jobs.replace.layout import RecordFiles, by_topic
-from spark_jobs.replace.ledger import mark_published
 from spark_jobs.replace.lost_files import (
     LayoutChanged,
     LostFile,
@@ -57,6 +61,50 @@ from spark_jobs.row_files.rewritten_file import TABLE, rewrite_rows
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
+
+
+def mark_published(
+    lake: str, done: Mapping[str, Sequence[tuple[int, int]]], run_id: str, *, include_withdrawn: bool = False
+) -> None:
+    """Set the ledger's `published` on replaced ranges. Writes nothing if nothing changes.
+
+    Args:
+        include_withdrawn: Withdrawn rows are published again, so their withdrawals are deleted.
+    """
+    if not done:
+        return
+    if include_withdrawn:
+        withdrawals.take_back(lake, done, run_id)
+    expected = TableVersions.of(lake, "offset_ledger")
+    ledger = ledger_ranges.sync_published(lake, run_id, list(done), expected)
+    marked = {
+        log: joined(_marked(lake, rows, done[log], include_withdrawn=include_withdrawn)) for log, rows in ledger.items()
+    }
+    moved = [log for log in marked if marked[log] != ledger[log]]
+    frontier.commit_ledger(lake, [row for log in moved for row in marked[log]], moved, run_id, expected)
+
+
+def _marked(
+    lake: str, rows: Sequence[LedgerRow], ranges: Sequence[tuple[int, int]], *, include_withdrawn: bool
+) -> list[LedgerRow]:
+    marked = []
+    for row in rows:
+        rest = row
+        is_due = not row.published or (row.withdrawn and include_withdrawn)
+        for start, end in [] if not is_due else clipped(ranges, row.start_offset, row.end_offset):
+            if start > rest.start_offset:
+                left, rest = split(rest, start, partial(count_below, lake))
+                marked.append(left)
+            right = None
+            if end < rest.end_offset:
+                rest, right = split(rest, end, partial(count_below, lake))
+            marked.append(replace(rest, published=True, withdrawn=rest.withdrawn and not include_withdrawn))
+            if right is None:
+                break
+            rest = right
+        else:
+            marked.append(rest)
+    return marked
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,14 @@ from dataclasses import replace
 import pytest
 
 from logcore.logs.model.offset_ledger import OffsetState
-from pipelines.metadata.picture import picture_of, pictured
-from pipelines.metadata.reporting import escape, markdown_table, picture_metadata, validation_metadata
+from pipelines.metadata.reporting import (
+    escape,
+    markdown_table,
+    picture_metadata,
+    picture_of,
+    pictured,
+    validation_metadata,
+)
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.view.log_state import LogState

@@ -22,18 +22,17 @@ LogSegment.readNextOffset.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from logcore.errors import CorruptIndexError, CorruptRecordError, UnsupportedFormatError
-from logcore.logs.checks.validation import Reader, damage_found, read_plainly
+from logcore.logs.checks.validation import BatchVerdict, Reader, damage_found, read_plainly
 from logcore.logs.compaction.cleaning_round import ActiveProducer
-from logcore.logs.compaction.hidden_outcomes import HiddenOutcomes
-from logcore.logs.compaction.surveyed_indexes import SurveyedIndexes, index_ignored
 from logcore.logs.model import readable_end
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.partition_directory import PartitionDirectory, PartitionFile
-from logcore.logs.model.producers.producer_state import ProducerReplay, without_expired
+from logcore.logs.model.producers.producer_state import Completed, ProducerReplay, without_expired
 from logcore.logs.model.producers.producers_at import newest_snapshot
 from logcore.records.control import ControlType
 from logcore.records.varint import Buffer
@@ -42,16 +41,152 @@ from logcore.segments.filenames import (
     MAX_OFFSET,
     OFFSET_INDEX_SUFFIX,
     PRODUCER_SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
     segment_base_offset,
 )
 from logcore.segments.scanning.file_batches import file_batches
 from logcore.segments.scanning.scan import Stretch, scan
-from logcore.segments.side_files import transaction_index
+from logcore.segments.side_files import offset_index, time_index, transaction_index
+from logcore.segments.side_files.offset_index import OffsetEntry
 from logcore.segments.side_files.producer_state import ProducerEntry
 from logcore.segments.side_files.time_index import NO_TIMESTAMP
 from logcore.segments.side_files.transaction_index import AbortedTransaction
 from logcore.segments.startup import StartFiles
+
+_Entries = TypeVar("_Entries")
+
+
+class SurveyedIndexes:
+    """The index files of a segment: their sizes, and where its dirty part begins. It gets every batch of the segment.
+
+    Valid files are used as they are. If one is invalid, or the offset index is missing, the result is that of a
+    recovery. An entry is trusted only if a batch begins at its position and everything before it ends below the
+    requested offset. Reading from a wrong entry would leave records out of the map. Then a tombstone among them would
+    be removed before the value that it deletes. `sought` has the offsets that may become the round's first dirty one.
+
+    Source: Kafka Cleaner.buildOffsetMapForSegment, LogSegment.recover.
+    """
+
+    def __init__(
+        self,
+        files: Mapping[str, PartitionFile],
+        base_offset: int,
+        interval_bytes: int,
+        sought: Collection[int],
+        findings: list[Finding],
+    ) -> None:
+        self._interval, self._sought = interval_bytes, sought
+        self._last_at = self._entries = self._times = 0
+        self._greatest = self._written = NO_TIMESTAMP
+        self._reached = -1
+        """Last offset of the batches until now."""
+        self._rebuilt: dict[int, int] = {}
+        self._believed: dict[int, int] = {}
+        self._stated: dict[int, int] | None = None
+        """Position in the index for each offset in `sought`."""
+        self._stated_entries: int | None = None
+        self._stated_times: int | None = None
+        entries = _read(files.get(OFFSET_INDEX_SUFFIX), base_offset, offset_index.parse, findings)
+        if entries is not None:
+            self._stated_entries = len(entries)
+            self._stated = {each: offset_index.lookup(entries, each, base_offset).position for each in sought}
+        if OFFSET_INDEX_SUFFIX in files:  # without it a broker rebuilds both
+            times = _read(files.get(TIME_INDEX_SUFFIX), base_offset, time_index.parse, findings)
+            self._stated_times = None if times is None else len(times)
+
+    def take(self, batch: BatchVerdict) -> None:
+        """Add the next good batch."""
+        self._greatest = max(self._greatest, batch.max_timestamp)
+        if batch.position - self._last_at > self._interval:
+            entry = OffsetEntry(batch.last_offset, batch.position)
+            self._entries += 1
+            self._consider()
+            self._last_at = batch.position
+            self._rebuilt |= {each: entry.position for each in self._sought if entry.offset <= each}
+        if self._stated is not None:
+            for each, position in self._stated.items():
+                if position == batch.position and self._reached < each:
+                    self._believed[each] = position
+        self._reached = batch.last_offset
+
+    def dirty_positions(self) -> dict[int, int]:
+        """For each offset in `sought` a position from which reading finds it; 0 if it is missing."""
+        return self._rebuilt if self._stated is None else self._believed
+
+    def sizes(self) -> tuple[int, int]:
+        """Bytes of the trimmed offset index and time index."""
+        self._consider()
+        entries = self._entries if self._stated_entries is None else self._stated_entries
+        times = self._times if self._stated_times is None else self._stated_times
+        return entries * offset_index.ENTRY_SIZE, times * time_index.ENTRY_SIZE
+
+    def _consider(self) -> None:
+        if self._greatest > self._written:
+            self._written = self._greatest
+            self._times += 1
+
+
+def _read(
+    file: PartitionFile | None, base_offset: int, parse: Callable[[bytes, int], _Entries], findings: list[Finding]
+) -> _Entries | None:
+    """The entries of an index; None if it is missing, or invalid, which is reported."""
+    if file is None:
+        return None
+    try:
+        return parse(bytes(file.content), base_offset)
+    except CorruptIndexError as error:
+        findings.append(index_ignored(file, error))
+        return None
+
+
+def index_ignored(file: PartitionFile, error: Exception) -> Finding:
+    """The finding for an invalid index."""
+    return found("corrupt-index", f"{file.name}: {error}; it is rebuilt from the batches", file=file.name)
+
+
+class HiddenOutcomes:
+    """Transactions whose outcome damage hides: open where bytes are damaged, so their marker may have been there.
+
+    Then the next marker of the producer may belong to another transaction, so it decides nothing (as in
+    `logcore.logs.model.transactions`). Two transaction indexes can decide: those of the damaged segment and of the
+    segment with that marker. An abort that is not in them did not happen. It gets damage and markers, segment by
+    segment. `first_offsets` are those of the undecidable transactions.
+    """
+
+    def __init__(self) -> None:
+        self.first_offsets: list[int] = []
+        self._across: dict[int, int] = {}
+        """First offset by producer id: open at damage in an earlier segment, whose index does not end them."""
+        self._hidden: dict[int, int] = {}
+        """The same for damage in this segment."""
+        self._ended: dict[int, int] = {}
+        """Those with a later marker in this segment."""
+
+    def damaged(self, open_from: Mapping[int, int]) -> None:
+        """Bytes are damaged. `open_from` has the first offset of each transaction open there, by producer id."""
+        self._hidden |= open_from
+
+    def ended(self, done: Completed) -> None:
+        """A marker was read."""
+        first = self._across.pop(done.producer_id, None)
+        if first is not None:
+            self._ended[done.producer_id] = first
+
+    def end_segment(self, *, is_stated: bool) -> Iterator[Finding]:
+        """End the segment. `is_stated`: its transaction index shows which of its markers aborted what."""
+        if not is_stated:
+            for producer_id, first in {**self._hidden, **self._ended}.items():
+                self.first_offsets.append(first)
+                yield found(
+                    "transaction-outcome-lost",
+                    f"producer {producer_id} had a transaction open, begun at offset {first}, where bytes are damaged, "
+                    "and no transaction index has its outcome: nothing from there on is cleaned",
+                    start_offset=first,
+                )
+        else:
+            self._across |= self._hidden
+        self._hidden, self._ended = {}, {}
 
 
 @dataclass(slots=True)

@@ -22,12 +22,12 @@ LogManager.checkpointLogStartOffsetsInDir; Partition.deleteRecordsOnLeader.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from logcore.errors import CorruptIndexError, LogError
-from logcore.logs.checks.validation import Reader, read_plainly
+from logcore.logs.checks.validation import Reader, damage_found, read_plainly
 from logcore.logs.model import readable_end
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.findings import Finding, found
@@ -37,11 +37,11 @@ from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.retention.retained_segments import (
     DirectorySegment,
     ReadSegment,
+    TimestampSource,
     directory_segments,
     read_segment,
 )
 from logcore.logs.retention.retention import CLEANUP_DELETE, Decision, decide
-from logcore.logs.retention.segment_findings import segment_findings
 from logcore.logs.retention.started_directory import start_of, started_files
 from logcore.segments.filenames import (
     LEADER_EPOCH_FILE,
@@ -53,9 +53,67 @@ from logcore.segments.filenames import (
     can_be_tiered,
     segment_file_name,
 )
+from logcore.segments.scanning.scan import Stretch
 from logcore.segments.side_files import checkpoints, leader_epochs, producer_state
 from logcore.segments.side_files.leader_epochs import Epochs
 from logcore.segments.startup import StartFiles
+
+
+def segment_findings(
+    directory: PartitionDirectory,
+    decision: Decision[DirectorySegment],
+    config: TopicConfig,
+    as_of_ms: int,
+    read: Reader,
+) -> list[Finding]:
+    """Return the findings about the segments.
+
+    Args:
+        directory: The directory.
+        decision: The decision about them.
+        config: The configuration of the topic.
+        as_of_ms: The clock.
+        read: Reads what a decision does not look at.
+    """
+    findings: list[Finding] = []
+    for segment in [each.segment for each in decision.deletions] + [each.segment for each in decision.stays]:
+        log = segment.log
+        steps = read(log.content, segment.base_offset, segment.next_base_offset, log.fetched)
+        findings += [damage_found(log.name, step) for step in steps if isinstance(step, Stretch) and not step.tail]
+        if segment.timestamp_source is not None and not _is_recovered(directory, segment):
+            findings.extend(_index_finding(segment, config, as_of_ms))
+    return findings
+
+
+def _is_recovered(directory: PartitionDirectory, segment: DirectorySegment) -> bool:
+    """Whether a broker's start rebuilds the segment's indexes."""
+    end = segment.next_base_offset
+    return not directory.is_clean and (end is None or end > (directory.recovery_point or 0))
+
+
+def _index_finding(segment: DirectorySegment, config: TopicConfig, as_of_ms: int) -> Iterator[Finding]:
+    """What a broker would do with a time index that differs from the batches."""
+    if segment.timestamp_source is TimestampSource.TIME_INDEX and not segment.reading.is_damaged:
+        yield found(
+            "time-index-differs",
+            f"{segment.log.name}: its time index ends later than any of its batches, so the segment may have been cut; "
+            "the later time counts, as for a broker",
+            file=segment_file_name(segment.base_offset, TIME_INDEX_SUFFIX),
+        )
+    seen = segment.seen_by_broker()
+    if seen is None:
+        return
+    timestamp, state = seen
+    age = as_of_ms - timestamp
+    name = "local.retention.ms" if config.copies_to_remote else "retention.ms"
+    verdict = "delete" if age > config.local_limit_ms else "keep"
+    yield found(
+        "time-index-differs",
+        f"{segment.log.name}: {state}; for a broker that starts on these files its latest record is {age} ms old, "
+        f"and would {verdict} it by {name} {config.local_limit_ms} alone",
+        file=segment_file_name(segment.base_offset, TIME_INDEX_SUFFIX),
+    )
+
 
 OffsetSpan = tuple[int, int]
 """Start and end (exclusive)."""
