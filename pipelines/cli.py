@@ -1,4 +1,4 @@
-"""``loglake run`` and ``loglake demo`` for the command line: their options, and the calls that are refused at once.
+"""``loglake run``, `watch`, `status` and `demo` for the command line: options, and the calls that are refused at once.
 
 They join the command line of `logcore` through the entry-point group ``loglake.commands``. Nothing heavy is imported
 before one of them really runs: ``loglake run --help`` loads this module too.
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from logcore.cli.reading.arguments import clock_ms, high_watermark, natural, offset_range, time_ms
+from logcore.cli.reading.arguments import add_lakes, clock_ms, high_watermark, natural, offset_range, time_ms
 from logcore.exit_codes import ExitCode
 
 
@@ -87,6 +87,25 @@ class WatchCommand:
         return _guarded(lambda: _watch_lake(options, numbers, logs))
 
 
+class StatusCommand:
+    """``loglake status [LAKE...]``."""
+
+    def add_parser(self, subparsers: Any) -> None:
+        """Declare the command and its options."""
+        parser = subparsers.add_parser(
+            "status",
+            help="whether a lake is in order: open errors, lag, runs, next schedule",
+            description="Print what is wrong with a lake and what to type for it, its lag, its newest runs, and when "
+            "its policies start the next one. Only reads.",
+        )
+        add_lakes(parser)
+        parser.set_defaults(func=self.run)
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Do it; returns the exit code."""
+        return _guarded(lambda: _status(options))
+
+
 class DemoCommand:
     """``loglake demo``."""
 
@@ -112,6 +131,7 @@ class DemoCommand:
 
 run_command = RunCommand()
 watch_command = WatchCommand()
+status_command = StatusCommand()
 demo_command = DemoCommand()
 
 
@@ -124,6 +144,12 @@ def _run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequenc
         from pipelines.command.run_lake import run_lake
 
     return run_lake(options, numbers, logs)
+
+
+def _status(options: argparse.Namespace) -> int:
+    from pipelines.command.status import status
+
+    return status(options.lakes, options.now_ms)
 
 
 def _start_workers_for_a_first_load(options: argparse.Namespace) -> None:

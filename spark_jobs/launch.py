@@ -70,10 +70,23 @@ def plan(config: JobConfig) -> Plan:
     Raises:
         TableRefused: a table is of a kind that the job does not work on.
     """
-    table_features.refuse_unsupported(config.lake, rewrites=config.JOB in REWRITES_RECORDS)
-    refuse_removed_rows(config.lake)
+    refuse_tables(config.lake, rewrites=config.JOB in REWRITES_RECORDS)
     made: Plan = _job(config.JOB).plan(config)
     return made
+
+
+def refuse_tables(lake: str, *, rewrites: bool = False) -> None:
+    """Check that jobs work on the tables of a lake.
+
+    Args:
+        lake: the lake.
+        rewrites: whether rows of ``records`` are to be written again.
+
+    Raises:
+        TableRefused: a table is of a kind that no job works on, or rows of it were removed; the text says what to do.
+    """
+    table_features.refuse_unsupported(lake, rewrites=rewrites)
+    refuse_removed_rows(lake)
 
 
 def check_run(

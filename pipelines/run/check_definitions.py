@@ -235,11 +235,11 @@ DECODED_ROWS_EQUAL_RECORDS = CheckDefinition(
 UNDECODED_SHARE_STEADY = CheckDefinition(
     "undecoded_share_steady",
     RECORDS,
-    "Of each topic that a policy decodes, the rows that were published last fail to decode hardly more often than all "
-    "rows before them: at most twice as often, or at most one in a hundred. It answers only for lakes with such a "
-    "policy.",
-    "look at the reasons in the table undecoded/{topic}: a producer may write another format or schema. Then correct "
-    "the policy, and decode again: `{again}`.",
+    "Of each topic that a policy decodes, some of the rows that were published last decode, and they fail hardly more "
+    "often than all rows before them: at most twice as often, or at most one in a hundred. It answers only for lakes "
+    "with such a policy.",
+    "look at the reasons in the table undecoded/{topic}, and at what the bytes look like: `loglake decode {lake} "
+    "--infer {topic}`. Then correct the policy, and decode again: `{again}`.",
 )
 SCHEMAS_OF_OWN_SUBJECT = CheckDefinition(
     "schemas_of_own_subject",

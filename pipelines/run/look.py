@@ -1,21 +1,32 @@
-"""Looks whether a run has anything to do, without Dagster and without changing the lake.
+"""Looks whether a run has anything to do, and what its checks say now, without Dagster and without changing the lake.
 
 The same steps as in a run plan their jobs. The first job with work ends the look.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from logcore.errors import LogError
+from pipelines.run import checks
 from pipelines.run.chains import INTAKE
+from pipelines.run.check_definitions import CheckAnswer
 from pipelines.run.listener import CollectingListener, RunOutcome
 from pipelines.run.settings import RunSettings
-from pipelines.run.steps import Run, WorkFound
+from pipelines.run.steps import Run, WorkFound, restricted
+from pipelines.run.topics import topic_checks
 from spark_jobs import launch
-from spark_jobs.contracts import JobConfig, JobReport
+from spark_jobs.contracts import DecodeConfig, JobConfig, JobReport, LatestConfig
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.setup.policies.policies_file import Policies
+from spark_jobs.lake.view.alarms import damage_of, stops_of
+from spark_jobs.lake.view.decoded.latest_topics import latest_topics
+from spark_jobs.lake.view.decoded.topics import decoded_topics
+from spark_jobs.lake.view.expectation_results import RecordsVersion, read_results
+from spark_jobs.lake.view.harm import look_at_tables
+from spark_jobs.lake.view.lake_state import read_state
+from spark_jobs.lake.view.ledger_comparison import compare_with_ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +68,37 @@ def outcome_without_work(lake: str, settings: RunSettings, policies: Policies, a
     except (WorkFound, JobError, UsageError, LogError, OSError):
         return None
     return listener.outcome("", {}, None)
+
+
+def present_answers(lake: str, policies: Policies, as_of_ms: int) -> Iterator[CheckAnswer]:
+    """Yield the answers to the checks of a lake by its tables as they are now. No source is read.
+
+    Expectations count as long as their results are about the present rows; the next run evaluates the others.
+
+    Args:
+        lake: Absolute path or address of the lake.
+        policies: Of the lake.
+        as_of_ms: The clock, epoch milliseconds.
+
+    Raises:
+        JobError: A table cannot be read, or no job works on it.
+    """
+    launch.refuse_tables(lake)
+    state = read_state(lake)
+    yield checks.sources_agree(state, stops_of(state), ())
+    yield checks.no_damage(state, damage_of(state))
+    yield checks.every_offset_accounted_for(state)
+    yield checks.nothing_remote(state)
+    yield checks.rows_equal_ledger(state, compare_with_ledger(lake))
+    yield checks.no_hanging_transaction(state, as_of_ms)
+    yield checks.tables_unharmed(state, look_at_tables(lake).harm(), ())
+    if decoded := decoded_topics(lake, policies):
+        report = launch.report_if_empty(DecodeConfig(lake, "", as_of_ms, policies))
+        yield topic_checks.decoded_rows_equal_records(state, decoded, report)
+        yield topic_checks.undecoded_share_steady(state, decoded)
+        yield topic_checks.schemas_of_own_subject(state, decoded)
+    if latest := latest_topics(lake, policies):
+        report = launch.report_if_empty(LatestConfig(lake, "", as_of_ms, policies))
+        yield topic_checks.latest_follows_records(state, latest, report)
+    results = read_results(lake, RecordsVersion.now(lake))
+    yield checks.expectations_met(restricted(state, tuple(results)), results, None)

@@ -115,7 +115,7 @@ FAULTS = (
     Fault(
         "tables are not looked at before a plan",
         "spark_jobs/launch.py",
-        "    table_features.refuse_unsupported(config.lake, rewrites=config.JOB in REWRITES_RECORDS)\n",
+        "    table_features.refuse_unsupported(lake, rewrites=rewrites)\n",
         "",
         ("tests/spark/test_table_features.py", "-k", "every_job"),
     ),

@@ -175,6 +175,11 @@ def add_paths(parser: argparse.ArgumentParser, also: str = "") -> None:
     )
 
 
+def add_lakes(parser: argparse.ArgumentParser) -> None:
+    """Add the lakes of a command that without them is about all of the home."""
+    parser.add_argument("lakes", nargs="*", metavar="LAKE", help="default: all lakes that are registered")
+
+
 def add_choice(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose topic partitions."""
     parser.add_argument("--topic", action="append", metavar="GLOB", help="only topics that match; repeatable")

@@ -43,6 +43,11 @@ class UndecodedShare:
         """Whether there are earlier rows, and the newest fail much more often than they do."""
         return self.earlier > 0 and self.of_newest > max(LEAST_SHARE, RISE * self.of_earlier)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether none of the newest rows could be decoded."""
+        return 0 < self.newest == self.newest_undecoded
+
 
 def undecoded_share(lake: str, topic: str) -> UndecodedShare:
     """Return the shares of a topic.

@@ -25,7 +25,7 @@ from spark_jobs.lake.setup.policies.lake_settings import ON_CLOSED_SEGMENTS
 from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.setup.policies.topic_policies import LakePolicy, TopicPolicy
 from spark_jobs.lake.setup.registration import Registration
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.store import lease, storage
 
 
 class NoSourceError(UsageError):
@@ -63,6 +63,10 @@ class RegisteredLake:
     def is_there(self) -> bool:
         """Whether its directory exists; True for a lake in a store, which is not accessed here."""
         return storage.is_remote(self.path) or os.path.isdir(self.path)
+
+    def is_busy(self, now_ms: int) -> bool:
+        """Return whether a process works on it."""
+        return self.is_there and lease.is_held(self.path, now_ms)
 
     @property
     def policy(self) -> LakePolicy:
@@ -104,6 +108,13 @@ class Home:
     """Registered lakes by name."""
     broken: tuple[str, ...]
     """A sentence for each registration that cannot be used; it does not hide the others."""
+    unused: str | None = None
+    """A sentence about another home here; None: there is none."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Lines for stderr about what is left out."""
+        return (*([f"note: {self.unused}"] if self.unused else []), *(f"error: {each}" for each in self.broken))
 
 
 def home_folder() -> str:
@@ -156,6 +167,23 @@ def read_home(folder: str) -> Home:
     found = registry.registrations(folder)
     lakes = (_registered(lake, registration) for lake, registration in found.lakes.items())
     return Home(tuple(sorted(lakes, key=lambda lake: (lake.name, lake.path))), found.broken)
+
+
+def chosen_lakes(named: Sequence[str]) -> Home:
+    """Return the lakes that a command is for: the named ones, or all of the home.
+
+    Args:
+        named: Their paths, as a user wrote them.
+
+    Raises:
+        UsageError: No lake is named, and none is registered.
+    """
+    if named:
+        return Home(tuple(read_registered(lake) for lake in dict.fromkeys(map(storage.absolute, named))), ())
+    home = replace(read_home(home_folder()), unused=unused_home())
+    if not home.lakes and not home.broken:
+        raise UsageError(f"no lake is named, and none is registered in {home_folder()}.")
+    return home
 
 
 def home_state(folder: str) -> object:

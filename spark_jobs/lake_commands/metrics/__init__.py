@@ -1,7 +1,6 @@
-"""``loglake metrics`` and ``loglake status``: figures of lakes, for Prometheus and for people.
+"""``loglake metrics``: figures of lakes, for Prometheus.
 
 command        options, exit codes, the file
 lake_metrics   the figures of a lake, and their documented names
-status         the command for people
 text_format    figures as text
 """

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from logcore.cli.reading.arguments import add_lakes
 from logcore.exit_codes import ExitCode
 from spark_jobs.lake_commands.outcome import guarded
 
@@ -33,7 +34,7 @@ class MetricsCommand:
             description="Print figures of lakes in the text format of Prometheus: lag, records, bytes, findings, open "
             "transactions, the last run and the lease.",
         )
-        parser.add_argument("lakes", nargs="*", metavar="LAKE", help="default: all lakes that are registered")
+        add_lakes(parser)
         parser.add_argument(
             "-o", "--output", metavar="FILE", help="write FILE, such as loglake.prom; it is replaced in one step"
         )
@@ -46,16 +47,21 @@ metrics_command = MetricsCommand()
 def _write(options: argparse.Namespace) -> int:
     from spark_jobs.lake.errors import UsageError
     from spark_jobs.lake.store import storage
+    from spark_jobs.lake.view.registered_lakes import chosen_lakes
     from spark_jobs.lake_commands.metrics.lake_metrics import METRICS
     from spark_jobs.lake_commands.metrics.text_format import as_text
 
     if options.output is not None and storage.is_remote(options.output):
         raise UsageError("FILE must be on a local disk.")
-    lakes, unusable = _named_lakes(options.lakes)
+    home = chosen_lakes(options.lakes)
+    sys.stderr.writelines(f"{note}\n" for note in home.notes)
+    # Lakes that are not registered have the name of their folder, which another one may have too.
+    names = Counter(lake.name for lake in home.lakes)
+    lakes = [(lake.path, lake.name if names[lake.name] == 1 else lake.path) for lake in home.lakes]
     if options.output is not None:
         _refuse_output(options.output, [path for path, _ in lakes])
     code, samples = _samples(lakes, options.now_ms)
-    if unusable:
+    if home.broken:
         code = ExitCode.NOT_CHECKED
     text = as_text(METRICS, samples)
     if options.output is None:
@@ -110,30 +116,3 @@ def _samples(lakes: Sequence[tuple[str, str]], now_ms: int) -> tuple[ExitCode, l
         samples.append(MetricSample(UP, (("lake", name),), 0))
         code = ExitCode.NOT_CHECKED
     return code, samples
-
-
-def _named_lakes(paths: Sequence[str]) -> tuple[list[tuple[str, str]], int]:
-    """Return path and unique name of each lake, and the number of registrations that cannot be used.
-
-    Raises:
-        UsageError: No lake is named, and none is registered.
-    """
-    from spark_jobs.lake.errors import UsageError
-    from spark_jobs.lake.store import storage
-    from spark_jobs.lake.view.registered_lakes import home_folder, read_home, read_registered, unused_home
-
-    unusable = 0
-    if paths:
-        known = [read_registered(lake) for lake in dict.fromkeys(map(storage.absolute, paths))]
-    else:
-        home, unused = read_home(home_folder()), unused_home()
-        if unused is not None:
-            sys.stderr.write(f"note: {unused}\n")
-        for sentence in home.broken:
-            sys.stderr.write(f"error: {sentence}\n")
-        known, unusable = list(home.lakes), len(home.broken)
-        if not known and not unusable:
-            raise UsageError(f"no lake is named, and none is registered in {home_folder()}.")
-    # Lakes that are not registered have the name of their folder, which another one may have too.
-    names = Counter(lake.name for lake in known)
-    return [(lake.path, lake.name if names[lake.name] == 1 else lake.path) for lake in known], unusable

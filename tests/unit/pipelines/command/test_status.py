@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from logcore.cli.main import main
 from spark_jobs.contracts import Intake
@@ -14,6 +17,7 @@ from spark_jobs.lake.setup import registry
 from spark_jobs.lake.store import lease
 from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end
 from spark_jobs.lake_commands.metrics.lake_metrics import lake_samples
+from tests import handmade, pasted_advice
 from tests.broker_directory import LogDirectory
 from tests.in_process import without_spark
 from tests.spark.cycle import Lake
@@ -75,8 +79,60 @@ def test_a_sound_lake_is_in_order_and_a_damaged_one_names_its_damage_and_a_comma
     assert said.startswith("sound: in order\n")
     code, said = status(lakes / "damaged")
     assert code == 2
-    assert f"look: loglake lineage {lakes / 'damaged'} --offset orders-0:10" in said
+    assert "damage: orders-0 of lake damaged, offsets [10, 15)" in said
+    assert re.search(rf"`loglake run \S+/damaged-source --lake {lakes / 'damaged'} --fill-from COPY`", said), said
+    assert "failed checks: no_damage" in said
     assert status() == (2, status(lakes / "damaged")[1] + status(lakes / "sound")[1])
+
+
+def test_a_failed_check_is_named_with_its_command_and_closed_by_what_mends_it(lakes: Path, status: Status) -> None:
+    """The rows of one file are removed: the oracle is the verdict before, and after they are written again."""
+    records = DeltaTable(str(lakes / "sound" / "tables" / "records"))
+    records.delete('"offset" = 3')
+    code, said = status(lakes / "sound")
+    assert code == 2
+    assert "failed checks: rows_equal_ledger\n" in said
+    [command] = {words for words in pasted_advice.commands_in(said) if "--replace" in words}
+    assert f"--lake {lakes / 'sound'} --replace" in command
+    with without_spark():
+        assert main(shlex.split(command)[1:]) == 0
+    code, said = status(lakes / "sound")
+    assert (code, "failed checks: none" in said) == (0, True), said
+
+
+def test_a_hanging_transaction_is_a_warning_with_its_command(tmp_path: Path, status: Status) -> None:
+    source = LogDirectory(tmp_path / "source")
+    orders = source.partition("orders-0")
+    orders.append(5, attributes=handmade.TRANSACTIONAL, producer_id=7, producer_epoch=0)
+    source.high_watermarks(orders_0=orders.next_offset)
+    with without_spark():
+        Lake(tmp_path / "lake").turn(source.path)
+    code, said = status(tmp_path / "lake")
+    assert code == 1
+    assert "warning: orders-0 of lake lake: the transaction of producer 7 epoch 0 from offset 0 on" in said
+    assert f"--lake {tmp_path / 'lake'} --isolation.level read_uncommitted`" in said
+
+
+@pytest.mark.parametrize(("good", "bad", "code"), [(0, 6, 1), (6, 0, 0), (5, 1, 0)])
+def test_a_topic_of_which_nothing_decodes_is_a_warning_with_its_command(
+    good: int, bad: int, code: int, tmp_path: Path, status: Status, capsys: Captured
+) -> None:
+    source = LogDirectory(tmp_path / "source")
+    orders = source.partition("orders-0")
+    values = [b"text"] * good + [b"\xff"] * bad
+    orders.roll()
+    orders.write(handmade.simple_batch(0, [(b"k", value) for value in values], leader_epoch=0))
+    source.high_watermarks(orders_0=6)
+    (tmp_path / "policies.yaml").write_text("topics:\n  orders:\n    decode.value: string\n")
+    lake = tmp_path / "lake"
+    with without_spark():
+        words = ["run", str(source.path), "--lake", str(lake), "--policies", str(tmp_path / "policies.yaml")]
+        assert main(words) == code
+    assert ("failed check undecoded_share_steady (warning)" in capsys.readouterr().out) == bool(code)
+    found, said = status(lake)
+    assert found == code, said
+    assert ("orders: none of the 6 newest rows could be decoded" in said) == bool(code)
+    assert (f"loglake decode {lake} --infer orders" in said) == bool(code)
 
 
 def test_a_source_that_vanished_is_an_error_until_a_run_succeeds(lakes: Path, status: Status) -> None:

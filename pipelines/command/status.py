@@ -1,0 +1,139 @@
+"""Executes ``loglake status``: is everything in order with a lake, and if not, what to type.
+
+The checks answer on the lake as it is now, in the words of a run, so that what a repair closed is closed here at once.
+What only a run knows comes from the ends of the newest ones: sources that could not be read, and failures.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from logcore.exit_codes import ExitCode
+from logcore.logs.model.findings import Severity
+from logcore.texts import shown
+from pipelines.command.summary import (
+    SHOWN_BY_LINES,
+    check_lines,
+    checks_code,
+    damage_lines,
+    failures_of,
+    open_transaction_lines,
+    warning_lines,
+)
+from pipelines.run.listener import RunOutcome
+from pipelines.run.look import present_answers
+from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.lake.view.alarms import problems_of, run_problems
+from spark_jobs.lake.view.harmed_places import harmed_place
+from spark_jobs.lake.view.lake_state import read_state
+from spark_jobs.lake.view.registered_lakes import RegisteredLake, check_policies, chosen_lakes, is_lake
+from spark_jobs.lake.view.runs.run_ends import run_ends
+from spark_jobs.lake.view.runs.run_rows import JOBS, newest_run_of_each_job
+
+_NIGHTLY_MS, _DAY_MS = {"nightly": 3 * 3_600_000, "verify": 4 * 3_600_000}, 86_400_000
+"""When the nightly schedules are due, after midnight in UTC."""
+
+
+def status(named: Sequence[str], now_ms: int) -> int:
+    """Print the status of lakes.
+
+    Args:
+        named: Their paths; empty: all that are registered in the home.
+        now_ms: The clock, epoch milliseconds.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        JobError: The only named lake cannot be read.
+        UsageError: No lake is named or registered.
+    """
+    home = chosen_lakes(named)
+    for note in home.notes:
+        sys.stderr.write(f"{note}\n")
+    code = ExitCode.NOT_CHECKED if home.broken else ExitCode.CLEAN
+    for lake in home.lakes:
+        try:
+            code = max(code, _of_lake(lake, now_ms))
+        except (JobError, UsageError, OSError) as error:
+            if len(named) == 1:
+                raise
+            sys.stderr.write(f"error: {lake.name}: {error}\n")
+            code = ExitCode.NOT_CHECKED
+    return code
+
+
+def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
+    """Print the status of a lake; return its exit code."""
+    is_busy = lake.is_busy(now_ms)
+    if not is_lake(lake.path):
+        if not is_busy:
+            raise JobError(f"{lake.path} is no lake: it has no lake.json.")
+        _print(f"{lake.name}: the first run is working on it; nothing is published yet")
+        return ExitCode.CLEAN
+    state, rows = read_state(lake.path), newest_run_of_each_job(lake.path, JOBS)
+    ends = run_ends(lake.path, rows)
+    of_runs = list(run_problems(lake.path, ends["intake"], now_ms, lake.policy.ingest))
+    of_lag = [each for each in problems_of(state, now_ms, lake.policy.alerts_max_lag) if each.kind == "lag"]
+    # Between the commits of a run its tables do not agree.
+    answers = () if is_busy else present_answers(lake.path, read_policies(lake.policies), now_ms)
+    outcome = RunOutcome("", {}, answers=tuple(answers))
+    maintenance = rows["maintenance"].failed_checks if "maintenance" in rows else 0
+    code = max(state.exit_code((), now_ms), checks_code(outcome, None))
+    code = max(code, ExitCode.DAMAGE if maintenance else ExitCode.CLEAN, ExitCode.WARNING if of_lag else code)
+    code = ExitCode.NOT_CHECKED if of_runs else ExitCode(code)
+    try:
+        check_policies(lake.path)
+    except UsageError as error:
+        sys.stderr.write(f"error: {error}\n")
+        code = ExitCode.NOT_CHECKED
+    words = {ExitCode.CLEAN: "in order", ExitCode.WARNING: "warnings", ExitCode.DAMAGE: "damage or failed checks"}
+    busy = f"; {'a' if rows else 'the first'} run is working on it" if is_busy else ""
+    _print(f"{lake.name}: {words.get(code, 'not in order')}{busy}")
+    for problem in of_runs:
+        _print(f"  {problem.severity}: {problem.place}: {problem.what}")
+        _print(f"    look: `{problem.command}`")
+    run = harmed_place(lake.path).run
+    of_logs = (*damage_lines([state]), *warning_lines([state]), *open_transaction_lines([state], now_ms))
+    for line in (*of_logs, *check_lines(outcome, None, shown=SHOWN_BY_LINES)):
+        _print(f"  {line}")
+    for problem in of_lag:
+        _print(f"  {problem.severity}: {problem.place}: {problem.what}. What to do: `{run}`")
+    if maintenance:
+        _print(f"  failed checks of maintenance: {maintenance:,}. The next one decides: `{run} --maintain`")
+    levels = (Severity.ERROR, Severity.WARNING)
+    counts = [f"{sum(log.findings_by_severity.get(each, 0) for log in state.logs):,} {each}" for each in levels]
+    failed = ", ".join(sorted(answer.name for answer in outcome.answers if failures_of(answer, None)))
+    _print(f"  open findings: {', '.join(counts)}; failed checks: {'not asked' if is_busy else failed or 'none'}")
+    _print(f"  logs: {len(state.logs):,}; lag: {sum(log.lag for log in state.logs):,} offsets")
+    for job, end in ends.items():
+        said = "never" if end.succeeded_ms is None else _time(end.succeeded_ms)
+        failure = f"; last failure: {_time(end.failed_ms)}, {end.error}" if end.failed_ms is not None else ""
+        _print(f"  {job}: last success: {said}{failure}")
+    for line in _due(lake, now_ms):
+        _print(f"  {line}")
+    return code
+
+
+def _due(lake: RegisteredLake, now_ms: int) -> Iterator[str]:
+    """Yield when the policies start something by itself."""
+    policy = lake.policy
+    if isinstance(policy.ingest, int):
+        yield f"next intake: {_time((now_ms // policy.ingest + 1) * policy.ingest)}, by the policies"
+    else:
+        yield f"next intake: {policy.ingest}, by the policies"
+    for what, at_ms in _NIGHTLY_MS.items():
+        mode = getattr(policy, what)
+        if mode != "off":
+            yield f"next {what}: {_time(now_ms + (at_ms - now_ms) % _DAY_MS)}, {mode}, if its schedule is on"
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(f"{shown(line)}\n")
