@@ -244,27 +244,29 @@ class ExpectationsConfig(LakeJob):
 
 
 @dataclass(frozen=True, slots=True)
-class DecodeConfig(LakeJob):
-    """Decoded tables of topics, as the policies say, up to the frontiers of ``records``."""
+class FollowConfig(LakeJob):
+    """What jobs share whose tables of topics follow ``records``, as the policies say."""
 
-    JOB: ClassVar[str] = "decode"
+    JOB: ClassVar[str]
     policies: Policies = NO_POLICIES
     topics: tuple[str, ...] = ()
     """Globs; empty means all."""
     replace: tuple[str, ...] = ()
-    """Names of topics whose decoded tables are written again from the first row."""
+    """Names of topics whose tables are written again from the first row."""
 
 
 @dataclass(frozen=True, slots=True)
-class LatestConfig(LakeJob):
-    """Tables of the newest row of each key, as the policies say, up to the frontiers of ``records``."""
+class DecodeConfig(FollowConfig):
+    """Decoded tables of topics, up to the frontiers of ``records``."""
+
+    JOB: ClassVar[str] = "decode"
+
+
+@dataclass(frozen=True, slots=True)
+class LatestConfig(FollowConfig):
+    """Tables of the newest row of each key, up to the frontiers of ``records``."""
 
     JOB: ClassVar[str] = "latest"
-    policies: Policies = NO_POLICIES
-    topics: tuple[str, ...] = ()
-    """Globs; empty means all."""
-    replace: tuple[str, ...] = ()
-    """Names of topics whose tables are computed again from the first row."""
     keys_in_memory: int = 8 << 20
     """Keys in memory, at most 51 bytes each; more go to files."""
 

@@ -17,9 +17,9 @@ from pipelines.metadata.values import Metadata
 from pipelines.run.check_definitions import RECORDS
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.setup.policies.policies_file import read_policies
-from spark_jobs.lake.view.decoded.latest_topics import latest_topics
+from spark_jobs.lake.view.decoded.latest_topics import LatestTopic
 from spark_jobs.lake.view.decoded.topic_asset import COORDINATES, TopicAsset
-from spark_jobs.lake.view.decoded.topics import decoded_topics
+from spark_jobs.lake.view.decoded.topics import DecodedTopic
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
 
 
@@ -38,7 +38,7 @@ def topic_assets(lake: RegisteredLake, group: str) -> list[dg.AssetSpec]:
     """
     try:
         policies = read_policies(lake.policies)
-        topics = [*decoded_topics(lake.path, policies), *latest_topics(lake.path, policies)]
+        topics = [*DecodedTopic.all_of(lake.path, policies), *LatestTopic.all_of(lake.path, policies)]
         return [_asset(lake, topic, group) for topic in topics]
     except (JobError, UsageError, OSError):
         return []

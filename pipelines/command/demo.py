@@ -31,7 +31,7 @@ from spark_jobs import launch
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.setup.policies.policies_file import read_policies
-from spark_jobs.lake.view.decoded.topics import decoded_topics
+from spark_jobs.lake.view.decoded.topics import DecodedTopic
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.registered_lakes import home_folder, lake_name, read_registered
 
@@ -123,7 +123,7 @@ def _show(home: Path, states: Sequence[LakeState]) -> None:
     here = shown_path(str(home))
     python = shown_path(sys.executable)
     for state in states:
-        if decoded_topics(state.lake, read_policies(read_registered(state.lake).policies)):
+        if DecodedTopic.all_of(state.lake, read_policies(read_registered(state.lake).policies)):
             _ask(state.lake, _loglake(python))
     print(f"""
 The tables are under {here}/lakes/<lake>/tables: records, offset_ledger, findings, quarantine, and others.

@@ -21,8 +21,8 @@ from spark_jobs.contracts import DecodeConfig, JobConfig, JobReport, LatestConfi
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.view.alarms import damage_of, stops_of
-from spark_jobs.lake.view.decoded.latest_topics import latest_topics
-from spark_jobs.lake.view.decoded.topics import decoded_topics
+from spark_jobs.lake.view.decoded.latest_topics import LatestTopic
+from spark_jobs.lake.view.decoded.topics import DecodedTopic
 from spark_jobs.lake.view.expectation_results import RecordsVersion, read_results
 from spark_jobs.lake.view.harm import look_at_tables
 from spark_jobs.lake.view.lake_state import read_state
@@ -92,12 +92,12 @@ def present_answers(lake: str, policies: Policies, as_of_ms: int) -> Iterator[Ch
     yield checks.rows_equal_ledger(state, compare_with_ledger(lake))
     yield checks.no_hanging_transaction(state, as_of_ms)
     yield checks.tables_unharmed(state, look_at_tables(lake).harm(), ())
-    if decoded := decoded_topics(lake, policies):
+    if decoded := DecodedTopic.all_of(lake, policies):
         report = launch.report_if_empty(DecodeConfig(lake, "", as_of_ms, policies))
         yield topic_checks.decoded_rows_equal_records(state, decoded, report)
         yield topic_checks.undecoded_share_steady(state, decoded)
         yield topic_checks.schemas_of_own_subject(state, decoded)
-    if latest := latest_topics(lake, policies):
+    if latest := LatestTopic.all_of(lake, policies):
         report = launch.report_if_empty(LatestConfig(lake, "", as_of_ms, policies))
         yield topic_checks.latest_follows_records(state, latest, report)
     results = read_results(lake, RecordsVersion.now(lake))

@@ -20,9 +20,7 @@ import pyarrow.compute as pc
 
 from logcore.values.undecodable import Reason
 from spark_jobs.decode.decode_task import DecodeResult, DecodeTask
-from spark_jobs.lake.decoded.topic_tables import UNDECODED, TopicTable
-from spark_jobs.lake.delta.files.live_files import open_parquet
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.decoded.topic_tables import UNDECODED, topic_table
 from spark_jobs.tasks.executor import run_surviving
 
 if TYPE_CHECKING:
@@ -84,18 +82,17 @@ def given_up_rows(lake: str, topic: str, log_id: str, partition: int, start: int
     Raises:
         TableUnreadable: The table is damaged.
     """
-    table = TopicTable(lake, UNDECODED, topic)
+    table = topic_table(lake, UNDECODED, topic)
     found: dict[int, str] = {}
     for file in table.files():
         holds = file.may_hold("log_id", log_id) and file.may_hold("partition", partition)
         if not (holds and file.may_reach("offset", start) and (file.min_offset is None or file.min_offset < end)):
             continue
-        with table.reading(), open_parquet(storage.join(table.uri, file.path)) as parquet:
-            for batch in parquet.iter_batches(columns=["log_id", "partition", "offset", "reason", "part"]):
-                for row in batch.filter(_is_given_up(batch)).to_pylist():
-                    is_inside = row["log_id"] == log_id and row["partition"] == partition
-                    if is_inside and start <= row["offset"] < end:
-                        found[row["offset"]] = row["part"]
+        for batch in table.batches(file, ["log_id", "partition", "offset", "reason", "part"]):
+            for row in batch.filter(_is_given_up(batch)).to_pylist():
+                is_inside = row["log_id"] == log_id and row["partition"] == partition
+                if is_inside and start <= row["offset"] < end:
+                    found[row["offset"]] = row["part"]
     return found
 
 
@@ -161,6 +158,6 @@ def _why(task: DecodeTask, how: str) -> str:
     if start < task.undecoded_from and start not in dict(task.given_up):
         return (
             f"the worker that decoded offset {start} {how}. An earlier run decoded it, and was killed before its last "
-            f"commit. Run again, or decode all rows again: --replace {task.topic}"
+            f"commit. Run again, or decode all rows again: --replace {task.span.topic}"
         )
     return f"the worker that read offset {start} of {files} {how}, also when it did not decode the row. {memory}"

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.decode.decoding import TopicFormats, decoding_of
 from spark_jobs.decode.split_rows import SchemaStop, split_rows
-from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable, decoded_spec, undecoded_spec
+from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, decoded_spec, topic_table, undecoded_spec
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.files.parquet_files import ROW_GROUP_ROWS
 from spark_jobs.lake.errors import JobError
@@ -28,15 +28,10 @@ as large."""
 
 @dataclass(frozen=True, slots=True)
 class DecodeTask:
-    """Offsets ``[start, end)`` of a log in some files of ``records``."""
+    """Offsets of a log in some files of ``records``."""
 
     lake: str
-    topic: str
-    log: str
-    log_id: str
-    partition: int
-    start: int
-    end: int
+    span: Span
     undecoded_from: int
     """The table of undecoded rows already has those below this offset."""
     formats: TopicFormats
@@ -56,20 +51,15 @@ class DecodeTask:
         file = self.files[0] if len(self.files) == 1 else None
         if file is None or file.min_offset is None or file.max_offset is None:
             return sum(each.size for each in self.files)
-        offsets = min(self.end, file.max_offset + 1) - max(self.start, file.min_offset)
+        offsets = min(self.span.end, file.max_offset + 1) - max(self.span.start, file.min_offset)
         return max(1, file.size * offsets // (file.max_offset + 1 - file.min_offset))
-
-    @property
-    def span(self) -> Span:
-        """The offsets, as a reader of ``records`` wants them."""
-        return Span(self.topic, self.log_id, self.partition, self.start, self.end)
 
     @property
     def offsets(self) -> tuple[int, int]:
         """Offsets ``[start, end)`` that the task can have rows of."""
-        least = min((file.min_offset or 0 for file in self.files), default=self.start)
-        most = max((self.end if file.max_offset is None else file.max_offset + 1 for file in self.files), default=0)
-        return max(self.start, least), min(self.end, most)
+        least = min((file.min_offset or 0 for file in self.files), default=self.span.start)
+        ends = (self.span.end if file.max_offset is None else file.max_offset + 1 for file in self.files)
+        return max(self.span.start, least), min(self.span.end, max(ends, default=0))
 
     @property
     def has_overlaps(self) -> bool:
@@ -102,11 +92,14 @@ class DecodeTask:
         count = max(-(-file.size // most), -(-file.rows // most_rows))
         if len(self.files) > 1 or count < 2 or least is None or greatest is None:
             return [self]
-        start, end = max(self.start, least), min(self.end, greatest + 1)
+        start, end = max(self.span.start, least), min(self.span.end, greatest + 1)
         step = max(1, -(-(end - start) // count))
         if start == least and step > ROW_GROUP_ROWS:  # no group is read by two tasks, if there is no gap in the offsets
             step = -(-step // ROW_GROUP_ROWS) * ROW_GROUP_ROWS
-        return [replace(self, start=at, end=min(end, at + step)) for at in range(start, end, step)]
+        return [self._of(at, min(end, at + step)) for at in range(start, end, step)]
+
+    def _of(self, start: int, end: int) -> DecodeTask:
+        return replace(self, span=replace(self.span, start=start, end=end))
 
     def second_try(self) -> DecodeTask:
         """Return the task for another worker, after one died of it: the plain way."""
@@ -131,7 +124,7 @@ class DecodeTask:
 
     def _between(self, start: int, end: int) -> DecodeTask:
         """The task over some of its offsets, with the files that can have rows of them."""
-        part = replace(self, start=start, end=end)
+        part = self._of(start, end)
         return replace(part, files=tuple(file for file in self.files if part.span.may_be_in(file)))
 
 
@@ -157,10 +150,10 @@ class DecodeResult:
 def decode_rows(task: DecodeTask) -> DecodeResult:
     """Decode the rows of a task and write them; never raise for what is in the table or in a value."""
     decoding = decoding_of(task.formats)
-    good = decoded_spec(task.topic, decoding.key_field, decoding.value_field)
-    bad = undecoded_spec(task.topic)
-    decoded = TypedFiles(TopicTable(task.lake, DECODED, task.topic).uri, good, task.compression)
-    undecoded = TypedFiles(TopicTable(task.lake, UNDECODED, task.topic).uri, bad, task.compression)
+    good = decoded_spec(task.span.topic, decoding.key_field, decoding.value_field)
+    bad = undecoded_spec(task.span.topic)
+    decoded = TypedFiles(topic_table(task.lake, DECODED, task.span.topic).uri, good, task.compression)
+    undecoded = TypedFiles(topic_table(task.lake, UNDECODED, task.span.topic).uri, bad, task.compression)
     reasons: dict[str, int] = {}
     stop = None
     try:
@@ -202,9 +195,9 @@ def stop_at_start(task: DecodeTask, most_bytes: int) -> SchemaStop | None:
         None too if there is no such row, or it can't be read: the task itself says why.
     """
     decoding = decoding_of(task.formats)
-    good, bad = decoded_spec(task.topic, decoding.key_field, decoding.value_field), undecoded_spec(task.topic)
+    good, bad = decoded_spec(task.span.topic, decoding.key_field, decoding.value_field), undecoded_spec(task.span.topic)
     try:
-        for row in published_rows(task.lake, task.files, replace(task.span, end=task.start + 1)):
+        for row in published_rows(task.lake, task.files, replace(task.span, end=task.span.start + 1)):
             if row.nbytes > most_bytes:
                 return None
             return split_rows(row, decoding, good, bad, is_plain=True, stops=True, given_up=dict(task.given_up)).stop

@@ -24,13 +24,15 @@ from spark_jobs.contracts import DecodeConfig, JobReport, LogChange, Scalar
 from spark_jobs.decode.deadly_rows import surviving_results
 from spark_jobs.decode.decode_task import DecodeResult, DecodeTask, decode_rows
 from spark_jobs.decode.decoding import decoding_of
-from spark_jobs.decode.plan import DecodePlan, LogSpan, TopicPlan, plan, policy_way
+from spark_jobs.decode.plan import DecodedTopicPlan, plan, policy_way
 from spark_jobs.decode.split_rows import SchemaStop
-from spark_jobs.lake.decoded.followed_topics import POLICY, SCHEMAS, SEEN
-from spark_jobs.lake.decoded.remembered_tables import remember
-from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable, decoded_spec, undecoded_spec
+from spark_jobs.following.commits import Described, commit_topics, guards_of
+from spark_jobs.following.topic_plan import FollowingPlan, LogSpan
+from spark_jobs.lake.decoded.followed_topics import SCHEMAS
+from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, decoded_spec, topic_table, undecoded_spec
 from spark_jobs.lake.delta.commits.commit_guards import Guard
-from spark_jobs.lake.errors import ConcurrentChange, JobError
+from spark_jobs.lake.delta.table import Table
+from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.repair_commands import topic_command
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_spec import TableSpec
@@ -44,57 +46,31 @@ _MOST_NAMED = 3
 """Tasks whose offsets a report names."""
 
 
-def apply(plan: DecodePlan, config: DecodeConfig, executor: Executor | None) -> JobReport:
-    """Decode and commit each topic; a topic or log that fails does not keep the others from their rows.
-
-    Raises:
-        ConcurrentChange: Another process committed to a table meanwhile. Plan and run again.
-    """
+def apply(plan: FollowingPlan[DecodedTopicPlan], config: DecodeConfig, executor: Executor | None) -> JobReport:
+    """Decode; see :func:`~spark_jobs.following.commits.commit_topics`."""
     tasks = [task for topic in plan.due for task in topic.tasks]
     if executor is None:
         tasks = [task.second_try() for task in tasks]
     results = iter(surviving_results(executor, decode_rows, tasks))
-    changed: list[LogChange] = []
-    topics: list[dict[str, object]] = []
-    there = [
-        TopicTable(config.lake, kind, topic.topic)
-        for topic in plan.topics
-        for kind, recorded in topic.recorded.items()
-        if recorded[POLICY] is not None
-    ]
-    for topic in plan.topics:
-        described = topic.as_dict()
-        if topic.is_due:
-            made = _Made.of(config, topic, [next(results) for _ in topic.tasks])
-            described["retried"] = made.retried if executor is not None else None
-            try:
-                described |= _commit_topic(config, topic, made, there)
-                changed += made.changes()
-            except ConcurrentChange:
-                raise
-            except JobError as error:
-                described["waits"] = str(error)
-        topics.append(described)
-    remember(config.lake, there)
-    return JobReport(
-        job=config.JOB,
-        run_id=config.run_id,
-        lake=config.lake,
-        changed=tuple(changed),
-        plan={"topics": topics},
-        used_executor=executor is not None,
-        metrics=_metrics(topics),
-    )
+
+    def commit(
+        topic: DecodedTopicPlan, results: list[DecodeResult], described: Described, there: list[Table]
+    ) -> list[LogChange]:
+        made = _Made.of(config, topic, results)
+        described["retried"] = made.retried if executor is not None else None
+        described |= _commit_topic(config, topic, made, there)
+        return made.changes()
+
+    return commit_topics(plan, config, results, commit, _metrics, used_executor=executor is not None)
 
 
-def _metrics(topics: Sequence[Mapping[str, object]]) -> dict[str, Scalar]:
-    def reasons(topic: Mapping[str, object]) -> Mapping[str, int]:
+def _metrics(topics: Sequence[Described], _: Sequence[LogChange]) -> dict[str, Scalar]:
+    def reasons(topic: Described) -> Mapping[str, int]:
         return topic.get("undecoded", {})  # type: ignore[return-value]
 
     return {
         "decoded": sum(int(str(topic.get("decoded", 0))) for topic in topics),
         "undecoded": sum(sum(reasons(topic).values()) for topic in topics),
-        "waiting": sum(topic["waits"] is not None for topic in topics),
     }
 
 
@@ -121,7 +97,7 @@ class _MadeOfLog:
 class _Made:
     """What the tasks of a topic wrote, without logs that have a problem."""
 
-    plan: TopicPlan
+    plan: DecodedTopicPlan
     logs: list[_MadeOfLog]
     problems: list[str]
     stopped: list[str]
@@ -130,19 +106,19 @@ class _Made:
     """What was decoded the plain way."""
 
     @classmethod
-    def of(cls, config: DecodeConfig, plan: TopicPlan, results: Sequence[DecodeResult]) -> _Made:
+    def of(cls, config: DecodeConfig, plan: DecodedTopicPlan, results: Sequence[DecodeResult]) -> _Made:
         logs = {span.log: _MadeOfLog(span) for span in plan.spans}
         stops = {**_first_stops(plan.tasks, results), **plan.stops}
         for task, result in zip(plan.tasks, results, strict=True):
-            stop = stops.get(task.log)
+            stop = stops.get(task.span.log)
             if stop is None or task.offsets[0] < stop.offset:
-                logs[task.log].add(result)
+                logs[task.span.log].add(result)
             if stop is None:
                 continue
             ends_later = result.stop is None or result.stop.offset > stop.offset
             is_crossed = task.offsets[0] < stop.offset < task.offsets[1] and ends_later
             if is_crossed or (result.stop is not None and task.has_overlaps):
-                logs[task.log].problem = f"files overlap at offset {stop.offset}, where {stop.why}"
+                logs[task.span.log].problem = f"files overlap at offset {stop.offset}, where {stop.why}"
         for log, stop in stops.items():
             logs[log].span = replace(logs[log].span, end=stop.offset)
         problems = [
@@ -185,12 +161,12 @@ class _Made:
                 {
                     "decoded": log.rows,
                     "undecoded": sum(log.reasons.values()),
-                    "start_offset": 0 if self.plan.replaces else log.span.decoded or 0,
+                    "start_offset": log.span.start,
                     "end_offset": log.span.end,
                 },
             )
             for log in self.logs
-            if self.plan.replaces or log.span.end > (log.span.decoded or 0)
+            if self.plan.replaces or log.span.end > log.span.start
         ]
 
 
@@ -199,7 +175,7 @@ def _retried(tasks: Sequence[DecodeTask]) -> str | None:
     if not tasks:
         return None
     named = [
-        f"partition {task.partition} offsets [{start}, {end})"
+        f"partition {task.span.partition} offsets [{start}, {end})"
         for task, (start, end) in ((task, task.offsets) for task in tasks[:_MOST_NAMED])
     ]
     more = f" and {len(tasks) - _MOST_NAMED} more tasks" if len(tasks) > _MOST_NAMED else ""
@@ -211,12 +187,12 @@ def _first_stops(tasks: Sequence[DecodeTask], results: Sequence[DecodeResult]) -
     found: dict[str, SchemaStop] = {}
     for task, result in zip(tasks, results, strict=True):
         stop = result.stop
-        if stop is not None and (task.log not in found or stop.offset < found[task.log].offset):
-            found[task.log] = stop
+        if stop is not None and (task.span.log not in found or stop.offset < found[task.span.log].offset):
+            found[task.span.log] = stop
     return found
 
 
-def _commit_topic(config: DecodeConfig, plan: TopicPlan, made: _Made, there: list[TopicTable]) -> dict[str, object]:
+def _commit_topic(config: DecodeConfig, plan: DecodedTopicPlan, made: _Made, there: list[Table]) -> dict[str, object]:
     """Commit the logs of a topic that have no problem; return what to report about it.
 
     Args:
@@ -233,7 +209,7 @@ def _commit_topic(config: DecodeConfig, plan: TopicPlan, made: _Made, there: lis
     }
     whole = replace(plan, spans=tuple(log.span for log in made.logs))
     for kind, spec in specs.items():
-        table = TopicTable(config.lake, kind, plan.topic)
+        table = topic_table(config.lake, kind, plan.topic)
         if _commit(config, whole, table, spec, made.files(kind)):
             there.append(table)
     return {
@@ -245,7 +221,7 @@ def _commit_topic(config: DecodeConfig, plan: TopicPlan, made: _Made, there: lis
 
 
 def _commit(
-    config: DecodeConfig, plan: TopicPlan, table: TopicTable, spec: TableSpec, files: Sequence[WrittenFile]
+    config: DecodeConfig, plan: DecodedTopicPlan, table: Table, spec: TableSpec, files: Sequence[WrittenFile]
 ) -> bool:
     """Commit rows, frontiers, policy and the version of ``records`` at once; nothing if the table has all of it.
 
@@ -253,17 +229,13 @@ def _commit(
         Whether there was something to commit.
     """
     assert plan.formats is not None
-    recorded = plan.recorded[table.kind]
-    guards = [
-        Guard(table.application_id(POLICY), recorded[POLICY], plan.formats.digest),
-        Guard(table.application_id(SEEN), recorded[SEEN], plan.seen),
-    ]
+    guards = guards_of(plan, table)
     schemas = plan.formats.registry_digest
     if schemas is not None:
-        guards.append(Guard(table.application_id(SCHEMAS), recorded[SCHEMAS], schemas))
+        guards.append(Guard(table.application_id(SCHEMAS), plan.recorded[table.kind][SCHEMAS], schemas))
     usual = len(guards)
     for span in plan.spans:
-        planned = span.decoded if table.kind == DECODED else span.undecoded
+        planned = span.frontiers[table.kind]
         if plan.replaces or span.end > (planned or 0):
             guards.append(Guard(table.application_id(span.log), planned, span.end))
     has_news = len(guards) > usual or bool(files) or plan.replaces

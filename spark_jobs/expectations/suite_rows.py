@@ -8,10 +8,9 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from spark_jobs.lake.decoded.topic_tables import DECODED, TopicTable
+from spark_jobs.lake.decoded.topic_tables import DECODED, topic_table
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_rows import open_dataset
-from spark_jobs.lake.store import storage
 
 CHUNK_ROWS = 100_000
 
@@ -59,12 +58,12 @@ def decoded_chunks_of(lake: str, each: PublishedRange) -> Iterator[pa.Table]:
     Raises:
         TableUnreadable: The decoded table is damaged.
     """
-    place = TopicTable(lake, DECODED, each.topic)
+    place = topic_table(lake, DECODED, each.topic)
     table = place.open()
     if table is None:
         return
     with place.reading():
-        rows = table.to_pyarrow_dataset(filesystem=storage.arrow_filesystem(place.uri))
+        rows = open_dataset(lake, place.name, table)
         for chunk in _joined(rows, _within(each)):
             while any(pa.types.is_struct(field.type) for field in chunk.schema):
                 chunk = chunk.flatten()

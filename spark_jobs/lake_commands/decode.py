@@ -17,15 +17,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from logcore.cli.reading.arguments import clock_ms
 from logcore.exit_codes import ExitCode
 from logcore.texts import json_shown, shown
 from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake_commands.outcome import guarded, lake_at, refuse_unmatched, run_job
+from spark_jobs.lake_commands.followed_tables import add_options, described_topics
+from spark_jobs.lake_commands.outcome import guarded, lake_at
 
 
 class DecodeCommand:
@@ -40,11 +39,7 @@ class DecodeCommand:
             "say (decode.key, decode.value). Rows that cannot be decoded are in undecoded/TOPIC with their reason. It "
             "can be killed and run again at any moment.",
         )
-        parser.add_argument("lake", metavar="LAKE", help="a lake: a directory, or s3://bucket/prefix")
-        parser.add_argument("--topic", action="append", default=[], metavar="GLOB", help="only topics that match")
-        parser.add_argument(
-            "--replace", action="append", default=[], metavar="TOPIC", help="decode all rows of this topic again"
-        )
+        add_options(parser, "decode all rows of this topic again")
         parser.add_argument(
             "--infer",
             action="append",
@@ -52,9 +47,6 @@ class DecodeCommand:
             metavar="TOPIC",
             help="print a policy and a JSON schema for this topic to accept; write nothing",
         )
-        parser.add_argument("--policies", metavar="FILE", help="a policies file (default: the registered one)")
-        parser.add_argument("--dry-run", action="store_true", help="say what would be done, and write nothing")
-        parser.add_argument("--as-of", type=clock_ms, metavar="TIME", help="clock of the run (default: now)")
         parser.set_defaults(func=self.run)
 
     def run(self, options: argparse.Namespace) -> int:
@@ -66,30 +58,14 @@ decode_command = DecodeCommand()
 
 
 def _decode(options: argparse.Namespace) -> int:
-    from spark_jobs import launch
     from spark_jobs.contracts import DecodeConfig
-    from spark_jobs.lake.setup import registry
-    from spark_jobs.lake.setup.policies.policies_file import read_policies
-    from spark_jobs.lake.view.registered_lakes import check_policies
 
     lake = lake_at(options.lake)
     if len(options.infer) > 1:
         raise UsageError("--infer takes one topic; name each topic in a command of its own.")
     if options.infer:
         return _infer(lake, options.infer[0])
-    refuse_unmatched(lake, options.topic)
-    check_policies(lake, options.policies)
-    policies = read_policies(options.policies or registry.recall(lake).policies)
-    as_of_ms = options.now_ms if options.as_of is None else options.as_of
-    topics = tuple(dict.fromkeys((*options.topic, *options.replace))) if options.topic else ()
-    config = DecodeConfig(
-        lake, f"decode-{uuid.uuid4().hex}", as_of_ms, policies, topics=topics, replace=tuple(options.replace)
-    )
-    if options.dry_run:
-        planned: Any = launch.plan(config).as_dict()
-        described = planned["topics"]
-    else:
-        described = run_job(config, options.now_ms)["topics"]
+    described = described_topics(options, DecodeConfig)
     if not described:
         sys.stdout.write(
             f"no policy decodes {'a chosen topic' if options.topic else 'a topic of this lake'}: set decode.value or "

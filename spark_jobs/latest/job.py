@@ -13,16 +13,19 @@ again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from spark_jobs.contracts import JobReport, LatestConfig, LogChange
-from spark_jobs.lake.decoded.followed_topics import POLICY, ROWS, SEEN
-from spark_jobs.lake.decoded.remembered_tables import remember
-from spark_jobs.lake.decoded.topic_tables import LATEST, TopicTable, latest_spec
+from spark_jobs.contracts import JobReport, LatestConfig, LogChange, Scalar
+from spark_jobs.following.commits import Described, commit_topics, guards_of
+from spark_jobs.following.topic_plan import FollowingPlan
+from spark_jobs.lake.decoded.followed_topics import ROWS
+from spark_jobs.lake.decoded.topic_tables import LATEST, latest_spec, topic_table
 from spark_jobs.lake.delta.commits.commit_guards import Guard
-from spark_jobs.lake.errors import ConcurrentChange, JobError
+from spark_jobs.lake.delta.table import Table
+from spark_jobs.lake.errors import JobError
 from spark_jobs.latest.latest_task import LatestResult, latest_rows
-from spark_jobs.latest.plan import KeyedTopicPlan, LatestPlan, plan
+from spark_jobs.latest.plan import LatestTopicPlan, plan
 from spark_jobs.tasks.executor import run_surviving
 
 if TYPE_CHECKING:
@@ -32,48 +35,16 @@ if TYPE_CHECKING:
 __all__ = ["apply", "plan"]
 
 
-def apply(plan: LatestPlan, config: LatestConfig, executor: Executor | None) -> JobReport:
-    """Bring each topic up to its frontiers; a topic that fails does not keep the others from their rows.
-
-    Raises:
-        ConcurrentChange: Another process committed to a table meanwhile. Plan and run again.
-    """
-    tasks = [task for topic in plan.topics if topic.is_due for task in topic.tasks]
+def apply(plan: FollowingPlan[LatestTopicPlan], config: LatestConfig, executor: Executor | None) -> JobReport:
+    """Bring each topic up to its frontiers; see :func:`~spark_jobs.following.commits.commit_topics`."""
+    tasks = [task for topic in plan.due for task in topic.tasks]
     results = iter(run_surviving(executor, latest_rows, tasks, [task.size for task in tasks], _died))
-    changed: list[LogChange] = []
-    topics: list[dict[str, object]] = []
-    for topic in plan.topics:
-        described = topic.as_dict()
-        if topic.is_due:
-            of_topic = [next(results) for _ in topic.tasks]
-            try:
-                made = _committed(config, topic, of_topic)
-                changed += made
-                described |= {"left": 0, "logs": [dict(each.metrics) for each in made]}
-            except ConcurrentChange:
-                raise
-            except JobError as error:
-                described["waits"] = str(error)
-        topics.append(described)
-    committed = {each.topic for each in changed}
-    there = [
-        TopicTable(config.lake, LATEST, each.topic)
-        for each in plan.topics
-        if each.topic in committed or each.recorded.get(POLICY) is not None
-    ]
-    remember(config.lake, there)
-    return JobReport(
-        job=config.JOB,
-        run_id=config.run_id,
-        lake=config.lake,
-        changed=tuple(changed),
-        plan={"topics": topics},
-        used_executor=executor is not None,
-        metrics={
-            "rows_read": sum(int(str(each.metrics["rows_read"])) for each in changed),
-            "waiting": sum(int(topic["waits"] is not None) for topic in topics),
-        },
-    )
+    commit = partial(_commit, config)
+    return commit_topics(plan, config, results, commit, _metrics, used_executor=executor is not None)
+
+
+def _metrics(_: Sequence[Described], changed: Sequence[LogChange]) -> dict[str, Scalar]:
+    return {"rows_read": sum(int(str(each.metrics["rows_read"])) for each in changed)}
 
 
 def _died(task: LatestTask, how: str) -> LatestResult:
@@ -84,7 +55,13 @@ def _died(task: LatestTask, how: str) -> LatestResult:
     )
 
 
-def _committed(config: LatestConfig, plan: KeyedTopicPlan, results: Sequence[LatestResult]) -> list[LogChange]:
+def _commit(
+    config: LatestConfig,
+    plan: LatestTopicPlan,
+    results: Sequence[LatestResult],
+    described: Described,
+    there: list[Table],
+) -> list[LogChange]:
     """Commit a topic at once, or nothing of it; return what changed, by log.
 
     Raises:
@@ -93,18 +70,15 @@ def _committed(config: LatestConfig, plan: KeyedTopicPlan, results: Sequence[Lat
     problem = next((each.error for each in results if each.error is not None), None)
     if problem is not None:
         raise JobError(problem)
-    table = TopicTable(config.lake, LATEST, plan.topic)
-    guards = [
-        Guard(table.application_id(POLICY), plan.recorded[POLICY], plan.digest),
-        Guard(table.application_id(SEEN), plan.recorded[SEEN], plan.seen),
-    ]
+    table = topic_table(config.lake, LATEST, plan.topic)
+    guards = guards_of(plan, table)
     changes: list[LogChange] = []
     for span, result in zip(plan.spans, results, strict=True):
         counts = result.counts
         assert counts is not None
-        rows = counts.rows + (0 if plan.replaces else span.rows or 0)
-        guards.append(Guard(table.application_id(span.log), span.recorded, span.end))
-        guards.append(Guard(table.application_id(ROWS + span.log), span.rows, rows))
+        rows = counts.rows + (0 if plan.replaces else plan.rows[span.log] or 0)
+        guards.append(Guard(table.application_id(span.log), span.frontiers[LATEST], span.end))
+        guards.append(Guard(table.application_id(ROWS + span.log), plan.rows[span.log], rows))
         metrics = {
             "start_offset": span.start,
             "end_offset": span.end,
@@ -123,4 +97,6 @@ def _committed(config: LatestConfig, plan: KeyedTopicPlan, results: Sequence[Lat
         whole=plan.replaces,
         removed=[file for result in results for file in result.removed],
     )
+    there.append(table)
+    described |= {"left": 0, "logs": [dict(each.metrics) for each in changes]}
     return changes

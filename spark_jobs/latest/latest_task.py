@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_jobs.lake.decoded.topic_tables import LATEST, TopicTable, latest_spec
-from spark_jobs.lake.delta.files.live_files import LiveFile, open_parquet
+from spark_jobs.lake.decoded.topic_tables import LATEST, latest_spec, topic_table
+from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.setup.compression import Compression
-from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.row_files.newest.newest_keys import NewestKeys
@@ -69,7 +68,7 @@ class LatestResult:
 def latest_rows(task: LatestTask) -> LatestResult:
     """Write what changes in one log; never raise for what is in a table."""
     spec = latest_spec(task.span.topic)
-    files = TypedFiles(TopicTable(task.lake, LATEST, task.span.topic).uri, spec, task.compression, FILE_BYTES)
+    files = TypedFiles(topic_table(task.lake, LATEST, task.span.topic).uri, spec, task.compression, FILE_BYTES)
     try:
         return _written(task, files, spec)
     except (JobError, OSError) as error:
@@ -180,13 +179,12 @@ def _rows(task: LatestTask, file: LiveFile, spec: TableSpec, columns: Sequence[s
     Raises:
         TableUnreadable: It is missing or damaged.
     """
-    table = TopicTable(task.lake, LATEST, task.span.topic)
+    table = topic_table(task.lake, LATEST, task.span.topic)
     schema = pa.schema([spec.schema.field(name) for name in columns]).remove_metadata()
-    path = storage.join(table.uri, file.path)
-    with table.reading(), open_parquet(path, page_checksum_verification=True) as parquet:
-        most = _KEYS if "value" not in columns else _BATCH_ROWS
-        for batch in parquet.iter_batches(most, columns=list(columns), use_threads=False):
-            yield pa.RecordBatch.from_arrays([batch[each.name].cast(each.type) for each in schema], names=schema.names)
+    for batch in table.batches(file, columns, _KEYS if "value" not in columns else _BATCH_ROWS):
+        with table.reading():
+            rows = [batch[each.name].cast(each.type) for each in schema]
+        yield pa.RecordBatch.from_arrays(rows, names=schema.names)
 
 
 def _joined(parts: Sequence[npt.NDArray[np.bool_]]) -> npt.NDArray[np.bool_]:

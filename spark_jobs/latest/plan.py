@@ -7,163 +7,77 @@ removed row may even bring back one that the table no longer has. Then the whole
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from spark_jobs.contracts import LatestConfig
+from spark_jobs.following.topic_plan import FollowingPlan, TopicPlan, TopicTables, plan_topics
 from spark_jobs.lake.decoded.balance import published_below
-from spark_jobs.lake.decoded.followed_topics import POLICY, ROWS, SEEN, followed_topics, has_unseen
+from spark_jobs.lake.decoded.followed_topics import POLICY, ROWS, SEEN, FollowedTopic
 from spark_jobs.lake.decoded.records_history import RecordsHistory
-from spark_jobs.lake.decoded.topic_tables import LATEST, TopicTable
+from spark_jobs.lake.decoded.topic_tables import LATEST, topic_table
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.tables.table_features import is_supported
 from spark_jobs.lake.errors import JobError
-from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.setup.policies.topic_policies import LATEST_POLICIES, TopicPolicy
 from spark_jobs.latest.latest_task import LatestTask
-from spark_jobs.row_files.published_rows import Span
-
-IN_PROCESS_BYTES = 1 << 20
-"""Up to so many bytes of files the driver reads by itself: it needs no worker."""
 
 
 @dataclass(frozen=True, slots=True)
-class KeyedSpan:
-    """What is to be added of a log."""
+class LatestTopicPlan(TopicPlan[LatestTask]):
+    """The work on a topic whose policy has ``latest``: a task for each span."""
 
-    log: str
-    partition: int
-    log_id: str
-    recorded: int | None
-    """Frontier of the table."""
-    rows: int | None
-    """Rows of ``records`` below it."""
-    start: int
-    end: int
+    KINDS = (LATEST,)
+
+    rows: Mapping[str, int | None] = field(default_factory=dict)
+    """Rows of ``records`` below the frontier, by log."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyedTopicPlan:
-    """The work on a topic, or why it waits."""
+def plan(config: LatestConfig) -> FollowingPlan[LatestTopicPlan]:
+    """See :func:`~spark_jobs.following.topic_plan.plan_topics`."""
 
-    topic: str
-    spans: tuple[KeyedSpan, ...] = ()
-    policy: TopicPolicy | None = None
-    recorded: Mapping[str, int | None] = field(default_factory=dict)
-    """What the table records, by :data:`POLICY` and :data:`SEEN`."""
-    seen: int = 0
-    """Version of ``records`` that the plan was made on."""
-    tasks: tuple[LatestTask, ...] = ()
-    """A task for each span."""
-    replaces: bool = False
-    waits: str | None = None
-    note: str | None = None
-    """Why all rows are computed again without a request."""
+    def planner(history: RecordsHistory) -> Callable[[FollowedTopic], LatestTopicPlan]:
+        return partial(_plan_topic, config, history)
 
-    @property
-    def digest(self) -> int:
-        """The policy, as the table records it."""
-        assert self.policy is not None
-        assert self.policy.latest is not None
-        return LATEST_POLICIES[self.policy.latest]
-
-    @property
-    def left(self) -> int:
-        """Offsets that are published and not in the table."""
-        return sum(span.end - span.start for span in self.spans)
-
-    @property
-    def is_due(self) -> bool:
-        """Whether there is something to commit."""
-        return self.waits is None and (bool(self.spans) or has_unseen(self.seen, self.recorded.get(SEEN)))
-
-    def as_dict(self) -> dict[str, object]:
-        """The plan as plain values."""
-        return {
-            "topic": self.topic,
-            "left": self.left,
-            "replaces": self.replaces,
-            "waits": self.waits,
-            "note": self.note,
-        }
+    return plan_topics(config, LatestTopicPlan, lambda policy: policy.latest is not None, planner)
 
 
-@dataclass(frozen=True, slots=True)
-class LatestPlan:
-    """The work on all topics whose policy has ``latest``."""
-
-    topics: tuple[KeyedTopicPlan, ...]
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no topic has work."""
-        return not any(topic.is_due for topic in self.topics)
-
-    @property
-    def needs_executor(self) -> bool:
-        """Whether there is more to read than the driver reads by itself."""
-        return sum(task.size for topic in self.topics if topic.is_due for task in topic.tasks) > IN_PROCESS_BYTES
-
-    def as_dict(self) -> dict[str, object]:
-        """The plan as plain values."""
-        return {"topics": [topic.as_dict() for topic in self.topics]}
-
-
-def plan(config: LatestConfig) -> LatestPlan:
-    """Plan, for each topic with a policy, the rows between the frontiers.
-
-    Raises:
-        UsageError: A topic is to be replaced whose policy has no ``latest``.
-        TableUnreadable: ``records`` or a table of state is damaged.
-    """
-    policies = config.policies
-    if not any(policy.latest for policy in policies.topics) and not config.replace:
-        return LatestPlan(())
-    history = RecordsHistory.of(config.lake)
-    plans = []
-    for topic in followed_topics(
-        config.lake, policies, lambda policy: policy.latest is not None, config.topics, config.replace
-    ):
-        try:
-            plans.append(_plan_topic(config, topic.name, topic.logs, topic.policy, history))
-        except JobError as error:  # of this topic only
-            plans.append(KeyedTopicPlan(topic.name, waits=str(error)))
-    return LatestPlan(tuple(plans))
-
-
-def _plan_topic(
-    config: LatestConfig, topic: str, logs: Sequence[LogRow], policy: TopicPolicy, history: RecordsHistory
-) -> KeyedTopicPlan:
-    keys = [log.log for log in logs]
-    table = TopicTable(config.lake, LATEST, topic)
-    published = frontier.read_frontiers(config.lake, keys)
-    found = table.versions([*keys, *(ROWS + key for key in keys), POLICY, SEEN])
-    recorded = {what: found[what] for what in (POLICY, SEEN)}
+def _plan_topic(config: LatestConfig, history: RecordsHistory, followed: FollowedTopic) -> LatestTopicPlan:
+    topic, policy = followed.name, followed.policy
+    rows = [ROWS + log.log for log in followed.logs]
+    tables = TopicTables.of(config.lake, followed, LatestTopicPlan.KINDS, [*rows, POLICY, SEEN])
+    found = tables.main
     files = tuple(file for file in history.files if file.partition_values["topic"] == topic)
     assert policy.latest is not None
+    digest = LATEST_POLICIES[policy.latest]
     replaces, waits, note = topic in config.replace, None, None
-    if not replaces and recorded[POLICY] not in (None, LATEST_POLICIES[policy.latest]):
+    if not replaces and tables.has_other_policy(digest):
         waits = (
             "its policy `latest` differs from the one that its rows were computed with. To compute them again: "
             f"loglake latest {config.lake} --replace {topic}"
         )
     elif not replaces:
-        frontiers = {(log.log_id, log.partition): found[log.log] or 0 for log in logs}
-        why = _changed(config.lake, topic, logs, found, history, files) or next(
-            iter(each for each in history.rewritten(topic, recorded[SEEN], frontiers) if each is not None), None
+        why = _changed(config.lake, topic, followed.logs, found, history, files) or next(
+            iter(each for each in history.rewritten(topic, found[SEEN], tables.frontiers()) if each is not None), None
         )
         if why is not None:
             replaces, note = True, f"{why}: all rows were computed again"
-    spans = tuple(
-        KeyedSpan(log.log, log.partition, log.log_id, found[log.log], found[ROWS + log.log], start, end)
-        for log in sorted(logs, key=lambda each: (each.partition, each.log_id))
-        for start in (0 if replaces else found[log.log] or 0,)
-        if (end := published[log.log]) is not None and (replaces or end > start)
+    made = LatestTopicPlan(
+        topic,
+        tables.spans(replaces=replaces),
+        digest=digest,
+        recorded=tables.recorded(POLICY, SEEN),
+        seen=history.version,
+        replaces=replaces,
+        waits=waits,
+        note=note,
+        rows={log.log: found[ROWS + log.log] for log in followed.logs},
     )
-    made = KeyedTopicPlan(topic, spans, policy, recorded, history.version, (), replaces, waits, note)
-    if waits is not None or not spans:
+    if waits is not None or not made.spans:
         return made
+    table = topic_table(config.lake, LATEST, topic)
     opened = None if replaces else table.open()
     if opened is not None and not is_supported(opened):
         raise JobError(
@@ -175,7 +89,7 @@ def _plan_topic(
 
 def _tasks(
     config: LatestConfig,
-    plan: KeyedTopicPlan,
+    plan: LatestTopicPlan,
     policy: TopicPolicy,
     published: Sequence[LiveFile],
     held: Sequence[LiveFile],
@@ -195,9 +109,8 @@ def _tasks(
             f"loglake latest {config.lake} --replace {plan.topic}"
         )
     made = []
-    for each in plan.spans:
-        span = Span(plan.topic, each.log_id, each.partition, each.start, each.end)
-        of_log = [file for file in held if (file.log_id, file.partition) == (each.log_id, each.partition)]
+    for span in plan.spans:
+        of_log = [file for file in held if (file.log_id, file.partition) == (span.log_id, span.partition)]
         made.append(
             LatestTask(
                 config.lake,

@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 
 from logcore.values.evolution.aligned import aligned
 from logcore.values.form import PLAIN, ValueColumn
-from spark_jobs.lake.decoded.topic_tables import TopicTable, written_spec
+from spark_jobs.lake.decoded.topic_tables import written_spec
 from spark_jobs.lake.delta.files.live_files import open_parquet
+from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.setup.compression import Compression
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WriteResult
@@ -32,7 +33,7 @@ _BATCH_ROWS = 8192
 class TopicMergeTask:
     """Files of one log, in the order of their offsets, that become one file."""
 
-    table: TopicTable
+    table: Table
     columns: str
     """The table's columns, serialized by Arrow, in base64."""
     paths: tuple[str, ...]

@@ -18,8 +18,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from logcore.logs.model.findings import found
-from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, TopicTable, existing, tables_of
+from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, existing, tables_of, written_spec
+from spark_jobs.lake.delta.commits import file_commits
 from spark_jobs.lake.delta.files.live_files import live_files
+from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.delta.tables.delta_log import History, read_history
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_features import is_supported
@@ -58,7 +60,7 @@ class LeftTable:
 class TopicTablePlan:
     """The merges of one table."""
 
-    table: TopicTable
+    table: Table
     merges: tuple[Merge, ...]
 
 
@@ -80,7 +82,7 @@ def plan_topics(lake: str, sizes: Sizes) -> tuple[tuple[TopicTablePlan, ...], tu
     return tuple(plans), tuple(left)
 
 
-def _planned(place: TopicTable, sizes: Sizes) -> list[Merge] | str:
+def _planned(place: Table, sizes: Sizes) -> list[Merge] | str:
     """The merges of a table, or why it is left alone."""
     table = place.open()
     if table is None:
@@ -133,7 +135,7 @@ def merge_topics(
         executor, merge_topic_files, [_task(place, merge, columns[place], policies) for place, merge in merges]
     )
     outcome = TopicsMerged([], [], [])
-    written: list[tuple[TopicTable, Merge, list[WrittenFile]]] = []
+    written: list[tuple[Table, Merge, list[WrittenFile]]] = []
     for (place, merge), result in zip(merges, results, strict=True):
         if result.error is None:
             written.append((place, merge, list(result.files)))
@@ -144,7 +146,7 @@ def merge_topics(
     return outcome
 
 
-def _task(place: TopicTable, merge: Merge, columns: str, policies: Policies) -> TopicMergeTask:
+def _task(place: Table, merge: Merge, columns: str, policies: Policies) -> TopicMergeTask:
     assert merge.log_id is not None
     assert merge.partition is not None
     return TopicMergeTask(
@@ -159,7 +161,7 @@ def _task(place: TopicTable, merge: Merge, columns: str, policies: Policies) -> 
 
 
 def _commit(
-    place: TopicTable, merges: Sequence[tuple[Merge, list[WrittenFile]]], run_id: str, outcome: TopicsMerged
+    place: Table, merges: Sequence[tuple[Merge, list[WrittenFile]]], run_id: str, outcome: TopicsMerged
 ) -> None:
     """Commit the merges of a table whose files are all live. Retries after another commit.
 
@@ -178,7 +180,8 @@ def _commit(
         if not new:
             return
         tried.update(file.path for file in new)
-        place.swap([file.path for merge, _ in chosen for file in merge.files], new, run_id)
+        removed, spec = [file.path for merge, _ in chosen for file in merge.files], written_spec(place, place.columns())
+        file_commits.rewrite_files(place.lake, place.name, removed, new, run_id, data_change=False, spec=spec)
 
     try:
         retried(attempt)
@@ -189,7 +192,7 @@ def _commit(
     outcome.overtaken += [merge for merge, _ in merges if merge not in [each for each, _ in chosen]]
 
 
-def _left_alone(place: TopicTable, merge: Merge, problem: str) -> PlacedFinding:
+def _left_alone(place: Table, merge: Merge, problem: str) -> PlacedFinding:
     finding = found(
         "table-file-damaged",
         f"Table {place.name}, partition {merge.partition}: {len(merge.files)} files are left as they are: {problem}. "

@@ -10,8 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from spark_jobs.lake.delta.files.carried_rows import as_declared
 from spark_jobs.lake.delta.files.live_files import LiveFile, open_parquet
 from spark_jobs.lake.delta.tables.table_location import reading, table_uri
+from spark_jobs.lake.segments.archive import log_key
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 
@@ -29,6 +31,11 @@ class Span:
     partition: int
     start: int
     end: int
+
+    @property
+    def log(self) -> str:
+        """Log key."""
+        return log_key(self.log_id, self.partition)
 
     def may_be_in(self, file: LiveFile) -> bool:
         """Return whether a file of ``records`` can have rows of the span."""
@@ -80,13 +87,7 @@ def _may_be_in(group: pq.RowGroupMetaData, span: Span) -> bool:
 
 
 def _within(batch: pa.RecordBatch, span: Span, schema: pa.Schema) -> pa.RecordBatch:
-    columns = [
-        batch.column(field.name).cast(field.type)
-        if field.name in batch.schema.names
-        else pa.nulls(batch.num_rows, field.type)
-        for field in schema
-    ]
-    rows = pa.RecordBatch.from_arrays(columns, schema=schema)
+    rows = as_declared(batch, schema)
     offsets, partitions = np.asarray(rows["offset"]), np.asarray(rows["partition"])
     of_log = np.asarray(pc.equal(rows["log_id"], pa.scalar(span.log_id)).fill_null(False))
     inside = (partitions == span.partition) & of_log & (offsets >= span.start) & (offsets < span.end)

@@ -31,7 +31,7 @@ from deltalake.exceptions import DeltaError
 from logcore.logs.model.offset_ledger import restart_offset
 from spark_jobs.lake.delta.commits import commit_guards
 from spark_jobs.lake.delta.tables import delta_log
-from spark_jobs.lake.delta.tables.snapshots import open_version
+from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_rows import open_dataset
 from spark_jobs.lake.errors import TableUnreadable
 from spark_jobs.lake.ledger import frontier
@@ -204,7 +204,7 @@ def retired_by(lake: str, at_ms: int) -> dict[str, int]:
     versions = (*files.checkpoints.items(), *files.commits.items())
     stood = max((version for version, file in versions if file.placed_ms <= at_ms), default=-1)
     try:
-        table = open_version(lake, "segments", stood) if stood >= 0 else None
+        table = open_table(lake, "segments", stood) if stood >= 0 else None
         return {} if table is None else _retired_in(lake, table)
     except (DeltaError, FileNotFoundError, TableUnreadable):
         return {}

@@ -25,14 +25,14 @@ DEADLY = b"deadly"
 
 def dies_unless_plain(task: DecodeTask) -> DecodeResult:
     """Die of partition 1 as native code does, unless rows are decoded the plain way."""
-    if task.partition == 1 and not task.is_plain:
+    if task.span.partition == 1 and not task.is_plain:
         _died(task)
     return decode_rows(task)
 
 
 def always_dies(task: DecodeTask) -> DecodeResult:
     """Die of partition 1, whatever is tried."""
-    if task.partition == 1:
+    if task.span.partition == 1:
         _died(task)
     return decode_rows(task)
 

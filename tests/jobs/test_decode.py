@@ -11,8 +11,9 @@ from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig, ReplaceConfig
 from spark_jobs.decode import decode_task, decoding, job, plan
+from spark_jobs.following import topic_plan
 from spark_jobs.lake.decoded import followed_topics
-from spark_jobs.lake.decoded.topic_tables import TopicTable
+from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.tasks.executor import WorkerDied
@@ -95,7 +96,7 @@ def test_a_choice_that_matches_no_topic_is_refused_with_the_nearest_name(
 def test_a_log_whose_worker_died_twice_waits_and_the_others_are_decoded(lake: Decoded, monkeypatch, capsys) -> None:
     lake.append_elsewhere("orders-1", 3)
     lake.append((b"a", b"one"))
-    monkeypatch.setattr(plan, "IN_PROCESS_BYTES", 0)
+    monkeypatch.setattr(topic_plan, "IN_PROCESS_BYTES", 0)
     monkeypatch.setattr(launch, "start_executor", lambda *_: Deadly())
     assert main.main(["decode", lake.path, "--policies", str(lake.policies)]) == 1
     said = capsys.readouterr().out
@@ -112,7 +113,7 @@ def test_a_replacement_with_a_log_that_cannot_be_decoded_replaces_nothing(lake: 
     lake.append((b"a", b"one"))
     lake.decode()
     before = lake.versions()
-    monkeypatch.setattr(plan, "IN_PROCESS_BYTES", 0)
+    monkeypatch.setattr(topic_plan, "IN_PROCESS_BYTES", 0)
     monkeypatch.setattr(launch, "start_executor", lambda *_: Deadly())
     report = lake.decode(replace=("orders",))
     assert "nothing was replaced" in str(report.plan)
@@ -123,8 +124,9 @@ class Deadly(InProcessExecutor):
     """The workers of partition 1 die."""
 
     def run(self, work, tasks, sizes=None):
-        results = {at: super(Deadly, self).run(work, [task])[0] for at, task in enumerate(tasks) if not task.partition}
-        died = {at: "was ended by SIGSEGV" for at, task in enumerate(tasks) if task.partition}
+        others = {at: task for at, task in enumerate(tasks) if not task.span.partition}
+        results = {at: super(Deadly, self).run(work, [task])[0] for at, task in others.items()}
+        died = {at: "was ended by SIGSEGV" for at, task in enumerate(tasks) if task.span.partition}
         raise WorkerDied("died", died, results)
 
 
@@ -253,14 +255,14 @@ def test_the_same_plan_is_committed_once(lake: Decoded) -> None:
 
 def test_a_run_that_ended_between_the_two_commits_is_continued_without_rows_twice(lake: Decoded, monkeypatch) -> None:
     lake.append((b"a", b"one"), (b"b", b"\xff"))
-    commit = TopicTable.commit
+    commit = Table.commit
 
-    def only_undecoded(self: TopicTable, *arguments, **options) -> None:
+    def only_undecoded(self: Table, *arguments, **options) -> None:
         if self.kind == "decoded":
             raise KeyboardInterrupt
         commit(self, *arguments, **options)
 
-    monkeypatch.setattr(TopicTable, "commit", only_undecoded)
+    monkeypatch.setattr(Table, "commit", only_undecoded)
     with pytest.raises(KeyboardInterrupt):
         lake.decode()
     monkeypatch.undo()

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from spark_jobs import launch
-from spark_jobs.decode import job, plan
-from spark_jobs.lake.decoded.topic_tables import TopicTable
+from spark_jobs.decode import plan
+from spark_jobs.following import topic_plan
+from spark_jobs.lake.delta.table import Table
 from tests.in_process import InProcessExecutor
 from tests.jobs.deadly_decoder import DEADLY, MortalExecutor
 from tests.jobs.decoded_lake import Decoded
@@ -26,7 +27,7 @@ OTHER = avro({"name": "name", "type": "long"})
 @pytest.fixture
 def executor(monkeypatch: pytest.MonkeyPatch) -> MortalExecutor:
     made = MortalExecutor()
-    monkeypatch.setattr(plan, "IN_PROCESS_BYTES", 0)
+    monkeypatch.setattr(topic_plan, "IN_PROCESS_BYTES", 0)
     monkeypatch.setattr(launch, "start_executor", lambda *_: made)
     return made
 
@@ -36,15 +37,15 @@ def places(lake: Decoded, kind: str) -> list[int]:
 
 
 def killed_before_the_second_commit(decode: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
-    real = TopicTable.commit
+    real = Table.commit
 
-    def only_undecoded(self: TopicTable, *arguments: Any, **options: Any) -> None:
+    def only_undecoded(self: Table, *arguments: Any, **options: Any) -> None:
         if self.kind == "decoded":
             raise KeyboardInterrupt
         real(self, *arguments, **options)
 
     with monkeypatch.context() as patched:
-        patched.setattr(job.TopicTable, "commit", only_undecoded)
+        patched.setattr(Table, "commit", only_undecoded)
         with pytest.raises(KeyboardInterrupt):
             decode()
 

@@ -21,7 +21,9 @@ from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig
 from spark_jobs.decode import job
+from spark_jobs.following import commits as topic_commits
 from spark_jobs.lake.decoded.remembered_tables import FILE
+from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.setup.policies.policies_file import read_policies
 from tests import handmade
 from tests.broker_directory import LogDirectory
@@ -161,7 +163,7 @@ def check(folder: Path, seed: int, topics: int, monkeypatch: pytest.MonkeyPatch)
     scene = Scene(folder, rng, topics)
     scene.grow()
     killed_at, commits = rng.randrange(2 * topics), [0]
-    real = job.TopicTable.commit
+    real = Table.commit
 
     def commit(self: object, *arguments: object, **options: object) -> None:
         commits[0] += 1
@@ -173,9 +175,9 @@ def check(folder: Path, seed: int, topics: int, monkeypatch: pytest.MonkeyPatch)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as dying:
-        dying.setattr(job.TopicTable, "commit", commit)
+        dying.setattr(Table, "commit", commit)
         if killed_at % 3 == 0:
-            dying.setattr(job, "remember", dies)
+            dying.setattr(topic_commits, "remember", dies)
         try:
             scene.decode()
         except KeyboardInterrupt:

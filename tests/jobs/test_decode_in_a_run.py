@@ -18,7 +18,7 @@ from pipelines.run.settings import RunSettings
 from pipelines.run.steps import Run
 from spark_jobs import launch
 from spark_jobs.contracts import JobConfig, JobReport
-from spark_jobs.lake.decoded import topic_tables
+from spark_jobs.lake.delta.table import Table
 from tests.crash import visible
 from tests.in_process import InProcessExecutor
 from tests.jobs.decoded_lake import TEXT, Decoded
@@ -105,7 +105,7 @@ def test_new_rows_are_published_and_decoded_in_one_run_and_the_check_counts_them
 def test_without_a_policy_that_decodes_no_table_is_opened_and_no_check_answers(lake: Decoded, monkeypatch) -> None:
     lake.policies.write_text("topics:\n  orders:\n    salvage: permissive\n")
     lake.write((b"a", b"one"))
-    monkeypatch.setattr(topic_tables.TopicTable, "open", None)  # a call would fail
+    monkeypatch.setattr(Table, "open", None)  # a call would fail
     listener, jobs = run(lake)
     assert "decode" not in jobs
     assert CHECK not in {each.name for each in listener.answers}

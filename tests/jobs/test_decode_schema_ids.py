@@ -13,8 +13,11 @@ import pytest
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig
 from spark_jobs.decode import job, plan
-from spark_jobs.lake.decoded.topic_tables import TopicTable, decoded_spec
+from spark_jobs.following import topic_plan
+from spark_jobs.lake.decoded.topic_tables import decoded_spec, topic_table
+from spark_jobs.lake.delta.commits import table_commit
 from spark_jobs.lake.delta.commits.commit_guards import Guard
+from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.segments.archive import read_logs
 from spark_jobs.lake.setup.policies.policies_file import read_policies
@@ -204,14 +207,14 @@ def test_subjects_of_the_policy_are_the_schemas_that_may_be_named(lake: Register
 def test_schemas_that_change_between_two_commits_double_no_row(lake: Registered, monkeypatch) -> None:
     lake.register(1, FIRST)
     lake.append((b"a", first(7)), (b"b", second(8, "x")))
-    real = TopicTable.commit
+    real = Table.commit
 
     def only_undecoded(self, *arguments, **options):
         if self.kind == "decoded":
             raise KeyboardInterrupt
         real(self, *arguments, **options)
 
-    monkeypatch.setattr(job.TopicTable, "commit", only_undecoded)
+    monkeypatch.setattr(Table, "commit", only_undecoded)
     with pytest.raises(KeyboardInterrupt):
         lake.decode()
     monkeypatch.undo()
@@ -231,14 +234,14 @@ def test_a_replacement_that_ended_between_two_commits_loses_no_row(lake: Registe
     assert lake.reasons() == [(1, 2, "UNKNOWN_SCHEMA")]
     lake.register(2, SECOND, version=2)
     lake.publish()
-    real = TopicTable.commit
+    real = Table.commit
 
     def only_undecoded(self, *arguments, **options):
         if self.kind == "decoded":
             raise KeyboardInterrupt
         real(self, *arguments, **options)
 
-    monkeypatch.setattr(job.TopicTable, "commit", only_undecoded)
+    monkeypatch.setattr(Table, "commit", only_undecoded)
     with pytest.raises(KeyboardInterrupt):
         lake.decode(replace=("orders",))
     monkeypatch.undo()
@@ -302,7 +305,7 @@ def test_schemas_from_an_address_decode_as_those_of_the_topic(lake: Registered) 
 
 @pytest.mark.parametrize("at", [0, 3, 12])
 def test_a_log_of_many_tasks_ends_before_the_first_row_that_waits(lake: Registered, monkeypatch, at: int) -> None:
-    monkeypatch.setattr(plan, "IN_PROCESS_BYTES", 0)
+    monkeypatch.setattr(topic_plan, "IN_PROCESS_BYTES", 0)
     monkeypatch.setattr(plan, "TASK_ROWS", 3)
     monkeypatch.setattr(launch, "start_executor", lambda *_: InProcessExecutor())
     lake.register(1, FIRST)
@@ -331,7 +334,7 @@ def test_a_log_that_waits_decodes_no_row_until_the_policy_or_the_schemas_change(
     assert "partition 0 waits at offset 1" in str(said)
     decoded: list[int] = []
     real = job.decode_rows
-    monkeypatch.setattr(job, "decode_rows", lambda task: (decoded.append(task.start), real(task))[1])
+    monkeypatch.setattr(job, "decode_rows", lambda task: (decoded.append(task.span.start), real(task))[1])
     lake.append((b"d", first(8)))
     assert lake.said() == said
     assert decoded == []
@@ -391,22 +394,22 @@ def test_a_run_that_adds_columns_does_not_pass_over_a_commit_that_came_before(la
     lake.append((b"a", first(7)))
     lake.decode()
     lake.append((b"b", first(8)))
-    table = TopicTable(lake.path, "decoded", "orders")
+    table = topic_table(lake.path, "decoded", "orders")
     log = next(name for name, each in read_logs(lake.path).items() if each.topic == "orders")
     frontier = table.application_id(log)
     spec = decoded_spec("orders", pa.field("key", pa.string()), pa.field("value", pa.struct([("id", pa.int64())])))
     lake.register(2, SECOND, version=2)
     lake.publish()
-    real = TopicTable._grow
+    real = table_commit.bring_up_to_date
     raced: list[int] = []
 
-    def late(self, opened, wanted):
-        if self.kind == "decoded" and not raced:
+    def late(opened, wanted):
+        if wanted.name == "decoded/orders" and not raced:
             raced.append(1)
             table.commit(spec, [], "another", [Guard(frontier, 1, 2)], whole=False)
-        real(self, opened, wanted)
+        return real(opened, wanted)
 
-    monkeypatch.setattr(TopicTable, "_grow", late)
+    monkeypatch.setattr(table_commit, "bring_up_to_date", late)
     config = DecodeConfig(lake.path, "late", AS_OF_MS, read_policies(str(lake.policies)))
     with pytest.raises(ConcurrentChange):
         job.apply(job.plan(config), config, None)

@@ -12,7 +12,8 @@ from deltalake import DeltaTable
 
 from logcore.cli import main
 from spark_jobs.lake.decoded.remembered_tables import FILE, remembered
-from spark_jobs.lake.decoded.topic_tables import TopicTable
+from spark_jobs.lake.decoded.topic_tables import topic_table
+from spark_jobs.lake.delta.table import Table
 from tests import handmade
 from tests.broker_directory import LogDirectory
 from tests.jobs.decoded_lake import Decoded
@@ -128,16 +129,16 @@ def test_a_first_decode_that_was_killed_at_a_commit_is_no_damage(
 ) -> None:
     lake, commits = Decoded(tmp_path), []
     lake.append((b"a", b"one"), (b"b", b"\xff"))
-    real = TopicTable.commit
+    real = Table.commit
 
-    def killed(table: TopicTable, *arguments: Any, **more: Any) -> None:
+    def killed(table: Table, *arguments: Any, **more: Any) -> None:
         if len(commits) == at:
             raise KeyboardInterrupt
         commits.append(table.name)
         real(table, *arguments, **more)
 
     with monkeypatch.context() as patched:
-        patched.setattr(TopicTable, "commit", killed)
+        patched.setattr(Table, "commit", killed)
         with pytest.raises(KeyboardInterrupt):
             lake.decode()
     assert main.main(["verify", lake.path]) == 0
@@ -170,7 +171,7 @@ def test_a_topic_with_the_name_of_a_log_has_tables_like_any_other(tmp_path: Path
     assert main.main(["decode", str(lake.path), "--policies", str(policies)]) == 0, capsys.readouterr()
     assert main.main(["latest", str(lake.path), "--policies", str(policies)]) == 0, capsys.readouterr()
     for kind in ("decoded", "latest"):
-        assert TopicTable(str(lake.path), kind, topic).open().to_pyarrow_table()["offset"].to_pylist() == [0]
+        assert topic_table(str(lake.path), kind, topic).open().to_pyarrow_table()["offset"].to_pylist() == [0]
     assert main.main(["verify", str(lake.path)]) == 0, capsys.readouterr().out
 
 

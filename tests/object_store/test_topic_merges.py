@@ -10,7 +10,7 @@ import pytest
 from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig, IngestConfig, JobReport, OptimizeConfig, PublishConfig, ValidateConfig
-from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable
+from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, topic_table
 from spark_jobs.lake.store import storage
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
@@ -53,16 +53,16 @@ class Nights:
         return launch.run("optimize", OptimizeConfig(self.lake, "optimize", **{"as_of_ms": AS_OF_MS} | options | more))
 
     def rows(self, kind: str) -> list[str]:
-        table = TopicTable(self.lake, kind, "orders").open()
+        table = topic_table(self.lake, kind, "orders").open()
         assert table is not None
         return sorted(map(repr, table.to_pyarrow_table().to_pylist()))
 
     def live(self, kind: str) -> set[str]:
-        return {file.path for file in TopicTable(self.lake, kind, "orders").files()}
+        return {file.path for file in topic_table(self.lake, kind, "orders").files()}
 
     def stored(self, kind: str) -> set[str]:
         """Parquet objects of a table, live or not."""
-        root = TopicTable(self.lake, kind, "orders").uri
+        root = topic_table(self.lake, kind, "orders").uri
         paths = [storage.relative(file.path, root) for file in storage.files_below(root)]
         return {path for path in paths if not path.startswith("_delta_log/")}
 

@@ -36,9 +36,9 @@ FAULTS = (
     ),
     Fault(
         "a topic that waits without a table has no offsets left",
-        "spark_jobs/decode/plan.py",
-        "    return TopicPlan(followed.name, _spans(followed.logs, found, published, replaces=False), waits=why)\n",
-        "    return TopicPlan(followed.name, waits=why)\n",
+        "spark_jobs/following/topic_plan.py",
+        "    return made(topic.name, spans, waits=why)\n",
+        "    return made(topic.name, waits=why)\n",
         ("tests/jobs/test_decode.py", "-k", "waits_without_a_table"),
     ),
     Fault(
@@ -70,13 +70,6 @@ FAULTS = (
         ("tests/unit/logcore/values/json/test_json_values.py", "-k", "microseconds_are_cut"),
     ),
     Fault(
-        "the frontier of a decoded table is not compared",
-        "spark_jobs/lake/decoded/topic_tables.py",
-        "                if found != guard.planned:",
-        "                if False:",
-        (DECODE, "-k", "same_plan"),
-    ),
-    Fault(
         "a tombstone is kept as a value",
         "spark_jobs/decode/split_rows.py",
         'batch["value"].is_null()',
@@ -86,8 +79,8 @@ FAULTS = (
     Fault(
         "a batch that is decoded again counts twice",
         "spark_jobs/decode/plan.py",
-        "undecoded_from=start if plan.replaces else max(start, span.undecoded or 0)",
-        "undecoded_from=start",
+        "undecoded_from=span.start if plan.replaces else max(span.start, span.frontiers[UNDECODED] or 0)",
+        "undecoded_from=span.start",
         (DECODE, "-k", "between_the_two_commits"),
     ),
     Fault(
@@ -100,7 +93,7 @@ FAULTS = (
     Fault(
         "a changed policy is not noticed",
         "spark_jobs/decode/plan.py",
-        "if not replaces and {each[POLICY] for each in recorded.values()} - {None, formats.digest}:",
+        "if not replaces and tables.has_other_policy(formats.digest):",
         "if not replaces and formats is None:",
         (DECODE, "-k", "under_the_new_policy"),
     ),
@@ -177,14 +170,14 @@ FAULTS = (
     Fault(
         "a decoded table that is gone is not named",
         "spark_jobs/lake_verification/decoded_tables/topic_verification.py",
-        "        if said.place.directory in known:\n",
+        "        if said.place.folder in known:\n",
         "        if False:\n",
         (VERIFY, "-k", "gone"),
     ),
     Fault(
         "a first decode that was killed counts as damage",
         "spark_jobs/lake_verification/decoded_tables/topic_verification.py",
-        "        if said.place.directory in known:\n",
+        "        if said.place.folder in known:\n",
         "        if True:\n",
         (VERIFY, "-k", "killed"),
     ),
@@ -253,9 +246,9 @@ FAULTS = (
     ),
     Fault(
         "new fields do not become columns",
-        "spark_jobs/lake/decoded/topic_tables.py",
-        "if merged_type(known, wanted).added:",
-        "if False:",
+        "spark_jobs/lake/delta/tables/table_creation.py",
+        "return bool(merged_type(known, more).added)",
+        "return False",
         (SCHEMA_IDS, "-k", "new_fields_become_columns"),
     ),
     Fault(

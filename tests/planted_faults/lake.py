@@ -100,9 +100,11 @@ FAULTS = (
     Fault(
         "a guard is compared before the comments of an older table are committed",
         "spark_jobs/lake/delta/commits/table_commit.py",
-        "        with answered(lake, name):\n            described = bring_up_to_date(self.table, name)\n",
+        "        with answered(lake, name):\n"
+        "            described = 0 if whole else bring_up_to_date(self.table, declared)\n",
         "        check_guards(lake, self.table, name, guards)\n        guards = ()\n"
-        "        with answered(lake, name):\n            described = bring_up_to_date(self.table, name)\n",
+        "        with answered(lake, name):\n"
+        "            described = 0 if whole else bring_up_to_date(self.table, declared)\n",
         ("tests/unit/spark_jobs/lake/delta/tables/test_table_comments.py",),
     ),
     Fault(

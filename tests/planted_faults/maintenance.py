@@ -378,9 +378,9 @@ FAULTS = (
     ),
     Fault(
         "a merge of a decoded table says that its rows are new",
-        "spark_jobs/lake/decoded/topic_tables.py",
-        "file.modified_ms, False, file.statistics",
-        "file.modified_ms, True, file.statistics",
+        "spark_jobs/optimize/topic_merges.py",
+        "data_change=False, spec=spec",
+        "data_change=True, spec=spec",
         (TOPIC_MERGES, "-k", "no_rows_again"),
     ),
     Fault(

@@ -26,14 +26,14 @@ FAULTS = (
     Fault(
         "rows that are computed again count twice",
         "spark_jobs/latest/job.py",
-        "rows = counts.rows + (0 if plan.replaces else span.rows or 0)",
-        "rows = counts.rows + (span.rows or 0)",
+        "rows = counts.rows + (0 if plan.replaces else plan.rows[span.log] or 0)",
+        "rows = counts.rows + (plan.rows[span.log] or 0)",
         (LATEST, "-k", "filled_below_the_frontier"),
     ),
     Fault(
         "rows below the frontier are read and counted again",
-        "spark_jobs/latest/plan.py",
-        "for start in (0 if replaces else found[log.log] or 0,)",
+        "spark_jobs/following/topic_plan.py",
+        "for start in (0 if replaces else self.main[log.log] or 0,)",
         "for start in (0,)",
         (LATEST, "-k", "counted_once"),
     ),
@@ -75,8 +75,8 @@ FAULTS = (
     Fault(
         "keys of another partition are merged",
         "spark_jobs/latest/plan.py",
-        "if (file.log_id, file.partition) == (each.log_id, each.partition)]",
-        "if file.log_id == each.log_id]",
+        "if (file.log_id, file.partition) == (span.log_id, span.partition)]",
+        "if file.log_id == span.log_id]",
         (LATEST, "-k", MANY_RUNS),
     ),
     Fault(
@@ -89,15 +89,15 @@ FAULTS = (
     Fault(
         "rows that were deleted are not noticed",
         "spark_jobs/latest/plan.py",
-        "why = _changed(config.lake, topic, logs, found, history, files) or next(",
+        "why = _changed(config.lake, topic, followed.logs, found, history, files) or next(",
         "why = None and next(",
         (LATEST, "-k", "bring_earlier_ones_back"),
     ),
     Fault(
         "rows of two policies are in one table",
         "spark_jobs/latest/plan.py",
-        "if not replaces and recorded[POLICY] not in (None, LATEST_POLICIES[policy.latest]):",
-        "if not replaces and recorded[POLICY] == 0:",
+        "if not replaces and tables.has_other_policy(digest):",
+        "if False:",
         (LATEST, "-k", "another_policy_waits"),
     ),
     Fault(

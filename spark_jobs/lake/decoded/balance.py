@@ -9,11 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable
-from spark_jobs.lake.delta.files.live_files import LiveFile, newest_files, open_parquet
-from spark_jobs.lake.delta.tables.table_location import reading, table_uri
+from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, topic_table
+from spark_jobs.lake.delta.files.live_files import LiveFile, newest_files
+from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.segments.archive import LogRow
-from spark_jobs.lake.store import storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ def balances(lake: str, topic: str, logs: Sequence[LogRow]) -> list[LogBalance]:
     Raises:
         TableUnreadable: A table or a file whose rows have to be counted can't be read.
     """
-    decoded, undecoded = TopicTable(lake, DECODED, topic), TopicTable(lake, UNDECODED, topic)
+    decoded, undecoded = topic_table(lake, DECODED, topic), topic_table(lake, UNDECODED, topic)
     frontiers = decoded.versions([log.log for log in logs])
     good, bad = decoded.files(), undecoded.files()
     published = [file for file in newest_files(lake, "records") if file.partition_values["topic"] == topic]
@@ -49,12 +48,8 @@ def balances(lake: str, topic: str, logs: Sequence[LogRow]) -> list[LogBalance]:
         end = frontiers[log.log]
         if end is None:
             continue
-        with reading(lake, "records"):
-            records = sum(_rows(table_uri(lake, "records"), file, log, end) for file in published)
-        with decoded.reading():
-            rows = sum(_rows(decoded.uri, file, log, end) for file in good)
-        with undecoded.reading():
-            others = sum(_rows(undecoded.uri, file, log, end) for file in bad)
+        records = published_below(lake, published, log, end)
+        rows, others = _below(decoded, good, log, end), _below(undecoded, bad, log, end)
         found.append(LogBalance(log.log, log.partition, end, records, rows, others))
     return found
 
@@ -65,11 +60,15 @@ def published_below(lake: str, files: Sequence[LiveFile], log: LogRow, end: int)
     Raises:
         TableUnreadable: A file whose rows have to be counted can't be read.
     """
-    with reading(lake, "records"):
-        return sum(_rows(table_uri(lake, "records"), file, log, end) for file in files)
+    return _below(Table(lake, "records"), files, log, end)
 
 
-def _rows(root: str, file: LiveFile, log: LogRow, end: int) -> int:
+def _below(table: Table, files: Sequence[LiveFile], log: LogRow, end: int) -> int:
+    with table.reading():
+        return sum(_rows(table, file, log, end) for file in files)
+
+
+def _rows(table: Table, file: LiveFile, log: LogRow, end: int) -> int:
     """Rows of a log below an offset: by the file's statistics, or else counted."""
     if not (file.may_hold("partition", log.partition) and file.may_hold("log_id", log.log_id)):
         return 0
@@ -79,9 +78,8 @@ def _rows(root: str, file: LiveFile, log: LogRow, end: int) -> int:
     if is_whole and file.rows >= 0 and file.partition == log.partition and file.log_id == log.log_id:
         return file.rows
     rows = 0
-    with open_parquet(storage.join(root, file.path)) as parquet:
-        for batch in parquet.iter_batches(columns=["log_id", "partition", "offset"]):
-            offsets, partitions = np.asarray(batch["offset"]), np.asarray(batch["partition"])
-            of_log = np.asarray(pc.equal(batch["log_id"].cast(pa.string()), pa.scalar(log.log_id)).fill_null(False))
-            rows += int(np.count_nonzero((partitions == log.partition) & (offsets < end) & of_log))
+    for batch in table.batches(file, ["log_id", "partition", "offset"]):
+        offsets, partitions = np.asarray(batch["offset"]), np.asarray(batch["partition"])
+        of_log = np.asarray(pc.equal(batch["log_id"].cast(pa.string()), pa.scalar(log.log_id)).fill_null(False))
+        rows += int(np.count_nonzero((partitions == log.partition) & (offsets < end) & of_log))
     return rows

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logcore.values.undecodable import Reason
-from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable
+from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, topic_table
 from spark_jobs.lake.delta.files.file_contents import batches_of, opened
 from spark_jobs.lake.segments.archive import log_key
 from spark_jobs.lake.store import storage
@@ -50,9 +50,9 @@ def other_subject_rows(lake: str, topic: str) -> list[OtherSubjectRows]:
     Raises:
         TableUnreadable: A table is damaged, or a file of undecoded rows cannot be read.
     """
-    undecoded = TopicTable(lake, UNDECODED, topic)
+    undecoded = topic_table(lake, UNDECODED, topic)
     bad = undecoded.files()
-    times = [file.greatest.get("published_at") for file in (*TopicTable(lake, DECODED, topic).files(), *bad)]
+    times = [file.greatest.get("published_at") for file in (*topic_table(lake, DECODED, topic).files(), *bad)]
     last = max((time for time in times if time is not None), default=None)
     found: dict[str, OtherSubjectRows] = {}
     if last is None:

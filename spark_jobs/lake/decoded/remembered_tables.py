@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from spark_jobs.lake.decoded.topic_tables import TopicTable
+from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.store import storage
 
 FILE = "topic_tables.json"
@@ -28,7 +28,7 @@ def remembered(lake: str) -> frozenset[str]:
         return frozenset()
 
 
-def remember(lake: str, tables: Iterable[TopicTable]) -> None:
+def remember(lake: str, tables: Iterable[Table]) -> None:
     """Record that there are these tables. Call it with the lease of the lake.
 
     Raises:
@@ -36,7 +36,7 @@ def remember(lake: str, tables: Iterable[TopicTable]) -> None:
         OSError: The file can't be written.
     """
     before = remembered(lake)
-    now = before | {table.directory for table in tables}
+    now = before | {table.folder for table in tables}
     if now != before:
         content = {"version": _VERSION, "tables": sorted(now)}
         storage.put(storage.join(lake, FILE), json.dumps(content, indent=1).encode())

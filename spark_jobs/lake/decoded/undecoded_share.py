@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, TopicTable
+from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, topic_table
 from spark_jobs.lake.delta.files.live_files import LiveFile
 
 LEAST_SHARE = 0.01
@@ -55,7 +55,7 @@ def undecoded_share(lake: str, topic: str) -> UndecodedShare:
     Raises:
         TableUnreadable: A table is damaged.
     """
-    good, bad = (list(_counted(TopicTable(lake, kind, topic).files())) for kind in (DECODED, UNDECODED))
+    good, bad = (list(_counted(topic_table(lake, kind, topic).files())) for kind in (DECODED, UNDECODED))
     last = max((published for published, _ in (*good, *bad)), default=None)
     new_good, new_bad = (sum(rows for published, rows in files if published == last) for files in (good, bad))
     all_good, all_bad = (sum(rows for _, rows in files) for files in (good, bad))

@@ -11,7 +11,7 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from logcore.storage.objects.answers import said
-from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, TopicTable, topics_with_tables
+from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, topic_table, topics_with_tables
 from spark_jobs.lake.decoded.view_columns import FLATTENED, ViewColumn, view_columns
 from spark_jobs.lake.decoded.view_names import view_name
 from spark_jobs.lake.delta.tables.snapshots import open_table
@@ -110,7 +110,7 @@ def lake_views(lake: str) -> Iterator[LakeView]:
             (LATEST, "that is the newest of its key in one log"),
         )
         for kind, what in kinds:
-            table = TopicTable(lake, kind, topic)
+            table = topic_table(lake, kind, topic)
             one_row = f"A record of the topic {topic} {what}."
             yield LakeView(
                 view_name(kind, topic),

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -21,11 +20,11 @@ from logcore.logs.model.findings import Severity
 from spark_jobs.lake.decoded.balance import balances
 from spark_jobs.lake.decoded.followed_topics import POLICY
 from spark_jobs.lake.decoded.remembered_tables import FILE, remembered
-from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, TopicTable
+from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, topic_table
 from spark_jobs.lake.delta.files import row_digest
 from spark_jobs.lake.delta.files.live_files import LiveFile, newest_files, open_parquet
+from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.delta.tables import delta_log
-from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY
 from spark_jobs.lake.errors import StorageError, TableUnreadable
 from spark_jobs.lake.repair_commands import topic_command
 from spark_jobs.lake.segments.archive import LogRow
@@ -58,9 +57,7 @@ class NewestDifference:
     """Rows of the table that are not the newest of their key."""
 
 
-def latest_differences(
-    table: TopicTable, files: Sequence[LiveFile], logs: Sequence[LogRow]
-) -> Iterator[NewestDifference]:
+def latest_differences(table: Table, files: Sequence[LiveFile], logs: Sequence[LogRow]) -> Iterator[NewestDifference]:
     """Yield the logs whose rows differ. The values of rows are compared by the digests of files.
 
     Args:
@@ -103,17 +100,16 @@ def _newest(lake: str, files: Sequence[LiveFile], span: Span, *, keeps_tombstone
     return np.concatenate(parts)
 
 
-def _offsets(table: TopicTable, files: Sequence[LiveFile], log: LogRow) -> Offsets:
+def _offsets(table: Table, files: Sequence[LiveFile], log: LogRow) -> Offsets:
     parts = [np.zeros(0, np.int64)]
     for file in files:
         if not (file.may_hold("partition", log.partition) and file.may_hold("log_id", log.log_id)):
             continue
-        with table.reading(), open_parquet(storage.join(table.uri, file.path)) as parquet:
-            for batch in parquet.iter_batches(columns=["log_id", "partition", "offset"]):
-                of_log = (np.asarray(batch["partition"]) == log.partition) & (
-                    np.asarray(batch["log_id"].to_numpy(zero_copy_only=False)) == log.log_id
-                )
-                parts.append(np.asarray(batch["offset"])[of_log])
+        for batch in table.batches(file, ["log_id", "partition", "offset"]):
+            of_log = (np.asarray(batch["partition"]) == log.partition) & (
+                np.asarray(batch["log_id"].to_numpy(zero_copy_only=False)) == log.log_id
+            )
+            parts.append(np.asarray(batch["offset"])[of_log])
     return np.concatenate(parts)
 
 
@@ -129,9 +125,9 @@ _PAIR = {DECODED, UNDECODED}
 class _Opened:
     """A table at the version that is verified."""
 
-    place: TopicTable
+    place: Table
     files: tuple[LiveFile, ...] = ()
-    contents: Mapping[str, str] = field(default_factory=dict)
+    contents: dict[str, str] = field(default_factory=dict)
     """Digest of the bytes by path, as the commit that added the file recorded it."""
     identity: str = ""
     size: int = 0
@@ -163,7 +159,7 @@ def decoded_things(lake: str, logs: Sequence[LogRow]) -> Iterator[Thing]:
     for log in logs:
         by_topic.setdefault(log.topic, []).append(log)
     for topic, of_topic in sorted(by_topic.items()):
-        opened_now = {kind: _open(TopicTable(lake, kind, topic)) for kind in _COMMANDS}
+        opened_now = {kind: _open(topic_table(lake, kind, topic)) for kind in _COMMANDS}
         yield from _absent(lake, topic, opened_now, known)
         tables = [each for kind, each in opened_now.items() if each is not None and kind != LATEST]
         latest = opened_now[LATEST]
@@ -186,8 +182,8 @@ def decoded_things(lake: str, logs: Sequence[LogRow]) -> Iterator[Thing]:
 def _absent(lake: str, topic: str, opened_now: Mapping[str, _Opened | None], known: frozenset[str]) -> Iterator[Thing]:
     """Yield the tables of a topic that have no log: those that there were, and those that a killed job had begun."""
     for kind in (kind for kind, opened in opened_now.items() if opened is None):
-        said = _Opened(TopicTable(lake, kind, topic))
-        if said.place.directory in known:
+        said = _Opened(topic_table(lake, kind, topic))
+        if said.place.folder in known:
             accept = f"If it was removed on purpose, delete {storage.join(lake, FILE)}: it is only a memory."
             said.findings.append(said.say("table-missing", f"it was there and is gone. {accept}"))
         elif storage.has_files(said.place.uri) or any(
@@ -199,15 +195,14 @@ def _absent(lake: str, topic: str, opened_now: Mapping[str, _Opened | None], kno
         yield Thing(f"table/{said.place.name}", said.findings[0].finding.rule, 0, partial(_of_log, said))
 
 
-def _open(place: TopicTable) -> _Opened | None:
+def _open(place: Table) -> _Opened | None:
     """The table as it is now; None if it was never created."""
-    log = storage.join(place.uri, LOG_DIRECTORY)
-    files = [file for file in storage.files_below(log) if file.path.endswith((".json", ".parquet"))]
-    if not files:
+    log = delta_log.log_files(place.lake, place.name)
+    if not log.all:
         return None
-    said = sorted([file.path, file.size, file.modified_ms] for file in files)
+    said = [[file.path, file.size, file.modified_ms] for file in log.all]
     opened = _Opened(place, identity=hashlib.sha256(json.dumps(said).encode()).hexdigest())
-    opened.size = sum(file.size for file in files)
+    opened.size = sum(file.size for file in log.all)
     try:
         opened.files = tuple(place.files())
     except StorageError:
@@ -215,12 +210,8 @@ def _open(place: TopicTable) -> _Opened | None:
     except TableUnreadable as error:
         why = " ".join(str(error.__cause__).split())[:200]
         opened.findings.append(opened.say(_OF_LOG, f"its log cannot be read ({why})."))
-    contents: dict[str, str] = {}
-    for file in files:
-        name = posixpath.basename(file.path)
-        if name.endswith(".json") and name[:-5].isdigit():
-            contents |= _contents(opened, int(name[:-5]), file.path)
-    opened.contents = contents
+    for version, file in log.commits.items():
+        opened.contents |= _contents(opened, version, file.path)
     return opened
 
 
@@ -301,10 +292,10 @@ def _of_rows(opened: _Opened, logs: Sequence[LogRow]) -> ThingResult:
                 f"below offset {each.end:,}, where records has {each.records:,}."
             )
             result.findings.append(opened.say("row-digest-differs", what))
-    return result if result.findings else _counted(place, replace(place, kind=UNDECODED))
+    return result if result.findings else _counted(place, topic_table(place.lake, UNDECODED, place.topic))
 
 
-def _counted(*tables: TopicTable) -> ThingResult:
+def _counted(*tables: Table) -> ThingResult:
     """Compare the number of rows that Delta's reader sees with the one that our commits left."""
     result = ThingResult()
     for table in tables:

@@ -69,7 +69,7 @@ def table_versions(lake: str, *names: str) -> dict[str, int | None]:
 def versions(lake: str, name: str, application_ids: Sequence[str]) -> dict[str, int | None]:
     """Return recorded versions of application ids in table ``name``; None if there is none."""
     table = latest_snapshot(lake, name)
-    return dict.fromkeys(application_ids) if table is None else _versions(lake, name, table, application_ids)
+    return dict.fromkeys(application_ids) if table is None else versions_of(lake, name, table, application_ids)
 
 
 def check_guards(lake: str, table: DeltaTable, name: str, guards: Sequence[Guard]) -> None:
@@ -78,7 +78,7 @@ def check_guards(lake: str, table: DeltaTable, name: str, guards: Sequence[Guard
     Raises:
         ConcurrentChange: One of them has changed.
     """
-    found = _versions(lake, name, table, [guard.application_id for guard in guards])
+    found = versions_of(lake, name, table, [guard.application_id for guard in guards])
     for guard in guards:
         if found[guard.application_id] != guard.planned:
             raise ConcurrentChange(
@@ -87,7 +87,7 @@ def check_guards(lake: str, table: DeltaTable, name: str, guards: Sequence[Guard
             )
 
 
-def _versions(lake: str, name: str, table: DeltaTable, application_ids: Sequence[str]) -> dict[str, int | None]:
+def versions_of(lake: str, name: str, table: DeltaTable, application_ids: Sequence[str]) -> dict[str, int | None]:
     """Return the versions that the opened table records."""
     if len(application_ids) > FEW_IDS:
         every = delta_log.recorded_versions(lake, name, table.version())

@@ -18,6 +18,7 @@ from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.errors import ConcurrentChange, OutputMismatch
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile
+from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.lake.table_specs import TABLES
 
 
@@ -45,7 +46,7 @@ def add_files(
     if not files and not guards:
         return
     for written in files:
-        _check_file(lake, name, written)
+        _check_file(lake, name, written, TABLES[name])
     commit = TableCommit(lake, name, run_id, guards, expected)
     if check is not None:
         check(commit.table)
@@ -62,11 +63,15 @@ def rewrite_files(
     *,
     data_change: bool,
     check: Callable[[DeltaTable], None] | None = None,
+    spec: TableSpec | None = None,
+    whole: bool = False,
 ) -> None:
     """Replace live files by worker-written ones in one commit; if nothing is removed or added, nothing is written.
 
     Args:
         removed: Paths relative to the table, as files are named on disk.
+        spec: Columns of a table of a topic; None: the table is one of ``TABLES``.
+        whole: The written files are the whole table from now on, with the columns of ``spec``.
         data_change: False if the rows stay the same, so that streaming readers do not read them again.
         check: Called with the table that the commit is based on; raises :class:`ConcurrentChange` if the plan does not
             fit it.
@@ -80,8 +85,8 @@ def rewrite_files(
     if not removed and not written and not guards:
         return
     for file in written:
-        _check_file(lake, name, file)
-    commit = TableCommit(lake, name, run_id, guards, None, rewrites=True)
+        _check_file(lake, name, file, TABLES[name] if spec is None else spec)
+    commit = TableCommit(lake, name, run_id, guards, None, rewrites=True, spec=spec, whole=whole)
     if check is not None:
         check(commit.table)
     live: dict[str, LiveFile] = {file.path: file for file in live_files(commit.table)}
@@ -101,7 +106,7 @@ def rewrite_files(
     commit.swap([live[path] for path in removed], written, data_change=data_change)
 
 
-def _check_file(lake: str, name: str, written: WrittenFile) -> None:
+def _check_file(lake: str, name: str, written: WrittenFile, spec: TableSpec) -> None:
     full = storage.join(table_uri(lake, name), written.path)
     # An object store confirmed the whole upload to the worker. A request for each file would take minutes.
     if not storage.is_remote(lake):
@@ -113,7 +118,7 @@ def _check_file(lake: str, name: str, written: WrittenFile) -> None:
             ) from error
         if size != written.size:
             raise OutputMismatch(f"Table {name}: {full} has {size} bytes, its writer reported {written.size}.")
-    if set(written.partition_values) != set(TABLES[name].partition_by):
+    if set(written.partition_values) != set(spec.partition_by):
         raise OutputMismatch(f"Table {name}: {full} names table partitions {sorted(written.partition_values)}.")
     if json.loads(written.statistics)["numRecords"] != written.rows:
         raise OutputMismatch(f"Table {name}: statistics of {full} do not count its {written.rows} rows.")

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -22,6 +22,8 @@ from spark_jobs.lake.delta.tables.table_creation import bring_up_to_date, open_o
 from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, JobError
 from spark_jobs.lake.store import disk_sync, storage
 from spark_jobs.lake.store.written_file import WrittenFile
+from spark_jobs.lake.table_spec import TableSpec
+from spark_jobs.lake.table_specs import TABLES
 
 APPEND_RETRIES = 15
 """Blind appends are rebased onto commits of others up to this many times; guarded commits never are."""
@@ -41,23 +43,33 @@ class TableCommit:
         expected: TableVersions | None,
         *,
         rewrites: bool = False,
+        spec: TableSpec | None = None,
+        whole: bool = False,
     ) -> None:
-        """Open the table; create it or bring it up to date if necessary."""
+        """Open the table; create it or bring it up to date if necessary.
+
+        Args:
+            rewrites: The commit removes files.
+            spec: Columns of a table of a topic; None: the table is one of ``TABLES``.
+            whole: The commit replaces all files, and the columns by those of ``spec``.
+        """
         self._lake, self._name, self._run_id, self._guards, self._expected = lake, name, run_id, guards, expected
+        self._whole, declared = whole, TABLES[name] if spec is None else spec
         with answered(lake, name):
-            self.table = open_or_create(lake, name)
-        # Check again: another program may have changed the table since the job was planned.
-        table_features.refuse_table(lake, name, self.table, rewrites=rewrites)
+            self.table = open_or_create(lake, name, declared)
+        if spec is None:
+            # Check again: another program may have changed the table since the job was planned.
+            table_features.refuse_table(lake, name, self.table, rewrites=rewrites)
         self._begun = self.table.version()
         if expected is not None:
             expected.check(self.table, name)
         with answered(lake, name):
-            described = bring_up_to_date(self.table, name)
+            described = 0 if whole else bring_up_to_date(self.table, declared)
         if expected is not None:
             expected.moved(name, described)
             expected.check(self.table, name)
         check_guards(lake, self.table, name, guards)
-        self.spec = spec_of(name, self.table)
+        self.spec = spec_of(name, self.table) if spec is None else spec
 
     def add(self, written: Sequence[WrittenFile]) -> None:
         """Commit with these files added; without a guard it may be rebased onto commits of others."""
@@ -69,7 +81,7 @@ class TableCommit:
         meanwhile, and its rows would be in the table twice.
         """
         added = [_added(file, data_change) for file in written]
-        self._land([*removals(removed, data_change=data_change), *added], removed, written, retries=0)
+        self._land([*_removals(removed, data_change=data_change), *added], removed, written, retries=0)
 
     def _land(
         self, actions: list[Action], removed: Sequence[LiveFile], written: Sequence[WrittenFile], retries: int
@@ -83,11 +95,11 @@ class TableCommit:
         recorded = {guard.application_id: guard.next_version for guard in self._guards}
         with answered(self._lake, self._name):
             if self._name not in JUDGED_BY_LEDGER:
-                recorded |= new_count(self.table, self._name, removed, written)
+                recorded |= new_count(self.table, self._name, removed, written, whole=self._whole)
             self.table.create_write_transaction(
                 actions,
-                mode="append",
-                schema=self.table.schema(),
+                mode="overwrite" if self._whole else "append",
+                schema=Schema.from_arrow(self.spec.schema) if self._whole else self.table.schema(),
                 partition_by=list(self.spec.partition_by),
                 commit_properties=CommitProperties(
                     custom_metadata={"userMetadata": json.dumps(metadata)},
@@ -100,8 +112,7 @@ class TableCommit:
             self._expected.moved(self._name)
 
 
-def removals(files: Sequence[LiveFile], *, data_change: bool) -> list[RemoveAction]:
-    """Return the actions that remove files from a table."""
+def _removals(files: Sequence[LiveFile], *, data_change: bool) -> list[RemoveAction]:
     now_ms = (
         time.time_ns() // 1_000_000
     )  # Delta counts the retention of removed files by the system clock, not by a run's

@@ -21,8 +21,11 @@ _MOST_OPENED = 64
 """Tables that stay open: those of a few lakes."""
 
 
-def open_table(lake: str, name: str) -> DeltaTable | None:
-    """Return the table at its latest version, or None if it was never created.
+def open_table(lake: str, name: str, version: int | None = None) -> DeltaTable | None:
+    """Return the table at a version, or None if it was never created.
+
+    Args:
+        version: None: the latest.
 
     Raises:
         TableUnreadable: The table's log is damaged.
@@ -31,7 +34,7 @@ def open_table(lake: str, name: str) -> DeltaTable | None:
     uri = table_uri(lake, name)
     with reading(lake, name):
         try:
-            return DeltaTable(delta_uri(uri), storage_options=storage.delta_options(uri))
+            return DeltaTable(delta_uri(uri), version=version, storage_options=storage.delta_options(uri))
         except TableNotFoundError:
             refuse_half_swapped(lake, name)
             return None
@@ -104,21 +107,6 @@ def forget_snapshots(lake: str) -> None:
     """
     for name in TABLES:
         _opened.pop(table_uri(lake, name), None)
-
-
-def open_version(lake: str, name: str, version: int) -> DeltaTable | None:
-    """Return the table at an earlier version, or None if it was never created.
-
-    Raises:
-        TableUnreadable: The table's log is damaged.
-        StorageError: The object store failed.
-    """
-    uri = table_uri(lake, name)
-    with reading(lake, name):
-        try:
-            return DeltaTable(delta_uri(uri), version=version, storage_options=storage.delta_options(uri))
-        except TableNotFoundError:
-            return None
 
 
 _LogState = tuple[object, ...]

@@ -1,4 +1,4 @@
-"""How tables are created and brought up to date: columns, comments and the layout that ``table_specs`` declares.
+"""How tables are created and brought up to date: columns, comments and the layout of their ``TableSpec``.
 
 Every table is Delta at reader version 1, writer version 2, without deletion vectors or column mapping, so that
 every Delta reader can read it. Statistics are kept on the columns that plans filter by.
@@ -14,6 +14,7 @@ from functools import lru_cache
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Field, Schema
 
+from logcore.values.evolution.merged_type import merged_type
 from spark_jobs.lake.delta.tables.delta_location import delta_uri, prepare
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_location import refuse_half_swapped, table_uri
@@ -37,18 +38,17 @@ def ensure_table(lake: str, name: str) -> DeltaTable:
     Raises:
         TableUnreadable: It exists, and its log is damaged.
     """
-    table = open_or_create(lake, name)
-    bring_up_to_date(table, name)
+    table = open_or_create(lake, name, TABLES[name])
+    bring_up_to_date(table, TABLES[name])
     return table
 
 
-def open_or_create(lake: str, name: str) -> DeltaTable:
+def open_or_create(lake: str, name: str, spec: TableSpec) -> DeltaTable:
     """Return the table as it is; create it empty if it does not exist.
 
     Raises:
         TableUnreadable: It exists, and its log is damaged.
     """
-    spec = TABLES[name]
     uri = table_uri(lake, name)
     if not storage.is_remote(lake) and not os.path.isdir(uri):
         refuse_half_swapped(lake, name)
@@ -69,19 +69,26 @@ def open_or_create(lake: str, name: str) -> DeltaTable:
     )
 
 
-def bring_up_to_date(table: DeltaTable, name: str) -> int:
-    """Add columns that later versions introduced, and our comments where the table or a column has none.
+def bring_up_to_date(table: DeltaTable, spec: TableSpec) -> int:
+    """Add columns and nested fields that only ``spec`` has, and our comments where the table or a column has none.
 
-    A comment that a user wrote stays. Commits have no data files, and our mark.
+    A comment that a user wrote stays. Commits have no data files, which could not do it, and our mark.
 
     Returns:
         The number of commits; 0 if nothing was missing.
     """
-    spec, made = TABLES[name], 0
-    there = {field.name: field for field in table.schema().fields}
-    due = [f for f in _commented_fields(spec) if f.name not in there or COMMENT not in there[f.name].metadata]
-    if due:  # of columns that are there, only the comment is new
+    made = 0
+    there, described = {field.name: field for field in table.schema().fields}, dict(spec.meanings)
+    due = [
+        f
+        for f in _commented_fields(spec)
+        if f.name not in there
+        or (f.name in described and COMMENT not in there[f.name].metadata)
+        or _has_more(f, there[f.name])
+    ]
+    if due:
         table.alter.add_columns(due, commit_properties=_BY_US)
+        table.update_incremental()  # guards are compared with what others committed too
         made += 1
     if not table.metadata().description:
         table.alter.set_table_description(spec.one_row, commit_properties=_BY_US)
@@ -94,7 +101,7 @@ def spec_of(name: str, table: DeltaTable) -> TableSpec:
     spec = TABLES[name]
     added = [
         field.with_nullable(True).remove_metadata()
-        for field in _schema_of(table)
+        for field in schema_of_table(table)
         if field.name not in spec.schema.names
     ]
     return replace(spec, schema=pa.schema([*spec.schema, *added]))
@@ -110,13 +117,27 @@ def separating_column(table: DeltaTable, name: str) -> str | None:
     return column if stated is None or column in stated.split(",") else None
 
 
-def _schema_of(table: DeltaTable) -> pa.Schema:
+def schema_of_table(table: DeltaTable) -> pa.Schema:
+    """Return the columns of an opened table."""
     return pa.schema(table.schema().to_arrow())  # type: ignore[arg-type]
 
 
-@lru_cache(maxsize=32)
+def _has_more(wanted: Field, there: Field) -> bool:
+    """Whether a struct in a column has fields that the table does not have."""
+    if wanted.type == there.type:
+        return False
+    known, more = (pa.struct(list(pa.schema(Schema([each]).to_arrow()))) for each in (there, wanted))  # type: ignore[arg-type]
+    return bool(merged_type(known, more).added)
+
+
+@lru_cache(maxsize=128)
 def _commented_fields(spec: TableSpec) -> tuple[Field, ...]:
     return tuple(
-        Field(field.name, field.type, nullable=field.nullable, metadata={COMMENT: spec.meaning(field.name)})
+        Field(
+            field.name,
+            field.type,
+            nullable=field.nullable,
+            metadata=field.metadata | {COMMENT: spec.meaning(field.name)},
+        )
         for field in Schema.from_arrow(spec.schema).fields
     )

@@ -12,7 +12,7 @@ from deltalake.exceptions import DeltaError
 from logcore.storage.objects.answers import said
 from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY
 from spark_jobs.lake.errors import JobError, TableUnreadable, UsageError
-from spark_jobs.lake.repair_commands import rebuild_command, replace_command
+from spark_jobs.lake.repair_commands import rebuild_command, replace_command, topic_command
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 
@@ -21,8 +21,18 @@ READY_FILE = "ready.json"
 
 
 def table_uri(lake: str, name: str) -> str:
-    """Return the location of table ``name`` of ``lake``: one of ``TABLES``, or kind and folder of a topic's table."""
-    return storage.join(lake, "tables", name if "/" in name else TABLES[name].name)
+    """Return the location of table ``name`` of ``lake``: one of ``TABLES``, or kind and topic of a topic's table."""
+    return storage.join(lake, "tables", table_folder(name))
+
+
+def table_folder(name: str) -> str:
+    """Return the directory of a table, below that of all tables."""
+    kind, _, topic = name.partition("/")
+    if not topic:
+        return TABLES[name].name
+    # A topic's name has no other characters than these two that a path would follow. A table in a directory with the
+    # name of a log is taken for a log by Delta's library.
+    return f"{kind}/{f'~{topic}' if topic in ('.', '..', LOG_DIRECTORY) else storage.folder_name(topic)}"
 
 
 def rebuilding_folder(lake: str, name: str) -> str:
@@ -64,7 +74,11 @@ def reading(lake: str, name: str, path: str | None = None) -> Iterator[None]:
     except (pa.ArrowException, DeltaError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         where = uri if path is None else storage.join(uri, path)
         is_row_file = path is not None and not path.startswith(LOG_DIRECTORY)
-        way_out = f"rebuild the table: `{rebuild_command(lake, name)}`"
-        if name == "records" and is_row_file:
-            way_out = f"write its rows again: `{replace_command(lake)}`"
-        raise TableUnreadable(f"Table {name}: {where} can't be read ({said(error)[:300]}) To {way_out}") from error
+        kind, _, topic = name.partition("/")
+        way_out = f"To rebuild the table: `{rebuild_command(lake, name)}`"
+        if topic:
+            job = "latest" if kind == "latest" else "decode"
+            way_out = f"Remove its directory, then: {topic_command(lake, job, topic)}"
+        elif name == "records" and is_row_file:
+            way_out = f"To write its rows again: `{replace_command(lake)}`"
+        raise TableUnreadable(f"Table {name}: {where} can't be read ({said(error)[:300]}) {way_out}") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,9 +10,8 @@ from spark_jobs.lake.decoded.balance import published_below
 from spark_jobs.lake.decoded.followed_topics import ROWS
 from spark_jobs.lake.decoded.topic_tables import LATEST
 from spark_jobs.lake.delta.files.live_files import newest_files
-from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
-from spark_jobs.lake.view.decoded.topic_asset import TopicAsset, is_wanted, wanted_topics
+from spark_jobs.lake.view.decoded.topic_asset import TopicAsset
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +33,11 @@ class LatestTopic(TopicAsset):
     """A topic whose policy has ``latest``."""
 
     KIND = LATEST
+
+    @staticmethod
+    def wants(policy: TopicPolicy) -> bool:
+        """See :class:`TopicAsset`."""
+        return policy.latest is not None
 
     @cached_property
     def bases(self) -> tuple[LatestBasis, ...]:
@@ -74,24 +78,3 @@ class LatestTopic(TopicAsset):
     def figures(self) -> Mapping[str, int]:
         """See :class:`TopicAsset`."""
         return {"dagster/row_count": self.rows}
-
-
-def has_latest(policies: Policies) -> bool:
-    """Return whether a policy has ``latest``. No lake is opened."""
-    return is_wanted(policies, _wants)
-
-
-def latest_topics(lake: str, policies: Policies, topics: Collection[str] | None = None) -> list[LatestTopic]:
-    """Return the topics of a lake whose policy has ``latest``, by name.
-
-    Args:
-        topics: Only these; None: all.
-
-    Raises:
-        TableUnreadable: The table ``logs`` is damaged.
-    """
-    return [LatestTopic(lake, topic, logs) for topic, logs in wanted_topics(lake, policies, _wants, topics)]
-
-
-def _wants(policy: TopicPolicy) -> bool:
-    return policy.latest is not None

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import pyarrow as pa
 
-from spark_jobs.lake.decoded.topic_tables import TopicTable
+from spark_jobs.lake.decoded.followed_topics import followed_topics
+from spark_jobs.lake.decoded.topic_tables import topic_table
+from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.repair_commands import topic_command
-from spark_jobs.lake.segments.archive import LogRow, read_logs
+from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 from spark_jobs.lake.view.shown_tables import ShownColumn
@@ -30,10 +32,35 @@ class TopicAsset:
     topic: str
     logs: tuple[LogRow, ...]
 
+    @staticmethod
+    def wants(policy: TopicPolicy) -> bool:
+        """Return whether a policy has such a table."""
+        raise NotImplementedError
+
+    @classmethod
+    def is_wanted(cls, policies: Policies) -> bool:
+        """Return whether a policy wants such a table. No lake is opened."""
+        return any(map(cls.wants, policies.topics))
+
+    @classmethod
+    def all_of(cls, lake: str, policies: Policies, topics: Collection[str] | None = None) -> list[Self]:
+        """Return the topics of a lake whose policy wants such a table, by name.
+
+        Args:
+            topics: Only these; None: all.
+
+        Raises:
+            TableUnreadable: The table ``logs`` is damaged.
+        """
+        if not cls.is_wanted(policies):
+            return []
+        found = followed_topics(lake, policies, cls.wants, (), ())
+        return [cls(lake, each.name, tuple(each.logs)) for each in found if topics is None or each.name in topics]
+
     @property
-    def table(self) -> TopicTable:
+    def table(self) -> Table:
         """The table."""
-        return TopicTable(self.lake, self.KIND, self.topic)
+        return topic_table(self.lake, self.KIND, self.topic)
 
     def changed_tables(self, job: str, *kinds: str) -> list[str]:
         """Return what is wrong with tables of the topic that have other rows than were written, with the command.
@@ -45,7 +72,7 @@ class TopicAsset:
         Raises:
             TableUnreadable: A table is damaged.
         """
-        counts = {kind: TopicTable(self.lake, kind, self.topic).row_counts() for kind in kinds}
+        counts = {kind: topic_table(self.lake, kind, self.topic).row_counts() for kind in kinds}
         return [
             f"{kind}/{self.topic} has {there:,} rows, and {written:,} were written: another program changed it. "
             f"`{topic_command(self.lake, job, self.topic)}` writes it again"
@@ -98,29 +125,3 @@ class TopicAsset:
             ShownColumn(field.name, str(kind), str(field.metadata.get("comment", "")).replace("`", ""), False)
             for field, kind in zip(schema.fields, types, strict=True)
         )
-
-
-def is_wanted(policies: Policies, wants: Callable[[TopicPolicy], bool]) -> bool:
-    """Return whether a policy wants a table. No lake is opened."""
-    return any(map(wants, policies.topics))
-
-
-def wanted_topics(
-    lake: str, policies: Policies, wants: Callable[[TopicPolicy], bool], topics: Collection[str] | None
-) -> list[tuple[str, tuple[LogRow, ...]]]:
-    """Return the topics of a lake whose policy wants a table, with their logs, by name.
-
-    Args:
-        topics: Only these; None: all.
-
-    Raises:
-        TableUnreadable: The table ``logs`` is damaged.
-    """
-    if not is_wanted(policies, wants):
-        return []
-    found: dict[str, list[LogRow]] = {}
-    for log in read_logs(lake).values():
-        policy = policies.for_topic(log.topic)
-        if policy is not None and wants(policy) and (topics is None or log.topic in topics):
-            found.setdefault(log.topic, []).append(log)
-    return [(topic, tuple(logs)) for topic, logs in sorted(found.items())]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,14 +10,8 @@ from spark_jobs.lake.decoded.balance import LogBalance, balances
 from spark_jobs.lake.decoded.other_subjects import OtherSubjectRows, other_subject_rows
 from spark_jobs.lake.decoded.topic_tables import DECODED
 from spark_jobs.lake.decoded.undecoded_share import UndecodedShare, undecoded_share
-from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
-from spark_jobs.lake.view.decoded.topic_asset import TopicAsset, is_wanted, wanted_topics
-
-
-def decodes(policies: Policies) -> bool:
-    """Return whether a policy decodes a topic. No lake is opened."""
-    return is_wanted(policies, _wants)
+from spark_jobs.lake.view.decoded.topic_asset import TopicAsset
 
 
 @dataclass(frozen=True)
@@ -25,6 +19,11 @@ class DecodedTopic(TopicAsset):
     """A topic that a policy decodes."""
 
     KIND = DECODED
+
+    @staticmethod
+    def wants(policy: TopicPolicy) -> bool:
+        """See :class:`TopicAsset`."""
+        return policy.decodes
 
     @cached_property
     def balances(self) -> tuple[LogBalance, ...]:
@@ -80,19 +79,3 @@ class DecodedTopic(TopicAsset):
     def figures(self) -> Mapping[str, int]:
         """See :class:`TopicAsset`."""
         return {"dagster/row_count": self.rows, "undecoded rows": self.undecoded}
-
-
-def decoded_topics(lake: str, policies: Policies, topics: Collection[str] | None = None) -> list[DecodedTopic]:
-    """Return the topics of a lake that a policy decodes, by name.
-
-    Args:
-        topics: Only these; None: all.
-
-    Raises:
-        TableUnreadable: The table ``logs`` is damaged.
-    """
-    return [DecodedTopic(lake, topic, logs) for topic, logs in wanted_topics(lake, policies, _wants, topics)]
-
-
-def _wants(policy: TopicPolicy) -> bool:
-    return policy.decodes

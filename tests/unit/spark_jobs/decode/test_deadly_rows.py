@@ -12,6 +12,7 @@ from spark_jobs.decode.decode_task import DecodeResult, DecodeTask
 from spark_jobs.decode.decoding import Format, TopicFormats
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.setup.compression import Compression
+from spark_jobs.row_files.published_rows import Span
 from spark_jobs.tasks.executor import WorkerDied
 
 ROWS = 262_144
@@ -22,7 +23,7 @@ def a_task(partition: int = 0, rows: int = ROWS, first: int = 0) -> DecodeTask:
     log: dict[str, Any] = {"log_id": "x", "partition": partition}
     file = LiveFile("f", rows, rows, values, {**log, "offset": first}, {**log, "offset": first + rows - 1})
     formats = TopicFormats(Format(), Format())
-    return DecodeTask("lake", "orders", "log", "x", partition, 0, 1 << 62, 0, formats, Compression(), (file,))
+    return DecodeTask("lake", Span("orders", "x", partition, 0, 1 << 62), 0, formats, Compression(), (file,))
 
 
 class Counted:
@@ -93,7 +94,7 @@ def test_a_task_beyond_the_bound_waits_and_the_first_ones_are_decoded():
 
 
 def test_a_task_of_which_no_worker_died_has_its_own_result():
-    executor = Counted(lambda task: {2} if task.partition else set())
+    executor = Counted(lambda task: {2} if task.span.partition else set())
     results = surviving_results(executor, never, [a_task(0, 4), a_task(1, 4)])
     assert [each.rows for each in results] == [4, 3]
     assert [each.was_plain for each in results] == [False, True]

@@ -11,6 +11,7 @@ from spark_jobs.decode.decode_task import DecodeTask
 from spark_jobs.decode.decoding import Format, TopicFormats
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.setup.compression import Compression
+from spark_jobs.row_files.published_rows import Span
 
 GROUP = 65_536
 MOST = 4 * GROUP
@@ -18,7 +19,7 @@ MOST = 4 * GROUP
 
 def a_task() -> DecodeTask:
     formats = TopicFormats(Format(), Format())
-    return DecodeTask("lake", "orders", "log", "x", 0, 0, 1 << 62, 0, formats, Compression(), ())
+    return DecodeTask("lake", Span("orders", "x", 0, 0, 1 << 62), 0, formats, Compression(), ())
 
 
 def a_file(rows: int, first: int = 0) -> LiveFile:
@@ -32,17 +33,17 @@ def a_file(rows: int, first: int = 0) -> LiveFile:
 def test_tasks_of_a_large_file_begin_at_row_groups_and_cover_it_once(rows: int, first: int) -> None:
     tasks = a_task().over([a_file(rows, first)], 1 << 40, MOST)
     assert len(tasks) == -(-rows // MOST)
-    assert [(task.start - first) % GROUP for task in tasks] == [0] * len(tasks)
-    assert [task.start for task in tasks] == [first, *(task.end for task in tasks[:-1])]
-    assert tasks[-1].end == first + rows
-    assert all(task.end - task.start <= MOST for task in tasks)
+    assert [(task.span.start - first) % GROUP for task in tasks] == [0] * len(tasks)
+    assert [task.span.start for task in tasks] == [first, *(task.span.end for task in tasks[:-1])]
+    assert tasks[-1].span.end == first + rows
+    assert all(task.span.end - task.span.start <= MOST for task in tasks)
 
 
 def test_tasks_that_are_smaller_than_a_row_group_share_the_rows_evenly() -> None:
     tasks = a_task().over([a_file(1_000)], 1 << 40, 300)
-    assert [task.end - task.start for task in tasks] == [250] * 4
+    assert [task.span.end - task.span.start for task in tasks] == [250] * 4
 
 
 def test_tasks_that_begin_inside_of_a_file_share_the_rest_evenly() -> None:
-    tasks = replace(a_task(), start=100).over([a_file(600_100)], 1 << 40, MOST)
-    assert [task.end - task.start for task in tasks] == [200_000] * 3
+    tasks = replace(a_task(), span=Span("orders", "x", 0, 100, 1 << 62)).over([a_file(600_100)], 1 << 40, MOST)
+    assert [task.span.end - task.span.start for task in tasks] == [200_000] * 3

@@ -10,10 +10,12 @@ from spark_jobs.contracts import DecodeConfig
 from spark_jobs.decode.decode_task import DecodeResult, DecodeTask
 from spark_jobs.decode.decoding import Format, TopicFormats
 from spark_jobs.decode.job import _Made
-from spark_jobs.decode.plan import LogSpan, TopicPlan
+from spark_jobs.decode.plan import DecodedTopicPlan
 from spark_jobs.decode.split_rows import SchemaStop
+from spark_jobs.following.topic_plan import LogSpan
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.setup.compression import Compression
+from spark_jobs.row_files.published_rows import Span
 
 END = 20
 
@@ -25,15 +27,15 @@ def a_task(*files: tuple[int | None, int]) -> DecodeTask:
         bounds: dict[str, Any] = {} if least is None else {"offset": least}
         live.append(LiveFile("f", 1, 1, {"topic": "orders"}, bounds, {"offset": greatest}))
     formats = TopicFormats(Format(), Format())
-    return DecodeTask("lake", "orders", "log", "x", 0, 0, END, 0, formats, Compression(), tuple(live))
+    return DecodeTask("lake", Span("orders", "x", 0, 0, END), 0, formats, Compression(), tuple(live))
 
 
 def made(*tasks: tuple[DecodeTask, int | None]) -> _Made:
     """What tasks with their stops come to."""
     results = [DecodeResult(rows=1, stop=None if stop is None else SchemaStop(stop, "why")) for _, stop in tasks]
-    span = LogSpan("log", 0, "x", None, None, END)
+    span = LogSpan("orders", "x", 0, 0, END, {})
     config = DecodeConfig("lake", "run", 0)
-    return _Made.of(config, TopicPlan("orders", (span,), tuple(task for task, _ in tasks)), results)
+    return _Made.of(config, DecodedTopicPlan("orders", (span,), tuple(task for task, _ in tasks)), results)
 
 
 @pytest.mark.parametrize(
