@@ -161,10 +161,10 @@ TABLE: dict[str, Expected] = {
         repair=REPLACE,
     ),
     "OPTIMIZE by Spark": _line(
-        harms.optimized_by_spark, run=0, words=["OPTIMIZE"], verify=0, rules=["foreign-commit"], repair=REPLACE
+        harms.optimized_by_spark, run=0, words=["OPTIMIZE"], verify=0, rules=["foreign-commit"], repair=None
     ),
     "compacted by delta-rs": _line(
-        harms.compacted_by_delta_rs, run=0, words=["OPTIMIZE"], verify=0, rules=["foreign-commit"], repair=REPLACE
+        harms.compacted_by_delta_rs, run=0, words=["OPTIMIZE"], verify=0, rules=["foreign-commit"], repair=None
     ),
     "deletion vectors, rows deleted": _line(
         harms.deletion_vectors,
