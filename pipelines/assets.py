@@ -23,22 +23,19 @@ import dagster as dg
 
 from pipelines.catalog.asset_results import AssetResult
 from pipelines.catalog.names import asset_key, documentation_of, graph_name, name_in_lake, owners_of, tags_of_assets
-from pipelines.catalog.products import INTAKE, MAINTENANCE, SOURCES, Product, Step
+from pipelines.catalog.products import CHAINS, SOURCES, Product, Step
 from pipelines.catalog.run_configuration import BEGIN, LakeRunConfig, configured, started_by
-from pipelines.catalog.tables import materialized_tables, table_assets
-from pipelines.catalog.topic_tables import materialized_topics, topic_assets
+from pipelines.catalog.step_events import keep_answers, partition_events, table_events
+from pipelines.catalog.tables import table_assets
+from pipelines.catalog.topic_tables import topic_assets
 from pipelines.errors.failures import failure_of, final_failure, say_canceled
 from pipelines.errors.interrupts import is_interrupt, lost_interrupts_repeated
 from pipelines.errors.step_errors import without_text
-from pipelines.event_log.check_evaluations import evaluate
-from pipelines.event_log.repeated_events import KeyEvent
-from pipelines.event_log.transactions import log_materializations
-from pipelines.events import as_metadata, asset_observation, check_spec, table_schema
-from pipelines.metadata.values import Observation
+from pipelines.events import as_metadata, asset_observation, check_result, check_spec, table_schema
 from pipelines.partitions import chosen_keys, register, topic_partitions
 from pipelines.resources import ENGINE_TAG, EngineOfRun, JobLauncher
 from pipelines.run import check_definitions
-from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
+from pipelines.run.chains import INTAKE_JOB
 from pipelines.run.listener import RunListener
 from pipelines.run.recording.run_row_writer import RunRowWriter
 from pipelines.run.settings import RunSettings
@@ -48,12 +45,8 @@ from spark_jobs import launch
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.view.lake_state import LakeState
-from spark_jobs.lake.view.recorded_answers import record_answers
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, check_policies
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
-
-MANY_KEYS = 500
-"""If more keys changed, a summary comes first, and the events of the keys are brief and stored together."""
 
 POOL = "spark"
 """Steps that may start Spark; deploy/dagster.yaml lets one of them run at a time."""
@@ -89,8 +82,7 @@ def build_assets(lake: RegisteredLake, pool: str | None = POOL) -> list[dg.Asset
         ),
         *table_assets(lake, group),
         *topic_assets(lake, group),
-        _assets(lake, INTAKE_JOB, INTAKE, pool),
-        _assets(lake, MAINTENANCE_JOB, MAINTENANCE, pool),
+        *(_assets(lake, job, chain, pool) for job, chain in CHAINS.items()),
     ]
 
 
@@ -188,7 +180,7 @@ def _begin_op(name: str, of: RegisteredLake, job: str, sources: Sequence[str]) -
             raise final_failure(error, BEGIN, run.run_id, run.lake) from error
         keys = "every topic partition" if run.keys is None else ", ".join(run.keys)
         engine = context.run.tags.get(ENGINE_TAG)
-        if engine is None:  # a run that is recorded has it
+        if engine is None:
             try:
                 engine = launch.engine_and_reason(loglake_launcher.engine_for(run.lake, config.engine.value))
             except UsageError as error:
@@ -252,13 +244,10 @@ def _begin(
     publishes = asset_key(lake, check_definitions.RECORDS) in context.selected_asset_keys
     jobs = EngineOfRun(launcher, config.engine.value)
     run_id = context.run.run_id
-    recorder = None
-    if not listener.is_record:  # the command line has written its row
-        started_ms = int((record.start_time or record.create_timestamp.timestamp()) * 1000)
-        begun = UnfinishedRun(run_id, job, started_by(context.run.tags), as_of_ms, started_ms)
-        is_retry = context.op_execution_context.retry_number > 0
-        kept = UnfinishedRun.kept(run_id)
-        recorder = RunRowWriter(lake.path, kept or begun, is_kept=True, may_be_written=is_retry)
+    started_ms = int((record.start_time or record.create_timestamp.timestamp()) * 1000)
+    begun = UnfinishedRun(run_id, job, started_by(context.run.tags), as_of_ms, started_ms)
+    is_retry = context.op_execution_context.retry_number > 0
+    recorder = RunRowWriter(lake.path, UnfinishedRun.kept(run_id) or begun, is_kept=True, may_be_written=is_retry)
     return Run(
         run_id,
         lake.path,
@@ -285,7 +274,7 @@ def _last_step(lake: RegisteredLake, job: str, context: dg.AssetExecutionContext
     chosen = context.selected_asset_keys
     checks = context.selected_asset_check_keys
     last = None
-    for step in INTAKE if job == INTAKE_JOB else MAINTENANCE:
+    for step in CHAINS[job]:
         is_chosen = step.product is not None and asset_key(lake, step.product.name) in chosen
         if is_chosen or any(check_spec(lake, definition).key in checks for definition in step.checks):
             last = step
@@ -323,11 +312,7 @@ def _clear_failures(step: Step, run: Run, context: dg.AssetExecutionContext) -> 
             say_canceled(context.log)
             raise dg.DagsterExecutionInterruptedError from without_text(error)
         attempts = context.op_execution_context.retry_number
-        failure = (
-            final_failure(error, step.name, run.run_id, run.lake)
-            if run.listener.is_record
-            else failure_of(error, step.name, run.run_id, run.lake, attempts, context.log)
-        )
+        failure = failure_of(error, step.name, run.run_id, run.lake, attempts, context.log)
         if isinstance(failure, dg.Failure):
             run.listener.failed(error)
         if run.recorder is not None:
@@ -349,10 +334,7 @@ def _result(step: Step, run: Run, context: dg.AssetExecutionContext, *, is_last:
         done = step.work(run)
         run.step_done(done, is_last=is_last)
         run.listener.step_done(run.run_id, step.name, done)
-    # A look for work compares the answers of the intake only.
-    answers = {a.name: a.recorded for a in done.answers if a.asset not in check_definitions.OF_MAINTENANCE}
-    if answers and context.instance.is_persistent:
-        record_answers(run.lake, context.instance.root_directory, run.run_id, answers)
+    keep_answers(context.instance, run.lake, run.run_id, done)
     return done
 
 
@@ -364,30 +346,27 @@ def _record(
     done: StepResult,
     selected: Collection[str],
 ) -> Iterator[dg.Output[None] | dg.AssetCheckResult]:
-    """Events and evaluations of a step that has run."""
+    """Events and check results of a step that has run."""
     if done.state is not None:
         _refuse_unknown(run, done.state)
         register(context.instance, lake, (log.topic_partition for log in done.state.logs))
     if step.product is not None and step.product.name in selected:
         yield from _materializations(lake, context, step.product, run, done)
-    if done.state is not None:
-        for table in materialized_tables(lake, context.instance, step.name, done.state):
-            context.log_event(table)
-    for changed in materialized_topics(lake, context.instance, done.topics):
-        context.log_event(changed)
+    for event in table_events(lake, context.instance, step.name, done):
+        context.log_event(event)
     for answer in done.answers:
         run.listener.answered(answer)
         if answer.is_unanswered and answer.asset in check_definitions.OF_MAINTENANCE:
             context.log.info(f"{answer.name}: {answer.description}")  # Dagster shows the check as skipped
             continue
-        yield evaluate(lake, context, answer, () if done.state is None else done.state.logs)
+        yield check_result(lake, answer)
     run.listener.step_recorded(run.run_id, step.name)
 
 
 def _refuse_unknown(run: Run, state: LakeState) -> None:
     """Refuse a run for topic partitions that the lake does not have, after its sources were read."""
     missing = sorted(set(run.keys or ()) - {log.topic_partition for log in state.logs})
-    if missing and not run.listener.is_record:
+    if missing:
         raise dg.Failure(
             f"Neither the lake {state.name} nor its sources have {', '.join(missing)}.", allow_retries=False
         )
@@ -399,24 +378,14 @@ def _materializations(
     """Materializations: of each chosen key, or of each key that changed."""
     key_of_asset = asset_key(lake, product.name)
     made = AssetResult.of(product, done.state or run.state(), done, run.as_of_ms)
+    if not run.is_backfill:
+        for event in partition_events(lake, made, done):
+            context.log_event(event)
+        return
     for observation in done.observations:
         context.log_event(asset_observation(lake, observation))
-    if run.is_backfill:
-        _refuse_unknown(run, made.state)
-        by_key = {log.topic_partition: log for log in made.state.logs}
-        for key in run.keys or ():
-            context.add_asset_metadata(as_metadata(made.of_log(by_key[key])), key_of_asset, key)
-        yield dg.Output(None, product.name)
-        return
-    changed = made.changed
-    if len(changed) <= MANY_KEYS:
-        for log in changed:
-            shown = as_metadata(made.of_log(log))
-            context.log_event(dg.AssetMaterialization(key_of_asset, partition=log.topic_partition, metadata=shown))
-        return
-    what = (
-        f"{len(changed):,} topic partitions changed in this run. The event of each of them follows, without pictures."
-    )
-    context.log_event(asset_observation(lake, Observation(product.name, made.summary(), what)))
-    events = [KeyEvent(log.topic_partition, made.of_log(log, with_pictures=False)) for log in changed]
-    log_materializations(context, key_of_asset, events)
+    _refuse_unknown(run, made.state)
+    by_key = {log.topic_partition: log for log in made.state.logs}
+    for key in run.keys or ():
+        context.add_asset_metadata(as_metadata(made.of_log(by_key[key])), key_of_asset, key)
+    yield dg.Output(None, product.name)

@@ -14,6 +14,7 @@ import dagster as dg
 from pipelines.alerts.sensor import alerts
 from pipelines.assets import POOL
 from pipelines.lake_definitions import loglake_assets
+from pipelines.later_events import later_events
 from pipelines.resources import JobLauncher
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, home_folder, read_home
 
@@ -32,7 +33,7 @@ def build_definitions(
     return dg.Definitions.merge(
         *(loglake_assets(lake, launcher=launcher, pool=pool) for lake in lakes),
         dg.Definitions(
-            sensors=[alerts],
+            sensors=[alerts, later_events],
             # The steps of a run share one process, and so one Spark session.
             executor=dg.in_process_executor,
             loggers=dict(loggers) if loggers else None,

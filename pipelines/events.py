@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import dagster as dg
@@ -19,7 +18,6 @@ from pipelines.metadata.values import (
     TableValue,
     Value,
 )
-from pipelines.partitions import topic_partitions
 from pipelines.run.check_definitions import CheckAnswer, CheckDefinition
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
 from spark_jobs.lake.view.shown_tables import columns_of
@@ -32,14 +30,9 @@ def as_metadata(metadata: Metadata) -> dict[str, Any]:
 
 def check_spec(lake: RegisteredLake, definition: CheckDefinition) -> dg.AssetCheckSpec:
     """The check for Dagster. No check stops a run: problems of one log must not delay the others."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dg.PreviewWarning)  # checks with partitions are new in Dagster
-        return dg.AssetCheckSpec(
-            definition.name,
-            asset=asset_key(lake, definition.asset),
-            description=definition.description,
-            partitions_def=topic_partitions(lake),
-        )
+    return dg.AssetCheckSpec(
+        definition.name, asset=asset_key(lake, definition.asset), description=definition.description
+    )
 
 
 def check_result(lake: RegisteredLake, answer: CheckAnswer) -> dg.AssetCheckResult:
@@ -50,13 +43,21 @@ def check_result(lake: RegisteredLake, answer: CheckAnswer) -> dg.AssetCheckResu
         check_name=answer.name,
         severity=severity_of(answer.severity),
         description=answer.description,
-        metadata=check_metadata(answer),
+        metadata=as_metadata(answer.shown),
     )
 
 
-def check_metadata(answer: CheckAnswer) -> dict[str, Any]:
-    """The metadata of an answer, with what fails and what to do."""
-    return as_metadata(answer.shown)
+def check_evaluation(lake: RegisteredLake, answer: CheckAnswer) -> dg.AssetCheckEvaluation:
+    """The answer to a check as Dagster's event, for a check that no run of Dagster evaluates."""
+    result = check_result(lake, answer)
+    return dg.AssetCheckEvaluation(
+        asset_key=asset_key(lake, answer.asset),
+        check_name=answer.name,
+        passed=result.passed,
+        metadata=result.metadata,
+        severity=result.severity,
+        description=result.description,
+    )
 
 
 def severity_of(severity: Severity) -> dg.AssetCheckSeverity:

@@ -12,11 +12,10 @@ from functools import cache
 import dagster as dg
 
 from pipelines.assets import POOL, build_assets
-from pipelines.catalog.products import INTAKE, MAINTENANCE
+from pipelines.catalog.products import CHAINS
 from pipelines.jobs import build_job
 from pipelines.nightly_verification import build_verification
 from pipelines.resources import LAUNCHER, LISTENER, JobLauncher
-from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
 from pipelines.run.listener import ReportKeeper
 from pipelines.schedules import build_schedules
 from pipelines.sensors import build_sensor
@@ -54,10 +53,9 @@ def loglake_assets(
     elif policies or sources:
         raise UsageError("policies and sources belong to a registered lake already. Name the lake by its path.")
     verified, verification = build_verification(lake)
-    chains = {INTAKE_JOB: INTAKE, MAINTENANCE_JOB: MAINTENANCE}
     jobs = [
         build_job(lake, job, [step.product.name for step in chain if step.product is not None])
-        for job, chain in chains.items()
+        for job, chain in CHAINS.items()
     ]
     return dg.Definitions(
         assets=build_assets(lake, pool),

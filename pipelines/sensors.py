@@ -7,8 +7,9 @@ growth inside an active segment                             a run after the long
 what such runs left for later (small growth)                one more run after the same delay
 
 A change counts as handled when its run has succeeded. A run that failed is requested again, later each time. While a
-run of a lake waits or runs, no other is requested for it. A lake whose policies state another `ingest` is skipped. A
-tick is skipped too if an object store fails: what lies there is not known, and the next tick looks again.
+run of a lake waits or runs, no other is requested for it. None is requested for what a run of the command line has
+taken in. A lake whose policies state another `ingest` is skipped. A tick is skipped too if an object store fails: what
+lies there is not known, and the next tick looks again.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from pipelines.run.chains import INTAKE_JOB
 from pipelines.run.source_listing import SourceState, source_state
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, read_registered
+from spark_jobs.lake.view.runs.run_ends import last_seen
 
 RETRY_MS = 60_000
 """Time from a failed run to the next request for the same change; twice as long after each further failure."""
@@ -114,7 +116,11 @@ def evaluate(path: str, cursor: str | None, now_ms: int, status: RunStatus) -> d
     except (JobError, UsageError, LogError, OSError) as error:  # an error of a store says nothing about its logs
         return _skipped(f"The lake {path} is not examined: {error}", cursor)
     before = _read_cursor(cursor)
-    after = _next(lake.key, _settled(before, status, now_ms, delay_ms), state, now_ms, delay_ms)
+    settled = _settled(before, status, now_ms, delay_ms)
+    is_taken_in = (last_seen(path, INTAKE_JOB) or "").startswith(state.everything)
+    if is_taken_in and settled.requested is None:
+        settled = Handled(state.closed, state.everything)
+    after = _next(lake.key, settled, state, now_ms, delay_ms)
     text = json.dumps(asdict(after))
     asked = after.requested
     if asked is None or asked == before.requested:

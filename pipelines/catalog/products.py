@@ -195,3 +195,6 @@ MAINTENANCE = (
         (check_definitions.TABLE_FILES_SOUND,),
     ),
 )
+
+CHAINS = {chains.INTAKE_JOB: INTAKE, chains.MAINTENANCE_JOB: MAINTENANCE}
+"""The steps by name of the job; in Dagster the name of the lake comes before it."""

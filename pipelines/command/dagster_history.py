@@ -1,105 +1,121 @@
-"""Records runs of the command line in Dagster: the same job as in the UI, with steps that have already run."""
+"""Reports what runs of the command line did to Dagster, by its public events without a run.
+
+Dagster's history is in ``$DAGSTER_HOME`` if that is set, otherwise ``dagster`` in the operator's home. A new folder
+gets the same ``dagster.yaml`` that ``make ui`` uses, so that both share one instance. It is never inside a lake: a
+``dagster.yaml`` can name code that Dagster then runs, and the author of a lake may be unknown.
+
+Dagster needs some 15 ms for each event. So of many changed topic partitions only the first are reported at once. The
+sensor :mod:`pipelines.later_events` reports the others.
+"""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import dagster as dg
 
 from logcore.exit_codes import ExitCode
-from pipelines.catalog.names import name_in_lake
-from pipelines.catalog.run_configuration import run_config
-from pipelines.command.instance import end_dead_runs, open_instance, process_tags, runs_of_location
-from pipelines.definitions import build_definitions
-from pipelines.event_log.transactions import few_transactions
-from pipelines.resources import ENGINE_TAG, LISTENER
+from pipelines.catalog.asset_results import AssetResult
+from pipelines.catalog.products import CHAINS, Step
+from pipelines.catalog.step_events import keep_answers, partition_events, table_events
+from pipelines.command.history import prepare_history
+from pipelines.errors.step_errors import sentence_of
+from pipelines.events import check_evaluation
+from pipelines.partitions import register
+from pipelines.run.check_definitions import OF_MAINTENANCE
 from pipelines.run.direct import FinishedRun
 from pipelines.run.listener import RunFailure
-from spark_jobs import launch
-from spark_jobs.lake.view.registered_lakes import lake_path, read_registered
+from pipelines.run.step_result import StepResult
+from spark_jobs.lake.view.lake_state import read_state
+from spark_jobs.lake.view.later_keys import keep_later
+from spark_jobs.lake.view.registered_lakes import RegisteredLake, lake_path, read_registered
+
+MOST_KEYS = 33
+"""Topic partitions of an asset that are reported at once; so a run has about a hundred events."""
+
+Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
 
 
-@dataclass(slots=True)
+def open_instance(default_folder: str, lake: str | None = None) -> dg.DagsterInstance:
+    """Open the instance that the environment names, or the one in this folder; creates it if it does not exist.
+
+    Sets ``DAGSTER_HOME`` in this process, because Dagster reads it.
+
+    Args:
+        lake: A directory that is a lake, or becomes one in this run.
+
+    Raises:
+        UsageError: The folder is inside a lake.
+    """
+    folder = prepare_history(default_folder, lake)
+    os.environ["DAGSTER_HOME"] = str(folder)
+    return dg.DagsterInstance.from_config(str(folder))
+
+
+@dataclass(frozen=True, slots=True)
 class DagsterHistory:
-    """Dagster's history of runs, in a persistent instance.
+    """Dagster's history of assets and checks, in a persistent instance.
 
     Attributes:
         instance: The open instance; closed by :meth:`close`.
     """
 
     instance: dg.DagsterInstance
-    _jobs: dict[str, dg.Definitions] = field(default_factory=dict)
-    """By path of the lake."""
-
-    def __post_init__(self) -> None:
-        _quiet()
-        end_dead_runs(self.instance)
 
     @classmethod
     def open(cls, folder: str) -> DagsterHistory:
         """Open the history in this folder, which has its ``dagster.yaml``."""
-        return cls(open_instance(folder))
-
-    def prepare(self, lake: str) -> dg.Definitions:
-        """Build the definitions of a lake, once; a run of it can then be recorded sooner.
-
-        Args:
-            lake: Path or address of a registered lake.
-        """
-        path = lake_path(lake)
-        if path not in self._jobs:
-            # No pools: a run of one lake must not wait for one of another that hangs. The lease limits each lake to
-            # one run.
-            self._jobs[path] = build_definitions([read_registered(path)], None, {"console": _silent}, pool=None)
-        return self._jobs[path]
+        instance = open_instance(folder)
+        root = logging.getLogger()
+        for handler in root.handlers:  # libraries set their own levels when they are imported
+            handler.setLevel(root.level)
+        # If an interrupt arrives while a connection closes, it is logged there with its trace, and then raised.
+        logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
+        return cls(instance)
 
     def close(self) -> None:
         """Close the instance."""
         self.instance.dispose()
 
     def record(self, run: FinishedRun) -> RunFailure | None:
-        """Record a run whose steps have run.
+        """Report the steps of a run that have run.
 
         Returns:
-            Why the record is not complete; None: it is, or a step had failed.
+            Why the report is not complete; None: it is.
         """
-        registered = read_registered(lake_path(run.lake))
-        config = run_config(registered, run.job, **{**run.settings, "as_of_ms": run.as_of_ms})
-        job_of_lake = self.prepare(run.lake).resolve_job_def(name_in_lake(registered, run.job))
-        with few_transactions(self.instance.event_log_storage), runs_of_location(self.instance):
-            result = job_of_lake.execute_in_process(
-                instance=self.instance,
-                # Set explicitly, because otherwise Dagster adds a console logger of its own.
-                run_config={**config, "loggers": {"console": {}}},
-                tags={ENGINE_TAG: launch.engine_and_reason(run.engine), **process_tags()},
-                resources={LISTENER: run.steps},
-                run_id=run.run_id,
-                raise_on_error=False,
-            )
-        if result.success or run.steps.errors:
-            return None
-        failures = [event for event in result.all_events if event.is_step_failure]
-        innermost = failures[0].step_failure_data.error if failures else None
-        while innermost is not None and innermost.cause is not None:
-            innermost = innermost.cause
-        what = innermost.message.strip() if innermost is not None else "no reason was recorded"
-        message = f"The run {run.run_id} is complete, but Dagster could not record it: {what}"
-        return RunFailure(message, ExitCode.NOT_CHECKED)
+        lake = read_registered(lake_path(run.lake))
+        later: dict[str, list[str]] = {}
+        try:
+            for step in CHAINS[run.job]:
+                done = run.steps.results.get(step.name)
+                if done is None:
+                    break  # a step before it has failed
+                for event in self._events(lake, step, run, done, later):
+                    self.instance.report_runless_asset_event(event)
+                keep_answers(self.instance, lake.path, run.run_id, done)
+            keep_later(lake.path, self.instance.root_directory, run.run_id, later)
+        except Exception as error:  # noqa: BLE001 - the run is complete, whatever Dagster does
+            what = sentence_of(error, "of the report", run.run_id)
+            message = f"The run {run.run_id} is complete, but Dagster could not record it: {what}"
+            return RunFailure(message, ExitCode.NOT_CHECKED)
+        return None
 
-
-def _quiet() -> None:
-    """Filter log lines by the level of the console: libraries set their own levels when they are imported."""
-    root = logging.getLogger()
-    for handler in root.handlers:
-        handler.setLevel(root.level)
-    # If an interrupt arrives while a connection closes, it is logged there as an error with its trace, and then raised.
-    logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
-
-
-@dg.logger
-def _silent(_: dg.InitLoggerContext) -> logging.Logger:
-    """A silent logger: Dagster's pages have these lines; stdout and stderr belong to the command."""
-    made = logging.Logger("loglake.silent")
-    made.addHandler(logging.NullHandler())
-    return made
+    def _events(
+        self, lake: RegisteredLake, step: Step, run: FinishedRun, done: StepResult, later: dict[str, list[str]]
+    ) -> Iterator[Event]:
+        """The events of a step. Adds to ``later``, by asset, the topic partitions that are left for later."""
+        if done.state is not None:
+            register(self.instance, lake, (log.topic_partition for log in done.state.logs))
+        if step.product is not None:
+            made = AssetResult.of(step.product, done.state or read_state(run.lake), done, run.as_of_ms)
+            yield from partition_events(lake, made, done, MOST_KEYS)
+            left = [log.topic_partition for log in made.changed[MOST_KEYS:]]
+            if left:
+                later[step.product.name] = left
+        yield from table_events(lake, self.instance, step.name, done)
+        for answer in done.answers:
+            if not (answer.is_unanswered and answer.asset in OF_MAINTENANCE):
+                yield check_evaluation(lake, answer)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -23,7 +23,7 @@ from typing import Any
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
 from pipelines.catalog.asset_results import AssetResult
-from pipelines.catalog.products import INTAKE, MAINTENANCE, Step
+from pipelines.catalog.products import CHAINS
 from pipelines.catalog.queried_tables import TABLES, table_metadata
 from pipelines.metadata.values import (
     JsonValue,
@@ -34,7 +34,7 @@ from pipelines.metadata.values import (
     TableValue,
     Value,
 )
-from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
+from pipelines.run.chains import INTAKE_JOB
 from pipelines.run.check_definitions import RECORDS, CheckAnswer
 from pipelines.run.direct import FinishedRun
 from pipelines.run.listener import RunFailure
@@ -45,8 +45,6 @@ from spark_jobs.lake.view.registered_lakes import lake_name
 VARIABLES = ("DAGSTER_PIPES_CONTEXT", "DAGSTER_PIPES_MESSAGES")
 CHECKS = "loglake_checks"
 """Name of the extra in which a step lists the checks that it expects."""
-
-_STEPS: Mapping[str, tuple[Step, ...]] = {INTAKE_JOB: INTAKE, MAINTENANCE_JOB: MAINTENANCE}
 
 
 @dataclass(slots=True)
@@ -142,7 +140,7 @@ class PipesReport:
 
     def _report(self, run: FinishedRun) -> None:
         state: LakeState | None = None
-        for step in _STEPS[run.job]:
+        for step in CHAINS[run.job]:
             done = run.steps.results.get(step.name)
             if done is None:
                 continue
@@ -224,7 +222,7 @@ class PipesReport:
 
 
 _OURS = frozenset(
-    [step.product.name for step in (*INTAKE, *MAINTENANCE) if step.product is not None]
+    [step.product.name for chain in CHAINS.values() for step in chain if step.product is not None]
     + [table.name for table in TABLES]
 )
 

@@ -216,7 +216,7 @@ def _outcomes(
     engine = options.engine
     lines = ProgressLines(sys.stderr if report is None else report.lines())
     announce = announcer() if report is None else report.announce
-    with HistoryInBackground(lambda: report or open_dagster_history(history, lake)) as in_background:
+    with HistoryInBackground(lambda: report or open_dagster_history(history)) as in_background:
         runner = Runner(in_background, options.now_ms, EngineLauncher(engine, lines), engine, announce)
         outcomes = [nothing or runner.run(INTAKE_JOB, lake, policies, **settings, **_replacement(options))]
         if intake is not None and outcomes[0].failure is None:  # chosen topic partitions are not registered

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from logcore.columns.kernels.families import Work
 from logcore.columns.kernels.library import is_chosen
 from pipelines.errors.interrupts import is_interrupt
-from pipelines.run.chains import CHAINS
+from pipelines.run.chains import CHAINS, INTAKE_JOB
 from pipelines.run.direct import FinishedRun, outcome_of, run_steps
 from pipelines.run.listener import Announce, CollectingListener, RunFailure, RunOutcome
 from pipelines.run.recording.run_row_writer import RunRowWriter, system_clock_ms
 from pipelines.run.settings import Launcher, RunSettings
+from pipelines.run.source_listing import listing_digest
 from pipelines.run.steps import Run
 from spark_jobs import launch
 from spark_jobs.contracts import JobConfig, JobReport
@@ -146,7 +147,10 @@ class Runner:
         chain, run_id = CHAINS[job], str(uuid.uuid4())
         listener = CollectingListener(self.announce)
         self.history.begin()
-        recorder = RunRowWriter(lake, UnfinishedRun(run_id, job, self.command, as_of_ms, system_clock_ms()))
+        # Before the run: what grows while it works is none of it.
+        seen = None if given.logs or job != INTAKE_JOB else listing_digest(given.sources)
+        so_far = UnfinishedRun(run_id, job, self.command, as_of_ms, system_clock_ms())
+        recorder = RunRowWriter(lake, so_far, seen=seen)
         keys = tuple(given.logs) or None
         run = Run(run_id, lake, as_of_ms, keys, False, given, policies, self.launcher, listener, recorder=recorder)
         with launch.working_ahead(lake, self.engine):
@@ -155,30 +159,22 @@ class Runner:
             raise KeyboardInterrupt
         for step, error in finished.errors.items():
             recorder.failed(step, error)
-        problem = self.history.get().record(FinishedRun(job, run_id, lake, as_of_ms, settings, self.engine, finished))
+        problem = self.history.get().record(FinishedRun(job, run_id, lake, as_of_ms, finished))
         outcome = outcome_of(chain, run_id, listener, finished)
         return outcome if outcome.failure or problem is None else outcome.failed(problem)
 
 
-def open_dagster_history(folder: str, lake: str | None = None) -> DagsterHistory:
-    """Load Dagster and open the history in this folder.
-
-    Args:
-        lake: A registered lake whose runs will be recorded; None: that is not known yet.
-    """
+def open_dagster_history(folder: str) -> DagsterHistory:
+    """Load Dagster and open the history in this folder."""
     from pipelines.command.dagster_history import DagsterHistory
 
-    history = DagsterHistory.open(folder)
-    if lake is not None:
-        history.prepare(lake)
-    return history
+    return DagsterHistory.open(folder)
 
 
 def announcer() -> Announce | None:
     """Return a function that prints on the terminal which job begins; None if stderr is not a terminal."""
     if not sys.stderr.isatty():
         return None
-    # Dagster replaces stderr by a file while it records a step; this keeps the terminal.
     terminal = os.fdopen(os.dup(sys.stderr.fileno()), "w", buffering=1)
 
     def announce(config: JobConfig) -> None:

@@ -7,7 +7,7 @@
 
 A round that fails is one line on stderr; the next one tries again, later each time, at most a minute later. The same
 error is not printed twice in a row. A log that is damaged or stops is one line too, and the other logs go on. Rounds
-are not recorded in Dagster: the next ``loglake run`` or a schedule is.
+are not reported to Dagster: the next ``loglake run`` or a schedule is.
 """
 
 from __future__ import annotations

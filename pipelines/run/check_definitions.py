@@ -12,7 +12,7 @@ from typing import Any
 
 from logcore.logs.model.findings import Severity
 from logcore.logs.rules.advice import filled
-from pipelines.metadata.values import JsonValue, Metadata, Value
+from pipelines.metadata.values import Cell, JsonValue, Metadata, Value, table_value
 from spark_jobs.lake.view.harmed_places import harmed_place
 
 ARCHIVED, VALIDATED, RECORDS = "archived_segments", "validated_segments", "records"
@@ -27,11 +27,13 @@ OF_MAINTENANCE = frozenset({RETAINED, COMPACTED, TIDY, INDEXES, OPTIMIZED})
 WHOLE_LAKE = "whole_lake"
 
 FAILING, UNANSWERED, WHAT_TO_DO, NOTES = "failing", "nothing to look at yet", "what to do", "notes"
+WHERE = "where"
 """Names of metadata of checks."""
 
 
 ADVISED = 3
 """Maximum number of commands shown per check."""
+_PLACE = ("topic partition", "offsets", "file", "position", "what")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,11 @@ class Failure:
     """Position in the file, bytes."""
     what_to_do: str = ""
     """One command for this failure, or one sentence why there is none; empty: what the check says counts."""
+
+    @property
+    def place(self) -> tuple[Cell, ...]:
+        """The failure as a row of the table of its check."""
+        return self.topic_partition, self.offsets, self.file, self.position, self.what
 
     @property
     def text(self) -> str:
@@ -104,6 +111,7 @@ class CheckAnswer:
             facts[UNANSWERED] = True
         if self.failures:
             facts[WHAT_TO_DO] = self.what_to_do
+            facts[WHERE] = table_value(_PLACE, [each.place for each in self.failures])
             facts[FAILING] = JsonValue([asdict(each) for each in self.failures])
         if self.notes:
             facts[NOTES] = JsonValue(list(self.notes))

@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from logcore.exit_codes import ExitCode
-from pipelines.errors.step_errors import is_written_for_users, sentence_of
+from pipelines.errors.step_errors import sentence_of
 from pipelines.run.chains import Link
-from pipelines.run.listener import CollectingListener, RunFailure, RunListener, RunOutcome
+from pipelines.run.listener import CollectingListener, RunFailure, RunOutcome
 from pipelines.run.step_result import StepResult
 from pipelines.run.steps import Run
 from spark_jobs.lake.errors import UsageError
 
 
 @dataclass(slots=True)
-class FinishedSteps(RunListener):
-    """What the steps of a run did. As a listener it gives Dagster's steps these results instead of new ones."""
+class FinishedSteps:
+    """What the steps of a run did."""
 
     results: dict[str, StepResult] = field(default_factory=dict)
     """By name of the step."""
     errors: dict[str, BaseException] = field(default_factory=dict)
     """The error of the failed step, by its name; no later step has run."""
-
-    @property
-    def is_record(self) -> bool:
-        """Yes: the steps have run."""
-        return True
-
-    def result_of(self, run_id: str, step: str) -> StepResult | None:
-        """The result of a step.
-
-        Raises:
-            BaseException: The error of the step, if it failed.
-        """
-        if step in self.errors:
-            raise self.errors[step]
-        return self.results[step]
 
     def changed(self, chain: Sequence[Link]) -> dict[str, tuple[str, ...]]:
         """Topic partitions that changed, by asset."""
@@ -58,11 +42,9 @@ class FinishedRun:
 
     Attributes:
         job: Name of Dagster's job.
-        run_id: Identity of the run, in the lake and in Dagster.
+        run_id: Identity of the run.
         lake: Path or address of the lake.
         as_of_ms: The clock of the run, epoch milliseconds.
-        settings: Fields of :class:`pipelines.run.settings.RunSettings`.
-        engine: What ran the tasks, as the command line names it.
         steps: The results of the steps.
     """
 
@@ -70,8 +52,6 @@ class FinishedRun:
     run_id: str
     lake: str
     as_of_ms: int
-    settings: Mapping[str, Any]
-    engine: str
     steps: FinishedSteps
 
 
@@ -91,7 +71,7 @@ def run_steps(chain: Sequence[Link], run: Run, listener: CollectingListener) -> 
         try:
             done = link.work(run)
             run.step_done(done, is_last=link is chain[-1])
-        except Exception as error:  # noqa: BLE001 - Dagster shows an error of any kind on the page of the run
+        except Exception as error:  # noqa: BLE001 - an error of any kind ends the run with one sentence
             listener.failed(error)
             finished.errors[link.name] = error
             break
@@ -109,6 +89,5 @@ def outcome_of(chain: Sequence[Link], run_id: str, listener: CollectingListener,
 def _failure(run_id: str, finished: FinishedSteps) -> RunFailure | None:
     for step, error in finished.errors.items():
         code = ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.NOT_CHECKED
-        more = "" if is_written_for_users(error) else " Dagster's page of the run has the details."
-        return RunFailure(f"{sentence_of(error, step, run_id)}{more}", code)
+        return RunFailure(sentence_of(error, step, run_id), code)
     return None

@@ -77,11 +77,6 @@ class RunListener:
     def failed(self, error: BaseException) -> None:
         """A step ends with this error."""
 
-    @property
-    def is_record(self) -> bool:
-        """Whether the steps have already run, and Dagster only records them: no attempt would change anything."""
-        return False
-
     def step_done(self, run_id: str, step: str, done: StepResult) -> None:
         """A step has run; its events and evaluations follow."""
 
@@ -89,7 +84,7 @@ class RunListener:
         """Dagster has the events and evaluations of a step."""
 
     def result_of(self, run_id: str, step: str) -> StepResult | None:
-        """The result of a step that has already run, or its error; None: run it now."""
+        """The result of an earlier attempt whose events Dagster does not have; None: run the step."""
         return None
 
 

@@ -15,8 +15,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-from dagster._grpc.client import DagsterGrpcClient
-
 from logcore.exit_codes import ExitCode
 from pipelines.command.history import prepare_history
 from pipelines.ui.command import HOST
@@ -60,7 +58,7 @@ def _serve(options: argparse.Namespace) -> int:
     with stopped_by_signals() as stop:
         server = start_code_server(["--host", options.host, "--port", str(options.port)], options.log_level)
         try:
-            watch_home(home, DagsterGrpcClient(host=in_url(options.host), port=options.port), [server], stop)
+            watch_home(home, f"{in_url(options.host)}:{options.port}", [server], stop)
         finally:
             server.end()
     return ExitCode.CLEAN

@@ -15,10 +15,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 import time
@@ -31,8 +33,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from dagster._core.errors import DagsterUserCodeUnreachableError
-from dagster._grpc.client import DagsterGrpcClient
+import grpc
 
 from logcore.exit_codes import ExitCode
 from pipelines.alerts.sensor import UI_ADDRESS
@@ -59,6 +60,7 @@ LOOK_SECONDS = 1.0
 
 RELOAD_SECONDS = 180
 """Loading the definitions again must end by then."""
+_PYTHON = (sys.executable, "-m")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,7 @@ def serve(options: argparse.Namespace) -> int:
             _wait_until_loaded(address, services, stop)
             if not stop.is_set():
                 print(f"{address}{first_page}\nCtrl-C ends it.", flush=True)
-            watch_home(home, DagsterGrpcClient(socket=code), services, stop)
+            watch_home(home, f"unix:{code}", services, stop)
         finally:
             for service in reversed(services):
                 service.end()
@@ -136,9 +138,10 @@ def _start(options: argparse.Namespace, folder: str, code: str, stop: threading.
     web = ["-h", options.host, "-p", str(options.port), "--path-prefix", options.path_prefix]
     web += ["--read-only"] if options.read_only else []
     log_of_web = ["--dagster-log-level", options.log_level]
-    yield _process("webserver", ["pipelines.ui.webserver", "-w", str(workspace), *web, *log_of_web])
+    yield _process("webserver", [*_PYTHON, "pipelines.ui.webserver", "-w", str(workspace), *web, *log_of_web])
     if not options.read_only:
-        yield _process("daemon", ["dagster._daemon", "run", "-w", str(workspace), *log])
+        daemon = shutil.which("dagster-daemon", path=f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ['PATH']}")
+        yield _process("daemon", [daemon or "dagster-daemon", "run", "-w", str(workspace), *log])
 
 
 def start_code_server(where: Sequence[str], log_level: str) -> Service:
@@ -149,12 +152,12 @@ def start_code_server(where: Sequence[str], log_level: str) -> Service:
         log_level: What it logs on stderr.
     """
     what = ["--location-name", LOCATION, "-m", "pipelines.definitions", "--log-level", log_level]
-    return _process("code server", ["dagster", "code-server", "start", *where, *what])
+    return _process("code server", [*_PYTHON, "dagster", "code-server", "start", *where, *what])
 
 
-def _process(name: str, module: Sequence[str]) -> Service:
+def _process(name: str, command: Sequence[str]) -> Service:
     # A group of its own: an interrupt from the terminal reaches only us, and we end the others in their order.
-    process = subprocess.Popen([sys.executable, "-m", *module], stdin=subprocess.DEVNULL, start_new_session=True)
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
     return Service(name, process)
 
 
@@ -164,12 +167,12 @@ def _accepts(path: str) -> bool:
         return probe.connect_ex(path) == 0
 
 
-def watch_home(home: str, code: DagsterGrpcClient, services: Sequence[Service], stop: threading.Event) -> None:
+def watch_home(home: str, code: str, services: Sequence[Service], stop: threading.Event) -> None:
     """Load the definitions again after each change of the registrations, until the end.
 
     Args:
         home: The operator's home.
-        code: The code server.
+        code: Address of the code server, as gRPC names it.
         services: All processes.
         stop: Set when they are to end.
 
@@ -184,11 +187,16 @@ def watch_home(home: str, code: DagsterGrpcClient, services: Sequence[Service], 
             seen = now
 
 
-def _is_reloaded(code: DagsterGrpcClient) -> bool:
-    """Ask the code server to load the definitions again; the webserver notices. Read-only pages refuse to do it."""
+def _is_reloaded(code: str) -> bool:
+    """Ask the code server to load the definitions again; the webserver notices.
+
+    Dagster has no command for it, and read-only pages refuse it. So this is the call that its pages send, without
+    arguments.
+    """
     try:
-        code.reload_code(RELOAD_SECONDS)
-    except DagsterUserCodeUnreachableError:
+        with grpc.insecure_channel(code) as channel:
+            channel.unary_unary("/api.DagsterApi/ReloadCode")(b"", timeout=RELOAD_SECONDS)
+    except grpc.RpcError:
         return False  # it is busy; at the next look it is tried again
     return True
 

@@ -125,15 +125,9 @@ def materializations_of(result: dg.ExecuteInProcessResult, key: Sequence[str]) -
 
 
 def check_of(result: dg.ExecuteInProcessResult, name: str) -> dg.AssetCheckEvaluation:
-    """The one evaluation of a check for the whole lake in a run."""
-    (found,) = [c for c in result.get_asset_check_evaluations() if c.check_name == name and c.partition is None]
+    """The one evaluation of a check in a run."""
+    (found,) = [c for c in result.get_asset_check_evaluations() if c.check_name == name]
     return found
-
-
-def checks_of_partitions(result: dg.ExecuteInProcessResult, name: str) -> dict[str, dg.AssetCheckEvaluation]:
-    """The evaluations of a check for topic partitions in a run, by partition key, in their order."""
-    found = [check for check in result.get_asset_check_evaluations() if check.check_name == name]
-    return {check.partition: check for check in found if check.partition is not None}
 
 
 def night(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import dagster as dg
@@ -11,6 +12,7 @@ import pytest
 
 import pipelines.assets
 from logcore.errors import UnsupportedFormatError
+from pipelines.command import dagster_history
 from pipelines.command.dagster_history import DagsterHistory
 from pipelines.command.running import HistoryInBackground, Runner
 from pipelines.run.chains import INTAKE_JOB
@@ -23,6 +25,7 @@ from spark_jobs.lake.errors import (
     StorageError,
     UsageError,
 )
+from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES
 from tests.dagster.conftest import Execute, materialized
 from tests.dagster.fake_jobs import FakeLauncher, World
 
@@ -81,19 +84,21 @@ def test_a_transient_error_that_ends_is_none(execute: Execute, world: World, hom
     assert materialized(result, "records") == ["orders-0"]
 
 
-RECORDED_WITH = ("register", "materialized_tables", "evaluate")
+RECORDED_WITH = ("register", "table_events", "check_result")
 
 
-def fails_at_first(monkeypatch: pytest.MonkeyPatch, name: str, error: Exception, *, times: int) -> None:
+def fails_at_first(
+    monkeypatch: pytest.MonkeyPatch, name: str, error: Exception, *, times: int, module: ModuleType = pipelines.assets
+) -> None:
     """Let what the steps call to record their results raise an error the first times."""
-    original, left = getattr(pipelines.assets, name), [error] * times
+    original, left = getattr(module, name), [error] * times
 
     def call(*arguments: Any) -> Any:
         if left:
             raise left.pop()
         return original(*arguments)
 
-    monkeypatch.setattr(pipelines.assets, name, call)
+    monkeypatch.setattr(module, name, call)
 
 
 @pytest.mark.parametrize("name", RECORDED_WITH)
@@ -127,27 +132,26 @@ def test_a_run_of_the_command_line_that_cannot_be_recorded_ends_without_a_wait(
     instance: dg.DagsterInstance, world: World, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.ends = {"orders-0": 3}
-    fails_at_first(monkeypatch, "evaluate", StorageError("The store does not answer."), times=1)
+    fails_at_first(
+        monkeypatch, "check_evaluation", StorageError("The store does not answer."), times=1, module=dagster_history
+    )
     runner = Runner(
         HistoryInBackground(lambda: DagsterHistory(instance)), 1_700_000_000_000, FakeLauncher(world=str(tmp_path))
     )
-    outcome = runner.run(INTAKE_JOB, str(tmp_path / "lake"), sources=[str(source)])
+    outcome = runner.run(INTAKE_JOB, str(tmp_path / "lake"), NO_POLICIES, sources=[str(source)])
     assert outcome.failure is not None
     assert "could not record it: " in outcome.failure.message
     assert outcome.failure.message.endswith("The store does not answer.")
-    assert list(instance.all_logs(outcome.run_id, of_type=dg.DagsterEventType.STEP_UP_FOR_RETRY)) == []
 
 
-def test_a_failed_run_of_the_command_line_is_recorded_without_a_further_attempt(
+def test_a_failed_run_of_the_command_line_has_no_further_attempt(
     instance: dg.DagsterInstance, world: World, source: Path, tmp_path: Path
 ) -> None:
     world.ends, world.error = {"orders-0": 3}, {"validate": StorageError("The store does not answer.")}
     runner = Runner(
         HistoryInBackground(lambda: DagsterHistory(instance)), 1_700_000_000_000, FakeLauncher(world=str(tmp_path))
     )
-    outcome = runner.run(INTAKE_JOB, str(tmp_path / "lake"), sources=[str(source)])
+    outcome = runner.run(INTAKE_JOB, str(tmp_path / "lake"), NO_POLICIES, sources=[str(source)])
     assert outcome.failure is not None
     assert outcome.failure.message == "The store does not answer."
     assert len(world.of("validate")) == 1
-    retries = instance.all_logs(outcome.run_id, of_type=dg.DagsterEventType.STEP_UP_FOR_RETRY)
-    assert list(retries) == []

@@ -1,89 +1,16 @@
-"""The instance of the command line: where it is, and that a killed run leaves nothing in the way of the next."""
+"""The instance of the command line: where it is."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-import dagster as dg
 import pytest
 
+from pipelines.command.dagster_history import open_instance
 from pipelines.command.history import settings_file
-from pipelines.command.instance import HOST_TAG, PROCESS_TAG, end_dead_runs, open_instance, process_tags
-from pipelines.definitions import build_definitions
 from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake.view.registered_lakes import RegisteredLake
-from tests.conftest import REPOSITORY
 
 pytestmark = [pytest.mark.dagster, pytest.mark.stored]
-
-
-@pytest.fixture(scope="module")
-def definitions() -> dg.Definitions:
-    """The definitions of one lake."""
-    return build_definitions([RegisteredLake("/lakes/shop", "shop")])
-
-
-def started(definitions: dg.Definitions, instance: dg.DagsterInstance, tags: dict[str, str]) -> dg.DagsterRun:
-    """A run that is recorded as being at work, with the one place of its pool taken."""
-    run = instance.create_run_for_job(
-        job_def=definitions.resolve_job_def("shop__intake"), status=dg.DagsterRunStatus.STARTED, tags=tags
-    )
-    instance.event_log_storage.initialize_concurrency_limit_to_default("spark")
-    claim = instance.event_log_storage.claim_concurrency_slot("spark", run.run_id, "shop.ingest")
-    assert claim.is_claimed
-    return run
-
-
-def tags_of_a_process_that_has_ended() -> dict[str, str]:
-    """What such a process reported about itself while it ran."""
-    code = "import json; from pipelines.command.instance import process_tags; print(json.dumps(process_tags()))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
-
-
-def test_a_run_whose_process_was_killed_is_ended_and_its_place_in_the_pool_freed(
-    definitions: dg.Definitions, instance: dg.DagsterInstance
-) -> None:
-    dead = started(definitions, instance, tags_of_a_process_that_has_ended())
-
-    end_dead_runs(instance)
-
-    assert instance.get_run_by_id(dead.run_id).status is dg.DagsterRunStatus.FAILURE
-    started(definitions, instance, process_tags())
-
-
-@pytest.mark.parametrize("whose", ["this process", "another host", "nobody said"])
-def test_a_run_that_may_be_alive_is_left_alone(
-    whose: str, definitions: dg.Definitions, instance: dg.DagsterInstance
-) -> None:
-    tags = {
-        "this process": process_tags(),
-        "another host": tags_of_a_process_that_has_ended() | {HOST_TAG: "elsewhere"},
-        "nobody said": {},
-    }[whose]
-    run = started(definitions, instance, tags)
-
-    end_dead_runs(instance)
-
-    assert instance.get_run_by_id(run.run_id).status is dg.DagsterRunStatus.STARTED
-
-
-def test_a_number_that_another_process_has_now_does_not_keep_a_dead_run_alive(
-    definitions: dg.Definitions, instance: dg.DagsterInstance
-) -> None:
-    run = started(definitions, instance, process_tags() | {PROCESS_TAG: f"{os.getpid()} 12345"})
-
-    end_dead_runs(instance)
-
-    assert instance.get_run_by_id(run.run_id).status is dg.DagsterRunStatus.FAILURE
-
-
-def test_a_run_of_the_command_line_is_never_started_again_by_the_daemon() -> None:
-    assert process_tags()["dagster/max_retries"] == "0"
 
 
 def test_a_new_instance_has_the_settings_of_make_ui_and_an_old_one_keeps_its_own(

@@ -1,4 +1,4 @@
-"""A command with nothing to do loads no Dagster and leaves no run, unless Dagster shows something else."""
+"""A command with nothing to do loads no Dagster and reports nothing, unless Dagster shows something else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 from deltalake import DeltaTable
 
-from pipelines.command.instance import open_instance
+from pipelines.command.dagster_history import open_instance
 from tests.broker_directory import LogDirectory
 
 pytestmark = pytest.mark.dagster
@@ -50,20 +50,22 @@ def run(tmp_path: Path, source: LogDirectory, *options: str, history: str = "his
     return done.returncode, lines[-1].split()[1:], any(line.startswith("nothing new") for line in lines)
 
 
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, history: str = "history") -> int:
+def intakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, history: str = "history") -> int:
+    """How many intakes were reported: each one answers each check once."""
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / history))
     with open_instance(str(tmp_path / history)) as instance:
-        assert isinstance(instance, dg.DagsterInstance)
-        return instance.get_runs_count()
+        assert instance.get_runs_count() == 0
+        events = instance.all_logs("", of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
+        return sum(e.get_dagster_event().asset_check_evaluation_data.check_name == "no_damage" for e in events)
 
 
 @pytest.mark.long
-def test_a_run_with_nothing_to_do_loads_no_dagster_and_leaves_no_run(tmp_path, source, monkeypatch):
+def test_a_run_with_nothing_to_do_loads_no_dagster_and_reports_nothing(tmp_path, source, monkeypatch):
     first = run(tmp_path, source)
     assert (first[0], "dagster" in first[1], first[2]) == (0, True, False)
     again = run(tmp_path, source)
     assert again == (0, [], True)
-    assert runs(tmp_path, monkeypatch) == 1
+    assert intakes(tmp_path, monkeypatch) == 1
 
 
 @pytest.mark.long
@@ -71,10 +73,10 @@ def test_maintenance_after_an_intake_without_work_records_no_intake(tmp_path, so
     run(tmp_path, source)
     code, loaded, _ = run(tmp_path, source, "--maintain", "--apply")
     assert (code, "dagster" in loaded) == (0, True)
-    assert runs(tmp_path, monkeypatch) == 2
+    assert intakes(tmp_path, monkeypatch) == 1
     source.partition("orders-1").append(5)
     assert run(tmp_path, source, "--maintain", "--apply")[0] == 0
-    assert runs(tmp_path, monkeypatch) == 4
+    assert intakes(tmp_path, monkeypatch) == 2
 
 
 @pytest.mark.long
@@ -84,7 +86,7 @@ def test_growth_is_found_and_recorded(tmp_path, source, monkeypatch):
     partition.append(5)
     code, loaded, is_nothing = run(tmp_path, source)
     assert (code, "dagster" in loaded, is_nothing) == (0, True, False)
-    assert runs(tmp_path, monkeypatch) == 2
+    assert intakes(tmp_path, monkeypatch) == 2
 
 
 @pytest.mark.long
@@ -96,7 +98,7 @@ def test_a_lasting_failure_is_printed_each_time_and_recorded_once(tmp_path, sour
     source.partition("orders-0").roll(20)
     assert run(tmp_path, source)[0] == 2
     assert run(tmp_path, source) == (2, [], True)
-    assert runs(tmp_path, monkeypatch) == 1
+    assert intakes(tmp_path, monkeypatch) == 1
 
 
 @pytest.mark.long
@@ -106,7 +108,7 @@ def test_what_another_engine_did_and_its_repair_are_both_recorded(tmp_path, sour
     code, loaded, _ = run(tmp_path, source)
     assert (code, "dagster" in loaded) == (2, True)
     assert run(tmp_path, source, "--replace", "..")[0] == 0
-    assert runs(tmp_path, monkeypatch) == 3
+    assert intakes(tmp_path, monkeypatch) == 3
     assert run(tmp_path, source) == (0, [], True)
 
 
@@ -115,5 +117,5 @@ def test_another_history_does_not_have_the_answers(tmp_path, source, monkeypatch
     run(tmp_path, source)
     code, loaded, is_nothing = run(tmp_path, source, history="another")
     assert (code, "dagster" in loaded, is_nothing) == (0, True, True)
-    assert runs(tmp_path, monkeypatch, "another") == 1
+    assert intakes(tmp_path, monkeypatch, "another") == 1
     assert run(tmp_path, source, history="another") == (0, [], True)

@@ -80,7 +80,10 @@ def test_two_lakes_fit_into_one_project_and_have_what_our_own_code_location_has(
     assert theirs_graph.get_all_asset_keys() == our_graph.get_all_asset_keys()
     assert theirs_graph.asset_check_keys == our_graph.asset_check_keys
     assert {each.name for each in merged.schedules or ()} == {each.name for each in ours.schedules or ()}
-    assert {each.name for each in ours.sensors or ()} - {each.name for each in merged.sensors or ()} == {"alerts"}
+    assert {each.name for each in ours.sensors or ()} - {each.name for each in merged.sensors or ()} == {
+        "alerts",
+        "later_events",
+    }
 
 
 def test_the_lake_is_registered_with_sources_and_policies_and_the_same_again_writes_nothing(

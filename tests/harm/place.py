@@ -77,16 +77,14 @@ class Place:
         return {(row["topic"], row["partition"], row["offset"]): row[name] for row in rows}
 
     def evaluations(self, lake: Path | None = None) -> list[dg.AssetCheckEvaluation]:
-        """The check evaluations of the newest run on a lake (this place's), as the history of the home has them."""
+        """The newest answers to the checks of a lake (this place's) that runs of the command line have reported."""
         with dg.DagsterInstance.from_config(str(self.home / "dagster")) as instance:
             digest = hashlib.sha256(os.fsencode(os.path.realpath(lake or self.lake))).hexdigest()[:12]
             [registered] = (self.home / "registered").glob(f"*-{digest}.json")
             name = json.loads(registered.read_text())["name"]
-            tagged = [run for run in instance.get_runs() if run.tags.get("loglake/lake") == name]
-            if not tagged:
-                return []
-            events = instance.all_logs(tagged[0].run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
-        return [event.dagster_event.event_specific_data for event in events]  # type: ignore[union-attr, misc]
+            events = instance.all_logs("", of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
+        found = [event.get_dagster_event().asset_check_evaluation_data for event in events]
+        return list({each.check_name: each for each in found if each.asset_key.path[0] == name}.values())
 
     def failed_checks(self) -> dict[str, str]:
         """Failed checks of the newest run that are errors or warnings, with what they say."""

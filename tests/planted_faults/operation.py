@@ -121,8 +121,8 @@ FAULTS = (
     Fault(
         "a step in Dagster forgets what the steps before it did",
         "pipelines/assets.py",
-        "        kept = UnfinishedRun.kept(run_id)",
-        "        kept = None",
+        "UnfinishedRun.kept(run_id) or begun",
+        "begun",
         (RUNS, "-k", "has_one_row_that_says"),
     ),
     Fault(

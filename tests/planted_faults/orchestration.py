@@ -20,11 +20,11 @@ FAULTS = (
         (FAILED_STEPS, "-k", "while_a_step_is_recorded_is_retried"),
     ),
     Fault(
-        "a run of the command line waits for a further attempt to record it",
-        "pipelines/run/direct.py",
-        "    def is_record(self) -> bool:",
-        "    def is_recorded(self) -> bool:",
-        (FAILED_STEPS, "-k", "cannot_be_recorded"),
+        "the sensor requests a run of what the command line has taken in",
+        "pipelines/sensors.py",
+        "if is_taken_in and settled.requested is None:",
+        "if not is_taken_in:",
+        ("tests/dagster/test_command_line_reports.py", "-k", "sensor"),
     ),
     Fault(
         "a listing that failed is a change of the source",
@@ -105,7 +105,7 @@ FAULTS = (
     ),
     Fault(
         "answers of maintenance replace those of the intake",
-        "pipelines/assets.py",
+        "pipelines/catalog/step_events.py",
         "for a in done.answers if a.asset not in check_definitions.OF_MAINTENANCE",
         "for a in done.answers",
         (MAINTENANCE, "-k", "look_for_work_compares"),

@@ -4,31 +4,16 @@ from __future__ import annotations
 
 from tests.planted_faults.fault import Fault
 
-OF_PARTITIONS = "tests/dagster/test_checks_of_partitions.py"
+OF_PARTITIONS = "tests/dagster/test_red_checks.py"
 BROWSER = "tests/browser/test_pages_in_browser.py"
-EVALUATIONS = "pipelines/event_log/check_evaluations.py"
 
 FAULTS = (
     Fault(
-        "a damaged topic partition is not red by itself",
-        EVALUATIONS,
-        "(answer.passed or failing):",
-        "answer.passed:",
-        (OF_PARTITIONS, "-k", "neighbours"),
-    ),
-    Fault(
-        "an evaluation of a topic partition counts for no materialization",
-        EVALUATIONS,
-        "target_materialization_data=target,",
-        "target_materialization_data=None,",
-        (OF_PARTITIONS, "-k", "neighbours"),
-    ),
-    Fault(
-        "a topic partition that is sound again hides what is damaged",
-        EVALUATIONS,
-        "for key in [*recovered, *worst_last]",
-        "for key in [*worst_last, *recovered]",
-        (OF_PARTITIONS, "-k", "does_not_hide"),
+        "a red check does not say where",
+        "pipelines/run/check_definitions.py",
+        "facts[WHERE] = table_value(",
+        "table_value(",
+        (OF_PARTITIONS, "-k", "names_lake"),
     ),
     Fault(
         "a table is materialized in a run that did not change it",

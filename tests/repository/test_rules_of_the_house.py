@@ -212,3 +212,32 @@ def _imported(tree: ast.Module) -> set[str]:
             inside = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= inside | {node.module}
     return found
+
+
+PRIVATE_OF_DAGSTER = re.compile(
+    r"\bdagster\._|\bdagster_\w+\._|\b(event_log_storage|run_storage|handle_new_event|EventLogEntry)\b|method-assign"
+)
+
+
+def test_the_product_uses_dagster_through_its_public_names_only() -> None:
+    found = {
+        f"{path.relative_to(REPOSITORY)}: {line.strip()}"
+        for package in PACKAGES
+        for path in sorted((REPOSITORY / package).rglob("*.py"))
+        for line in path.read_text().splitlines()
+        if PRIVATE_OF_DAGSTER.search(line)
+    }
+    assert found == set()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from dagster._core.events import DagsterEvent",
+        "import dagster._daemon",
+        "    instance.event_log_storage.get_asset_check_state([])",
+        "    storage.store_event = store  # type: ignore[method-assign]",
+    ],
+)
+def test_a_private_name_of_dagster_is_found(line: str) -> None:
+    assert PRIVATE_OF_DAGSTER.search(line)

@@ -57,7 +57,13 @@ LAKE_COMMANDS = {
     "latest",
     "cluster",
 }
-BROUGHT_BY_OTHERS = {"llvmlite": "numba", "py4j": "pyspark", "pydantic": "dagster", "starlette": "dagster-webserver"}
+BROUGHT_BY_OTHERS = {
+    "llvmlite": "numba",
+    "py4j": "pyspark",
+    "pydantic": "dagster",
+    "grpcio": "dagster",
+    "starlette": "dagster-webserver",
+}
 """Imported, and not required by name: the version goes with what brings it."""
 ON_REQUEST = {"obstore": "s3", "cryptography": "remote"}
 """Imported by the library only where it is needed, and brought by this extra."""

@@ -37,6 +37,7 @@ class RunRowWriter:
         now_ms: Reads the clock, epoch milliseconds.
         is_kept: Whether other processes may continue the run, so that it is kept in the operator's home.
         known_error: Class of an error that was recorded already; a run that fails with it gets no row.
+        seen: Digest of the listing of the sources before the run; None: not known.
         may_be_written: Whether an earlier attempt may have written the row, although its commit was not confirmed.
     """
 
@@ -45,6 +46,7 @@ class RunRowWriter:
     now_ms: Callable[[], int] = system_clock_ms
     is_kept: bool = False
     known_error: str | None = None
+    seen: str | None = None
     may_be_written: bool = False
     _is_written: bool = False
 
@@ -116,7 +118,7 @@ class RunRowWriter:
         """Record the end in the home. Returns its time, and whether the run before failed in the same way."""
         ended_ms = max(self.now_ms(), self.so_far.started_ms)
         unread = self.so_far.unread if error == SOURCE_UNREAD else None
-        return ended_ms, keep_run_end(self.lake, self.so_far.job, ended_ms, error, unread)
+        return ended_ms, keep_run_end(self.lake, self.so_far.job, ended_ms, error, unread, self.seen)
 
     def _keep(self) -> None:
         if self.is_kept and (self.so_far.did_work or self.so_far.unread):

@@ -33,6 +33,9 @@ class RunEnds:
     """Class of the error of the newest run that failed."""
     unread: str | None = None
     """Which source it could not read, and why; None: another error."""
+    seen: str | None = None
+    """Digest of the listing of the sources before the newest run of the command line that succeeded. The sensor asks
+    for no run of what that run has taken in."""
 
     @property
     def is_failing(self) -> bool:
@@ -59,7 +62,19 @@ def _joined(known: RunEnds, row: RunRow | None) -> RunEnds:
     return known
 
 
-def keep_run_end(lake: str, job: str, ended_ms: int, error: str | None = None, unread: str | None = None) -> bool:
+def last_seen(lake: str, job: str) -> str | None:
+    """Return the digest of the sources that the newest run of the command line has taken in; None: there is none."""
+    return _kept(lake).get(job, RunEnds()).seen
+
+
+def keep_run_end(
+    lake: str,
+    job: str,
+    ended_ms: int,
+    error: str | None = None,
+    unread: str | None = None,
+    seen: str | None = None,
+) -> bool:
     """Record the end of a run in the home. If that is impossible, the run itself still counts.
 
     Args:
@@ -68,6 +83,7 @@ def keep_run_end(lake: str, job: str, ended_ms: int, error: str | None = None, u
         ended_ms: The clock.
         error: Class of its error; None: it succeeded.
         unread: Which source it could not read, and why.
+        seen: Digest of the listing of the sources before the run; None: not known.
 
     Returns:
         Whether the run before failed with the same error.
@@ -76,9 +92,9 @@ def keep_run_end(lake: str, job: str, ended_ms: int, error: str | None = None, u
         kept = _kept(lake)
         before = kept.get(job, RunEnds())
         if error is None:
-            after = replace(before, succeeded_ms=ended_ms)
+            after = replace(before, succeeded_ms=ended_ms, seen=seen or before.seen)
         else:
-            after = RunEnds(before.succeeded_ms, ended_ms, error, unread)
+            after = replace(before, failed_ms=ended_ms, error=error, unread=unread)
         content = {name: asdict(ends) for name, ends in {**kept, job: after}.items()}
         registry.put_in_home(_file(lake), json.dumps(content).encode())
         return error is not None and before.is_failing and (before.error, before.unread) == (error, unread)
