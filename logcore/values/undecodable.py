@@ -74,13 +74,15 @@ class Undecodable(Exception):
         reason: One of the fixed list.
         place: The place in the value: a path such as `items[3].price`, or `byte 17`; empty for the whole value.
         detail: A phrase for people, with numbers and names of the schema only.
+        framing: The framing of another registry that the bytes have; empty: none is seen.
     """
 
-    def __init__(self, reason: Reason, place: str = "", detail: str = "") -> None:
+    def __init__(self, reason: Reason, place: str = "", detail: str = "", framing: str = "") -> None:
         super().__init__(f"{reason} {place} {detail}".strip())
         self.reason = reason
         self.place = place
         self.detail = detail
+        self.framing = framing
 
     def inside(self, step: str) -> Undecodable:
         """The same failure, with its place seen from one level further out.

@@ -40,7 +40,7 @@ class SplitRows:
     decoded: pa.RecordBatch
     undecoded: pa.RecordBatch
     reasons: Mapping[str, int]
-    """Rows of ``undecoded`` by reason."""
+    """Rows of ``undecoded`` by reason, with the framing of another registry where one is seen."""
     stop: SchemaStop | None = None
     """The parts have only the rows before it."""
 
@@ -92,7 +92,8 @@ def split_rows(
     decoded = _batch(typed, good)
     reasons: dict[str, int] = {}
     for _, failed in failures.values():
-        reason = failed.failure.reason.value
+        framing = failed.failure.framing
+        reason = failed.failure.reason.value + (f" ({framing})" if framing else "")
         reasons[reason] = reasons.get(reason, 0) + 1
     if not rows:
         return SplitRows(decoded, pa.RecordBatch.from_pylist([], schema=_plain(bad)), reasons)

@@ -29,7 +29,14 @@ def test_undecoded_rows_name_the_framing(tmp_path: Path) -> None:
     lake = Registered(tmp_path)
     lake.register(1, avro({"name": "id", "type": "long"}))
     lake.append((b"good", named(1, CONTENT)), *((b"k%d" % at, body) for at, body in enumerate(NAMES)))
-    assert lake.decode().metrics == {"decoded": 1, "undecoded": len(NAMES), "waiting": 0}
+    made = lake.decode()
+    assert made.metrics == {"decoded": 1, "undecoded": len(NAMES), "waiting": 0}
+    assert made.plan["topics"][0]["undecoded"] == {
+        "NO_PREFIX": 2,
+        "NO_PREFIX (the framing of AWS Glue, compressed by zlib)": 1,
+        "NO_PREFIX (the framing of AWS Glue, not compressed)": 1,
+        "UNKNOWN_SCHEMA (an id of eight bytes, as Apicurio's serializers write)": 1,
+    }
     rows = sorted(lake.rows("undecoded"), key=lambda row: row["offset"])
     assert [row["reason"] for row in rows] == ["NO_PREFIX"] * 4 + ["UNKNOWN_SCHEMA"]
     for row, said in zip(rows, NAMES.values(), strict=True):

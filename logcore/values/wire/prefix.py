@@ -24,7 +24,8 @@ KEY_HEADER, VALUE_HEADER = "__key_schema_id", "__value_schema_id"
 ID_BYTES, GUID_BYTES = 5, 17
 """Length of the prefixes, with their first byte."""
 
-LONG_IDS = "no registry gives the id 0, and an id of eight bytes, as Apicurio's serializers write, begins with zeros"
+_LONG_ID = "an id of eight bytes, as Apicurio's serializers write"
+LONG_IDS = f"no registry gives the id 0, and {_LONG_ID}, begins with zeros"
 
 _GLUE_BYTES = 18
 _GLUE_COMPRESSIONS = {0: "not compressed", 5: "compressed by zlib"}
@@ -73,7 +74,7 @@ def read_prefix(body: bytes, messages: bool = False) -> Prefix:
     if body[0] > 1:
         framing = glue_framing(body)
         detail = "neither 0 nor 1" if framing is None else f"{framing}, which is not decoded"
-        raise Undecodable(Reason.NO_PREFIX, "byte 0", detail)
+        raise Undecodable(Reason.NO_PREFIX, "byte 0", detail, framing or "")
     start = GUID_BYTES if body[0] else ID_BYTES
     if len(body) < start:
         raise Undecodable(Reason.SHORT_PREFIX, f"byte {len(body)}", f"{len(body)} bytes instead of {start}")
@@ -99,8 +100,8 @@ def unknown_schema(schema: SchemaId | None, where: str) -> Undecodable:
     Args:
         where: Where the schema was looked for.
     """
-    hint = f"; {LONG_IDS}" if schema == 0 else ""
-    return Undecodable(Reason.UNKNOWN_SCHEMA, "", f"no schema {schema} {where}{hint}")
+    hint, framing = (f"; {LONG_IDS}", _LONG_ID) if schema == 0 else ("", "")
+    return Undecodable(Reason.UNKNOWN_SCHEMA, "", f"no schema {schema} {where}{hint}", framing)
 
 
 def read_header(header: bytes, messages: bool = False) -> Writer:
