@@ -109,9 +109,8 @@ def test_only_what_is_chosen_counts_for_the_answer(place: Place) -> None:
 
 @pytest.mark.long
 def test_a_missing_path_is_reported_and_the_rest_continues(place: Place, tmp_path: Path) -> None:
-    done = loglake(
-        "run", place.source.path, tmp_path / "not-mounted", "--lake", place.lake, LOGLAKE_HOME=str(place.home)
-    )
+    home = str(tmp_path / "home")  # a lake of its own: a missing source stays registered, and later runs fail
+    done = loglake("run", place.source.path, tmp_path / "not-mounted", "--lake", tmp_path / "lake", LOGLAKE_HOME=home)
 
     assert done.returncode == 3
     assert "not-mounted" in done.stderr
