@@ -40,7 +40,9 @@ class CopyProgress:
         self._name = str(directory.topic_partition)
         self._total = sum(file.size for name, file in directory.files.items() if name.endswith(LOG_SUFFIX))
         self._sizes.clear()
-        is_chosen(Work.RECOVER)  # compiles kernels, if necessary: that time says nothing about the bytes
+        # Kernels are compiled now, if necessary: that time says nothing about the bytes.
+        is_chosen(Work.RECOVER)
+        is_chosen(Work.CHECK)
         self.line.begin()
 
     def watched(self, recover: Recover) -> Recover:
