@@ -14,6 +14,7 @@ from pipelines.run.look import outcome_without_work
 from pipelines.run.settings import RunSettings
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup import registry
+from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES
 from spark_jobs.lake.view.registered_lakes import read_registered
 from tests.broker_directory import LogDirectory
 from tests.crash import visible
@@ -58,7 +59,7 @@ def test_a_run_with_the_field_forgets_the_remote_storage_of_its_sources(
 
 def test_a_run_that_only_looks_for_work_forgets_nothing(lake: str) -> None:
     before = registry.recall(lake).intakes
-    assert outcome_without_work(lake, RunSettings(forget_remote=True), 1) is None
+    assert outcome_without_work(lake, RunSettings(forget_remote=True), NO_POLICIES, 1) is None
     assert registry.recall(lake).intakes == before
 
 

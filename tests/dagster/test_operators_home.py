@@ -79,7 +79,7 @@ def test_a_received_lake_makes_the_nightly_job_neither_read_nor_delete(
     asked = [config for config in world.asked if hasattr(config, "apply")]
     assert len(asked) == 5
     assert not any(config.apply for config in asked)
-    assert {getattr(config, "policies", NO_POLICIES) for config in world.asked} == {NO_POLICIES}
+    assert all(getattr(config, "policies", NO_POLICIES) == NO_POLICIES for config in world.asked)
 
 
 def test_a_run_of_a_lake_that_is_not_registered_takes_in_nothing_that_the_lake_names(

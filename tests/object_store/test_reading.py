@@ -109,7 +109,7 @@ def test_a_large_segment_is_read_in_ranges_and_few_requests(gateway: Gateway, ga
 def test_a_prefix_without_objects_does_not_exist(gateway_bucket, capsys):
     code, out, _ = said(capsys, f"{gateway_bucket}/nothing", "verify")
     assert code == 3
-    assert "error path-not-found: PATH: PATH does not exist." in out
+    assert "error path-not-found: PATH does not exist." in out
 
 
 def test_maintenance_wants_a_local_copy(capsys):

@@ -71,7 +71,7 @@ def place(gateway: Gateway, gateway_bucket: str, tmp_path: Path) -> Iterator[Pla
 
 
 @pytest.mark.long
-def test_expired_credentials_are_one_line_and_exit_code_3_before_the_first_run_and_after_it(place: Place) -> None:
+def test_expired_credentials_are_one_error_and_exit_code_3_before_the_first_run_and_after_it(place: Place) -> None:
     expired = Answer.error(400, "ExpiredToken")
     place.proxy.rule = lambda request: expired
     code, stderr = place.run()
@@ -83,7 +83,8 @@ def test_expired_credentials_are_one_line_and_exit_code_3_before_the_first_run_a
     assert place.published() == ALL
     place.proxy.rule = lambda request: expired
     code, stderr = place.run()
-    (line,) = stderr.splitlines()
+    line, advice = stderr.strip().splitlines()
+    assert advice.startswith("  What to do about unreadable: ")
     assert (code, "have expired: ExpiredToken. Renew them" in line) == (3, True), stderr
     assert place.published() == ALL
 

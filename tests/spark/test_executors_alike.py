@@ -15,8 +15,7 @@ from deltalake import DeltaTable
 
 from spark_jobs import launch
 from spark_jobs.contracts import CONFIGS, JobReport
-from spark_jobs.decode import plan as decode
-from spark_jobs.latest import plan as latest
+from spark_jobs.following import topic_plan
 from spark_jobs.machine.session import get_session
 from spark_jobs.optimize import job as optimize
 from spark_jobs.recover import job as recover
@@ -144,7 +143,7 @@ def live_through_all_jobs(lake: Lake, source: Path) -> None:
 
 
 def test_every_job_leaves_the_same_in_one_process_in_worker_processes_and_on_spark(tmp_path, monkeypatch, request):
-    for job in (optimize, tidy_archive, recover, decode, latest):
+    for job in (optimize, tidy_archive, recover, topic_plan):
         monkeypatch.setattr(job, "IN_PROCESS_BYTES", 0)
     original, place = tmp_path / "original", tmp_path / "place"  # one place for both: lakes remember where they are
     write(LogDirectory(original))

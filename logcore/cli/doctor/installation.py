@@ -171,7 +171,7 @@ def codec_check() -> InstallationCheck:
     """Check the fast functions of the codec libraries. Without one, only speed shows that a wheel hides it."""
     fast = {
         "isal": bool(arena.crc32_function()) and arena.has_gzip_decoder(),
-        "lz4": bool(arena.lz4_function() and arena.lz4_encoder()),
+        "lz4.block": bool(arena.lz4_function() and arena.lz4_encoder()),
         "zstandard": _opens(arena.ZstdState) and _opens(arena.ZstdEncoder),
         "cramjam": arena.has_snappy_decoder(),
     }

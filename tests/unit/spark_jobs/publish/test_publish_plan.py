@@ -20,7 +20,7 @@ from spark_jobs.lake.segments import ledger_ranges
 from spark_jobs.lake.table_schemas import LOGS, OFFSET_LEDGER, SEGMENTS, VALIDATIONS
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.publish import job as publish
-from spark_jobs.replace import ledger as replacement_ledger
+from spark_jobs.replace.job import mark_published
 
 OF_LOG = {"log": "t.1/0", "topic": "t", "log_id": "t.1", "partition": 0}
 
@@ -84,4 +84,4 @@ def test_a_ledger_that_another_run_wrote_meanwhile_is_not_marked_over(lake, monk
 
     monkeypatch.setattr(ledger_ranges, "sync_published", then_another)
     with pytest.raises(ConcurrentChange):
-        replacement_ledger.mark_published(lake, {"t.1/0": [(0, 100)]}, "run")
+        mark_published(lake, {"t.1/0": [(0, 100)]}, "run")
