@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
+from logcore.logs.model.findings import Finding
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.lake_names import key_of
 from spark_jobs.lake.setup.registry import registration_file, remember
@@ -81,11 +83,12 @@ def test_every_night_another_seventh_of_each_lake_is_proved_and_red_where_someth
 ) -> None:
     nights = [NIGHT + timedelta(days=day) for day in range(7)]
     requests = [request for moment in nights for request in nightly(define, instance, "nightly_verification", moment)]
+    nowhere = dict.fromkeys([*(each.name for each in fields(Finding)), "log", "topic", "partition"])
     world.proof = [
-        {"rule": "archive-file-changed", "severity": "error", "message": "another digest", "log": "o/0"}
+        nowhere
+        | {"rule": "archive-file-changed", "severity": "error", "message": "another digest", "log": "o/0"}
         | {"topic": "orders", "partition": 0, "start_offset": 3, "end_offset": 9},
-        {"rule": "foreign-commit", "severity": "info", "message": "", "log": None}
-        | {"topic": None, "partition": None, "start_offset": None, "end_offset": None},
+        nowhere | {"rule": "foreign-commit", "severity": "info", "message": ""},
     ]
 
     red = launch(define, instance, "shop__verification", requests[0])
