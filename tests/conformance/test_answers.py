@@ -65,7 +65,8 @@ def test_every_answer_to_list_offsets_is_what_we_say(corpus: Corpus, snapshot: S
                     assert (found.leader_epoch or 0) <= answer["leader_epoch"], place
                 else:
                     assert found.leader_epoch == answer["leader_epoch"], place
-                assert notes.exit_code == 0
+                # Where a broker left damage in a log, the answer is the broker's, and the damage is named.
+                assert notes.exit_code in ((0, 2) if "recovery-damage" in str(snapshot) else (0,)), place
                 compared += 1
     assert compared > 0
 
