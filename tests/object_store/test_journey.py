@@ -149,7 +149,8 @@ def test_what_tends_the_archive_works_on_objects_too(bucket, tmp_path):
         assert rows(lakes[0], name) == rows(lakes[1], name), name
     young = launch.run("tidy_archive", TidyArchiveConfig(lakes[0], "run-4", AS_OF_MS)).plan
     assert young["orphans"]["files"] == []
-    now = {"as_of_ms": storage.clock_ms(lakes[0]), "orphan_after_ms": 0, "force": True, "policies": str(policies)}
+    clock_ms = storage.clock_ms(lakes[0])
+    now = {"as_of_ms": clock_ms, "orphan_after_ms": 0, "force": True, "policies": read_policies(str(policies))}
     listed = launch.run("tidy_archive", TidyArchiveConfig(lakes[0], "run-5", **now)).plan
     assert "archive/nobody/knows" in [file["path"] for file in listed["orphans"]["files"]]
     launch.run("tidy_archive", TidyArchiveConfig(lakes[0], "run-6", apply=True, **now))
