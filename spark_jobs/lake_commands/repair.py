@@ -292,9 +292,10 @@ def _before_removal(lake: str, name: str) -> int | None:
     from spark_jobs.lake.delta.files.row_counts import row_counts
     from spark_jobs.lake.delta.state.foreign_commits import commits_since
     from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
+    from spark_jobs.lake.delta.tables.table_location import reading
     from spark_jobs.lake.errors import TableUnreadable
 
-    with contextlib.suppress(TableUnreadable):
+    with contextlib.suppress(TableUnreadable), reading(lake, name):
         table = latest_snapshot(lake, name)
         written, there = (0, 0) if table is None else row_counts(table, name)
         versions = (each.version for each in commits_since(lake, name, -1).kept if each.is_ours)

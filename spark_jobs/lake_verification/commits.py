@@ -191,7 +191,12 @@ class _Reader:
         name = self._opened.name
         if name in (*RECORD_TABLES, "batches"):
             return  # compared with other tables
-        written, there = row_counts(self._opened.table, name)
+        try:
+            with readable():
+                written, there = row_counts(self._opened.table, name)
+        except DataUnreadable as error:
+            self._say("commit-file-damaged", f"its rows cannot be counted: {error}. {self._way_out()}")
+            return
         if there < written:
             command = rebuild_command(self._state.lake, name)
             message = f"it has {there:,} rows, and {written:,} were written: another program removed some."
