@@ -16,6 +16,7 @@ from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, LatestConfig, PublishConfig, ValidateConfig
 from spark_jobs.lake.segments import archive
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from tests.conformance.conftest import Corpus
 from tests.conformance.oracles import Consumed
 from tests.conformance.snapshots import SNAPSHOTS, Snapshot
@@ -67,7 +68,7 @@ def test_it_is_the_last_value_that_a_real_consumer_received(
     launch.run("ingest", IngestConfig(str(lake), (str(source),), "take", AS_OF_MS))
     launch.run("validate", ValidateConfig(*stated))
     launch.run("publish", PublishConfig(*stated))
-    launch.run("latest", LatestConfig(*stated, str(policies)))
+    launch.run("latest", LatestConfig(*stated, read_policies(str(policies))))
     consumed = corpus.consumed(snapshot, "read_committed")
     logs = {row.topic_partition for row in archive.read_logs(str(lake)).values()} & consumed.keys()
     assert logs
