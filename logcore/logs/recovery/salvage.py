@@ -259,8 +259,43 @@ def _salvaged_files(
     """The new files of one segment's file, by name, and the offset after its last good batch."""
     content, fetched = source.content, source.fetched
     parts, end = _parts(content, fetched, base_offset, next_base, high_watermark, losses)
-    files = {segment_file_name(part.base_offset): _file(source, content, fetched, part, as_of_ms) for part in parts}
+    files: dict[str, ProposedFile] = {}
+    for part in parts:
+        name = segment_file_name(part.base_offset)
+        file = _file(source, content, fetched, part, as_of_ms)
+        if isinstance(file, Write) and len(part.pieces) > 1:
+            # Good batches that had damage between them are neighbours now, and can contradict each other.
+            joined, again = PartitionFile(name, file.content, as_of_ms), list[Loss]()
+            made, after = _salvaged_files(joined, part.base_offset, next_base, high_watermark, again, as_of_ms)
+            if again:
+                losses += (replace(loss, file=source.name, position=_in_source(part, loss.position)) for loss in again)
+                files |= {new: Write(_content(joined, cut), as_of_ms) for new, cut in made.items()}
+                end = after
+                continue
+        files[name] = file
     return files, end
+
+
+def _in_source(part: _Part, position: int | None) -> int | None:
+    """Where a byte of a new file is in the old one."""
+    if position is None:
+        return None
+    for start, end in part.pieces:
+        size = len(part.repaired.get((start, end), b"")) or end - start
+        if position < size:
+            return start + position
+        position -= size
+    return None
+
+
+def _content(joined: PartitionFile, file: ProposedFile) -> bytes:
+    match file:
+        case Keep():
+            return bytes(joined.content)
+        case Cut(_, size, _):
+            return bytes(joined.content[:size])
+        case Write(content, _):
+            return content
 
 
 def _file(
