@@ -15,6 +15,7 @@ from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.notes import Notes
 from logcore.reading.segment_reading import cannot_read, reading_start, rows_of_segment, segment_bytes
 from logcore.records.varint import Buffer
+from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.side_files.proved_entries import ReadingStart
 from logcore.storage.source_bytes import SourceBytes
 from logcore.texts import id_part
@@ -93,7 +94,9 @@ def segments_among(log: SourceLog, visible: tuple[tuple[int, int], ...] | None) 
         return
     for segment in log.segments if visible else ():
         following = log.next_base_offset(segment)
-        if segment.base_offset < visible[-1][1] and (following is None or following > visible[0][0]):
+        # A file whose name is the largest offset holds none, but its bytes are checked.
+        is_before_end = segment.base_offset < visible[-1][1] or visible[-1][1] == MAX_OFFSET
+        if is_before_end and (following is None or following > visible[0][0]):
             yield segment
 
 

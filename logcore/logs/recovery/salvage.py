@@ -13,6 +13,7 @@ What is kept, precisely:
                                   `logcore.segments.scanning.resynchronization` decides where the next batch begins
     later segments                kept, whatever happened before them
     a segment too wide            batches further above a segment's base than an index allows begin a new file
+    batches that would overlap    without the damage between them: the second begins a new file
     a segment without a batch     is left out, unless there is no other; so its offsets are used again
     indexes, snapshots, epochs    all rebuilt from what is kept; a readable leader-epoch history is continued, an
                                   invalid one is rebuilt from the batches
@@ -66,15 +67,27 @@ class _Part:
     pieces: list[tuple[int, int]] = field(default_factory=list)
     repaired: dict[tuple[int, int], bytes] = field(default_factory=dict)
 
-    def take(self, batch: ScannedBatch) -> None:
-        if self.pieces and self.pieces[-1][1] == batch.position and self.pieces[-1] not in self.repaired:
-            self.pieces[-1] = (self.pieces[-1][0], batch.end)
-        else:
-            self.pieces.append((batch.position, batch.end))
+    _last: tuple[Buffer, int] | None = None
+    """The last batch taken, and the offset that was expected there."""
 
-    def take_repaired(self, position: int, end: int, content: bytes) -> None:
-        self.pieces.append((position, end))
-        self.repaired[position, end] = content
+    def take(self, content: Buffer, piece: ScannedBatch | Stretch, whole: bytes | None, expected: int) -> None:
+        self._last = whole or memoryview(content)[piece.position : piece.end], expected
+        if whole is not None:
+            self.pieces.append((piece.position, piece.end))
+            self.repaired[piece.position, piece.end] = whole
+        elif self.pieces and self.pieces[-1][1] == piece.position and self.pieces[-1] not in self.repaired:
+            self.pieces[-1] = (self.pieces[-1][0], piece.end)
+        else:
+            self.pieces.append((piece.position, piece.end))
+
+    def contradicts(self, content: Buffer, piece: ScannedBatch | Stretch, whole: bytes | None) -> bool:
+        """Whether the scan would refuse the last batch if this one came after it, without the damage between them."""
+        if self._last is None or self.pieces[-1][1] == piece.position:
+            return False
+        last, expected = self._last
+        both = b"".join((last, whole or memoryview(content)[piece.position : piece.end]))
+        first = next(iter(scan(both, base_offset=self.base_offset, sealed=True, next_offset=expected)))
+        return not isinstance(first, ScannedBatch)
 
 
 def plan_salvage(
@@ -184,28 +197,32 @@ def _parts(
     parts, end = [_Part(base_offset)], base_offset
     pieces = segment_pieces(content, base_offset, next_base, fetched)
     for piece in with_damage(content, pieces, Bounds(next_base, high_watermark)):
+        whole: bytes | None = None
         match piece:
             case ScannedBatch() if _is_at_zero(content, piece):
-                parts[-1].take_repaired(piece.position, piece.end, _with_offset(content, piece))
-                end = piece.header.next_offset
+                whole = _with_offset(content, piece)
                 message = "a compressed message with offset 0 gets the offset of its last message"
                 offset = piece.header.base_offset
                 losses.append(Loss("offset-repaired", name, message, piece.position, piece.size, offset))
             case ScannedBatch():
-                parts[-1].take(piece)
-                end = piece.header.next_offset
-            case NewFile():
-                parts.append(_Part(piece.base_offset))
+                pass
             case Stretch():
                 whole = repaired_bytes(content, piece.position, piece.end)
-                parts[-1].take_repaired(piece.position, piece.end, whole)
-                end = header_of(content, piece).next_offset
                 message = "its length field was wrong and is corrected, as its checksum proves"
                 losses.append(Loss("length-repaired", name, message, piece.position, piece.size, piece.offset))
+            case NewFile():
+                parts.append(_Part(piece.base_offset))
+                continue
             case Damage():
                 losses.append(_cut_out(name, piece))
+                continue
             case Zeros():
                 losses.append(_zeros(name, piece, next_base))
+                continue
+        if parts[-1].contradicts(content, piece, whole):
+            parts.append(_Part(end))
+        parts[-1].take(content, piece, whole, end)
+        end = header_of(content, piece).next_offset
     return [part for part in parts if part.pieces], end
 
 
@@ -259,43 +276,8 @@ def _salvaged_files(
     """The new files of one segment's file, by name, and the offset after its last good batch."""
     content, fetched = source.content, source.fetched
     parts, end = _parts(content, fetched, base_offset, next_base, high_watermark, losses)
-    files: dict[str, ProposedFile] = {}
-    for part in parts:
-        name = segment_file_name(part.base_offset)
-        file = _file(source, content, fetched, part, as_of_ms)
-        if isinstance(file, Write) and len(part.pieces) > 1:
-            # Good batches that had damage between them are neighbours now, and can contradict each other.
-            joined, again = PartitionFile(name, file.content, as_of_ms), list[Loss]()
-            made, after = _salvaged_files(joined, part.base_offset, next_base, high_watermark, again, as_of_ms)
-            if again:
-                losses += (replace(loss, file=source.name, position=_in_source(part, loss.position)) for loss in again)
-                files |= {new: Write(_content(joined, cut), as_of_ms) for new, cut in made.items()}
-                end = after
-                continue
-        files[name] = file
+    files = {segment_file_name(part.base_offset): _file(source, content, fetched, part, as_of_ms) for part in parts}
     return files, end
-
-
-def _in_source(part: _Part, position: int | None) -> int | None:
-    """Where a byte of a new file is in the old one."""
-    if position is None:
-        return None
-    for start, end in part.pieces:
-        size = len(part.repaired.get((start, end), b"")) or end - start
-        if position < size:
-            return start + position
-        position -= size
-    return None
-
-
-def _content(joined: PartitionFile, file: ProposedFile) -> bytes:
-    match file:
-        case Keep():
-            return bytes(joined.content)
-        case Cut(_, size, _):
-            return bytes(joined.content[:size])
-        case Write(content, _):
-            return content
 
 
 def _file(

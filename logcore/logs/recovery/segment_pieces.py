@@ -127,16 +127,13 @@ def _begins_new_file(
     )
     if not fits or header.last_offset <= base_offset + MAX_RELATIVE_OFFSET:
         return None
-    return None if _is_followed_by_lower(content, stretch.end, expected, header.base_offset) else header.base_offset
-
-
-def _is_followed_by_lower(content: Buffer, position: int, expected: int, base_offset: int) -> bool:
-    """Whether the next batch continues at a lower offset. Then the far base offset is the wrong one."""
-    try:
-        header = read_header(content, position)
-        if not crc_matches(content, position, header):
-            return False
-        header = unfold(content, position, header)
-    except CorruptRecordError:
-        return False
-    return expected <= header.base_offset < base_offset
+    following = scan(
+        content,
+        base_offset=base_offset,
+        sealed=next_base is not None,
+        next_base_offset=next_base,
+        start=stretch.end,
+        next_offset=expected,
+    )
+    # If sound batches follow at lower offsets, the far base offset is the wrong one.
+    return None if any(isinstance(item, ScannedBatch) for item in following) else header.base_offset

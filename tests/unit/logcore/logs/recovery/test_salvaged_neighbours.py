@@ -1,52 +1,63 @@
-"""A salvage leaves no contradiction between batches that are neighbours only because damage between them is gone."""
+"""A salvage keeps every good batch, and leaves none that contradicts its neighbour when the damage between is gone."""
 
 import pytest
 
-from logcore.logs.model.partition_directory import PartitionDirectory, PartitionFile, Write
+from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, ProposedFile, Write
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.recovery.plan import plan_recovery
+from logcore.logs.recovery.proposal import RecoveryPlan
 from logcore.segments.filenames import TopicPartition
 from logcore.segments.scanning.scan import ScannedBatch, scan
 from tests import handmade
 
-NAME = f"{0:020d}.log"
+FAR = 1 << 40
+
+
+def salvaged(content: bytes) -> tuple[dict[str, bytes], RecoveryPlan]:
+    """The segments that a salvage of one segment leaves, and the plan. Each is scanned."""
+    name = f"{0:020d}.log"
+    directory = PartitionDirectory(
+        TopicPartition("orders", 0), {name: PartitionFile(name, content, 77)}, is_clean=False
+    )
+    plan = plan_recovery(directory, TopicConfig(), as_of_ms=5_000, salvage=True)
+    made = {file: _bytes(directory, each) for file, each in plan.files.items() if file.endswith(".log")}
+    for file, data in made.items():
+        steps = list(scan(data, base_offset=int(file[:20]), sealed=True))
+        assert steps
+        assert all(isinstance(step, ScannedBatch) for step in steps)
+    return made, plan
+
+
+def _bytes(directory: PartitionDirectory, file: ProposedFile) -> bytes:
+    match file:
+        case Write(content, _):
+            return content
+        case Cut(source, size, _):
+            return bytes(directory.files[source].content)[:size]
+        case Keep(source):
+            return bytes(directory.files[source].content)
 
 
 @pytest.mark.parametrize("has_rest", [False, True], ids=["at the end", "in the middle"])
-def test_a_batch_that_overlaps_its_new_neighbour_is_cut_out_and_named_at_its_old_place(has_rest: bool) -> None:
+def test_a_batch_that_would_overlap_the_one_before_begins_a_new_file(has_rest: bool) -> None:
     begins_one_too_high = handmade.empty_batch(1, 1)
     repeated = handmade.simple_batch(0, [(b"k", b"0")])
-    follows_the_right_one = handmade.wrapper_v1([2, 3, 4], codec=handmade.LZ4)
+    begins_inside = handmade.wrapper_v1([2, 3, 4], codec=handmade.LZ4)
     rest = handmade.message_v1(5, 1, b"k", b"5") if has_rest else b""
-    content = begins_one_too_high + repeated + follows_the_right_one + rest
-    files = {NAME: PartitionFile(NAME, content, 77)}
-    directory = PartitionDirectory(TopicPartition("orders", 0), files, is_clean=False)
 
-    plan = plan_recovery(directory, TopicConfig(), as_of_ms=5_000, salvage=True)
+    made, plan = salvaged(begins_one_too_high + repeated + begins_inside + rest)
 
-    file = plan.files[NAME]
-    assert isinstance(file, Write)
-    assert file.content == follows_the_right_one + rest
-    steps = list(scan(file.content, base_offset=0, sealed=True))
-    assert steps
-    assert all(isinstance(step, ScannedBatch) for step in steps)
-    cut = {(loss.kind, loss.file, loss.position, loss.nbytes) for loss in plan.losses}
-    assert cut >= {("cut", NAME, 0, 61), ("cut", NAME, 61, len(repeated))}
+    assert made == {f"{0:020d}.log": begins_one_too_high, f"{3:020d}.log": begins_inside + rest}
+    assert [(loss.kind, loss.position, loss.nbytes) for loss in plan.losses] == [("cut", 61, len(repeated))]
 
 
-def test_places_after_a_hole_are_those_of_the_old_file() -> None:
-    first = handmade.simple_batch(0, [(b"k", b"0")])
-    damaged = handmade.flip(handmade.simple_batch(1, [(b"k", b"1")]), 40)
-    begins_one_too_high = handmade.empty_batch(3, 1)
-    repeated = handmade.simple_batch(0, [(b"k", b"0")])
-    last = handmade.wrapper_v1([4, 5, 6], codec=handmade.LZ4)
-    content = first + damaged + begins_one_too_high + repeated + last
-    files = {NAME: PartitionFile(NAME, content, 77)}
-    directory = PartitionDirectory(TopicPartition("orders", 0), files, is_clean=False)
+@pytest.mark.parametrize("between", ["nothing", "damage"])
+def test_a_batch_far_above_is_cut_out_if_good_batches_follow_at_lower_offsets(between: str) -> None:
+    first, follows = (handmade.simple_batch(offset, [(b"k", b"v")]) for offset in (0, 2))
+    far = handmade.simple_batch(FAR, [(b"k", b"far")])
+    damaged = handmade.flip(handmade.simple_batch(1, [(b"k", b"1")]), 65) if between == "damage" else b""
 
-    plan = plan_recovery(directory, TopicConfig(), as_of_ms=5_000, salvage=True)
+    made, plan = salvaged(first + far + damaged + follows)
 
-    assert isinstance(plan.files[NAME], Write)
-    assert plan.files[NAME].content == first + last
-    cut = [(loss.position, loss.nbytes) for loss in plan.losses if loss.kind == "cut"]
-    assert (content.index(begins_one_too_high), 61) in cut
+    assert made == {f"{0:020d}.log": first + follows}
+    assert {(loss.kind, loss.position) for loss in plan.losses} >= {("cut", len(first))}
