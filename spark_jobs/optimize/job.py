@@ -11,7 +11,7 @@ with rows of several logs, or out of order; ``--replace`` writes it again. After
 planned again from a fresh snapshot.
 Without ``apply`` only the plan is made.
 
-State tables are merged in the same way, and decoded tables by ``topic_merges``. ``deltalake``'s own
+Which files are merged is in ``planned_merges``, which are removed in ``unused_files``. ``deltalake``'s own
 ``optimize.compact`` (1.6.6) is not used. It syncs no file, and writes no page checksums and no row digest, so ``loglake
 verify`` would not see a changed bit. Its commit records no application versions. It cannot open files where
 ``delta_location`` gives a table another name.
@@ -26,27 +26,25 @@ from typing import TYPE_CHECKING
 
 from logcore.logs.model.findings import found
 from spark_jobs.contracts import JobReport, LogChange, OptimizeConfig
+from spark_jobs.lake.decoded.topic_tables import written_spec
 from spark_jobs.lake.delta.commits import commit_guards, file_commits
-from spark_jobs.lake.delta.files.file_contents import FileUnreadable, read_contents
-from spark_jobs.lake.delta.files.live_files import IdleFile, LiveFile, idle_files, live_files, newest_files
-from spark_jobs.lake.delta.tables.delta_log import History, commits_since_checkpoint, read_history
+from spark_jobs.lake.delta.files.live_files import newest_files
+from spark_jobs.lake.delta.tables.delta_log import commits_since_checkpoint
 from spark_jobs.lake.delta.tables.snapshots import open_table
-from spark_jobs.lake.delta.tables.table_creation import separating_column
 from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.errors import ConcurrentChange, UsageError
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
-from spark_jobs.lake.repair_commands import rebuild_command, replace_command
+from spark_jobs.lake.repair_commands import topic_command
 from spark_jobs.lake.retries import retried
-from spark_jobs.lake.segments import archive
 from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.store import storage
-from spark_jobs.lake.store.written_file import WrittenFile, is_own_file
+from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.optimize import log_cleanup
-from spark_jobs.optimize.log_cleanup import LEAST_VACUUM_MS
-from spark_jobs.optimize.topic_merges import LeftTable, TopicTablePlan, merge_topics, plan_topics, topic_histories
-from spark_jobs.row_files.file_runs import RECORD_TABLES, Merge, Sizes, record_merges, state_merges
+from spark_jobs.optimize.planned_merges import LeftTable, plan_merges
+from spark_jobs.optimize.unused_files import Vacuumed, least_age, plan_vacuum, remove_files, table_histories
+from spark_jobs.row_files.file_runs import Merge
 from spark_jobs.row_files.merged_file import FileMergeTask, discard, merge_files
 from spark_jobs.row_files.table_columns import extra_columns
 from spark_jobs.tasks.executor import run_tasks
@@ -55,60 +53,6 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
     from spark_jobs.tasks.executor import Executor
-
-
-@dataclass(frozen=True, slots=True)
-class Vacuumed:
-    """A file that no version within the retention period names."""
-
-    table: str
-    file: IdleFile
-    age_ms: int
-
-
-def least_age(config: OptimizeConfig, histories: Mapping[str, History]) -> int:
-    """Age at which a file that no version names is removed.
-
-    A file that waits for its commit, or that is being read, must never reach it. So it is also at least twice the
-    longest time that a file of this lake has waited.
-    """
-    if config.force:
-        return config.vacuum_after_ms
-    if config.vacuum_after_ms < LEAST_VACUUM_MS:
-        raise UsageError(
-            f"optimize: files would be removed after {config.vacuum_after_ms} ms, and the minimum is {LEAST_VACUUM_MS} "
-            "ms, seven days: a run or a reader could still need them. Request more, or set `force` if nothing else "
-            "reads or writes this lake."
-        )
-    return max([config.vacuum_after_ms, *(2 * history.longest_wait_ms for history in histories.values())])
-
-
-def plan_vacuum(config: OptimizeConfig, histories: Mapping[str, History], floor_ms: int) -> Iterator[Vacuumed]:
-    """Files that are old by the run's clock and by the store's clock.
-
-    A run with a clock in the future must not remove files of a publish that is still working.
-    """
-    now_ms = config.as_of_ms
-    is_asked = config.force
-    for name, history in histories.items():
-        for file in idle_files(config.lake, name, history):
-            if now_ms - file.since_ms > floor_ms and not is_asked:
-                now_ms = min(now_ms, storage.clock_ms(config.lake))
-                is_asked = True
-            age = now_ms - file.since_ms
-            if age > floor_ms:
-                yield Vacuumed(name, file, age)
-
-
-def remove_files(lake: str, files: Sequence[Vacuumed]) -> Iterator[Vacuumed]:
-    """Delete files, except those that a version added since the plan."""
-    for name, of_table in groupby(files, key=lambda each: each.table):
-        table = open_table(lake, name)
-        live = {file.path for file in live_files(table)} if table is not None else set()
-        for each in of_table:
-            if table is not None and each.file.path not in live:
-                storage.delete(storage.join(table_uri(lake, name), each.file.path))
-                yield each
 
 
 MOST_TARGET_BYTES = 512 << 20
@@ -138,31 +82,23 @@ class OptimizePlan:
     checkpoints: Mapping[str, int]
     """Commits since the last checkpoint, for tables where one is due."""
     applied: bool
-    topics: tuple[TopicTablePlan, ...] = ()
-    """Merges of decoded tables."""
     left: tuple[LeftTable, ...] = ()
     """Tables, or topics of ``records``, whose files stay as they are."""
 
     @property
-    def of_topics(self) -> tuple[Merge, ...]:
-        """Merges of decoded tables, one after the other."""
-        return tuple(merge for each in self.topics for merge in each.merges)
-
-    @property
     def is_empty(self) -> bool:
         """Whether there is nothing to merge, remove or checkpoint."""
-        return not self.merges and not self.topics and not self.vacuum and not self.checkpoints
+        return not self.merges and not self.vacuum and not self.checkpoints
 
     @property
     def needs_executor(self) -> bool:
         """Whether there is more to merge than the driver merges by itself."""
-        merges = sum(merge.size for merge in (*self.merges, *self.of_topics))
-        return self.applied and merges > IN_PROCESS_BYTES
+        return self.applied and sum(merge.size for merge in self.merges) > IN_PROCESS_BYTES
 
     def as_dict(self) -> dict[str, object]:
         """The plan as plain values."""
         return {
-            "merges": [_described(merge) for merge in (*self.merges, *self.of_topics)],
+            "merges": [_described(merge) for merge in self.merges],
             "left": [asdict(each) for each in self.left],
             "vacuum": {
                 "count": len(self.vacuum),
@@ -191,16 +127,12 @@ def plan(config: OptimizeConfig) -> OptimizePlan:
             lose files.
     """
     _check_sizes(config)
-    histories = {name: read_history(config.lake, name) for name in TABLES} if config.vacuum else {}
-    if config.vacuum:
-        histories |= topic_histories(config.lake)
+    histories = table_histories(config.lake) if config.vacuum else {}
     floor_ms = least_age(config, histories)
-    merges, left = _plan_files(config, tuple(TABLES))
-    topics, left_of_topics = plan_topics(config.lake, Sizes(config.small_bytes, config.target_bytes))
+    merges, left = plan_merges(config)
     return OptimizePlan(
-        merges=merges,
-        topics=topics,
-        left=(*left, *left_of_topics),
+        merges=tuple(merges),
+        left=tuple(left),
         vacuum=tuple(plan_vacuum(config, histories, floor_ms)),
         floor_ms=floor_ms,
         checkpoints=_due_checkpoints(config.lake),
@@ -224,7 +156,6 @@ def apply(plan: OptimizePlan, config: OptimizeConfig, executor: Executor | None)
     placed: list[PlacedFinding] = []
     merges: Sequence[Merge] = plan.merges
     overtaken: list[Merge] = []
-    policies = config.policies
     for _ in range(ROUNDS):
         committed, overtaken, failed = _merge(config, merges, executor)
         done += committed
@@ -232,15 +163,11 @@ def apply(plan: OptimizePlan, config: OptimizeConfig, executor: Executor | None)
         due = {merge.table for merge in overtaken} | {merge.table for merge, _ in committed if merge.separates}
         if not due:
             break
-        again, _ = _plan_files(config, tuple(sorted(due)))
+        again, _ = plan_merges(config, sorted(due))
         hopeless = {file.path for merge in merges for file in merge.files} - {
             f.path for m in overtaken for f in m.files
         }
         merges = [m for m in again if not any(file.path in hopeless for file in m.files)]
-    of_topics = merge_topics(plan.topics, config.run_id, executor, policies)
-    done += of_topics.done
-    placed += of_topics.failed
-    overtaken += of_topics.overtaken
     checkpoints = _check_off(config, plan.floor_ms)
     removed = list(remove_files(config.lake, plan.vacuum))
     return replace(
@@ -270,49 +197,6 @@ def _check_sizes(config: OptimizeConfig) -> None:
         )
 
 
-def _plan_files(config: OptimizeConfig, names: Sequence[str]) -> tuple[tuple[Merge, ...], tuple[LeftTable, ...]]:
-    """The merges, and the topics that are skipped."""
-    sizes = Sizes(config.small_bytes, config.target_bytes)
-    merges: list[Merge] = []
-    left: list[LeftTable] = []
-    log_ids = archive.incarnations(config.lake) if any(name in RECORD_TABLES for name in names) else {}
-    for name in names:
-        table = open_table(config.lake, name)
-        if table is None:
-            continue
-        files = live_files(table)
-        if name not in RECORD_TABLES:
-            merges += state_merges(name, files, sizes, separating_column(table, name))
-            continue
-        ends = None
-        if name == "records_uncommitted":
-            # After the decided offsets follows a tail that is replaced as a whole: no merged file may span its start.
-            logs = {f"{log_id}/{partition}" for (_, partition), ids in log_ids.items() for log_id in ids}
-            decided = commit_guards.versions(config.lake, name, [f"{name}/{log}" for log in logs])
-            ends = {log: decided[f"{name}/{log}"] for log in logs}
-        disordered = {file.partition_values["topic"] for file in files if not _is_ordered(config.lake, name, file)}
-        of_records, unplaced = record_merges(
-            name, [file for file in files if file.partition_values["topic"] not in disordered], sizes, log_ids, ends
-        )
-        merges += of_records
-        left += [_left(config.lake, name, topic) for topic in sorted({*disordered, *unplaced})]
-    return tuple(merges), tuple(left)
-
-
-def _is_ordered(lake: str, name: str, file: LiveFile) -> bool:
-    """Whether a file of records has rows of one log in the order of their offsets. Only foreign files are opened."""
-    try:
-        return is_own_file(file.path) or read_contents(lake, name, file.path).is_ordered
-    except FileUnreadable:
-        return False
-
-
-def _left(lake: str, name: str, topic: str) -> LeftTable:
-    again = replace_command(lake, topic) if name == "records" else rebuild_command(lake, name)
-    why = "a file cannot be read, or does not have the rows of one log in the order of their offsets. Write it again"
-    return LeftTable(f"{name}/{topic}", f"{why}: `{again}`")
-
-
 def _due_checkpoints(lake: str) -> dict[str, int]:
     versions = commit_guards.table_versions(lake, *TABLES)
     since = {name: commits_since_checkpoint(lake, name, at) for name, at in versions.items() if at is not None}
@@ -336,7 +220,7 @@ def _merge(
         if result.error is None:
             written.append((merge, list(result.files)))
         else:
-            failed.append(_damaged_files(merge, result.error))
+            failed.append(_damaged_files(config.lake, merge, result.error))
     committed: list[tuple[Merge, list[WrittenFile]]] = []
     # In the order of the tables, with one commit per topic: no reader sees a topic half merged.
     for (table, _), of_topic in groupby(written, key=lambda each: (each[0].table, each[0].topic)):
@@ -365,7 +249,8 @@ def _commit(
         removed = [file.path for merge, _ in chosen for file in merge.files]
         new = [file for _, files in chosen for file in files]
         tried.update(file.path for file in new)
-        file_commits.rewrite_files(lake, table, removed, new, run_id, data_change=False)
+        spec = None if table in TABLES else written_spec(table)
+        file_commits.rewrite_files(lake, table, removed, new, run_id, data_change=False, spec=spec)
 
     try:
         retried(attempt)
@@ -375,13 +260,16 @@ def _commit(
     return chosen
 
 
-def _damaged_files(merge: Merge, problem: str) -> PlacedFinding:
+def _damaged_files(lake: str, merge: Merge, problem: str) -> PlacedFinding:
     """Build the finding that files are left as they are, with the reason."""
     place = "-".join(str(part) for part in (merge.topic, merge.partition) if part is not None)
+    way_out = "Publish their rows again from the archive, or restore the file."
+    if merge.table not in TABLES:
+        way_out = f"Write the table again: {topic_command(lake, 'decode', str(merge.topic))}"
     finding = found(
         "table-file-damaged",
         f"Table {merge.table}{', ' if place else ''}{place}: {len(merge.files)} files are left as they are: {problem}. "
-        "Publish their rows again from the archive, or restore the file.",
+        f"{way_out}",
     )
     return PlacedFinding(finding, merge.log, merge.topic, merge.partition)
 
@@ -413,7 +301,7 @@ def _check_off(config: OptimizeConfig, floor_ms: int) -> int:
             table.create_checkpoint()
             _clean_by_age(config, table, name, floor_ms, now_ms)
         # Where the library has just written a checkpoint by itself, none is due, and there is as much to remove.
-        if config.vacuum_after_ms <= LEAST_VACUUM_MS:
+        if config.vacuum_after_ms <= log_cleanup.LEAST_VACUUM_MS:
             log_cleanup.drop_commits(config.lake, name, now_ms)
     return len(due)
 

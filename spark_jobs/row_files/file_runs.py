@@ -72,14 +72,16 @@ class Merge:
         return None if self.log_id is None else f"{self.log_id}/{self.partition}"
 
 
-def record_merges(
+def log_merges(
     table: str,
     files: Iterable[LiveFile],
     sizes: Sizes,
     log_ids: Mapping[tuple[str, int], Sequence[str]],
     ends: Mapping[str, int | None] | None = None,
 ) -> tuple[list[Merge], list[str]]:
-    """Plan merges of a table of records. Also returns the topics that are skipped because the log of a file is unknown.
+    """Plan merges of a table whose files have rows of one log each: of records, or of a topic.
+
+    Also returns the topics that are skipped because the log of a file is unknown.
 
     Args:
         log_ids: Incarnations by topic and partition.
@@ -87,8 +89,9 @@ def record_merges(
     """
     merges: list[Merge] = []
     unplaced: list[str] = []
-    by_topic = sorted(files, key=lambda file: file.partition_values["topic"])
-    for topic, of_topic in groupby(by_topic, key=lambda file: file.partition_values["topic"]):
+    own = table.partition("/")[2]
+    by_topic = sorted(files, key=lambda file: file.partition_values.get("topic", own))
+    for topic, of_topic in groupby(by_topic, key=lambda file: file.partition_values.get("topic", own)):
         logs: dict[tuple[str, int], list[LiveFile]] = {}
         for file in of_topic:
             place = file.log_in_statistics(log_ids)
@@ -101,40 +104,9 @@ def record_merges(
                 end = None if ends is None else ends.get(f"{log_id}/{partition}") or 0
                 for run in _runs(of_log, sizes.small, end):
                     for part, outputs in _tasks(run, sizes.target):
-                        merges.append(Merge(table, {"topic": topic}, tuple(part), outputs, topic, log_id, partition))
+                        values = part[0].partition_values
+                        merges.append(Merge(table, values, tuple(part), outputs, topic, log_id, partition))
     return merges, unplaced
-
-
-def topic_merges(table: str, topic: str, files: Iterable[LiveFile], sizes: Sizes) -> list[Merge] | None:
-    """Plan merges of a table of a topic; None if a file has rows of several logs, or its statistics do not say it.
-
-    Each merge makes one file. Fields that a later schema added can make a file larger than the files before it.
-    """
-    logs: dict[tuple[str, int], list[LiveFile]] = {}
-    for file in files:
-        place = None if file.partition_values else file.log_in_statistics({})
-        if place is None:
-            return None
-        logs.setdefault(place, []).append(file)
-    return [
-        Merge(table, {}, tuple(part), 1, topic, log_id, partition)
-        for (log_id, partition), of_log in sorted(logs.items())
-        for run in _runs(of_log, sizes.small, None)
-        for part in _filled(run, sizes)
-        if len(part) > 1
-    ]
-
-
-def _filled(run: Sequence[LiveFile], sizes: Sizes) -> list[list[LiveFile]]:
-    """Parts of a run that reach the target. What is left at the end is a part too, or belongs to the one before."""
-    parts: list[list[LiveFile]] = []
-    for file in run:
-        if not parts or sum(map(_payload, parts[-1])) >= sizes.target:
-            parts.append([])
-        parts[-1].append(file)
-    if len(parts) > 1 and sum(map(_payload, parts[-1])) < sizes.small:
-        parts[-2] += parts.pop()
-    return parts
 
 
 def state_merges(table: str, files: Iterable[LiveFile], sizes: Sizes, separated_by: str | None = None) -> list[Merge]:

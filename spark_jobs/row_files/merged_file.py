@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_jobs.lake.delta.files import row_digest
-from spark_jobs.lake.delta.files.carried_rows import has_value
+from spark_jobs.lake.delta.files.carried_rows import as_declared, has_value
 from spark_jobs.lake.delta.files.live_files import open_parquet
 from spark_jobs.lake.delta.files.parquet_files import ROW_GROUP_ROWS, write_file
 from spark_jobs.lake.delta.tables.table_location import table_uri
@@ -51,7 +51,7 @@ class FileMergeTask:
     rows: int
     outputs: int
     log_id: str | None
-    """For a table of records: the log of all rows, with ``partition``."""
+    """For a table of records or of a topic: the log of all rows, with ``partition``."""
     partition: int | None
     extra: str = ""
     """The table's additional columns, as ``table_columns`` writes them."""
@@ -198,7 +198,7 @@ def _first_of_segment(lake: str, rows: pa.Table) -> pa.Array[Any]:
 
 
 def _rows_of(task: FileMergeTask, path: str, size: int) -> Iterator[Weighed]:
-    """Rows of one file with the table's columns and types. A column that was added later is null."""
+    """Rows of one file with the table's columns and types. A column or field that was added later is null."""
     schema = task.spec.file_schema
     root = table_uri(task.lake, task.table)
     try:
@@ -215,14 +215,3 @@ def rows_at_a_time(group: pq.RowGroupMetaData) -> int:
     """Number of rows of a row group that are decoded at once."""
     rows, nbytes = int(group.num_rows), int(group.total_byte_size)
     return min(max(READ_BYTES * max(rows, 1) // max(nbytes, 1), 1), ROW_GROUP_ROWS)
-
-
-def as_declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Convert rows to these columns and types. A missing column becomes null."""
-    columns = [
-        batch.column(field.name).cast(field.type)
-        if field.name in batch.schema.names
-        else pa.nulls(batch.num_rows, field.type)
-        for field in schema
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from logcore.errors import LogError
 from spark_jobs.lake.delta.files import row_digest
+from spark_jobs.lake.delta.files.carried_rows import as_declared
 from spark_jobs.lake.delta.files.file_contents import COLUMNS, FileUnreadable, batches_of, opened
 from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables.table_location import table_uri
@@ -26,7 +27,6 @@ from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WriteResult
 from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.lake.table_specs import TABLES
-from spark_jobs.row_files.merged_file import as_declared
 from spark_jobs.row_files.records_file import WriteTask, decoded
 from spark_jobs.row_files.table_columns import with_columns
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs.lake.delta.files.parquet_files import ROW_GROUP_ROWS, TableFileWriter, leaves, statistics
+from spark_jobs.lake.delta.files.parquet_files import ROW_GROUP_ROWS, TableFileWriter, layout, statistics
 from spark_jobs.lake.delta.files.row_digest import of_bytes
 from spark_jobs.lake.setup.compression import Compression
 from spark_jobs.lake.store import storage
@@ -84,28 +81,6 @@ class TypedFiles:
             self._file = None
 
 
-@lru_cache(maxsize=128)
-def _layout(spec: TableSpec, compression: Compression) -> Mapping[str, Any]:
-    """Return how columns are encoded, the cheapest way for each kind.
-
-    Offsets and times of rows rise: they are written as differences, which a compressor cannot improve. Text often
-    repeats: it has a dictionary. Everything else is unchanged and compressed by the codec of the policy.
-    """
-    rising = [each.name for each in spec.schema if pa.types.is_int64(each.type) or pa.types.is_timestamp(each.type)]
-    columns = [leaf for each in spec.schema for leaf in leaves(each.name, each.type)]
-    packed = [name for name, _ in columns if name not in rising]
-    level = compression.writer_level
-    return {
-        "compression": dict.fromkeys(rising, "none") | dict.fromkeys(packed, compression.codec),
-        "compression_level": None if level is None else dict.fromkeys(packed, level),
-        "use_dictionary": [name for name, kind in columns if pa.types.is_string(kind) or name == "partition"],
-        "column_encoding": dict.fromkeys(rising, "DELTA_BINARY_PACKED"),
-        "write_statistics": list(spec.statistics),
-        "store_schema": False,
-        "write_page_checksum": True,
-    }
-
-
 class _OpenFile:
     def __init__(self, root: str, spec: TableSpec, compression: Compression) -> None:
         self._root, self._spec, self._name = root, spec, new_file_name()
@@ -116,7 +91,7 @@ class _OpenFile:
             self._local,
             spec.schema.remove_metadata(),
             metadata_collector=self._footers,
-            **_layout(spec, compression),
+            **layout(spec, compression),
         )
         self._stack.push(self._writer)
         self.size = 0

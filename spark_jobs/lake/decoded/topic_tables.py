@@ -118,9 +118,9 @@ def topics_with_tables(lake: str, kinds: Sequence[str]) -> list[str]:
     return [folder.removeprefix("~") for folder in existing(lake, kinds) if not storage.is_shortened(folder)]
 
 
-def written_spec(table: Table, columns: pa.Schema) -> TableSpec:
-    """Return how files of a table that exists are written."""
-    return TableSpec(table.name, columns, _STATISTICS, (), ("log_id", "partition", "offset"), table.name, ())
+def written_spec(name: str) -> TableSpec:
+    """Return how files of a table that exists are written, without its columns."""
+    return TableSpec(name, pa.schema([]), _STATISTICS, (), ("log_id", "partition", "offset"), name, ())
 
 
 def tables_of(lake: str, topics: Iterable[str]) -> list[Table]:

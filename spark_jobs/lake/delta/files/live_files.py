@@ -88,7 +88,7 @@ class LiveFile:
             return None
         log_id = self.log_id
         if log_id is None and "log_id" not in self.least:
-            known = log_ids.get((self.partition_values["topic"], partition), ())
+            known = log_ids.get((self.partition_values.get("topic", ""), partition), ())
             log_id = known[0] if len(known) == 1 else None
         return None if log_id is None else (log_id, partition)
 

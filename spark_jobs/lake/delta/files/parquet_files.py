@@ -81,14 +81,14 @@ def write_file(
     digest = RowDigest(_declared(spec))
     footers: list[pq.FileMetaData] = []
     with storage.writing(storage.join(root, relative)) as local:
-        with TableFileWriter(local, schema, metadata_collector=footers, **_layout(spec, compression)) as writer:
+        with TableFileWriter(local, schema, metadata_collector=footers, **layout(spec, compression)) as writer:
             for group in _row_groups(itertools.chain([first], filled), schema):
                 if group.nbytes <= COPIED_BYTES:
                     group = group.combine_chunks()
                 writer.write_table(group, row_group_size=ROW_GROUP_ROWS)
                 for batch in group.to_batches():
                     digest.update(batch)
-            proven = is_proven()
+            proven = spec.name in TABLES and is_proven()
             if proven:
                 writer.add_key_value_metadata(digest.footer())
         status = os.stat(local)
@@ -107,8 +107,11 @@ def write_file(
 
 
 def _declared(spec: TableSpec) -> pa.Schema:
-    """Return the columns that the digest of a file covers: ours, without those of the run and those of a user."""
-    return TABLES[spec.name].content_schema if spec.name in TABLES else spec.content_schema
+    """Return the columns that the digest of a file covers: ours, without those of the run and those of a user.
+
+    A file of a topic's table has no digest: ``verify`` compares its rows with those of ``records``.
+    """
+    return TABLES[spec.name].content_schema if spec.name in TABLES else pa.schema([])
 
 
 def _row_groups(chunks: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
@@ -152,20 +155,25 @@ def _schema_of(chunk: pa.RecordBatch, spec: TableSpec) -> pa.Schema:
 
 
 @lru_cache(maxsize=128)
-def _layout(spec: TableSpec, compression: Compression = DEFAULT) -> Mapping[str, Any]:
+def layout(spec: TableSpec, compression: Compression = DEFAULT) -> Mapping[str, Any]:
     """Return how columns are encoded. Encoding is most of the work of publishing, so each kind gets the cheapest one:
     ascending numbers as differences, which a compressor cannot improve; repeated words as a dictionary; bytes
-    unchanged and compressed by the codec of the policy.
+    unchanged and compressed by the codec of the policy. Words in a table of a topic are values of its records: they
+    are compressed too.
     """
     schema = spec.file_schema
     rising = [f.name for f in schema if pa.types.is_int64(f.type) or pa.types.is_timestamp(f.type)]
-    repeated = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_int32(f.type)]
-    packed = {*rising, *repeated}
-    columns = [leaf for field in schema for leaf, _ in leaves(field.name, field.type)]
+    columns = [leaf for field in schema for leaf in leaves(field.name, field.type)]
+    if spec.name in TABLES:
+        repeated = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_int32(f.type)]
+        unpacked = {*rising, *repeated}
+    else:
+        repeated = [leaf for leaf, kind in columns if pa.types.is_string(kind) or leaf == "partition"]
+        unpacked = {*rising}
     level = compression.writer_level
     return {
-        "compression": {leaf: "none" if leaf in packed else compression.codec for leaf in columns},
-        "compression_level": None if level is None else {leaf: level for leaf in columns if leaf not in packed},
+        "compression": {leaf: "none" if leaf in unpacked else compression.codec for leaf, _ in columns},
+        "compression_level": None if level is None else {leaf: level for leaf, _ in columns if leaf not in unpacked},
         "use_dictionary": repeated,
         "column_encoding": dict.fromkeys(rising, "DELTA_BINARY_PACKED"),
         "write_statistics": [name for name in spec.statistics if name in schema.names],

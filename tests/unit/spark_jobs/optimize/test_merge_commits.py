@@ -10,6 +10,7 @@ import pytest
 from spark_jobs.contracts import OptimizeConfig
 from spark_jobs.lake.delta.commits import commit_guards, file_commits
 from spark_jobs.lake.delta.commits.commit_guards import Guard
+from spark_jobs.lake.delta.files.live_files import newest_files
 from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables.delta_log import newest_version, read_commit
 from spark_jobs.lake.delta.tables.table_location import table_uri
@@ -77,7 +78,7 @@ def test_files_of_a_merge_that_landed_without_an_answer_stay_even_if_another_com
         _publish(lake, start, start + 5, topic="u")
 
     def follow() -> None:
-        live = optimize.live_files(optimize.open_table(lake, "records"))
+        live = newest_files(lake, "records")
         merged = next(file for file in live if file.partition_values["topic"] == "t")
         row = read_rows(lake, "records", where=[("topic", "==", "t")]).to_batches()
         again = write_file(table_uri(lake, "records"), SPEC, row, {"topic": "t"})
@@ -85,7 +86,7 @@ def test_files_of_a_merge_that_landed_without_an_answer_stay_even_if_another_com
         file_commits.rewrite_files(lake, "records", [merged.path], [again], "other", data_change=True)
 
     _lose_first_answer(monkeypatch, follow)
-    before = {file.path for file in optimize.live_files(optimize.open_table(lake, "records"))}
+    before = {file.path for file in newest_files(lake, "records")}
     _optimize(lake)
     assert _offsets(lake) == sorted([*range(20), *range(20)])
     root = Path(table_uri(lake, "records"))

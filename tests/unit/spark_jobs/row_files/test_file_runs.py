@@ -6,7 +6,7 @@ import random
 from itertools import pairwise
 
 from spark_jobs.lake.delta.files.live_files import LiveFile
-from spark_jobs.row_files.file_runs import FILE_OVERHEAD, FULL_ROWS, SEPARATED_FILES, Sizes, record_merges, state_merges
+from spark_jobs.row_files.file_runs import FILE_OVERHEAD, FULL_ROWS, SEPARATED_FILES, Sizes, log_merges, state_merges
 
 MB = 1 << 20
 SIZES = Sizes(small=32 * MB, target=128 * MB)
@@ -20,7 +20,7 @@ def _file(start: int, end: int, size: int = MB, partition: int = 0, log_id: str 
 
 
 def _starts(files, ends=None, log_ids=ONE_LOG):
-    merges, unplaced = record_merges("records", files, SIZES, log_ids, ends)
+    merges, unplaced = log_merges("records", files, SIZES, log_ids, ends)
     return [[file.least["offset"] for file in merge.files] for merge in merges], unplaced
 
 
@@ -44,7 +44,7 @@ def test_logs_and_partitions_are_never_joined():
     of_earlier = [_file(0, 10, log_id="a.0"), _file(10, 20, log_id="a.0")]
     of_later = [_file(5, 8, log_id="a.1"), _file(8, 12, log_id="a.1")]
     of_another = [_file(0, 10, partition=1), _file(10, 20, partition=1)]
-    merges, _ = record_merges("records", [*of_earlier, *of_later, *of_another], SIZES, {})
+    merges, _ = log_merges("records", [*of_earlier, *of_later, *of_another], SIZES, {})
     assert [(m.log_id, m.partition, len(m.files)) for m in merges] == [("a", 1, 2), ("a.0", 0, 2), ("a.1", 0, 2)]
 
 
@@ -75,7 +75,7 @@ def test_a_second_look_at_what_was_merged_finds_nothing():
         for _ in range(chance.randrange(2, 200)):
             files.append(_file(at, at + 10, int(MB * 2 ** chance.uniform(-10, 7))))
             at += 10
-        merges, _ = record_merges("records", files, SIZES, ONE_LOG)
+        merges, _ = log_merges("records", files, SIZES, ONE_LOG)
         merged = {file.path for merge in merges for file in merge.files}
         after = [file for file in files if file.path not in merged]
         for merge in merges:
