@@ -11,6 +11,7 @@ from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig, IngestConfig, JobReport, OptimizeConfig, PublishConfig, ValidateConfig
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, topic_table
+from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.store import storage
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
@@ -46,10 +47,10 @@ class Nights:
         launch.run("ingest", IngestConfig(self.lake, (str(self.source.path),), f"run-{number}", AS_OF_MS))
         launch.run("validate", ValidateConfig(*stated))
         launch.run("publish", PublishConfig(*stated))
-        launch.run("decode", DecodeConfig(*stated, str(self.policies)))
+        launch.run("decode", DecodeConfig(*stated, read_policies(str(self.policies))))
 
     def optimize(self, **more: Any) -> JobReport:
-        options: dict[str, Any] = {"apply": True, "policies": str(self.policies)}
+        options: dict[str, Any] = {"apply": True, "policies": read_policies(str(self.policies))}
         return launch.run("optimize", OptimizeConfig(self.lake, "optimize", **{"as_of_ms": AS_OF_MS} | options | more))
 
     def rows(self, kind: str) -> list[str]:
