@@ -79,7 +79,7 @@ def segment_pieces(
                 yield NewFile(beyond)
                 base, start, resynchronizer = beyond, item.position, None
                 break
-            if item.is_repaired and not _can_be_decoded(content, item, base, walk.next_offset, next_base):
+            if item.is_repaired and not _can_be_repaired(content, item, base, walk.next_offset, next_base):
                 item = replace(item, is_repaired=False)
             yield item
             if item.is_repaired:
@@ -99,11 +99,29 @@ def header_of(content: Buffer, piece: ScannedBatch | Stretch) -> BatchHeader:
     return unfold(whole, 0, read_header(whole))
 
 
-def _can_be_decoded(content: Buffer, stretch: Stretch, base_offset: int, expected: int, next_base: int | None) -> bool:
-    """Whether a batch is good once its length field is corrected."""
+def _can_be_repaired(content: Buffer, stretch: Stretch, base_offset: int, expected: int, next_base: int | None) -> bool:
+    """Whether a batch is good once its length field is corrected, and takes no offset of the next good batch."""
     whole = repaired_bytes(content, stretch.position, stretch.end)
     walk = scan(whole, base_offset=base_offset, sealed=True, next_base_offset=next_base, next_offset=expected)
-    return isinstance(next(iter(walk)), ScannedBatch)
+    repaired = next(iter(walk))
+    if not isinstance(repaired, ScannedBatch):
+        return False
+    following = _next_good(content, stretch.end, base_offset, expected, next_base)
+    return following is None or following.base_offset >= repaired.header.next_offset
+
+
+def _next_good(
+    content: Buffer, start: int, base_offset: int, expected: int, next_base: int | None
+) -> BatchHeader | None:
+    walk = scan(
+        content,
+        base_offset=base_offset,
+        sealed=next_base is not None,
+        next_base_offset=next_base,
+        start=start,
+        next_offset=expected,
+    )
+    return next((item.header for item in walk if isinstance(item, ScannedBatch)), None)
 
 
 def _begins_new_file(
@@ -127,13 +145,6 @@ def _begins_new_file(
     )
     if not fits or header.last_offset <= base_offset + MAX_RELATIVE_OFFSET:
         return None
-    following = scan(
-        content,
-        base_offset=base_offset,
-        sealed=next_base is not None,
-        next_base_offset=next_base,
-        start=stretch.end,
-        next_offset=expected,
-    )
     # If sound batches follow at lower offsets, the far base offset is the wrong one.
-    return None if any(isinstance(item, ScannedBatch) for item in following) else header.base_offset
+    is_lower_after = _next_good(content, stretch.end, base_offset, expected, next_base) is not None
+    return None if is_lower_after else header.base_offset

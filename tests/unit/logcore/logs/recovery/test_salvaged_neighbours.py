@@ -61,3 +61,13 @@ def test_a_batch_far_above_is_cut_out_if_good_batches_follow_at_lower_offsets(be
 
     assert made == {f"{0:020d}.log": first + follows}
     assert {(loss.kind, loss.position) for loss in plan.losses} >= {("cut", len(first))}
+
+
+def test_a_length_is_not_corrected_if_that_takes_offsets_from_a_good_batch() -> None:
+    short = handmade.patch(handmade.simple_batch(0, [(b"k", b"0")]), 8, b"\x7f\xff\xff\xff")
+    good = handmade.simple_batch(1, [(b"k", b"0"), (b"k", b"1")], last_offset_delta=0)  # as old clients wrote it
+
+    made, plan = salvaged(short + good)
+
+    assert made == {f"{0:020d}.log": good}
+    assert [(loss.kind, loss.position, loss.nbytes) for loss in plan.losses] == [("cut", 0, len(short))]
