@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from logcore.errors import CorruptIndexError
+from logcore.errors import CorruptIndexError, CorruptRecordError
 from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, ProposedFile, Write
 from logcore.logs.model.topic_config import TopicConfig
@@ -40,7 +40,8 @@ from logcore.logs.recovery.proposal import RecoveryPlan, root_lines
 from logcore.logs.recovery.segment_pieces import NewFile, Zeros, header_of, segment_pieces
 from logcore.logs.recovery.segment_recovery import Recover, WouldNotStart
 from logcore.logs.recovery.working_files import RecoveryStep
-from logcore.records.model import LENGTH_AT
+from logcore.records.batch import read_header
+from logcore.records.model import LENGTH_AT, LOG_OVERHEAD, BatchHeader
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import (
     LEADER_EPOCH_FILE,
@@ -177,11 +178,27 @@ def _loaded(
 
 
 def _end(directory: PartitionDirectory, name: str) -> int:
-    file = directory.files[name]
-    walk = scan(file.content, base_offset=int(name[:20]), sealed=True, fetched=file.fetched)
-    for _ in walk:
-        pass
-    return walk.next_offset
+    """The offset after the last batch by the headers, as `logcore.storage.partition_files` reads it of such a file.
+
+    Damage may claim any offset. If the highest one decided, a salvage could drop segments that `verify` reads.
+    """
+    content, position, end = directory.files[name].content, 0, int(name[:20])
+    while position < len(content):
+        header = _header_at(content, position)
+        if header is None:
+            position += LOG_OVERHEAD + max(0, int.from_bytes(content[position + LENGTH_AT : position + LOG_OVERHEAD]))
+            header = _header_at(content, position)
+            if header is None:
+                break
+        end, position = header.next_offset, position + header.size
+    return end
+
+
+def _header_at(content: Buffer, position: int) -> BatchHeader | None:
+    try:
+        return read_header(content, position, len(content))
+    except CorruptRecordError:
+        return None
 
 
 def _parts(

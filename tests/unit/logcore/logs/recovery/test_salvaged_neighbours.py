@@ -71,3 +71,15 @@ def test_a_length_is_not_corrected_if_that_takes_offsets_from_a_good_batch() -> 
 
     assert made == {f"{0:020d}.log": good}
     assert [(loss.kind, loss.position, loss.nbytes) for loss in plan.losses] == [("cut", 0, len(short))]
+
+
+def test_a_damaged_swap_file_replaces_only_the_segments_below_the_end_of_its_last_batch() -> None:
+    swapped, later = handmade.simple_batch(3, [(b"k", b"3")]), handmade.simple_batch(61, [(b"k", b"61")])
+    claims = handmade.simple_batch(100, [(b"k", b"100")]) + handmade.simple_batch(4, [(b"k", b"4")])
+    contents = {f"{3:020d}.log.swap": swapped + claims, f"{61:020d}.log": later}
+    files = {name: PartitionFile(name, content, 77) for name, content in contents.items()}
+    directory = PartitionDirectory(TopicPartition("orders", 0), files, is_clean=False)
+
+    plan = plan_recovery(directory, TopicConfig(), as_of_ms=5_000, salvage=True)
+
+    assert plan.files[f"{61:020d}.log"] == Keep(f"{61:020d}.log")
