@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from logcore.logs.model.findings import found
 from spark_jobs.contracts import CheckForeignRowsConfig, JobReport
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files, open_parquet
@@ -29,9 +27,9 @@ from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.store import storage
-from spark_jobs.lake_verification.comparison import SCHEMA, Archive, Comparison, Range, RowComparison, as_answer, by_log
-from spark_jobs.lake_verification.files import CHUNK_ROWS, comparison_findings
-from spark_jobs.lake_verification.runs import HeldOffsets, OffsetRuns
+from spark_jobs.lake_verification.comparison import SCHEMA, Archive, Comparison, Range, RowComparison, as_answer
+from spark_jobs.lake_verification.files import CHUNK_ROWS, LogRuns, add_offsets, comparison_findings, offsets_in
+from spark_jobs.lake_verification.runs import HeldOffsets
 from spark_jobs.lake_verification.verified_thing import DataUnreadable, readable
 
 if TYPE_CHECKING:
@@ -139,13 +137,13 @@ def _overlap(one: LiveFile, other: LiveFile) -> bool:
 
 def _compare(lake: str, archived: Archive, beside: Mapping[str, Sequence[str]], file: LiveFile) -> Comparison:
     compared = RowComparison(archived, file.partition_values.get("topic", ""))
-    runs: dict[str, OffsetRuns] = {}
+    runs: LogRuns = {}
     try:
         with readable(), open_parquet(storage.join(table_uri(lake, TABLE), file.path)) as parquet:
             for chunk in parquet.iter_batches(CHUNK_ROWS, columns=list(SCHEMA.names), use_threads=False):
                 rows = chunk.select(SCHEMA.names).cast(SCHEMA)
                 compared.take(rows)
-                _add(runs, rows)
+                add_offsets(runs, rows)
         result = compared.finish()
         for path in beside[file.path]:
             result.differences += _doubled(lake, runs, path)
@@ -156,17 +154,9 @@ def _compare(lake: str, archived: Archive, beside: Mapping[str, Sequence[str]], 
     return result
 
 
-def _add(runs: dict[str, OffsetRuns], rows: pa.RecordBatch) -> None:
-    for log, some in by_log(rows.filter(rows.column("offset").is_valid())):
-        runs.setdefault(log, OffsetRuns()).add(some.column("offset").to_numpy(zero_copy_only=False))
-
-
-def _doubled(lake: str, ours: Mapping[str, OffsetRuns], path: str) -> Iterator[Range]:
+def _doubled(lake: str, ours: LogRuns, path: str) -> Iterator[Range]:
     """Offsets that another file has too."""
-    theirs: dict[str, OffsetRuns] = {}
-    with readable(), open_parquet(storage.join(table_uri(lake, TABLE), path)) as parquet:
-        for rows in parquet.iter_batches(CHUNK_ROWS, columns=["partition", "offset", "log_id"], use_threads=False):
-            _add(theirs, rows)
+    theirs = offsets_in(lake, TABLE, path)
     for log in ours.keys() & theirs.keys():
         other = HeldOffsets.of([theirs[log]])
         mine = HeldOffsets.of([ours[log]])

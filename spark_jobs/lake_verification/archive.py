@@ -11,6 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from logcore.columns.engines import check_segment
@@ -56,7 +57,7 @@ def archive_things(state: StateTables, selection: LogSelection) -> Iterator[Thin
             name=f"archive/{segment.segment_id}",
             identity=_identity(state, segment),
             size=segment.size,
-            verify=_Verifier(state, segment, shared[segment.path] > 1),
+            verify=partial(verify_segment, state, segment, shared[segment.path] > 1),
         )
 
 
@@ -74,16 +75,6 @@ def _identity(state: StateTables, segment: Segment) -> str:
         there = [str(error)]
     row = asdict(segment) | {"validation": state.validations.get(segment.segment_id)}
     return hashlib.sha256(json.dumps([there, row], sort_keys=True, default=str).encode()).hexdigest()
-
-
-class _Verifier:
-    """The verification of one segment."""
-
-    def __init__(self, state: StateTables, segment: Segment, is_shared: bool) -> None:
-        self._state, self._segment, self._is_shared = state, segment, is_shared
-
-    def __call__(self) -> ThingResult:
-        return verify_segment(self._state, self._segment, self._is_shared)
 
 
 def verify_segment(state: StateTables, segment: Segment, is_shared: bool = False) -> ThingResult:

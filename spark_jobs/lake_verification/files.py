@@ -11,6 +11,7 @@ import datetime
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -54,18 +55,8 @@ def file_things(state: StateTables, archived: Archive) -> Iterator[Thing]:
                 name=f"file/{name}/{file.path}",
                 identity=_identity(state, name, file, digests.get(file.path)),
                 size=file.size,
-                verify=_Verifier(state, archived, name, file),
+                verify=partial(verify_file, state, archived, name, file),
             )
-
-
-class _Verifier:
-    """The verification of one file."""
-
-    def __init__(self, state: StateTables, archived: Archive, name: str, file: LiveFile) -> None:
-        self._state, self._archived, self._name, self._file = state, archived, name, file
-
-    def __call__(self) -> ThingResult:
-        return verify_file(self._state, self._archived, self._name, self._file)
 
 
 def _identity(state: StateTables, name: str, file: LiveFile, digest: str | None) -> str:
@@ -229,9 +220,7 @@ class _Reader:
     def _offsets(self, rows: pa.RecordBatch) -> None:
         if rows.column("offset").null_count:
             self._say("rows-differ-from-ledger", "it has rows without an offset.")
-            rows = rows.filter(pc.is_valid(rows.column("offset")))
-        for log, some in by_log(rows):
-            self._runs.setdefault(log, OffsetRuns()).add(some.column("offset").to_numpy(zero_copy_only=False))
+        add_offsets(self._runs, rows)
 
     def _order(self) -> None:
         topic = self._where.file.partition_values.get("topic")
@@ -309,16 +298,24 @@ def offsets_of(state: StateTables, table: str, file: LiveFile) -> LogRuns:
         DataUnreadable: The file is damaged.
         FileNotFoundError: The file is missing.
     """
-    known = state.offsets.get((table, file.path))
-    if known is not None:
-        return known
+    if (table, file.path) not in state.offsets:
+        state.offsets[table, file.path] = offsets_in(state.lake, table, file.path)
+    return state.offsets[table, file.path]
+
+
+def offsets_in(lake: str, table: str, path: str) -> LogRuns:
+    """Return which offsets a file has, by log. Raises as :func:`offsets_of`."""
     runs: LogRuns = {}
-    with readable(), open_parquet(storage.join(table_uri(state.lake, table), file.path)) as parquet:
+    with readable(), open_parquet(storage.join(table_uri(lake, table), path)) as parquet:
         for rows in parquet.iter_batches(CHUNK_ROWS, columns=["partition", "offset", "log_id"], use_threads=False):
-            for log, some in by_log(rows.filter(pc.is_valid(rows.column("offset")))):
-                runs.setdefault(log, OffsetRuns()).add(some.column("offset").to_numpy(zero_copy_only=False))
-    state.offsets[table, file.path] = runs
+            add_offsets(runs, rows)
     return runs
+
+
+def add_offsets(runs: LogRuns, rows: pa.RecordBatch) -> None:
+    """Add the offsets of rows to those of their logs."""
+    for log, some in by_log(rows.filter(pc.is_valid(rows.column("offset")))):
+        runs.setdefault(log, OffsetRuns()).add(some.column("offset").to_numpy(zero_copy_only=False))
 
 
 class _Bounds:

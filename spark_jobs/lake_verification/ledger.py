@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -65,7 +66,7 @@ def log_things(state: StateTables, facts: BatchFacts | None) -> Iterator[Thing]:
             name=f"log/{log}",
             identity=_identity(state, log, files, facts),
             size=0,
-            verify=_Verifier(state, log, files, facts),
+            verify=partial(verify_log, state, log, files, facts),
         )
 
 
@@ -93,16 +94,6 @@ def _identity(state: StateTables, log: str, files: Sequence[LiveFile], facts: Ba
     row = asdict(state.logs[log]) if log in state.logs else None
     said = [stored, ledger, segments, validated, row, state.frontiers.get(log)]
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
-
-
-class _Verifier:
-    """The verification of one log."""
-
-    def __init__(self, state: StateTables, log: str, files: Sequence[LiveFile], facts: BatchFacts | None) -> None:
-        self._given = state, log, files, facts
-
-    def __call__(self) -> ThingResult:
-        return verify_log(*self._given)
 
 
 class BatchFacts:

@@ -17,9 +17,7 @@ import pyarrow.compute as pc
 from logcore.logs.model.findings import found
 from logcore.logs.model.offset_ledger import OffsetState
 from spark_jobs.contracts import ReplaceConfig
-from spark_jobs.lake.delta.tables.snapshots import open_table
-from spark_jobs.lake.delta.tables.table_rows import open_dataset
-from spark_jobs.lake.delta.tables.table_scan import scan
+from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.frontier import LedgerRow
@@ -145,9 +143,6 @@ def _ranges_of_times(config: ReplaceConfig, logs: Sequence[str]) -> dict[str, li
     A header has the first and the greatest timestamp. A batch is left out only if both are on the same side. Batches
     are streamed; only runs of adjacent batches are kept.
     """
-    table = open_table(config.lake, "batches")
-    if table is None:
-        return {}
     condition = pc.field("log").isin(pa.array(sorted(logs), pa.string())) & (pc.field("verdict") == "ok")
     if config.since_ms is not None:
         condition &= (pc.field("max_timestamp") >= config.since_ms) | (pc.field("base_timestamp") >= config.since_ms)
@@ -155,7 +150,7 @@ def _ranges_of_times(config: ReplaceConfig, logs: Sequence[str]) -> dict[str, li
         condition &= (pc.field("base_timestamp") < config.until_ms) | (pc.field("max_timestamp") < config.until_ms)
     columns = ["log", "base_offset", "last_offset"]
     ranges: dict[str, list[tuple[int, int]]] = {}
-    for chunk in scan(open_dataset(config.lake, "batches", table), columns, condition):
+    for chunk in Table(config.lake, "batches").scan(columns, condition):
         by_log: dict[str, list[tuple[int, int]]] = {}
         for log, first, last in zip(*(chunk[name].to_pylist() for name in columns), strict=True):
             by_log.setdefault(log, []).append((first, last + 1))

@@ -11,20 +11,20 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from spark_jobs.lake.delta.commits import commit_guards, file_commits
 from spark_jobs.lake.delta.commits.commit_guards import Guard
-from spark_jobs.lake.delta.files.live_files import LiveFile, files_of, open_parquet
+from spark_jobs.lake.delta.files.live_files import BATCH_ROWS, LiveFile, files_of, read_batches
 from spark_jobs.lake.delta.files.row_counts import row_counts
-from spark_jobs.lake.delta.tables.snapshots import open_table
+from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, open_table
 from spark_jobs.lake.delta.tables.table_creation import schema_of_table
 from spark_jobs.lake.delta.tables.table_location import reading, table_folder, table_uri
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.delta.tables.table_rows import open_dataset
+from spark_jobs.lake.delta.tables.table_scan import scan
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_spec import TableSpec
-
-BATCH_ROWS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +77,15 @@ class Table:
         return [] if table is None else files_of(self.lake, self.name, table)
 
     def batches(self, file: LiveFile, columns: Sequence[str], most_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-        """Yield chosen columns of a file of it, in batches. Pages are compared with their checksums."""
-        with (
-            self.reading(),
-            open_parquet(storage.join(self.uri, file.path), page_checksum_verification=True) as parquet,
-        ):
-            yield from parquet.iter_batches(most_rows, columns=list(columns), use_threads=False)
+        """See :func:`~spark_jobs.lake.delta.files.live_files.read_batches`."""
+        return read_batches(self.lake, self.name, file.path, columns, most_rows)
+
+    def scan(self, columns: Sequence[str], condition: ds.Expression) -> Iterator[pa.RecordBatch]:
+        """Yield chosen columns of the rows that match a condition; none if it was never created."""
+        table = latest_snapshot(self.lake, self.name)
+        if table is not None:
+            with self.reading():
+                yield from scan(open_dataset(self.lake, self.name, table), columns, condition)
 
     def columns(self) -> pa.Schema:
         """Return its columns, also those that its user added; none if it was never created."""

@@ -12,14 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
 from logcore.logs.model.offset_ledger import EVIDENCE_HIGH_WATERMARK, LedgerRange, OffsetState
 from spark_jobs.lake.delta.commits import commit_guards, row_commits
 from spark_jobs.lake.delta.commits.commit_guards import TableVersions
-from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
-from spark_jobs.lake.delta.tables.table_rows import open_dataset, read_rows, table_of
-from spark_jobs.lake.delta.tables.table_scan import scan
+from spark_jobs.lake.delta.table import Table
+from spark_jobs.lake.delta.tables.table_rows import read_rows, table_of
 from spark_jobs.lake.table_schemas import OFFSET_LEDGER
 
 STORED = [name for name in OFFSET_LEDGER.names if name != "gap_state"]
@@ -105,17 +103,14 @@ def erased(
 ) -> tuple[str, ...]:
     """Return logs without a frontier whose published rows are in ``records``."""
     suspects = [log for log, rows in ledger.items() if frontiers[log] is None and any(row.has_rows for row in rows)]
-    table = latest_snapshot(lake, "records") if suspects else None
-    if table is None:
-        return ()
-    return tuple(log for log in suspects if _has_rows(lake, table, ledger[log][0]))
+    return tuple(log for log in suspects if _has_rows(lake, ledger[log][0]))
 
 
-def _has_rows(lake: str, table: DeltaTable, log: LedgerRow) -> bool:
+def _has_rows(lake: str, log: LedgerRow) -> bool:
     condition = (
         (pc.field("topic") == log.topic) & (pc.field("partition") == log.partition) & (pc.field("log_id") == log.log_id)
     )
-    return any(batch.num_rows for batch in scan(open_dataset(lake, "records", table), ["offset"], condition))
+    return any(batch.num_rows for batch in Table(lake, "records").scan(["offset"], condition))
 
 
 def commit_ledger(

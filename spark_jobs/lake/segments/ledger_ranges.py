@@ -24,9 +24,7 @@ from logcore.logs.model.offset_ledger import OffsetState, RangeCounts, joined, m
 from logcore.records.batch import read_header
 from logcore.records.record import read_records
 from spark_jobs.lake.delta.commits.commit_guards import TableVersions
-from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
-from spark_jobs.lake.delta.tables.table_rows import open_dataset
-from spark_jobs.lake.delta.tables.table_scan import scan
+from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments import archive
@@ -127,9 +125,6 @@ def is_control(chunk: pa.RecordBatch) -> npt.NDArray[np.bool_]:
 
 def batches_within(lake: str, row: LedgerRow, start: int, end: int) -> Iterator[pa.RecordBatch]:
     """Stream the good batches of a ledger range that have offsets in [start, end), with COLUMNS."""
-    table = latest_snapshot(lake, "batches")
-    if table is None:
-        return
     condition = (
         (pc.field("log") == row.log)
         & (pc.field("verdict") == "ok")
@@ -139,7 +134,7 @@ def batches_within(lake: str, row: LedgerRow, start: int, end: int) -> Iterator[
     # Batches of segments that were merged, filled or cut back occur a second time in their replacements.
     feeding = [segment.segment_id for segment in archive.ingested_segments(lake, [row.log])]
     condition &= pc.field("segment_id").isin(pa.array(feeding, pa.string()))
-    yield from scan(open_dataset(lake, "batches", table), list(COLUMNS), condition)
+    return Table(lake, "batches").scan(COLUMNS, condition)
 
 
 def offsets_in_batch(lake: str, log: str, batch: Mapping[str, Any]) -> list[int]:

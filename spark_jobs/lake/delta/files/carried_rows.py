@@ -10,21 +10,15 @@ import json
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from spark_jobs.lake.delta.files.live_files import LiveFile
-from spark_jobs.lake.delta.tables.table_location import reading, table_uri
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.delta.files.live_files import LiveFile, read_batches
+from spark_jobs.lake.delta.tables.table_location import reading
 from spark_jobs.lake.table_spec import TableSpec
-
-CHUNK_ROWS = 65_536
-"""Number of rows that are decoded at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +68,8 @@ class Matching:
         column = self._spec.separated_by
         for each in files:
             if each.left.get(separated):
-                with self._opened(each.file) as parquet:
-                    for batch in parquet.iter_batches(CHUNK_ROWS):
+                with reading(self._lake, self._spec.name, each.file.path):
+                    for batch in read_batches(self._lake, self._spec.name, each.file.path):
                         # Types first: other engines write string_view, which Arrow can't filter.
                         declared = as_declared(batch, self._spec.file_schema)
                         kept = declared.filter(self._stays(declared.column(self._column)))
@@ -96,9 +90,9 @@ class Matching:
             return {}
         separating = self._spec.separated_by
         counts: Counter[str | None] = Counter()
-        with self._opened(file) as parquet:
-            names = [self._column] if separating is None else [self._column, separating]
-            for batch in parquet.iter_batches(CHUNK_ROWS, columns=names):
+        names = [self._column] if separating is None else [self._column, separating]
+        with reading(self._lake, self._spec.name, file.path):
+            for batch in read_batches(self._lake, self._spec.name, file.path, names):
                 stays = self._stays(batch.column(self._column))
                 if separating is None:
                     counts[None] += pc.sum(stays).as_py() or 0
@@ -112,16 +106,6 @@ class Matching:
 
     def _stays(self, column: pa.Array[Any]) -> pa.Array[Any]:
         return pc.invert(pc.is_in(column.cast(self._wanted.type), self._wanted))
-
-    @contextmanager
-    def _opened(self, file: LiveFile) -> Iterator[pq.ParquetFile]:
-        filesystem = storage.arrow_filesystem(table_uri(self._lake, self._spec.name))
-        with (
-            reading(self._lake, self._spec.name, file.path),
-            filesystem.open_input_file(file.path) as content,
-            pq.ParquetFile(content, page_checksum_verification=True) as parquet,
-        ):
-            yield parquet
 
 
 def as_declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

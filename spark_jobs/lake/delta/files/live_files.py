@@ -22,6 +22,8 @@ from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, open_table
 from spark_jobs.lake.delta.tables.table_location import reading, table_uri
 from spark_jobs.lake.store import storage
 
+BATCH_ROWS = 65_536
+
 
 @dataclass(frozen=True, slots=True)
 class LiveFile:
@@ -166,6 +168,22 @@ class ByLog:
         """Yield files that may have rows of a log."""
         yield from self._of_one.get(log, ())
         yield from (file for file in self._of_several if file.may_hold("log", log))
+
+
+def read_batches(
+    lake: str, name: str, path: str, columns: Sequence[str] | None = None, most_rows: int = BATCH_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file of table ``name``, in batches. Pages are compared with their checksums.
+
+    Args:
+        columns: None: all.
+
+    Raises:
+        TableUnreadable: The file is missing or damaged.
+    """
+    full, chosen = storage.join(table_uri(lake, name), path), None if columns is None else list(columns)
+    with reading(lake, name, path), open_parquet(full, page_checksum_verification=True) as parquet:
+        yield from parquet.iter_batches(most_rows, columns=chosen, use_threads=False)
 
 
 def open_parquet(path: str, **given: Any) -> pq.ParquetFile:
