@@ -106,7 +106,8 @@ def imported(*packages: str) -> set[str]:
                 elif isinstance(node, ast.ImportFrom) and not node.level:
                     modules.add((node.module or "").partition(".")[0])
     foreign = modules - sys.stdlib_module_names - {"logcore", "spark_jobs", "pipelines"}
-    found = metadata.packages_distributions()
+    # The folder `google` is of several packages.
+    found = {**metadata.packages_distributions(), "google": ["protobuf"]}
     return {canonicalize_name(name) for module in foreign for name in found.get(module, [module])}
 
 

@@ -1,38 +1,29 @@
-"""The decoder of Protobuf values. One value after the other is the specification of the kernel's way.
-
-Rules that the format leaves open are those of Google's libraries. Of a field that comes twice the last one counts, and
-messages are merged. A field with another wire type than its own is unknown. Unknown fields are skipped.
-"""
+"""The decoder of Protobuf values. One value after the other, read by Google's library, specifies the kernel's way."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
+from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from logcore.columns.kernels.families import Work
 from logcore.columns.kernels.library import is_chosen
 from logcore.values.blocks.decoded_block import decode_block
 from logcore.values.column import DecodedBlock
-from logcore.values.json.fragment import Entries
+from logcore.values.json.fragment import Entries, json_text
 from logcore.values.limits import check_size
 from logcore.values.protobuf.descriptors import parse
-from logcore.values.protobuf.json_values import check_depth
-from logcore.values.protobuf.kinds import ContentKind, FieldShape, MessageKind, NumberKind
+from logcore.values.protobuf.kinds import FieldShape, Kind, MessageKind, ScalarKind
 from logcore.values.protobuf.program import program_of
 from logcore.values.protobuf.shape import protobuf_form, shape_of
-from logcore.values.protobuf.wire import FIXED32, FIXED64, LENGTH, VARINT, WireField, fields_in, varint_at
 from logcore.values.undecodable import Reason, Undecodable
 
-_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
-"""The first of year 1 and the last of year 9999: what `timestamp.proto` allows."""
-_NANOS = 1_000_000_000
-_MAP_KEY, _MAP_VALUE = 1, 2
-
-Part = tuple[int, int]
-"""Start and end of a message in the value. A message may come in several parts."""
+_VARINT = 0
 
 
 class ProtobufDecoder:
@@ -52,8 +43,11 @@ class ProtobufDecoder:
             InvalidSchemaError: The schema cannot be used.
         """
         parsed = parse(schema, references)
-        shape = shape_of(parsed, parsed.at(message or (0,)))
+        root = parsed.at(message or (0,))
+        shape = shape_of(root, parsed.comments)
         self._root = shape.root
+        self._message = GetMessageClass(root)
+        self._layout = GetMessageClass(parsed.layouts.FindMessageTypeByName(root.full_name))
         self._program = program_of(shape.root)
         self.comments: Mapping[str, str] = shape.comments
         self.form = protobuf_form(shape.root)
@@ -66,7 +60,15 @@ class ProtobufDecoder:
     def decode(self, body: bytes) -> object:
         """See `ValueDecoder`."""
         check_size(body)
-        return _message(self._root, body, [(0, len(body))])
+        try:
+            value = _message(self._root, self._layout.FromString(body))
+        except DecodeError:
+            raise Undecodable(Reason.NOT_PROTOBUF) from None
+        try:
+            self._message.FromString(body)
+        except DecodeError:
+            raise Undecodable(Reason.INVALID_UTF8, "", "text that another one replaces") from None
+        return value
 
     def decode_block(self, bodies: pa.Array[Any]) -> DecodedBlock | None:
         """See `BlockDecoder`."""
@@ -75,137 +77,70 @@ class ProtobufDecoder:
         return decode_block("protobuf_rows", self._program, self.arrow_type, bodies)
 
 
-def _message(kind: MessageKind, body: bytes, parts: Sequence[Part]) -> object:
-    if kind.json_of is not None:
-        check_depth(kind, body, parts)
-    found: dict[int, list[WireField]] = {}
-    in_oneof: dict[int, int] = {}
-    for start, end in parts:
-        for each in fields_in(body, start, end):
-            shape = kind.fields.get(each.number)
-            if shape is None or not _is_of(shape, each, body):
-                continue
-            oneof = shape.field.oneof
-            if oneof is not None and in_oneof.get(oneof, each.number) != each.number:
-                found.pop(in_oneof[oneof], None)
-            if oneof is not None:
-                in_oneof[oneof] = each.number
-            found.setdefault(each.number, []).append(each)
-    if kind.is_timestamp:
-        return _timestamp(kind, body, found)
+def _message(kind: MessageKind, message: Any) -> object:
+    if kind.of is not None:
+        return kind.of(message)
+    # By way of the class: a field may have the name of a method.
+    found = {field.number: value for field, value in type(message).ListFields(message)}
     values: dict[str, object] = {}
     for number, shape in kind.fields.items():
         try:
-            values[shape.field.name] = _field(shape, body, found.get(number, ()))
+            values[shape.field.name] = _field(shape, found.get(number), message)
         except Undecodable as failure:
             raise failure.inside(shape.field.name) from None
-    return values if kind.json_of is None else kind.json_of(values)
+    return json_text(values) if kind.is_json else values
 
 
-def _is_of(shape: FieldShape, each: WireField, body: bytes) -> bool:
-    """Whether the bytes are a value of the field; otherwise they are an unknown field."""
-    kind = shape.kind
-    if isinstance(kind, ContentKind):
-        return each.wire_type == LENGTH
-    if isinstance(kind, MessageKind):
-        return each.wire_type == kind.wire_type
-    if each.wire_type == LENGTH:
-        return shape.field.is_repeated
-    return each.wire_type == kind.wire_type and kind.read(each.value) is not None
-
-
-def _field(shape: FieldShape, body: bytes, found: Sequence[WireField]) -> object:
-    kind, field = shape.kind, shape.field
-    if shape.is_map:
-        assert isinstance(kind, MessageKind)
-        return _map(kind, body, found)
-    if field.is_repeated:
-        return _repeated(kind, body, found)
-    if not found:
+def _field(shape: FieldShape, found: Any, message: Any) -> object:
+    field = shape.field
+    if found is None:
         if field.is_required:
             raise Undecodable(Reason.MISSING_FIELD)
-        return None if field.has_presence else kind.default
-    if isinstance(kind, MessageKind):
-        return _message(kind, body, [(each.start, each.end) for each in found])
-    if isinstance(kind, ContentKind):
-        for each in found[:-1]:
-            kind.read(body[each.start : each.end])
-        return kind.read(body[found[-1].start : found[-1].end])
-    return kind.read(found[-1].value)
-
-
-def _repeated(kind: NumberKind | ContentKind | MessageKind, body: bytes, found: Sequence[WireField]) -> list[object]:
+        if field.is_repeated:
+            return Entries() if shape.is_map else []
+        return None if field.has_presence else _one(shape.kind, getattr(message, field.name))
+    if shape.is_map:
+        assert isinstance(shape.kind, MessageKind)
+        return _map(shape.kind, found)
+    if not field.is_repeated:
+        return _one(shape.kind, found)
     values: list[object] = []
     for each in found:
         try:
-            if isinstance(kind, MessageKind):
-                values.append(_message(kind, body, [(each.start, each.end)]))
-            elif isinstance(kind, ContentKind):
-                values.append(kind.read(body[each.start : each.end]))
-            elif each.wire_type == LENGTH:
-                values.extend(_packed(kind, body, each))
-            else:
-                values.append(kind.read(each.value))
+            values.append(_one(shape.kind, each))
         except Undecodable as failure:
             raise failure.inside(f"[{len(values)}]") from None
     return values
 
 
-def _packed(kind: NumberKind, body: bytes, packed: WireField) -> list[object]:
-    values = []
-    position = packed.start
-    width = {FIXED32: 4, FIXED64: 8}.get(kind.wire_type)
-    if width is not None and (packed.end - packed.start) % width:
-        raise Undecodable(Reason.WRONG_SIZE, f"byte {packed.start}", f"not a multiple of {width} bytes")
-    while position < packed.end:
-        if kind.wire_type == VARINT:
-            value, position = varint_at(body, position, packed.end)
-        else:
-            assert width is not None
-            value = int.from_bytes(body[position : position + width], "little")
-            position += width
-        read = kind.read(value)
-        if read is not None:
-            values.append(read)
-    return values
+def _one(kind: Kind, value: Any) -> object:
+    return _message(kind, value) if isinstance(kind, MessageKind) else kind.of(value)
 
 
-def _map(entry: MessageKind, body: bytes, found: Sequence[WireField]) -> list[tuple[object, object]]:
+def _map(kind: MessageKind, found: Any) -> list[tuple[object, object]]:
     """The entries in the order of their keys' first place; of one key the last value counts.
 
-    An entry whose value is no symbol of a closed enum is an unknown field as a whole.
+    An entry whose value is no symbol of a closed enum is left out.
     """
     values: dict[object, object] = {}
-    key, value = entry.fields[_MAP_KEY], entry.fields[_MAP_VALUE]
-    for number, each in enumerate(found):
+    key, value = (kind.fields[number] for number in (1, 2))
+    for number, entry in enumerate(found):
+        if isinstance(value.kind, ScalarKind) and value.kind.is_closed and _has_unknown_symbol(entry):
+            continue
         try:
-            if isinstance(value.kind, NumberKind) and _has_unknown_symbol(value.kind, body, each):
-                continue
-            parts = _message(entry, body, [(each.start, each.end)])
+            read = [_entry_part(each, entry) for each in (key, value)]
         except Undecodable as failure:
             raise failure.inside(f"[{number}]") from None
-        assert isinstance(parts, dict)
-        read = parts[value.field.name]
-        if read is None and isinstance(value.kind, MessageKind):
-            read = _message(value.kind, body, [(0, 0)])
-        elif read is None:
-            read = value.kind.default
-        named = parts[key.field.name]
-        values[key.kind.default if named is None else named] = read
+        values[read[0]] = read[1]
     return Entries(values.items())
 
 
-def _has_unknown_symbol(kind: NumberKind, body: bytes, entry: WireField) -> bool:
-    # All fields are read: an entry that is left out must be whole too.
-    values = [each for each in fields_in(body, entry.start, entry.end) if each.number == _MAP_VALUE]
-    return any(each.wire_type == kind.wire_type and kind.read(each.value) is None for each in values)
+def _entry_part(shape: FieldShape, entry: Any) -> object:
+    try:
+        return _one(shape.kind, getattr(entry, shape.field.name))
+    except Undecodable as failure:
+        raise failure.inside(shape.field.name) from None
 
 
-def _timestamp(kind: MessageKind, body: bytes, found: Mapping[int, Sequence[WireField]]) -> int:
-    """Microseconds since the epoch."""
-    seconds, nanos = (_field(kind.fields[number], body, found.get(number, ())) for number in (1, 2))
-    assert isinstance(seconds, int)
-    assert isinstance(nanos, int)
-    if not _FIRST_SECOND <= seconds <= _LAST_SECOND or not 0 <= nanos < _NANOS:
-        raise Undecodable(Reason.OUT_OF_RANGE, "", "no time between the years 1 and 9999")
-    return seconds * 1_000_000 + nanos // 1_000
+def _has_unknown_symbol(entry: Any) -> bool:
+    return any(each.field_number == 2 and each.wire_type == _VARINT for each in UnknownFieldSet(entry))

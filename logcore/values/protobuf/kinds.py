@@ -1,32 +1,32 @@
-"""The kinds of a Protobuf field: how its content is in the bytes, and which value it becomes."""
+"""The kinds of a Protobuf field: its column, and what becomes of the value that Google's library reads."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from math import isfinite
+from typing import Any
 
 import pyarrow as pa
+from google.protobuf.descriptor import FieldDescriptor
 
-from logcore.values.protobuf.descriptors import FieldType, signed
-from logcore.values.protobuf.wire import FIXED32, FIXED64, LENGTH, VARINT
+from logcore.values.json.fragment import json_text
 from logcore.values.undecodable import Reason, Undecodable
 
-_STRING, _BYTES = 9, 12
-
-Number = Callable[[int], object]
-"""From the unsigned integer of the wire to the value; None: the number is no value of a closed enum."""
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
+"""The first of year 1 and the last of year 9999: what `timestamp.proto` allows."""
+_NANOS = 1_000_000_000
+_EXACT = 1 << 53
+"""Below it each whole number is a double."""
 
 
 @dataclass(frozen=True, slots=True)
-class NumberKind:
-    """A number of one varint or of a fixed width."""
+class ScalarKind:
+    """A number, text, bytes or an enum."""
 
-    wire_type: int
     arrow_type: pa.DataType
-    read: Number
-    default: object
+    of: Callable[[Any], object]
     symbols: Mapping[int, str] = field(default_factory=dict)
     """Of an enum."""
     is_closed: bool = False
@@ -34,96 +34,110 @@ class NumberKind:
 
 
 @dataclass(frozen=True, slots=True)
-class ContentKind:
-    """Text or bytes."""
-
-    arrow_type: pa.DataType
-    is_text: bool
-
-    @property
-    def default(self) -> object:
-        """The value of a field that is absent and has no presence."""
-        return "" if self.is_text else b""
-
-    def read(self, content: bytes) -> object:
-        """Return the value.
-
-        Raises:
-            Undecodable: INVALID_UTF8.
-        """
-        if not self.is_text:
-            return content
-        try:
-            return content.decode()
-        except UnicodeDecodeError as error:
-            raise Undecodable(Reason.INVALID_UTF8, f"byte {error.start}") from None
-
-
-@dataclass(frozen=True, slots=True)
 class MessageKind:
     """A message or group."""
 
     arrow_type: pa.DataType
-    wire_type: int
-    fields: Mapping[int, FieldShape]
-    is_timestamp: bool = False
-    default: object = None
-    json_of: Callable[[Mapping[str, object]], str] | None = None
-    """For a message that becomes JSON text: makes it of the values of the fields."""
+    fields: Mapping[int, FieldShape] = field(default_factory=dict)
+    is_json: bool = False
+    """Whether the fields become JSON text."""
+    of: Callable[[Any], object] | None = None
+    """For a message whose meaning is known: makes the value of the library's message."""
 
 
-Kind = NumberKind | ContentKind | MessageKind
+Kind = ScalarKind | MessageKind
 
 
 @dataclass(frozen=True, slots=True)
 class FieldShape:
     """A field of a message."""
 
-    field: FieldType
+    field: FieldDescriptor
     kind: Kind
     arrow_type: pa.DataType
     is_map: bool
 
 
-def _fixed(form: str) -> Number:
-    layout, wire = struct.Struct(f"<{form}"), struct.Struct("<I" if form == "f" else "<Q")
-    return lambda value: layout.unpack(wire.pack(value))[0]
+def text_of(content: bytes) -> str:
+    """Return the text of a field.
+
+    Raises:
+        Undecodable: INVALID_UTF8.
+    """
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise Undecodable(Reason.INVALID_UTF8, f"byte {error.start}") from None
 
 
-def _zigzag(value: int) -> int:
-    return (value >> 1) ^ -(value & 1)
+def _same(value: object) -> object:
+    return value
 
 
-NUMBERS: Mapping[int, NumberKind] = {
-    1: NumberKind(FIXED64, pa.float64(), _fixed("d"), 0.0),
-    2: NumberKind(FIXED32, pa.float32(), _fixed("f"), 0.0),
-    3: NumberKind(VARINT, pa.int64(), lambda value: signed(value, 64), 0),
-    4: NumberKind(VARINT, pa.decimal128(20, 0), Decimal, Decimal(0)),
-    5: NumberKind(VARINT, pa.int32(), lambda value: signed(value, 32), 0),
-    6: NumberKind(FIXED64, pa.decimal128(20, 0), Decimal, Decimal(0)),
-    7: NumberKind(FIXED32, pa.int64(), int, 0),
-    8: NumberKind(VARINT, pa.bool_(), bool, False),
-    13: NumberKind(VARINT, pa.int64(), lambda value: value & 0xFFFFFFFF, 0),
-    15: NumberKind(FIXED32, pa.int32(), lambda value: signed(value, 32), 0),
-    16: NumberKind(FIXED64, pa.int64(), lambda value: signed(value, 64), 0),
-    17: NumberKind(VARINT, pa.int32(), lambda value: _zigzag(value & 0xFFFFFFFF), 0),
-    18: NumberKind(VARINT, pa.int64(), _zigzag, 0),
+SCALARS: Mapping[int, ScalarKind] = {
+    FieldDescriptor.TYPE_DOUBLE: ScalarKind(pa.float64(), _same),
+    FieldDescriptor.TYPE_FLOAT: ScalarKind(pa.float32(), _same),
+    FieldDescriptor.TYPE_INT64: ScalarKind(pa.int64(), _same),
+    FieldDescriptor.TYPE_UINT64: ScalarKind(pa.decimal128(20, 0), Decimal),
+    FieldDescriptor.TYPE_INT32: ScalarKind(pa.int32(), _same),
+    FieldDescriptor.TYPE_FIXED64: ScalarKind(pa.decimal128(20, 0), Decimal),
+    FieldDescriptor.TYPE_FIXED32: ScalarKind(pa.int64(), _same),
+    FieldDescriptor.TYPE_BOOL: ScalarKind(pa.bool_(), _same),
+    FieldDescriptor.TYPE_STRING: ScalarKind(pa.string(), text_of),
+    FieldDescriptor.TYPE_BYTES: ScalarKind(pa.binary(), _same),
+    FieldDescriptor.TYPE_UINT32: ScalarKind(pa.int64(), _same),
+    FieldDescriptor.TYPE_SFIXED32: ScalarKind(pa.int32(), _same),
+    FieldDescriptor.TYPE_SFIXED64: ScalarKind(pa.int64(), _same),
+    FieldDescriptor.TYPE_SINT32: ScalarKind(pa.int32(), _same),
+    FieldDescriptor.TYPE_SINT64: ScalarKind(pa.int64(), _same),
 }
-"""By `FieldDescriptorProto.Type`."""
-CONTENTS: Mapping[int, ContentKind] = {
-    _STRING: ContentKind(pa.string(), True),
-    _BYTES: ContentKind(pa.binary(), False),
+"""By the type of the field."""
+
+
+def _micros_of(time: Any) -> int:
+    """Microseconds since the epoch."""
+    if not _FIRST_SECOND <= time.seconds <= _LAST_SECOND or not 0 <= time.nanos < _NANOS:
+        raise Undecodable(Reason.OUT_OF_RANGE, "", "no time between the years 1 and 9999")
+    return int(time.seconds) * 1_000_000 + int(time.nanos) // 1_000
+
+
+def _of_struct(struct: Any) -> object:
+    return {text_of(entry.key): _of_value(entry.value) for entry in struct.fields}
+
+
+def _of_list(listed: Any) -> object:
+    return [_of_value(each) for each in listed.values]
+
+
+def _of_value(value: Any) -> object:
+    """A value without a kind is null."""
+    match value.WhichOneof("kind"):
+        case "number_value":
+            return _number(value.number_value)
+        case "string_value":
+            return text_of(value.string_value)
+        case "bool_value":
+            return value.bool_value
+        case "struct_value":
+            return _of_struct(value.struct_value)
+        case "list_value":
+            return _of_list(value.list_value)
+    return None
+
+
+def _number(number: float) -> int | float:
+    """A number as JSON has it: whole ones without a fraction, if that is exact."""
+    if not isfinite(number):
+        raise Undecodable(Reason.OUT_OF_RANGE, "", "a number that JSON does not have")
+    is_plain = number.is_integer() and abs(number) < _EXACT and str(number) != "-0.0"
+    return int(number) if is_plain else number
+
+
+TIMESTAMP_KIND = MessageKind(pa.timestamp("us", tz="UTC"), of=_micros_of)
+KNOWN: Mapping[str, MessageKind] = {
+    "google.protobuf.Timestamp": TIMESTAMP_KIND,
+    "google.protobuf.Struct": MessageKind(pa.string(), is_json=True, of=lambda value: json_text(_of_struct(value))),
+    "google.protobuf.Value": MessageKind(pa.string(), is_json=True, of=lambda value: json_text(_of_value(value))),
+    "google.protobuf.ListValue": MessageKind(pa.string(), is_json=True, of=lambda value: json_text(_of_list(value))),
 }
-
-
-def _time_field(name: str, number: int, kind: int) -> FieldShape:
-    field = FieldType(name, number, kind, "", False, False, False, None, "")
-    return FieldShape(field, NUMBERS[kind], NUMBERS[kind].arrow_type, False)
-
-
-TIMESTAMP_KIND = MessageKind(
-    pa.timestamp("us", tz="UTC"),
-    LENGTH,
-    {1: _time_field("seconds", 1, 3), 2: _time_field("nanos", 2, 5)},
-    is_timestamp=True,
-)
+"""Messages whose meaning is known, by full name."""

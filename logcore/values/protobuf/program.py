@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from google.protobuf.descriptor import FieldDescriptor
+
 from logcore.columns.kernels.parsing.parsing_frames import (
     FIELD_OTHERS,
     FIELD_TAG,
@@ -13,9 +15,9 @@ from logcore.columns.kernels.parsing.parsing_frames import (
 )
 from logcore.values.blocks.program import Node, Program
 from logcore.values.blocks.program_builder import ProgramBuilder, UnknownToKernel
-from logcore.values.protobuf.descriptors import ENUM, FieldType
-from logcore.values.protobuf.kinds import ContentKind, FieldShape, Kind, MessageKind, NumberKind
-from logcore.values.protobuf.wire import LENGTH
+from logcore.values.protobuf.kinds import TIMESTAMP_KIND, FieldShape, Kind, MessageKind, ScalarKind
+
+_LENGTH = 2
 
 _NUMBERS = {
     1: (NodeKind.FLOAT64, NumberForm.FIXED64),
@@ -31,9 +33,12 @@ _NUMBERS = {
     16: (NodeKind.INTEGER, NumberForm.FIXED64),
     17: (NodeKind.INT32, NumberForm.ZIGZAG32),
     18: (NodeKind.INTEGER, NumberForm.ZIGZAG64),
-    ENUM: (NodeKind.SYMBOL, NumberForm.VARINT32),
+    FieldDescriptor.TYPE_ENUM: (NodeKind.SYMBOL, NumberForm.VARINT32),
 }
-"""By `FieldDescriptorProto.Type`."""
+"""By the type of the field."""
+_CONTENTS = {FieldDescriptor.TYPE_STRING: NodeKind.TEXT, FieldDescriptor.TYPE_BYTES: NodeKind.BYTES}
+_WIRE_TYPES = {1: 1, 6: 1, 16: 1, 2: 5, 7: 5, 15: 5} | dict.fromkeys((9, 11, 12), _LENGTH)
+"""Of fields that are no varints."""
 _KEYS = (3, 4, 5, 6, 7, 8, 9, 13, 15, 16, 17, 18)
 """Types of a map's keys: text, truth and whole numbers."""
 
@@ -62,6 +67,8 @@ class _ProtobufBuilder(ProgramBuilder[_Part]):
     def node(self, shape: _Part, scope: int) -> Node:
         """See `ProgramBuilder`. Items and messages have presence: only absent fields have defaults."""
         field = shape.shape
+        if field is not None and field.field.type == FieldDescriptor.TYPE_GROUP:
+            raise UnknownToKernel
         if shape.is_field and field is not None and field.is_map:
             return self.listed(_Part(shape.kind, field, is_entry=True), False, scope)
         if shape.is_field and field is not None and field.field.is_repeated:
@@ -71,29 +78,27 @@ class _ProtobufBuilder(ProgramBuilder[_Part]):
         has_presence = not shape.is_field or field is None or field.field.has_presence or field.field.is_required
         has_presence = has_presence and not shape.is_in_entry
         match shape.kind:
-            case MessageKind(is_timestamp=True):
-                return self.added(NodeKind.MOMENT, True, scope)
             case MessageKind() as message:
+                if message is TIMESTAMP_KIND:
+                    return self.added(NodeKind.MOMENT, True, scope)
                 return self._message(message, scope)
-            case ContentKind() as content:
-                return self.added(NodeKind.TEXT if content.is_text else NodeKind.BYTES, has_presence, scope)
-            case NumberKind() as number:
-                if field is None or field.field.type not in _NUMBERS or number.is_closed:
+            case ScalarKind(symbols=symbols, is_closed=is_closed):
+                assert field is not None
+                if is_closed:
                     raise UnknownToKernel
+                if field.field.type in _CONTENTS:
+                    return self.added(_CONTENTS[field.field.type], has_presence, scope)
                 kind, form = _NUMBERS[field.field.type]
                 node = self.added(kind, has_presence, scope)
-                node.required, node.symbols = form, number.symbols
+                node.required, node.symbols = form, symbols
                 return node
 
     def _entry(self, kind: Kind, scope: int) -> Node:
         """An entry of a map. Entries without a message as the value are doubted: the message has its defaults then."""
-        if not isinstance(kind, MessageKind) or set(kind.fields) != {1, 2} or kind.wire_type != LENGTH:
-            raise UnknownToKernel
+        assert isinstance(kind, MessageKind)
         key, value = kind.fields[1], kind.fields[2]
         parts = [each.field for each in (key, value)]
-        if key.field.type not in _KEYS or any(
-            each.is_repeated or each.is_required or each.oneof is not None for each in parts
-        ):
+        if key.field.type not in _KEYS or any(each.is_required or each.containing_oneof is not None for each in parts):
             raise UnknownToKernel
         node = self.struct([_Part(each.kind, each, True, is_in_entry=True) for each in (key, value)], True, scope)
         node.is_closed = True
@@ -104,7 +109,7 @@ class _ProtobufBuilder(ProgramBuilder[_Part]):
 
     def _message(self, kind: MessageKind, scope: int) -> Node:
         shapes = list(kind.fields.values())
-        if not shapes or kind.json_of is not None or kind.wire_type != LENGTH or len(shapes) > MOST_FIELDS:
+        if not shapes or kind.is_json or len(shapes) > MOST_FIELDS:
             raise UnknownToKernel
         node = self.struct([_Part(each.kind, each, True) for each in shapes], True, scope)
         node.required = sum(1 << at for at, each in enumerate(shapes) if each.field.is_required)
@@ -117,16 +122,12 @@ class _ProtobufBuilder(ProgramBuilder[_Part]):
 
 def _tag(shape: FieldShape) -> int:
     """The tag of a field whose values are not packed."""
-    kind = shape.kind
-    return shape.field.number << 3 | (LENGTH if isinstance(kind, ContentKind) else kind.wire_type)
+    number: int = shape.field.number
+    return number << 3 | _WIRE_TYPES.get(shape.field.type, 0)
 
 
-def _others(own: FieldType, shapes: list[FieldShape]) -> int:
+def _others(own: FieldDescriptor, shapes: list[FieldShape]) -> int:
     """A bit for each other member of the field's oneof."""
-    if own.oneof is None:
-        return 0
-    return sum(
-        1 << at
-        for at, shape in enumerate(shapes)
-        if shape.field.oneof == own.oneof and shape.field.number != own.number
-    )
+    oneof = own.containing_oneof
+    others = {each.number for each in oneof.fields} - {own.number} if oneof is not None else set()
+    return sum(1 << at for at, shape in enumerate(shapes) if shape.field.number in others)

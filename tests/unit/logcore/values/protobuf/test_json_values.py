@@ -198,7 +198,7 @@ def test_values_in_as_many_levels_as_the_library_reads_are_read_and_more_are_ref
             event.FromString(nested(levels))
         with pytest.raises(Undecodable) as failure:
             decoder.decode(nested(levels))
-        assert failure.value.reason == Reason.TOO_DEEP
+        assert failure.value.reason == Reason.NOT_PROTOBUF
 
 
 def test_a_whole_value_may_be_one() -> None:
