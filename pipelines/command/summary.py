@@ -6,11 +6,12 @@ A rerun with nothing new prints the same.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from logcore import texts
+from logcore.cli.output.aligned_table import aligned_table
 from logcore.cli.output.terminal import size_text
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
@@ -51,7 +52,7 @@ def logs_table(states: Sequence[LakeState], *, name_lakes: bool = False) -> str:
     lake_column = ["lake"] if name_lakes else []
     header = [*lake_column, "topic partition", "segments", "batches", "records", "findings", *seen, "published to"]
     rows = [_row(state, log, seen, name_lakes) for state in states for log in state.logs]
-    return _aligned(header, rows, left=len(lake_column) + 1)
+    return aligned_table(header, rows, range(len(lake_column) + 1, len(header))).removesuffix("\n")
 
 
 def _row(state: LakeState, log: LogState, seen: Sequence[str], name_lake: bool) -> list[str]:
@@ -72,18 +73,6 @@ def _short_findings(log: LogState) -> str:
     counts = log.findings_by_severity
     signs = ((Severity.ERROR, "E"), (Severity.WARNING, "W"), (Severity.INFO, "i"))
     return " ".join(f"{counts[severity]}{sign}" for severity, sign in signs if counts.get(severity)) or "0"
-
-
-def _aligned(header: Sequence[str], rows: Iterable[Sequence[str]], left: int) -> str:
-    lines = [header, *rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if i < left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
 
 
 def damage_lines(states: Sequence[LakeState], *, advises: bool = True) -> list[str]:
