@@ -24,7 +24,7 @@ import dagster as dg
 from pipelines.catalog.asset_results import AssetResult
 from pipelines.catalog.names import asset_key, documentation_of, graph_name, name_in_lake, owners_of, tags_of_assets
 from pipelines.catalog.products import CHAINS, SOURCES, Product, Step
-from pipelines.catalog.run_configuration import BEGIN, LakeRunConfig, configured, started_by
+from pipelines.catalog.run_configuration import BEGIN, config_schema, request_of, started_by
 from pipelines.catalog.step_events import keep_answers, partition_events, table_events
 from pipelines.catalog.tables import table_assets
 from pipelines.catalog.topic_tables import topic_assets
@@ -38,7 +38,7 @@ from pipelines.run import check_definitions
 from pipelines.run.chains import INTAKE_JOB
 from pipelines.run.listener import RunListener
 from pipelines.run.recording.run_row_writer import RunRowWriter
-from pipelines.run.settings import RunSettings
+from pipelines.run.run_request import RunRequest
 from pipelines.run.step_result import StepResult
 from pipelines.run.steps import Run
 from spark_jobs import launch
@@ -164,10 +164,10 @@ def _begin_op(name: str, of: RegisteredLake, job: str, sources: Sequence[str]) -
         description="Name the lake of this run, and its clock.",
         ins=ins,
         out={"done": dg.Out(dg.Nothing)},
+        config_schema=config_schema(),
     )
     def begin(
         context: dg.AssetExecutionContext,
-        config: LakeRunConfig,
         loglake_launcher: JobLauncher,
         loglake_listener: dg.ResourceParam[RunListener],
     ) -> None:
@@ -175,14 +175,14 @@ def _begin_op(name: str, of: RegisteredLake, job: str, sources: Sequence[str]) -
         try:
             check_request(run, context)
             if job == INTAKE_JOB:
-                check_policies(run.lake, run.settings.policies or None)
+                check_policies(run.lake, run.request.policies)
         except UsageError as error:
             raise final_failure(error, BEGIN, run.run_id, run.lake) from error
         keys = "every topic partition" if run.keys is None else ", ".join(run.keys)
         engine = context.run.tags.get(ENGINE_TAG)
         if engine is None:
             try:
-                engine = launch.engine_and_reason(loglake_launcher.engine_for(run.lake, config.engine.value))
+                engine = launch.engine_and_reason(loglake_launcher.engine_for(run.lake, run.request.engine))
             except UsageError as error:
                 raise final_failure(error, BEGIN, run.run_id, run.lake) from error
             context.instance.add_run_tags(context.run.run_id, {ENGINE_TAG: engine})
@@ -228,21 +228,17 @@ def _begin(
     launcher: JobLauncher,
     listener: RunListener,
 ) -> Run:
-    config = configured(context.run, lake, job)
     try:
-        settings = config.settings()
-        policies = _policies(context.run.run_id, lake.path, settings.policies)
+        request = request_of(context.run, lake, job)
+        policies = _policies(context.run.run_id, lake.path, request)
     except UsageError as error:
         raise final_failure(error, BEGIN, context.run.run_id, lake.path) from error
-    backfilled = chosen_keys(context)
-    keys = backfilled or tuple(settings.logs) or None
     record = context.instance.get_run_record_by_id(context.run.run_id)
     if record is None:
         raise dg.Failure(f"The run {context.run.run_id} is not known to its own instance.")
-    as_of_ms = int(record.create_timestamp.timestamp() * 1000) if settings.as_of_ms < 0 else settings.as_of_ms
-    is_backfill = backfilled is not None
+    as_of_ms = int(record.create_timestamp.timestamp() * 1000) if request.as_of_ms is None else request.as_of_ms
     publishes = asset_key(lake, check_definitions.RECORDS) in context.selected_asset_keys
-    jobs = EngineOfRun(launcher, config.engine.value)
+    jobs = EngineOfRun(launcher, request.engine)
     run_id = context.run.run_id
     started_ms = int((record.start_time or record.create_timestamp.timestamp()) * 1000)
     begun = UnfinishedRun(run_id, job, started_by(context.run.tags), as_of_ms, started_ms)
@@ -252,21 +248,20 @@ def _begin(
         run_id,
         lake.path,
         as_of_ms,
-        keys,
-        is_backfill,
-        settings,
+        request,
         policies,
         jobs,
         listener,
+        chosen_keys(context),
         publishes=publishes,
         recorder=recorder,
     )
 
 
 @lru_cache(maxsize=8)
-def _policies(run_id: str, lake: str, named: str) -> Policies:
+def _policies(run_id: str, lake: str, request: RunRequest) -> Policies:
     """The policies with which a run began, for all its steps in this process."""
-    return RunSettings(policies=named).policies_of(lake)
+    return request.policies_of(lake)
 
 
 def _last_step(lake: RegisteredLake, job: str, context: dg.AssetExecutionContext) -> Step | None:
@@ -287,10 +282,10 @@ def check_request(run: Run, context: dg.AssetExecutionContext) -> None:
     Raises:
         UsageError: The request, and what to change.
     """
-    is_replacing = run.settings.replacement() is not None
+    is_replacing = run.request.replace is not None
     if is_replacing and not run.publishes:
         raise UsageError("replace publishes records again, and this run does not make them. Choose records too.")
-    if run.is_backfill and run.settings.logs and set(run.settings.logs) != set(run.keys or ()):
+    if run.is_backfill and run.request.logs and set(run.request.logs) != set(run.keys or ()):
         chosen = ", ".join(run.keys or ())
         raise UsageError(f"logs: this run is for the partitions {chosen}. Leave out logs, or choose no partitions.")
 

@@ -45,12 +45,12 @@ class RunCommand:
     def run(self, options: argparse.Namespace) -> int:
         """Do it; returns the exit code."""
         try:
-            numbers, logs = _partitions(options.partition)
+            options.partitions, options.logs = _partitions(options.partition)
             _check_together(options)
         except ValueError as error:
             _complain(str(error))
             return ExitCode.USAGE
-        return _guarded(lambda: _run_lake(options, numbers, logs))
+        return _guarded(lambda: _run_lake(options))
 
 
 class WatchCommand:
@@ -73,18 +73,18 @@ class WatchCommand:
             help="from one look to the next (default 1; 60 where a PATH is on an object store)",
         )
         _add_log_level(parser)
-        parser.set_defaults(func=self.run, replace=None, maintain=False, apply=False)
+        parser.set_defaults(func=self.run)
 
     def run(self, options: argparse.Namespace) -> int:
         """Do it; returns the exit code."""
         try:
-            numbers, logs = _partitions(options.partition)
-            if options.as_of is not None:
+            options.partitions, options.logs = _partitions(options.partition)
+            if options.as_of_ms is not None:
                 raise ValueError("--as-of: a watch follows the clock; give it to loglake run.")
         except ValueError as error:
             _complain(str(error))
             return ExitCode.USAGE
-        return _guarded(lambda: _watch_lake(options, numbers, logs))
+        return _guarded(lambda: _watch_lake(options))
 
 
 class StatusCommand:
@@ -135,7 +135,7 @@ status_command = StatusCommand()
 demo_command = DemoCommand()
 
 
-def _run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str]) -> int:
+def _run_lake(options: argparse.Namespace) -> int:
     _start_workers_for_a_first_load(options)
     with _uncollected("pipelines.command.run_lake"):
         from spark_jobs.prestart import load_arrow
@@ -143,7 +143,7 @@ def _run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequenc
         load_arrow()
         from pipelines.command.run_lake import run_lake
 
-    return run_lake(options, numbers, logs)
+    return run_lake(options)
 
 
 def _status(options: argparse.Namespace) -> int:
@@ -158,17 +158,17 @@ def _start_workers_for_a_first_load(options: argparse.Namespace) -> None:
     from spark_jobs.prestart import start_workers
 
     is_local_path = "://" not in options.lake
-    is_there = any("://" in path or os.path.lexists(path) for path in options.paths)
+    is_there = any("://" in path or os.path.lexists(path) for path in options.sources)
     if is_local_path and not os.path.lexists(options.lake) and is_there:
         with suppress(UsageError):  # the run refuses the engine, with everything else that it checks first
             start_workers(options.engine)
 
 
-def _watch_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str]) -> int:
+def _watch_lake(options: argparse.Namespace) -> int:
     with _uncollected("pipelines.command.run_lake"):
         from pipelines.command.run_lake import watch
 
-    return watch(options, numbers, logs)
+    return watch(options)
 
 
 def _run_demo(now_ms: int, samples: str | None) -> int:
@@ -211,7 +211,7 @@ def _add_what_runs_read(parser: argparse.ArgumentParser) -> None:
 
 def _add_places(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
-        "paths",
+        "sources",
         nargs="+",
         metavar="PATH",
         help="a log directory, a partition directory (orders-0) or a .log file, also as s3://bucket/prefix; several "
@@ -236,7 +236,9 @@ def _seconds(text: str) -> float:
 
 
 def _add_choice(parser: argparse._ArgumentGroup) -> None:
-    parser.add_argument("--topic", action="append", default=[], metavar="GLOB", help="only topics that match")
+    parser.add_argument(
+        "--topic", dest="topics", action="append", default=[], metavar="GLOB", help="only topics that match"
+    )
     parser.add_argument(
         "--partition",
         action="append",
@@ -255,7 +257,9 @@ def _add_meaning(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--policies", metavar="FILE", help="policies.yaml: Kafka's configuration by topic (default: the registered one)"
     )
-    parser.add_argument("--as-of", type=clock_ms, metavar="TIME", help="the run's clock (default: now)")
+    parser.add_argument(
+        "--as-of", dest="as_of_ms", type=clock_ms, metavar="TIME", help="the run's clock (default: now)"
+    )
     parser.add_argument(
         "--isolation.level",
         dest="isolation_level",
@@ -340,10 +344,17 @@ def _add_replacement(parser: argparse._ArgumentGroup) -> None:
         metavar="A..B",
         help="publish that offset range of the chosen logs again, below the frontier (B is not included; .. is all)",
     )
-    parser.add_argument("--since", type=time_ms, metavar="TIME", help="with --replace: only batches from this time on")
-    parser.add_argument("--until", type=time_ms, metavar="TIME", help="with --replace: only batches before this time")
+    for option, which in (("since", "from this time on"), ("until", "before this time")):
+        parser.add_argument(
+            f"--{option}",
+            dest=f"replace_{option}_ms",
+            type=time_ms,
+            metavar="TIME",
+            help=f"with --replace: only batches {which}",
+        )
     parser.add_argument(
         "--include-withdrawn",
+        dest="replace_withdrawn",
         action="store_true",
         help="with --replace: publish rows again that loglake withdraw recorded, and delete the withdrawal",
     )
@@ -361,9 +372,9 @@ def _add_log_level(parser: argparse.ArgumentParser) -> None:
 def _check_together(options: argparse.Namespace) -> None:
     if options.apply and not options.maintain:
         raise ValueError("--apply lets --maintain act; without --maintain there is nothing to apply.")
-    if options.replace is None and (options.since is not None or options.until is not None):
+    if options.replace is None and (options.replace_since_ms, options.replace_until_ms) != (None, None):
         raise ValueError("--since and --until bound what --replace publishes again; write --replace .. with them.")
-    if options.replace is None and options.include_withdrawn:
+    if options.replace is None and options.replace_withdrawn:
         raise ValueError("--include-withdrawn says what --replace brings back; write --replace .. with it.")
 
 

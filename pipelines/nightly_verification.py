@@ -9,16 +9,18 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from logcore.cli.reading.arguments import clock_ms
 from logcore.logs.model.findings import Severity, offsets_text
 from logcore.logs.rules.advice import advice
 from pipelines.catalog.names import asset_key, name_in_lake, tags_of
-from pipelines.catalog.run_configuration import AS_OF, parsed_time
+from pipelines.catalog.run_configuration import parsed
 from pipelines.errors.failures import failure_of
 from pipelines.errors.interrupts import is_interrupt, lost_interrupts_repeated
 from pipelines.errors.step_errors import without_text
 from pipelines.events import check_result
 from pipelines.resources import JobLauncher
 from pipelines.run.check_definitions import LAKE_VERIFIED, CheckAnswer, Failure
+from pipelines.run.run_request import AS_OF
 from spark_jobs.contracts import JobReport, VerifyConfig
 from spark_jobs.lake.view.harmed_places import place_of_row
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, lake_name
@@ -55,8 +57,8 @@ def build_verification(of: RegisteredLake) -> tuple[dg.AssetChecksDefinition, An
         if record is None:
             raise dg.Failure(f"The run {context.run.run_id} is not known to its own instance.")
         try:
-            stated_ms = parsed_time(config.as_of, "as_of")
-            as_of_ms = int(record.create_timestamp.timestamp() * 1000) if stated_ms is None else stated_ms
+            created_ms = int(record.create_timestamp.timestamp() * 1000)
+            as_of_ms = parsed(config.as_of, "as_of", clock_ms) if config.as_of else created_ms
             part = config.part or part_of(datetime.fromtimestamp(as_of_ms / 1000, UTC))
             with lost_interrupts_repeated(more_follows=True):
                 report = loglake_launcher.run(VerifyConfig(of.path, context.run.run_id, as_of_ms, part, PARTS))

@@ -16,6 +16,7 @@ from pipelines.catalog.names import name_in_lake
 from pipelines.catalog.run_configuration import run_config
 from pipelines.nightly_verification import VERIFICATION_JOB, part_of, verification_config
 from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
+from pipelines.run.run_request import RunRequest
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, read_registered
 
@@ -42,7 +43,7 @@ def build_schedules(lake: RegisteredLake) -> list[dg.ScheduleDefinition]:
             if now.policy.nightly == "off":
                 return dg.SkipReason("The policies of the lake say nightly: off.")
             day = context.scheduled_execution_time.strftime("%Y-%m-%d")
-            return _request(now, day, run_config(now, MAINTENANCE_JOB, apply=now.policy.nightly == "apply"))
+            return _request(now, day, run_config(now, MAINTENANCE_JOB, RunRequest(apply=now.policy.nightly == "apply")))
 
         return _if_usable(lake, request)
 
@@ -81,7 +82,8 @@ def build_schedules(lake: RegisteredLake) -> list[dg.ScheduleDefinition]:
         def request(now: RegisteredLake) -> Tick:
             interval_ms = now.policy.ingest
             if isinstance(interval_ms, int) and _is_due(interval_ms, minute_ms):
-                return _request(now, f"intake {minute_ms // _MINUTE_MS}", run_config(now, INTAKE_JOB, at_once=False))
+                config = run_config(now, INTAKE_JOB, RunRequest(at_once=False))
+                return _request(now, f"intake {minute_ms // _MINUTE_MS}", config)
             return dg.SkipReason("The lake is not due: the interval of its policies does not end in this minute.")
 
         return _if_usable(lake, request)

@@ -26,6 +26,7 @@ from logcore.errors import LogError
 from pipelines.catalog.names import name_in_lake
 from pipelines.catalog.run_configuration import run_config
 from pipelines.run.chains import INTAKE_JOB
+from pipelines.run.run_request import RunRequest
 from pipelines.run.source_listing import SourceState, source_state
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, read_registered
@@ -108,7 +109,7 @@ def evaluate(path: str, cursor: str | None, now_ms: int, status: RunStatus) -> d
             return _skipped(f"The lake {path} is not examined: there is no such directory.", cursor)
         if not lake.is_watched_by_sensor:
             return _skipped("The policies of this lake state another value of ingest.", cursor)
-        sources = [source for intake in lake.intakes for source in intake.paths]
+        sources = [source for intake in lake.intakes for source in intake.sources]
         if not sources:
             return _skipped(f"This lake has no source. This registers one: loglake run PATH... --lake {path}", cursor)
         delay_ms = lake.longest_delay_ms
@@ -125,7 +126,7 @@ def evaluate(path: str, cursor: str | None, now_ms: int, status: RunStatus) -> d
     asked = after.requested
     if asked is None or asked == before.requested:
         return _skipped("Nothing new.", text)
-    config = run_config(lake, INTAKE_JOB, at_once=False)
+    config = run_config(lake, INTAKE_JOB, RunRequest(at_once=False))
     return dg.SensorResult(run_requests=[dg.RunRequest(asked.key, run_config=config)], cursor=text)
 
 

@@ -10,7 +10,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES, Policies, read_policies
 
@@ -99,25 +99,30 @@ class MaintenanceJob(LakeJob):
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """One set of sources and its read options. A run reads from it, and a registration stores it."""
+    """One set of sources and its read options. A run reads from it, and a registration stores it.
 
-    paths: tuple[str, ...]
-    """Absolute; log directories, partition directories or ``.log`` files."""
-    topics: tuple[str, ...] = ()
-    """Globs; empty means all."""
-    partitions: tuple[int, ...] = ()
-    mode: str = "copy"
-    high_watermark: str = "checkpoint"
-    cluster: str | None = None
-    include_internal: bool = False
-    policies: str | None = None
-    """Absolute path of a ``policies.yaml``."""
-    isolation_level: str | None = None
-    """``read_committed`` or ``read_uncommitted``; None means ``read_committed``."""
-    fill_from: tuple[str, ...] = ()
-    """Absolute paths in which missing and corrupt offsets are searched for."""
-    remote: tuple[str, ...] = ()
-    """Absolute directories or ``s3://`` prefixes of remote storage, for logs with a remote part."""
+    Paths are absolute, or addresses of an object store. The text of a field is its help in Dagster.
+    """
+
+    sources: Annotated[tuple[str, ...], "Log directories, partition directories or .log files to ingest"]
+    topics: Annotated[tuple[str, ...], "Only topics that match one of these globs"] = ()
+    partitions: Annotated[tuple[int, ...], "Only these partition numbers"] = ()
+    mode: Annotated[
+        Literal["copy", "reference"], "copy into the archive, or reference: register bytes at their source"
+    ] = "copy"
+    high_watermark: Annotated[str, "checkpoint, log-end, or an offset"] = "checkpoint"
+    cluster: Annotated[str | None, "Name of the cluster where no source states one"] = None
+    include_internal: Annotated[bool, "Also publish Kafka's internal topics"] = False
+    policies: Annotated[str | None, "policies.yaml with Kafka's config names per topic pattern"] = None
+    isolation_level: Annotated[
+        Literal["read_committed", "read_uncommitted", None], "read_uncommitted: keep the table records_uncommitted too"
+    ] = None
+    fill_from: Annotated[
+        tuple[str, ...], "Other copies of the logs, where missing and corrupt offsets are searched for"
+    ] = ()
+    remote: Annotated[
+        tuple[str, ...], "Remote storage of tiered topics: directories or s3:// prefixes, read as one log"
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True)

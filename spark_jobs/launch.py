@@ -188,7 +188,7 @@ def forget_remote(lake: str, intake: Intake) -> tuple[str, ...]:
         UsageError: segments of the lake are registered there, or its registration cannot be used.
     """
     held = [segment for segment in archive.read_segments(lake) if segment.lies_at_source]
-    places = tuple(sorted({*intake.remote, *registry.remote_of(lake, intake.paths)}))
+    places = tuple(sorted({*intake.remote, *registry.remote_of(lake, intake.sources)}))
     for place in places:
         there = [segment for segment in held if segment.path.startswith(place.rstrip("/") + "/")]
         if there:
@@ -199,7 +199,7 @@ def forget_remote(lake: str, intake: Intake) -> tuple[str, ...]:
                 f"{first.partition}. The lake reads them there. To do without the storage, read the sources into a new "
                 "lake with --mode copy."
             )
-    registry.forget_remote(lake, intake.paths)
+    registry.forget_remote(lake, intake.sources)
     return places
 
 

@@ -1,167 +1,101 @@
-"""The configuration of a run in Dagster: typed fields with help and defaults, as its Launchpad shows them.
+"""The configuration of a run in Dagster: the fields of a request, with help and defaults, as the Launchpad shows them.
 
 It belongs to the op `begin` of a chain of steps. All steps of the chain read it there.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import typing
 from argparse import ArgumentTypeError
-from collections.abc import Mapping
-from enum import Enum
+from collections.abc import Callable, Mapping
+from dataclasses import Field, fields
+from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import dagster as dg
-from pydantic import Field
 
-from logcore.cli.reading.arguments import clock_ms, time_ms
+from logcore.cli.reading.arguments import clock_ms, offset_range, time_ms
+from logcore.reading.read_options import OffsetRange
 from pipelines.catalog.names import graph_name
-from pipelines.run.settings import MAX_BYTES_PER_ROUND, MAX_TASKS_PER_ROUND, RunSettings
+from pipelines.run.run_request import RunRequest
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
 
 BEGIN = "begin"
 """The op of a chain that has the configuration."""
 
-AS_OF = "The run's clock, ISO-8601 or milliseconds as 1772323200000ms; empty: when the run was created"
-"""Help of the field ``as_of``."""
-
-_TIMES = {"as_of_ms": "as_of", "replace_since_ms": "replace_since", "replace_until_ms": "replace_until"}
-"""By setting in milliseconds: the field that states it as a text."""
-
-
-class SourceMode(Enum):
-    """What becomes of a source's bytes."""
-
-    copy = "copy"
-    reference = "reference"
+_PARSED: Mapping[str, Callable[[str], Any]] = MappingProxyType(
+    {"as_of_ms": clock_ms, "replace_since_ms": time_ms, "replace_until_ms": time_ms, "replace": offset_range}
+)
+"""By field of a request that the configuration states as a text: what parses it."""
 
 
-class Isolation(Enum):
-    """Which records are published, with the names of a Kafka consumer."""
-
-    read_committed = "read_committed"
-    read_uncommitted = "read_uncommitted"
+def _stated_name(field: Field[Any]) -> str:
+    """The name of a field in the configuration: times are texts there, not milliseconds."""
+    return field.name.removesuffix("_ms")
 
 
-class EngineChoice(Enum):
-    """What runs the tasks."""
-
-    auto = "auto"
-    local = "local"
-    spark = "spark"
-
-
-class LakeRunConfig(dg.Config):
-    """How a run works on its lake, which its assets name.
-
-    All fields are optional. A run without ``sources`` reads the sources that are registered for its lake in the
-    operator's home, never those that only the lake itself names.
-    """
-
-    logs: list[str] = Field(
-        default=[],
-        description="Only these topic partitions, for instance orders-0. A run for chosen partitions of Dagster has "
-        "none here",
-    )
-    topics: list[str] = Field(default=[], description="Only topics that match one of these globs")
-    partitions: list[int] = Field(default=[], description="Only these partition numbers")
-    sources: list[str] = Field(default=[], description="Log directories, partition directories or .log files to ingest")
-    mode: SourceMode = Field(
-        default=SourceMode.copy, description="copy into the archive, or reference: register bytes at their source"
-    )
-    high_watermark: str = Field(default="checkpoint", description="checkpoint, log-end, or an offset")
-    cluster: str = Field(default="", description="Name of the cluster where no source states one")
-    include_internal: bool = Field(default=False, description="Also publish Kafka's internal topics")
-    policies: str = Field(default="", description="policies.yaml with Kafka's config names per topic pattern")
-    isolation_level: Isolation = Field(
-        default=Isolation.read_committed, description="read_uncommitted: keep the table records_uncommitted too"
-    )
-    fill_from: list[str] = Field(
-        default=[], description="Other copies of the logs, where missing and corrupt offsets are searched for"
-    )
-    remote: list[str] = Field(
-        default=[], description="Remote storage of tiered topics: directories or s3:// prefixes, read as one log"
-    )
-    forget_remote: bool = Field(
-        default=False,
-        description="First forget the remote storage that earlier runs of these sources named; refused while segments "
-        "of the lake are registered there",
-    )
-    move_source: bool = Field(
-        default=False, description="Read logs from these sources that were read from others, if both agree"
-    )
-    at_once: bool = Field(
-        default=True, description="Archive and publish however little is new; without it, policies say what may wait"
-    )
-    replace: str = Field(
-        default="", description="Publish this offset range again, below the frontier: A..B, A.., ..B, or .. for all"
-    )
-    replace_since: str = Field(
-        default="",
-        description="With replace: only batches from this time on. ISO-8601 as 2026-03-01T00:00:00Z, or milliseconds "
-        "as 1772323200000ms",
-    )
-    replace_until: str = Field(default="", description="With replace: only batches before this time")
-    replace_withdrawn: bool = Field(
-        default=False, description="With replace: publish withdrawn rows again, and delete the withdrawal"
-    )
-    as_of: str = Field(default="", description=AS_OF)
-    apply: bool = Field(default=False, description="Let maintenance act; otherwise it only plans")
-    engine: EngineChoice = Field(
-        default=EngineChoice.auto,
-        description="What runs the tasks: local (processes of this machine), spark, or auto: the engine of the lake's "
-        "policies, else spark where LOGLAKE_SPARK_MASTER names a cluster, else local",
-    )
-    max_bytes_per_round: int = Field(
-        default=MAX_BYTES_PER_ROUND,
-        description="A large load is archived, validated and published in rounds of so many bytes; 0: in one",
-    )
-    max_tasks_per_round: int = Field(
-        default=MAX_TASKS_PER_ROUND, description="The same by tasks; small segments share a task. 0: no limit"
-    )
-
-    def settings(self) -> RunSettings:
-        """These fields as plain values.
-
-        Raises:
-            UsageError: A field cannot be used, and why.
-        """
-        values: dict[str, Any] = {}
-        for each in dataclasses.fields(RunSettings):
-            if each.name in _TIMES:
-                stated = parsed_time(getattr(self, _TIMES[each.name]), _TIMES[each.name])
-                values[each.name] = each.default if stated is None else stated
-            else:
-                value = getattr(self, each.name)
-                values[each.name] = value.value if isinstance(value, Enum) else value
-        if "isolation_level" not in self.model_fields_set:
-            values["isolation_level"] = ""  # then the registration of the lake says it
-        return RunSettings(**values)
+@cache
+def config_schema() -> dict[str, dg.Field]:
+    """The fields of :class:`RunRequest` as Dagster's: all are optional."""
+    hints = typing.get_type_hints(RunRequest, include_extras=True)
+    schema = {}
+    for field in fields(RunRequest):
+        hint, description = typing.get_args(hints[field.name])
+        options = typing.get_args(hint)  # of a tuple its item, of a choice its words, of others what is not None
+        words = [each for each in options if isinstance(each, str)]
+        kind: Any = str if field.name in _PARSED else options[0] if options else hint
+        default = field.default
+        if words:
+            kind, default = (
+                dg.Enum(f"loglake_{field.name}", [dg.EnumValue(word) for word in words]),
+                default or words[0],
+            )
+        elif isinstance(default, tuple):
+            kind, default = [kind], []
+        schema[_stated_name(field)] = dg.Field(
+            kind, "" if default is None else default, is_required=False, description=description
+        )
+    return schema
 
 
-def parsed_time(text: str, field: str) -> int | None:
-    """Epoch milliseconds of a time in the configuration; None: it is empty.
-
-    Raises:
-        UsageError: It is no time.
-    """
-    try:
-        return (clock_ms if field == "as_of" else time_ms)(text) if text else None
-    except ArgumentTypeError as error:
-        raise UsageError(f"{field}: {error}") from error
-
-
-def configured(run: dg.DagsterRun, lake: RegisteredLake, job: str) -> LakeRunConfig:
-    """The configuration of a chain in a run. Dagster has checked it.
+def request_of(run: dg.DagsterRun, lake: RegisteredLake, job: str) -> RunRequest:
+    """The request of a run of Dagster. Dagster has checked the types.
 
     Args:
         job: ``intake`` or ``maintenance``: the chain.
+
+    Raises:
+        UsageError: A field cannot be used, and why.
     """
     found: Any = run.run_config
     for name in ("ops", graph_name(lake, job), "ops", BEGIN, "config"):
         found = found.get(name) or {} if isinstance(found, Mapping) else {}
-    return LakeRunConfig(**found)
+    stated: dict[str, Any] = {}
+    for field in fields(RunRequest):
+        name = _stated_name(field)
+        value = found.get(name)
+        if value in (None, "", []):
+            continue
+        if field.name in _PARSED:
+            value = parsed(value, name, _PARSED[field.name])
+        stated[field.name] = tuple(value) if isinstance(value, list) else value
+    if "replace" not in stated and stated.keys() & {"replace_since_ms", "replace_until_ms"}:
+        raise UsageError('replace_since and replace_until bound what is replaced; add replace: ".."')
+    return RunRequest(**stated)
+
+
+def parsed(text: str, field: str, parse: Callable[[str], Any]) -> Any:
+    """The value of a field of the configuration that is stated as a text.
+
+    Raises:
+        UsageError: It is none.
+    """
+    try:
+        return parse(text)
+    except ArgumentTypeError as error:
+        raise UsageError(f"{field}: {error}") from error
 
 
 def started_by(tags: Mapping[str, str]) -> str:
@@ -170,17 +104,23 @@ def started_by(tags: Mapping[str, str]) -> str:
     return next((name for tag, name in known.items() if tag in tags), "dagster")
 
 
-def run_config(lake: RegisteredLake, job: str, **settings: Any) -> dict[str, Any]:
-    """Build the configuration of a run.
+def run_config(lake: RegisteredLake, job: str, request: RunRequest) -> dict[str, Any]:
+    """Build the configuration of a run: the fields of the request that differ from the default.
 
     Args:
         lake: The lake of the run.
         job: ``intake`` or ``maintenance``.
-        settings: Fields of :class:`pipelines.run.settings.RunSettings`, and ``engine``.
+        request: The options of the run.
     """
-    said: dict[str, Any] = {}
-    for name, value in settings.items():
-        if value in (None, "", [], ()):
-            continue
-        said[_TIMES.get(name, name)] = f"{value}ms" if name in _TIMES else value
+    values = {field: getattr(request, field.name) for field in fields(RunRequest)}
+    said = {_stated_name(field): _text(field, value) for field, value in values.items() if value != field.default}
     return {"ops": {graph_name(lake, job): {"ops": {BEGIN: {"config": said}}}}}
+
+
+def _text(field: Field[Any], value: Any) -> Any:
+    """The value of a field as the configuration states it."""
+    if isinstance(value, OffsetRange):
+        return f"{'' if value.start is None else value.start}..{'' if value.end is None else value.end}"
+    if isinstance(value, tuple):
+        return list(value)
+    return f"{value}ms" if field.name in _PARSED else value

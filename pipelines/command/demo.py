@@ -27,8 +27,8 @@ from pipelines.command.running import (
 from pipelines.command.summary import damage_lines, logs_table, meanings_lines, shown_path
 from pipelines.run.chains import INTAKE_JOB
 from pipelines.run.listener import RunOutcome
+from pipelines.run.run_request import RunRequest
 from spark_jobs import launch
-from spark_jobs.contracts import Intake
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.view.decoded.topics import DecodedTopic
@@ -55,15 +55,18 @@ def run_demo(now_ms: int, samples: str | None = None) -> int:
     with HistoryInBackground(lambda: open_dagster_history(folder)) as history:
         # The last lake goes through Spark, as on a cluster; the others through processes of this machine.
         lines = ProgressLines(sys.stderr)
-        engines = ["auto"] * (len(archives) - 1) + ["spark"]
-        for archive, engine in zip(archives, engines, strict=True):
-            runner = Runner(history, now_ms, EngineLauncher(engine, lines), engine, announcer(), "demo")
+        for archive in archives:
             logdir = _unpack(archive, home / "samples")
+            request = RunRequest(
+                (str(logdir),),
+                policies=_policies(archive, logdir.parent),
+                engine="spark" if archive is archives[-1] else "auto",
+            )
+            runner = Runner(history, now_ms, EngineLauncher(request.engine, lines), announcer(), "demo")
             lake = str(home / "lakes" / logdir.parent.name)
             with launch.open_lake(lake, "loglake demo"):
-                intake = Intake((str(logdir),), policies=_policies(archive, logdir.parent))
-                launch.register(lake, intake)
-                outcomes[lake] = runner.run(INTAKE_JOB, lake, read_policies(intake.policies), sources=[str(logdir)])
+                launch.register(lake, request.to_register)
+                outcomes[lake] = runner.run(INTAKE_JOB, lake, request, read_policies(request.policies))
             failure = outcomes[lake].failure
             if failure is not None:
                 raise JobError(f"The sample {lake_name(lake)}: {failure.message}")

@@ -11,7 +11,7 @@ import argparse
 import os
 import sys
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from logcore.cli.closed_pipe import abandon_output
@@ -51,7 +51,7 @@ from pipelines.errors.step_errors import sentence_of
 from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
 from pipelines.run.listener import RunOutcome
 from pipelines.run.look import outcome_without_work
-from pipelines.run.settings import RunSettings
+from pipelines.run.run_request import RunRequest
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.policies.policies_file import Policies, read_policies
@@ -68,21 +68,13 @@ INTERVAL_S, REMOTE_INTERVAL_S = 1.0, 60.0
 request for a thousand objects."""
 
 
-def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str]) -> int:
-    """Execute ``loglake run``, and report it if a Dagster started it through Pipes.
-
-    Args:
-        numbers: Selected partition numbers; empty: all.
-        logs: Selected topic partitions; empty: all.
-
-    Returns:
-        The exit code.
-    """
+def run_lake(options: argparse.Namespace) -> int:
+    """Execute ``loglake run``, and report it if a Dagster started it through Pipes; return the exit code."""
     report = PipesReport.open()
     if report is None:
-        return _run(options, numbers, logs, None)
+        return _run(options, None)
     try:
-        return _run(options, numbers, logs, report)
+        return _run(options, report)
     except KeyboardInterrupt:
         report.failure = "The run was interrupted. What was committed stays; the next run continues."
         raise
@@ -93,34 +85,30 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
         report.end()
 
 
-def _run(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str], report: PipesReport | None) -> int:
+def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
     lake = registered_lakes.lake_path(options.lake)
-    intake = registered_lakes.as_remembered(lake, _intake(options, numbers))
-    _say_of_policies(options, intake)
-    policies = read_policies(intake.policies)
+    request = _request(options, lake)
+    policies = read_policies(request.policies)
     # before anything is created
-    launch.check_run(lake, intake.paths, (*intake.fill_from, *intake.remote), policies, options.engine)
-    intake = _forgetting_remote(options, lake, intake)
+    launch.check_run(lake, request.sources, (*request.fill_from, *request.remote), policies, request.engine)
+    request = _forgetting_remote(lake, request)
     history = registered_lakes.dagster_home()
     instance = str(check_outside_lakes(history, lake))
     hinted = registered_lakes.unadopted_sources(lake)
-    settings = _settings(intake, logs, options)
-    as_of_ms = options.now_ms if options.as_of is None else options.as_of
+    as_of_ms = options.now_ms if request.as_of_ms is None else request.as_of_ms
     with launch.open_lake(lake, "loglake run"):
         launch.register(lake)
-        if options.maintain and options.apply:
-            start_workers(options.engine)
-        is_new = options.replace is not None or report is not None
-        nothing = None if is_new else _nothing_to_do(lake, settings, policies, as_of_ms, instance)
+        if options.maintain and request.apply:
+            start_workers(request.engine)
+        is_new = request.replace is not None or report is not None
+        nothing = None if is_new else _nothing_to_do(lake, request, policies, as_of_ms, instance)
         if nothing is None or options.maintain:
-            registered = intake if not logs else None
-            outcomes = _outcomes(lake, history, settings, policies, registered, options, nothing, report)
+            outcomes = _outcomes(lake, history, request, policies, options, nothing, report)
         else:
             outcomes = [nothing]
             unread = unread_source(nothing.of_paths)
             keep_run_end(lake, INTAKE_JOB, options.now_ms, unread and SOURCE_UNREAD, unread)
-            if not logs:
-                launch.register(lake, intake)
+            launch.register(lake, request.to_register)
     failure = next((outcome.failure for outcome in outcomes if outcome.failure is not None), None)
     if failure is not None:
         for line in check_lines(outcomes[0], None):
@@ -130,11 +118,11 @@ def _run(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str
             report.failure = failure.message
         return failure.code
     whole = read_state(lake)
-    selection = LogSelection.of(options.topic, numbers, logs)
+    selection = LogSelection.of(request.topics, request.partitions, request.logs)
     state = chosen_state(whole, selection)
     chosen = None if selection.is_everything else {log.log for log in state.logs}
     _say(lake, outcomes[0].of_paths)
-    _say_of_hint(lake, hinted, intake)
+    _say_of_hint(lake, hinted, request)
     try:
         _show(lake, state, outcomes, chosen, as_of_ms)
         sys.stdout.flush()
@@ -155,50 +143,32 @@ def _run(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str
     return report.exit_code(ended, [a.name for outcome in outcomes for a in outcome.answers if failures_of(a, chosen)])
 
 
-def watch(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str]) -> int:
-    """Execute ``loglake watch``.
-
-    Args:
-        numbers: Selected partition numbers; empty: all.
-        logs: Selected topic partitions; empty: all.
-
-    Returns:
-        The exit code.
-    """
+def watch(options: argparse.Namespace) -> int:
+    """Execute ``loglake watch``; return the exit code."""
     lake = registered_lakes.lake_path(options.lake)
-    intake = registered_lakes.as_remembered(lake, _intake(options, numbers))
-    _say_of_policies(options, intake)
-    intake = _forgetting_remote(options, lake, intake)
-    # Storage that another command names later is not forgotten in each round.
-    settings = RunSettings(**_given(_settings(intake, logs, options) | {"forget_remote": False}))
-    is_remote = any("://" in path for path in (*intake.paths, *intake.fill_from))
-    interval_s = options.interval or (REMOTE_INTERVAL_S if is_remote else INTERVAL_S)
-    return watch_lake(lake, settings, None if logs else intake, options.engine, interval_s)
+    request = _forgetting_remote(lake, _request(options, lake))
+    is_remote = any("://" in path for path in (*request.sources, *request.fill_from))
+    return watch_lake(lake, request, options.interval or (REMOTE_INTERVAL_S if is_remote else INTERVAL_S))
 
 
 def _nothing_to_do(
-    lake: str, settings: dict[str, Any], policies: Policies, as_of_ms: int, instance: str
+    lake: str, request: RunRequest, policies: Policies, as_of_ms: int, instance: str
 ) -> RunOutcome | None:
     """The outcome if there is nothing to do and Dagster shows it already; else None."""
     recorded = recorded_answers(lake, instance)
     if recorded is None:
         return None
-    outcome = outcome_without_work(lake, RunSettings(**_given(settings)), policies, as_of_ms)
+    outcome = outcome_without_work(lake, request, policies, as_of_ms)
     if outcome is None or {answer.name: answer.recorded for answer in outcome.answers} != recorded:
         return None
     return outcome
 
 
-def _given(settings: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if value is not None}
-
-
 def _outcomes(
     lake: str,
     history: str,
-    settings: dict[str, Any],
+    request: RunRequest,
     policies: Policies,
-    intake: Intake | None,
     options: argparse.Namespace,
     nothing: RunOutcome | None,
     report: PipesReport | None,
@@ -206,23 +176,21 @@ def _outcomes(
     """Run the steps of the intake if it has something to do, then of maintenance where it is requested.
 
     Args:
-        intake: What to register for later runs; None: nothing.
         nothing: The outcome of the intake if it has nothing to do.
         report: Takes the place of the history if a Dagster waits for it.
     """
     if report is None:
         prepare_history(history, lake)
-    start_workers(options.engine)
-    engine = options.engine
+    start_workers(request.engine)
     lines = ProgressLines(sys.stderr if report is None else report.lines())
     announce = announcer() if report is None else report.announce
     with HistoryInBackground(lambda: report or open_dagster_history(history)) as in_background:
-        runner = Runner(in_background, options.now_ms, EngineLauncher(engine, lines), engine, announce)
-        outcomes = [nothing or runner.run(INTAKE_JOB, lake, policies, **settings, **_replacement(options))]
-        if intake is not None and outcomes[0].failure is None:  # chosen topic partitions are not registered
-            launch.register(lake, intake)  # only valid sources: otherwise each later run would fail
-        if options.maintain and outcomes[0].failure is None:
-            outcomes.append(runner.run(MAINTENANCE_JOB, lake, policies, **settings, apply=options.apply))
+        runner = Runner(in_background, options.now_ms, EngineLauncher(request.engine, lines), announce)
+        outcomes = [nothing or runner.run(INTAKE_JOB, lake, request, policies)]
+        if outcomes[0].failure is None:
+            launch.register(lake, request.to_register)  # only valid sources: otherwise each later run would fail
+            if options.maintain:
+                outcomes.append(runner.run(MAINTENANCE_JOB, lake, request, policies))
     return outcomes
 
 
@@ -249,9 +217,9 @@ def _show(
     print(verdict_line(outcomes, state, chosen))
 
 
-def _say_of_hint(lake: str, hinted: Sequence[Intake], intake: Intake) -> None:
+def _say_of_hint(lake: str, hinted: Sequence[Intake], request: RunRequest) -> None:
     """Print that the lake names sources of its own, which are not used."""
-    named = [each for each in hinted if not set(each.paths) <= set(intake.paths)]
+    named = [each for each in hinted if not set(each.sources) <= set(request.sources)]
     if named:
         sys.stderr.write(
             f"note: {registered_lakes.hint_file(lake)} also names sources. What a lake names itself is not used; if "
@@ -259,76 +227,35 @@ def _say_of_hint(lake: str, hinted: Sequence[Intake], intake: Intake) -> None:
         )
 
 
-def _say_of_policies(options: argparse.Namespace, intake: Intake) -> None:
-    """Print which policies apply where the command names none, and which home is not used."""
+def _request(options: argparse.Namespace, lake: str) -> RunRequest:
+    """The options of the command line, completed by what is remembered. Its options are named as the fields."""
+    said: dict[str, Any] = {field.name: getattr(options, field.name, None) for field in fields(RunRequest)}
+    said["high_watermark"] = str(said["high_watermark"])
+    said["policies"] = os.path.abspath(options.policies) if options.policies else None
+    for name in ("sources", "fill_from", "remote"):
+        said[name] = [launch.source_place(path) for path in said[name]]
+    stated: dict[str, Any] = {
+        name: tuple(it) if isinstance(it, list) else it for name, it in said.items() if it is not None
+    }
+    request = registered_lakes.as_remembered(lake, RunRequest(**stated))
     unused = registered_lakes.unused_home()
     if unused is not None:
         sys.stderr.write(f"note: {unused}\n")
-    if intake.policies is not None and not options.policies:
+    if request.policies is not None and not options.policies:
         sys.stderr.write(
-            f"note: policies are those registered for this lake, {intake.policies}; --policies names others\n"
+            f"note: policies are those registered for this lake, {request.policies}; --policies names others\n"
         )
+    return request
 
 
-def _forgetting_remote(options: argparse.Namespace, lake: str, intake: Intake) -> Intake:
-    """The intake, without the remembered remote storage if that is to be forgotten."""
-    if not options.forget_remote:
-        return intake
-    places = ", ".join(map(shown, launch.forget_remote(lake, intake)))
+def _forgetting_remote(lake: str, request: RunRequest) -> RunRequest:
+    """The request, without the remembered remote storage if that is to be forgotten. It is forgotten once."""
+    if not request.forget_remote:
+        return request
+    places = ", ".join(map(shown, launch.forget_remote(lake, request)))
     said = f"the remote storage {places} is forgotten" if places else "no remote storage is remembered"
     sys.stderr.write(f"note: {said}\n")
-    return replace(intake, remote=())
-
-
-def _intake(options: argparse.Namespace, numbers: Sequence[int]) -> Intake:
-    return Intake(
-        paths=tuple(map(launch.source_place, options.paths)),
-        topics=tuple(options.topic),
-        partitions=tuple(numbers),
-        mode=options.mode,
-        high_watermark=str(options.high_watermark),
-        cluster=options.cluster,
-        include_internal=options.include_internal,
-        policies=os.path.abspath(options.policies) if options.policies else None,
-        isolation_level=options.isolation_level,
-        fill_from=tuple(map(launch.source_place, options.fill_from)),
-        remote=tuple(map(launch.source_place, options.remote)),
-    )
-
-
-def _settings(intake: Intake, logs: Sequence[str], options: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "sources": list(intake.paths),
-        "topics": list(intake.topics),
-        "partitions": list(intake.partitions),
-        "logs": list(logs),
-        "mode": intake.mode,
-        "high_watermark": intake.high_watermark,
-        "cluster": intake.cluster,
-        "include_internal": intake.include_internal,
-        "policies": intake.policies,
-        "isolation_level": intake.isolation_level,
-        "fill_from": list(intake.fill_from),
-        "remote": list(intake.remote),
-        "forget_remote": options.forget_remote,
-        "move_source": options.move_source,
-        "as_of_ms": options.as_of,
-        "max_bytes_per_round": options.max_bytes_per_round,
-        "max_tasks_per_round": options.max_tasks_per_round,
-    }
-
-
-def _replacement(options: argparse.Namespace) -> dict[str, Any]:
-    """Settings of a replacement; empty if none is requested."""
-    if options.replace is None:
-        return {}
-    start, end = options.replace.start, options.replace.end
-    return {
-        "replace": f"{'' if start is None else start}..{'' if end is None else end}",
-        "replace_since_ms": options.since,
-        "replace_until_ms": options.until,
-        "replace_withdrawn": options.include_withdrawn,
-    }
+    return replace(request, remote=(), forget_remote=False)
 
 
 def chosen_state(state: LakeState, selection: LogSelection) -> LakeState:

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from logcore.columns.kernels.families import Work
 from logcore.columns.kernels.library import is_chosen
@@ -20,9 +20,9 @@ from pipelines.run.chains import CHAINS, INTAKE_JOB
 from pipelines.run.direct import FinishedRun, outcome_of, run_steps
 from pipelines.run.listener import Announce, CollectingListener, RunFailure, RunOutcome
 from pipelines.run.recording.run_row_writer import RunRowWriter, system_clock_ms
-from pipelines.run.settings import Launcher, RunSettings
+from pipelines.run.run_request import RunRequest
 from pipelines.run.source_listing import listing_digest
-from pipelines.run.steps import Run
+from pipelines.run.steps import Launcher, Run
 from spark_jobs import launch
 from spark_jobs.contracts import JobConfig, JobReport
 from spark_jobs.lake.setup.policies.policies_file import Policies
@@ -113,9 +113,8 @@ class Runner:
 
     Attributes:
         history: Where the runs are recorded.
-        now_ms: The clock of runs whose settings have none, epoch milliseconds.
+        now_ms: The clock of runs whose request has none, epoch milliseconds.
         launcher: Starts the jobs.
-        engine: The engine of the jobs.
         announce: Gets each job before it is started; None without a terminal.
         command: The command, as the table `runs` names it.
     """
@@ -123,18 +122,17 @@ class Runner:
     history: HistoryInBackground
     now_ms: int
     launcher: Launcher = field(default_factory=EngineLauncher)
-    engine: str = "auto"
     announce: Announce | None = None
     command: str = "run"
 
-    def run(self, job: str, lake: str, policies: Policies, /, **settings: Any) -> RunOutcome:
+    def run(self, job: str, lake: str, request: RunRequest, policies: Policies) -> RunOutcome:
         """Run the chain of a job on ``lake`` once.
 
         Args:
             job: Name of Dagster's job.
             lake: Path or address of the lake.
+            request: The options of the run.
             policies: Of the run.
-            settings: Fields of :class:`pipelines.run.settings.RunSettings`.
 
         Raises:
             KeyboardInterrupt: The user interrupted the run from the terminal.
@@ -142,18 +140,16 @@ class Runner:
         # Compile the workers' kernels now, or warn that it is impossible.
         is_chosen(Work.DECODE)
         lake = lake_path(lake)
-        given = RunSettings(**{name: value for name, value in settings.items() if value is not None})
-        as_of_ms = self.now_ms if given.as_of_ms < 0 else given.as_of_ms
+        as_of_ms = self.now_ms if request.as_of_ms is None else request.as_of_ms
         chain, run_id = CHAINS[job], str(uuid.uuid4())
         listener = CollectingListener(self.announce)
         self.history.begin()
         # Before the run: what grows while it works is none of it.
-        seen = None if given.logs or job != INTAKE_JOB else listing_digest(given.sources)
+        seen = None if request.logs or job != INTAKE_JOB else listing_digest(request.sources)
         so_far = UnfinishedRun(run_id, job, self.command, as_of_ms, system_clock_ms())
         recorder = RunRowWriter(lake, so_far, seen=seen)
-        keys = tuple(given.logs) or None
-        run = Run(run_id, lake, as_of_ms, keys, False, given, policies, self.launcher, listener, recorder=recorder)
-        with launch.working_ahead(lake, self.engine):
+        run = Run(run_id, lake, as_of_ms, request, policies, self.launcher, listener, recorder=recorder)
+        with launch.working_ahead(lake, request.engine):
             finished = run_steps(chain, run, listener)
         if is_interrupt(listener.error):
             raise KeyboardInterrupt

@@ -32,12 +32,12 @@ from pipelines.run.chains import INTAKE, INTAKE_JOB, MAINTENANCE_JOB
 from pipelines.run.direct import run_steps
 from pipelines.run.listener import CollectingListener, RunListener
 from pipelines.run.recording.run_row_writer import RunRowWriter
-from pipelines.run.settings import Launcher, RunSettings
+from pipelines.run.run_request import RunRequest
 from pipelines.run.source_listing import listing_digest
 from pipelines.run.step_result import StepResult
-from pipelines.run.steps import Run
+from pipelines.run.steps import Launcher, Run
 from spark_jobs import launch
-from spark_jobs.contracts import ClusterConfig, Intake, JobConfig, JobReport, OptimizeConfig, TidyArchiveConfig
+from spark_jobs.contracts import ClusterConfig, JobConfig, JobReport, OptimizeConfig, TidyArchiveConfig
 from spark_jobs.lake.errors import JobError, LeaseHeld, UsageError
 from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES
 from spark_jobs.lake.view.alarms import problems_of
@@ -116,24 +116,22 @@ class Watch:
 
     Attributes:
         lake: Absolute path or address of the lake.
-        settings: The settings of each round.
+        request: The options of each round.
         now_ms: Reads the clock, epoch milliseconds. A clock that steps back is ignored until it is ahead again.
         say: Gets a line for a person.
         complain: Gets a line about an error.
         launcher: Starts the jobs.
         interval_s: Seconds from one look to the next.
-        intake: What to register with the lake after the first complete round; None: only the lake.
         ahead: Encloses the jobs of a round, so that they may begin tasks of one another early.
     """
 
     lake: str
-    settings: RunSettings
+    request: RunRequest
     now_ms: Callable[[], int]
     say: Callable[[str], None]
     complain: Callable[[str], None]
     launcher: Launcher = field(default_factory=EngineLauncher)
     interval_s: float = 1.0
-    intake: Intake | None = None
     ahead: Callable[[], AbstractContextManager[None]] = nullcontext
     _clock_ms: int = 0
     _is_registered: bool = False
@@ -176,7 +174,7 @@ class Watch:
         Returns:
             What it did; None: there was nothing to do.
         """
-        listing = listing_digest([*self.settings.sources, *self.settings.fill_from])
+        listing = listing_digest([*self.request.sources, *self.request.fill_from])
         is_due = self._cluster_waits and self.now_ms() >= self._cluster_due_ms
         is_due |= self._again_ms is not None and self.now_ms() >= self._again_ms
         if listing == self._seen and not self._failures and not self._is_full and not is_due:
@@ -214,7 +212,7 @@ class Watch:
                     raise error
                 self._recorded_error = None
                 if not self._is_registered:
-                    launch.register(self.lake, self.intake)
+                    launch.register(self.lake, self.request.to_register)
                     self._is_registered = True
                 published = [report for report in listener.reports if report.job == "publish"]
                 records = sum(int(report.metrics.get("records") or 0) for report in published)
@@ -262,9 +260,7 @@ class Watch:
             run_id,
             self.lake,
             as_of_ms,
-            tuple(self.settings.logs) or None,
-            False,
-            self.settings,
+            self.request,
             NO_POLICIES,
             self.launcher,
             listener,
@@ -275,7 +271,7 @@ class Watch:
     def _with_policies(self, run: Run) -> Run:
         """The run with the policies that the file has now."""
         try:
-            return replace(run, policies=self.settings.policies_of(self.lake))
+            return replace(run, policies=self.request.policies_of(self.lake))
         except UsageError as error:
             self._record_failure(run, INTAKE[0].name, error)
             raise
@@ -330,33 +326,30 @@ class Watch:
             self._vacuumed_ms = self._clock_ms
 
 
-def watch_lake(lake: str, settings: RunSettings, intake: Intake | None, engine: str, interval_s: float) -> int:
+def watch_lake(lake: str, request: RunRequest, interval_s: float) -> int:
     """Watch until SIGTERM or SIGINT; the round that runs then is finished.
 
     Args:
         lake: Absolute path or address of the lake.
-        settings: The settings of each round.
-        intake: What to register with the lake after the first complete round; None: only the lake.
-        engine: The engine of the jobs.
+        request: The options of each round.
         interval_s: Seconds from one look to the next.
 
     Returns:
         The exit code: CLEAN.
     """
-    beside = (*settings.fill_from, *settings.remote)
-    launch.check_run(lake, settings.sources, beside, settings.policies_of(lake), engine)
-    start_workers(engine)
+    beside = (*request.fill_from, *request.remote)
+    launch.check_run(lake, request.sources, beside, request.policies_of(lake), request.engine)
+    start_workers(request.engine)
     with _stopped_by_signals() as stop:
         Watch(
             lake,
-            settings,
+            request,
             lambda: time.time_ns() // 1_000_000,
             lambda text: print(text, flush=True),
             lambda text: print(text, file=sys.stderr, flush=True),
-            EngineLauncher(engine, ProgressLines(sys.stderr)),
+            EngineLauncher(request.engine, ProgressLines(sys.stderr)),
             interval_s,
-            intake,
-            lambda: launch.working_ahead(lake, engine),
+            lambda: launch.working_ahead(lake, request.engine),
         ).run(stop)
     return ExitCode.CLEAN
 

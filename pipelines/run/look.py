@@ -13,7 +13,7 @@ from pipelines.run import checks
 from pipelines.run.chains import INTAKE
 from pipelines.run.check_definitions import CheckAnswer
 from pipelines.run.listener import CollectingListener, RunOutcome
-from pipelines.run.settings import RunSettings
+from pipelines.run.run_request import RunRequest
 from pipelines.run.steps import Run, WorkFound, restricted
 from pipelines.run.topics import topic_checks
 from spark_jobs import launch
@@ -45,12 +45,12 @@ class PlansOnly:
         return report
 
 
-def outcome_without_work(lake: str, settings: RunSettings, policies: Policies, as_of_ms: int) -> RunOutcome | None:
+def outcome_without_work(lake: str, request: RunRequest, policies: Policies, as_of_ms: int) -> RunOutcome | None:
     """What a run would report if it has nothing to do.
 
     Args:
         lake: Absolute path or address of the lake.
-        settings: The settings of the run.
+        request: The options of the run.
         policies: Of the run.
         as_of_ms: The clock of the run.
 
@@ -58,8 +58,7 @@ def outcome_without_work(lake: str, settings: RunSettings, policies: Policies, a
         The outcome; None if the run has work, or if an error occurs: the run itself reports that.
     """
     listener = CollectingListener()
-    keys = tuple(settings.logs) or None
-    run = Run("", lake, as_of_ms, keys, False, settings, policies, PlansOnly(), listener, acts=False)
+    run = Run("", lake, as_of_ms, request, policies, PlansOnly(), listener, acts=False)
     try:
         with launch.pinned_snapshots(lake):
             for link in INTAKE:

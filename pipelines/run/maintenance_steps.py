@@ -27,9 +27,9 @@ def retain(run: Run) -> StepResult:
     return _planned_or_done(
         run,
         "retained_log",
-        lambda logs: RetentionConfig(run.lake, run.run_id, run.as_of_ms, run.policies, logs, run.settings.apply),
+        lambda logs: RetentionConfig(run.lake, run.run_id, run.as_of_ms, run.policies, logs, run.request.apply),
         lambda state, report: [
-            maintenance_checks.retention_carried_out(state, report, run.as_of_ms, run.settings.apply)
+            maintenance_checks.retention_carried_out(state, report, run.as_of_ms, run.request.apply)
         ],
     )
 
@@ -39,7 +39,7 @@ def compact(run: Run) -> StepResult:
     return _planned_or_done(
         run,
         "compacted_log",
-        lambda logs: CompactionConfig(run.lake, run.run_id, run.as_of_ms, run.policies, logs, run.settings.apply),
+        lambda logs: CompactionConfig(run.lake, run.run_id, run.as_of_ms, run.policies, logs, run.request.apply),
         lambda state, report: [maintenance_checks.no_cleaning_refused(state, report)],
     )
 
@@ -49,10 +49,10 @@ def tidy_archive(run: Run) -> StepResult:
     done = _planned_or_done(
         run,
         "tidy_archive",
-        lambda logs: TidyArchiveConfig(run.lake, run.run_id, run.as_of_ms, run.policies, run.settings.apply),
+        lambda logs: TidyArchiveConfig(run.lake, run.run_id, run.as_of_ms, run.policies, run.request.apply),
         lambda state, report: [
             maintenance_checks.archive_bytes_match(state, look_at_archive(run.lake)),
-            maintenance_checks.no_file_waits_for_deletion(state, report, run.settings.apply),
+            maintenance_checks.no_file_waits_for_deletion(state, report, run.request.apply),
         ],
     )
     did = {name: count for report in done.reports for name, count in report.metrics.items() if count}
@@ -67,9 +67,9 @@ def rebuild_indexes(run: Run) -> StepResult:
     return _planned_or_done(
         run,
         "rebuilt_indexes",
-        lambda logs: RebuildIndexesConfig(run.lake, run.run_id, run.as_of_ms, run.policies, logs, run.settings.apply),
+        lambda logs: RebuildIndexesConfig(run.lake, run.run_id, run.as_of_ms, run.policies, logs, run.request.apply),
         lambda state, report: [
-            maintenance_checks.indexes_written(restricted(state, run.logs()), report, run.settings.apply)
+            maintenance_checks.indexes_written(restricted(state, run.logs()), report, run.request.apply)
         ],
     )
 
@@ -79,7 +79,7 @@ def optimize(run: Run) -> StepResult:
     return _planned_or_done(
         run,
         "optimized_tables",
-        lambda logs: OptimizeConfig(run.lake, run.run_id, run.as_of_ms, run.settings.apply, policies=run.policies),
+        lambda logs: OptimizeConfig(run.lake, run.run_id, run.as_of_ms, run.request.apply, policies=run.policies),
         lambda state, report: [maintenance_checks.table_files_sound(state, report)],
     )
 
@@ -102,7 +102,7 @@ def _planned_or_done(
     report = run.start(config(logs))
     state = run.state()
     done = StepResult(state=state, answers=[*answers(state, report)])
-    if run.settings.apply:
+    if run.request.apply:
         done.reports.append(report)
         return done
     run.listener.planned(asset, report.plan)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.read_options import OffsetRange
@@ -16,7 +17,7 @@ from pipelines.run import checks
 from pipelines.run.check_definitions import RECORDS
 from pipelines.run.listener import REFUSED, RunListener
 from pipelines.run.recording.run_row_writer import RunRowWriter
-from pipelines.run.settings import Launcher, RunSettings
+from pipelines.run.run_request import RunRequest
 from pipelines.run.step_result import StepResult
 from spark_jobs import launch
 from spark_jobs.contracts import (
@@ -44,6 +45,13 @@ from spark_jobs.lake.view.registered_lakes import held_logs, remote_of
 READ_COMMITTED = "read_committed"
 
 
+class Launcher(Protocol):
+    """Starts one job of :mod:`spark_jobs` and waits for its report."""
+
+    def run(self, config: JobConfig) -> JobReport:
+        """Run the job of this configuration. An empty plan starts nothing."""
+
+
 class WorkFound(Exception):
     """A run that must not act found work to do."""
 
@@ -56,15 +64,13 @@ class Run:
     lake: str
     as_of_ms: int
     """The run's clock: the same in all its steps."""
-    keys: tuple[str, ...] | None
-    """Topic partitions of the run; None: all."""
-    is_backfill: bool
-    """Whether a user chose these partitions in Dagster. Then existing data is checked again, not only new data."""
-    settings: RunSettings
+    request: RunRequest
     policies: Policies
     """Read once: all steps of the run follow the same."""
     launcher: Launcher
     listener: RunListener
+    backfilled: tuple[str, ...] | None = None
+    """Topic partitions that a user chose in Dagster. Then existing data is checked again, not only new data."""
     acts: bool = True
     """Whether the run may change the lake. A run that does not act ends with :class:`WorkFound` where it would."""
     is_one_round: bool = False
@@ -86,18 +92,28 @@ class Run:
             raise WorkFound
 
     @property
+    def is_backfill(self) -> bool:
+        """Whether a user chose topic partitions in Dagster."""
+        return self.backfilled is not None
+
+    @property
+    def keys(self) -> tuple[str, ...] | None:
+        """Topic partitions of the run; None: all."""
+        return self.backfilled or self.request.logs or None
+
+    @property
     def intakes(self) -> tuple[Intake, ...]:
         """The sources to ingest."""
-        return self.settings.intakes(self.lake)
+        return self.request.intakes(self.lake)
 
     @property
     def at_once(self) -> bool:
         """Whether small amounts are processed too, because a user requested these logs or everything."""
-        return self.settings.at_once or self.is_backfill
+        return self.request.at_once or self.is_backfill
 
     def logs(self) -> tuple[str, ...] | None:
         """Log keys of this run; None: all of the lake."""
-        selection = LogSelection.of(self.settings.topics, self.settings.partitions)
+        selection = LogSelection.of(self.request.topics, self.request.partitions)
         if self.keys is None and selection.is_everything:
             return None
         return tuple(
@@ -146,13 +162,13 @@ def ingest(run: Run) -> StepResult:
     Raises:
         UsageError: Remote storage is to be forgotten, and cannot be, or is named too.
     """
-    if run.settings.forget_remote:
+    if run.request.forget_remote:
         _forget_remote(run)
     done = StepResult()
     for number, intake in enumerate(run.intakes):
         config = IngestConfig(
             lake=run.lake,
-            sources=intake.paths,
+            sources=intake.sources,
             run_id=run.run_id,
             as_of_ms=run.as_of_ms,
             mode=intake.mode,
@@ -165,9 +181,9 @@ def ingest(run: Run) -> StepResult:
             at_once=run.at_once,
             fill_from=intake.fill_from,
             remote=intake.remote,
-            move_source=run.settings.move_source,
-            max_bytes=run.settings.max_bytes_per_round or None,
-            max_tasks=run.settings.max_tasks_per_round or None,
+            move_source=run.request.move_source,
+            max_bytes=run.request.max_bytes_per_round or None,
+            max_tasks=run.request.max_tasks_per_round or None,
         )
         done.reports.append(run.start(config))
         of_cluster = _read_metadata(run) if number == 0 and run.policies.are_from_cluster else []
@@ -183,16 +199,16 @@ def ingest(run: Run) -> StepResult:
 
 
 def _forget_remote(run: Run) -> None:
-    if run.settings.remote:
+    if run.request.remote:
         raise UsageError("forget_remote forgets remote storage, and remote names some: set one of them.")
     for intake in run.intakes:
-        if intake.remote or remote_of(run.lake, intake.paths):
+        if intake.remote or remote_of(run.lake, intake.sources):
             run.needs_to_act()
             launch.forget_remote(run.lake, intake)
 
 
 def _read_metadata(run: Run) -> list[JobReport]:
-    paths = tuple(dict.fromkeys(path for intake in run.intakes for path in intake.paths))
+    paths = tuple(dict.fromkeys(path for intake in run.intakes for path in intake.sources))
     name = next((intake.cluster for intake in reversed(run.intakes) if intake.cluster), None)
     return [run.start(ClusterConfig(run.lake, run.run_id, run.as_of_ms, paths, name, only_metadata=True))]
 
@@ -256,9 +272,9 @@ def _publish_new(run: Run) -> list[JobReport]:
 
 def _replace(run: Run, logs: tuple[str, ...] | None, done: StepResult) -> None:
     """Publish again what a user requested, and what was filled late."""
-    offsets = run.settings.replacement()
+    offsets = run.request.replace
     if offsets is not None:
-        since, until = run.settings.replace_since_ms, run.settings.replace_until_ms
+        since, until = run.request.replace_since_ms, run.request.replace_until_ms
         start = offsets.start
         if offsets == OffsetRange() and since is None and until is None:
             start = 0  # a request without any bound would mean only what came late
@@ -272,7 +288,7 @@ def _replace(run: Run, logs: tuple[str, ...] | None, done: StepResult) -> None:
             since,
             until,
             policies=run.policies,
-            include_withdrawn=run.settings.replace_withdrawn,
+            include_withdrawn=run.request.replace_withdrawn,
         )
         report = run.start(config)
         done.reports.append(report)

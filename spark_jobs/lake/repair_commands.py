@@ -22,7 +22,7 @@ def run_command(lake: str, directory: str | None = None) -> str:
         intakes = registry.recall(lake).intakes or tuple(registry.hinted(lake))
     except registry.RegistryError:
         intakes = ()
-    chosen = [(intake, path) for intake in intakes for path in intake.paths]
+    chosen = [(intake, path) for intake in intakes for path in intake.sources]
     of_log = [
         each for each in chosen if directory is not None and f"{directory}/".startswith(f"{each[1].rstrip('/')}/")
     ]
@@ -47,7 +47,7 @@ def ingest_command(lake: str, intake: Intake) -> str:
         "--high-watermark": () if intake.high_watermark == "checkpoint" else (intake.high_watermark,),
     }
     options = [f"{option} {shell_word(value)}" for option, values in chosen.items() for value in values]
-    words = ["loglake run", *map(shell_word, intake.paths), "--lake", shell_word(lake), *_options(intake), *options]
+    words = ["loglake run", *map(shell_word, intake.sources), "--lake", shell_word(lake), *_options(intake), *options]
     return " ".join(words)
 
 

@@ -76,7 +76,7 @@ def _home() -> Iterator[InstallationCheck]:
 def _named_lake(places: CheckedPlaces) -> Iterator[InstallationCheck]:
     lake = storage.absolute(places.lake or "")
     sources = () if places.sources else read_registered(lake).intakes
-    yield from _lake(lake, [path for intake in sources for path in intake.paths], places)
+    yield from _lake(lake, [path for intake in sources for path in intake.sources], places)
 
 
 def _registered_lakes(places: CheckedPlaces) -> Iterator[InstallationCheck]:
@@ -84,7 +84,7 @@ def _registered_lakes(places: CheckedPlaces) -> Iterator[InstallationCheck]:
     if not known:
         yield InstallationCheck("registered", CheckState.INFO, "no lake is registered in this home")
     for lake in known:
-        yield from _lake(lake.path, [path for intake in lake.intakes for path in intake.paths], places)
+        yield from _lake(lake.path, [path for intake in lake.intakes for path in intake.sources], places)
 
 
 def _lake(lake: str, sources: list[str], places: CheckedPlaces) -> Iterator[InstallationCheck]:

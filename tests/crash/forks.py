@@ -190,19 +190,17 @@ def _in_rounds(turn: Turn) -> list[dict[str, Any]]:
     from pipelines.run.chains import INTAKE
     from pipelines.run.direct import run_steps
     from pipelines.run.listener import CollectingListener
-    from pipelines.run.settings import RunSettings
+    from pipelines.run.run_request import RunRequest
     from pipelines.run.steps import Run
 
-    settings = RunSettings(sources=(turn.source,), max_tasks_per_round=turn.round_tasks)
+    request = RunRequest(sources=(turn.source,), max_tasks_per_round=turn.round_tasks)
     listener = CollectingListener()
     run = Run(
         turn.run_id,
         turn.lake,
         AS_OF_MS,
-        None,
-        False,
-        settings,
-        settings.policies_of(turn.lake),
+        request,
+        request.policies_of(turn.lake),
         EngineLauncher(),
         listener,
     )

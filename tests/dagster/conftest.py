@@ -14,8 +14,7 @@ import dagster as dg
 import pytest
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 
-from pipelines.catalog.names import name_in_lake
-from pipelines.catalog.run_configuration import run_config
+from pipelines.catalog.names import graph_name, name_in_lake
 from pipelines.command.history import settings_file
 from pipelines.definitions import build_definitions
 from spark_jobs.contracts import Intake
@@ -82,7 +81,10 @@ Execute = Callable[..., dg.ExecuteInProcessResult]
 
 @pytest.fixture
 def execute(define: Define, instance: dg.DagsterInstance, source: Path, home: Path) -> Execute:
-    """``execute(lake=…, partition_key=…)``: one run of a job of the lake, or of the only registered one."""
+    """``execute(lake=…, partition_key=…)``: one run of a job of the lake, or of the only registered one.
+
+    Other arguments are fields of the run's configuration, as a user states them in the Launchpad.
+    """
 
     def run(
         job: str = "intake",
@@ -90,20 +92,20 @@ def execute(define: Define, instance: dg.DagsterInstance, source: Path, home: Pa
         lake: str | None = None,
         partition_key: str | None = None,
         tags: dict | None = None,
-        **settings: Any,
+        **said: Any,
     ) -> dg.ExecuteInProcessResult:
         if lake is None:
             (of,) = read_home(str(home)).lakes
         else:
             register(lake)
             of = read_registered(lake)
-            settings = {"sources": [str(source)], **settings}
+            said = {"sources": [str(source)], **said}
         return (
             define()
             .resolve_job_def(name_in_lake(of, job))
             .execute_in_process(
                 instance=instance,
-                run_config=run_config(of, job, **settings),
+                run_config={"ops": {graph_name(of, job): {"ops": {"begin": {"config": said}}}}},
                 partition_key=partition_key,
                 tags=tags,
                 raise_on_error=False,

@@ -13,6 +13,7 @@ from pipelines.catalog.names import name_in_lake
 from pipelines.catalog.run_configuration import run_config
 from pipelines.definitions import build_definitions
 from pipelines.resources import JobLauncher
+from pipelines.run.run_request import RunRequest
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.delta.tables.table_rows import read_rows
@@ -47,7 +48,7 @@ def registered(
 def run_twice(lake: RegisteredLake, instance: dg.DagsterInstance) -> dict[str, dg.AssetMaterialization]:
     """Run the intake twice: the materializations of the tables by the first run. The second one has none."""
     job = build_definitions([lake], JobLauncher()).resolve_job_def(name_in_lake(lake, "intake"))
-    configuration = run_config(lake, "intake")
+    configuration = run_config(lake, "intake", RunRequest())
     first, second = (job.execute_in_process(instance=instance, run_config=configuration) for _ in range(2))
     for result in (first, second):
         assert check_of(result, "cluster_follows_sources").passed

@@ -12,6 +12,7 @@ from pipelines.command import dagster_history
 from pipelines.command.dagster_history import DagsterHistory
 from pipelines.command.running import HistoryInBackground, Runner
 from pipelines.run.chains import INTAKE_JOB
+from pipelines.run.run_request import RunRequest
 from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES
 from tests.dagster.conftest import Define, Execute, tick
 from tests.dagster.fake_jobs import FakeLauncher, World
@@ -51,7 +52,7 @@ def test_assets_with_their_metadata_and_checks_are_reported_without_a_run(
 ) -> None:
     world.ends, world.corrupt = {"orders-0": 10, "orders-1": 4}, {"orders-0": (6, 7)}
 
-    outcome = runner.run(INTAKE_JOB, shop, NO_POLICIES, sources=[str(source)])
+    outcome = runner.run(INTAKE_JOB, shop, RunRequest((str(source),)), NO_POLICIES)
 
     assert outcome.failure is None
     assert instance.get_runs_count() == 0
@@ -81,7 +82,7 @@ def test_a_failed_run_reports_the_steps_before_the_error(
 ) -> None:
     world.ends, world.error = {"orders-0": 3}, {"publish": OSError(28, "")}
 
-    outcome = runner.run(INTAKE_JOB, shop, NO_POLICIES, sources=[str(source)])
+    outcome = runner.run(INTAKE_JOB, shop, RunRequest((str(source),)), NO_POLICIES)
 
     assert outcome.failure is not None
     assert reported(instance, "validated_segments") == ["orders-0"]
@@ -101,7 +102,7 @@ def test_of_many_topic_partitions_the_first_are_reported_at_once_and_all_others_
     monkeypatch.setattr(later_events, "MOST_EVENTS", 4)
     world.ends = {f"orders-{number}": 2 for number in range(5)}
 
-    runner.run(INTAKE_JOB, shop, NO_POLICIES, sources=[str(source)])
+    runner.run(INTAKE_JOB, shop, RunRequest((str(source),)), NO_POLICIES)
 
     for asset in ASSETS:
         assert reported(instance, asset) == ["orders-0", "orders-1"]
@@ -124,9 +125,9 @@ def test_what_waits_is_reported_also_if_the_next_run_comes_first(
 ) -> None:
     monkeypatch.setattr(dagster_history, "MOST_KEYS", 1)
     world.ends = {f"orders-{number}": 2 for number in range(3)}
-    runner.run(INTAKE_JOB, shop, NO_POLICIES, sources=[str(source)])
+    runner.run(INTAKE_JOB, shop, RunRequest((str(source),)), NO_POLICIES)
     world.ends |= {"orders-0": 5, "orders-1": 5}
-    runner.run(INTAKE_JOB, shop, NO_POLICIES, sources=[str(source)])
+    runner.run(INTAKE_JOB, shop, RunRequest((str(source),)), NO_POLICIES)
 
     later(define, instance)
 
@@ -148,7 +149,7 @@ def test_an_asset_downstream_is_requested_once_all_is_reported(
 
     world.ends = {"orders-0": 2, "orders-1": 2}
     _, cursor = requested(None)
-    runner.run(INTAKE_JOB, shop, NO_POLICIES, sources=[str(source)])
+    runner.run(INTAKE_JOB, shop, RunRequest((str(source),)), NO_POLICIES)
     number, _ = requested(cursor)
     assert number == 1
 
@@ -160,7 +161,7 @@ def test_the_sensor_requests_no_run_of_what_the_command_line_has_taken_in(
     (source / "orders-0").mkdir()
     (source / "orders-0" / f"{0:020d}.log").write_bytes(b"x")
 
-    runner.run(INTAKE_JOB, shop, NO_POLICIES, sources=[str(source)])
+    runner.run(INTAKE_JOB, shop, RunRequest((str(source),)), NO_POLICIES)
     quiet = tick(define(), instance, "shop__new_segments")
     (source / "orders-1").mkdir()
     (source / "orders-1" / f"{0:020d}.log").write_bytes(b"x")

@@ -16,6 +16,7 @@ from pipelines.command import dagster_history
 from pipelines.command.dagster_history import DagsterHistory
 from pipelines.command.running import HistoryInBackground, Runner
 from pipelines.run.chains import INTAKE_JOB
+from pipelines.run.run_request import RunRequest
 from spark_jobs.lake.errors import (
     CommitUnanswered,
     ConcurrentChange,
@@ -138,7 +139,7 @@ def test_a_run_of_the_command_line_that_cannot_be_recorded_ends_without_a_wait(
     runner = Runner(
         HistoryInBackground(lambda: DagsterHistory(instance)), 1_700_000_000_000, FakeLauncher(world=str(tmp_path))
     )
-    outcome = runner.run(INTAKE_JOB, str(tmp_path / "lake"), NO_POLICIES, sources=[str(source)])
+    outcome = runner.run(INTAKE_JOB, str(tmp_path / "lake"), RunRequest((str(source),)), NO_POLICIES)
     assert outcome.failure is not None
     assert "could not record it: " in outcome.failure.message
     assert outcome.failure.message.endswith("The store does not answer.")
@@ -151,7 +152,7 @@ def test_a_failed_run_of_the_command_line_has_no_further_attempt(
     runner = Runner(
         HistoryInBackground(lambda: DagsterHistory(instance)), 1_700_000_000_000, FakeLauncher(world=str(tmp_path))
     )
-    outcome = runner.run(INTAKE_JOB, str(tmp_path / "lake"), NO_POLICIES, sources=[str(source)])
+    outcome = runner.run(INTAKE_JOB, str(tmp_path / "lake"), RunRequest((str(source),)), NO_POLICIES)
     assert outcome.failure is not None
     assert outcome.failure.message == "The store does not answer."
     assert len(world.of("validate")) == 1

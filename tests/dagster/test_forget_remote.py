@@ -11,7 +11,7 @@ import pytest
 from pipelines.catalog.run_configuration import run_config
 from pipelines.definitions import build_definitions
 from pipelines.run.look import outcome_without_work
-from pipelines.run.settings import RunSettings
+from pipelines.run.run_request import RunRequest
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES
@@ -59,7 +59,7 @@ def test_a_run_with_the_field_forgets_the_remote_storage_of_its_sources(
 
 def test_a_run_that_only_looks_for_work_forgets_nothing(lake: str) -> None:
     before = registry.recall(lake).intakes
-    assert outcome_without_work(lake, RunSettings(forget_remote=True), NO_POLICIES, 1) is None
+    assert outcome_without_work(lake, RunRequest(forget_remote=True), NO_POLICIES, 1) is None
     assert registry.recall(lake).intakes == before
 
 
@@ -88,7 +88,7 @@ def test_storage_in_which_segments_are_registered_is_not_forgotten(
         lake = read_registered(path)
         job = build_definitions([lake]).resolve_job_def("lake__intake")
         with without_spark():
-            config = run_config(lake, "intake", **settings)
+            config = run_config(lake, "intake", RunRequest(**settings))
             return job.execute_in_process(instance=instance, run_config=config, raise_on_error=False)
 
     assert execute().success

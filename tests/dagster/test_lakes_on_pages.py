@@ -9,6 +9,7 @@ import dagster as dg
 import pytest
 
 from pipelines.run.chains import INTAKE_JOB
+from pipelines.run.run_request import RunRequest
 from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES
 from spark_jobs.lake.setup.registry import register
 from tests.broker_directory import LogDirectory
@@ -123,7 +124,7 @@ def test_a_run_that_chose_topic_partitions_is_on_the_pages_too(
 ) -> None:
     world.ends = {"orders-0": 3, "orders-1": 3}
     made(instance, tmp_path).run(
-        INTAKE_JOB, str(tmp_path / "lake"), NO_POLICIES, sources=[str(source)], logs=["orders-1"]
+        INTAKE_JOB, str(tmp_path / "lake"), RunRequest((str(source),), logs=("orders-1",)), NO_POLICIES
     )
 
     assert instance.get_materialized_partitions(dg.AssetKey(["lake", "records"])) == {"orders-1"}

@@ -104,8 +104,8 @@ def test_the_asset_shows_open_transactions_and_a_check_warns_of_one_that_hangs(
 ):
     begin_transaction(lake, BEGAN)
     world.ends = {"orders-0": 12}
-    early = execute(lake=lake, as_of_ms=BEGAN + 3 * MINUTE)
-    late = execute(lake=lake, as_of_ms=BEGAN + 16 * MINUTE)
+    early = execute(lake=lake, as_of=f"{BEGAN + 3 * MINUTE}ms")
+    late = execute(lake=lake, as_of=f"{BEGAN + 16 * MINUTE}ms")
 
     assert materialized(early, "records") == ["orders-0"]
     (event,) = [e for e in early.get_asset_materialization_events() if e.asset_key.path[-1] == "records"]

@@ -11,6 +11,7 @@ from pipelines.catalog.names import name_in_lake
 from pipelines.catalog.run_configuration import run_config
 from pipelines.definitions import build_definitions
 from pipelines.resources import JobLauncher
+from pipelines.run.run_request import RunRequest
 from spark_jobs import launch
 from tests.dagster.conftest import check_of, materializations_of
 from tests.dagster.test_decoded_assets import registered
@@ -33,7 +34,9 @@ def test_a_run_materializes_a_changed_table_once_and_answers_the_check(
     lake.append((b"a", b"one"), (b"b", b"two"), (b"a", None))
     of = registered(lake)
     job = build_definitions([of], JobLauncher()).resolve_job_def(name_in_lake(of, "intake"))
-    results = [job.execute_in_process(instance=instance, run_config=run_config(of, "intake")) for _ in range(2)]
+    results = [
+        job.execute_in_process(instance=instance, run_config=run_config(of, "intake", RunRequest())) for _ in range(2)
+    ]
     made = [materializations_of(result, KEY) for result in results]
     assert [len(each) for each in made] == [1, 0]
     assert made[0][0].metadata["dagster/row_count"].value == 2

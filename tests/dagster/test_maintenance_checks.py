@@ -17,6 +17,7 @@ from pipelines.catalog.names import name_in_lake
 from pipelines.catalog.run_configuration import run_config
 from pipelines.definitions import build_definitions
 from pipelines.run.check_definitions import MAINTENANCE_CHECKS, OF_MAINTENANCE
+from pipelines.run.run_request import RunRequest
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.registry import remember
 from spark_jobs.lake.view.recorded_answers import recorded_answers
@@ -94,7 +95,7 @@ def maintain(built: Path, shop: Path, instance: dg.DagsterInstance) -> Maintain:
             build_definitions([of])
             .resolve_job_def(name_in_lake(of, "maintenance"))
             .execute_in_process(
-                instance=instance, run_config=run_config(of, "maintenance", as_of_ms=as_of_ms, **settings)
+                instance=instance, run_config=run_config(of, "maintenance", RunRequest(as_of_ms=as_of_ms, **settings))
             )
         )
         assert result.success

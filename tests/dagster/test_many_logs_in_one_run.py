@@ -98,7 +98,7 @@ def test_published_rows_that_a_broken_run_did_not_check_are_checked_by_the_next(
 def test_all_steps_of_a_run_are_given_the_same_clock(execute: Execute, world: World, home: Path) -> None:
     world.ends = {"orders-0": 3}
     execute(lake=str(home / "lakes" / "shop"))
-    execute(lake=str(home / "lakes" / "shop"), as_of_ms=1_700_000_000_000)
+    execute(lake=str(home / "lakes" / "shop"), as_of="1700000000000ms")
 
     first, second = (
         {c.as_of_ms for c in world.asked if c.run_id == run} for run in dict.fromkeys(c.run_id for c in world.asked)

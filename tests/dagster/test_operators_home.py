@@ -35,7 +35,7 @@ def received(tmp_path: Path, world: World) -> Path:
     seed(world, str(lake))
     taken = tmp_path / "private"
     (taken / "orders-0").mkdir(parents=True)
-    intake = {"paths": [str(taken)], "policies": str(tmp_path / "delete.yaml")}
+    intake = {"sources": [str(taken)], "policies": str(tmp_path / "delete.yaml")}
     (tmp_path / "delete.yaml").write_text('topics: {"*": {cleanup.policy: delete, retention.ms: 1}}')
     content = {"version": 2, "intakes": [intake], "apply_nightly": True}
     (lake / "sources.json").write_text(json.dumps(content))
@@ -126,12 +126,12 @@ def test_no_run_overwrites_the_hint_of_another_operator(home: Path, received: Pa
         "[]",
         "[" * 100_000,
         '{"version": 3, "intakes": []}',
-        '{"version": 1, "intakes": [{"paths": ["/x"]}]}',
-        '{"version": 2, "intakes": {"paths": "/x"}}',
-        '{"version": 2, "intakes": [{"paths": "/x"}]}',
-        '{"version": 2, "intakes": [{"paths": [1]}]}',
-        '{"version": 2, "intakes": [{"paths": ["/x"], "mode": 5}]}',
-        '{"version": 2, "intakes": [{"paths": ["/x"], "more": 5}]}',
+        '{"version": 1, "intakes": [{"sources": ["/x"]}]}',
+        '{"version": 2, "intakes": {"sources": "/x"}}',
+        '{"version": 2, "intakes": [{"sources": "/x"}]}',
+        '{"version": 2, "intakes": [{"sources": [1]}]}',
+        '{"version": 2, "intakes": [{"sources": ["/x"], "mode": 5}]}',
+        '{"version": 2, "intakes": [{"sources": ["/x"], "more": 5}]}',
     ],
 )
 def test_a_hint_that_is_not_one_is_none(content: str, home: Path, tmp_path: Path) -> None:

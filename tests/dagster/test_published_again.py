@@ -40,8 +40,8 @@ def test_only_requested_or_late_ranges_are_replaced(execute: Execute, world: Wor
         ({"replace": "2..5"}, (2, 5, None, None)),
         ({"replace": "..5"}, (None, 5, None, None)),
         ({"replace": ".."}, (0, None, None, None)),
-        ({"replace": "..", "replace_since_ms": 7, "replace_until_ms": 9}, (None, None, 7, 9)),
-        ({"replace": "..", "replace_since_ms": 0}, (None, None, 0, None)),
+        ({"replace": "..", "replace_since": "7ms", "replace_until": "9ms"}, (None, None, 7, 9)),
+        ({"replace": "..", "replace_since": "0ms"}, (None, None, 0, None)),
     ],
 )
 def test_a_range_reaches_the_job_as_it_was_given(
@@ -75,7 +75,7 @@ def test_a_refusal_is_shown_by_name_and_does_not_stop_the_others(execute: Execut
     assert materialized(result, "records") == ["orders-1"]
 
 
-@pytest.mark.parametrize("said", [{"replace": "5..2"}, {"replace": "5"}, {"replace_since_ms": 5}])
+@pytest.mark.parametrize("said", [{"replace": "5..2"}, {"replace": "5"}, {"replace_since": "5ms"}])
 def test_a_range_that_is_none_fails_the_step_with_a_sentence(execute: Execute, world: World, lake: str, said: dict):
     result = execute(lake=lake, **said)
     assert not result.success
@@ -179,7 +179,7 @@ def test_a_lake_remembers_remote_storage_until_another_is_named(home: Path, tmp_
 
 
 def test_what_a_lake_remembers_itself_is_a_hint_and_allows_nothing(home: Path, tmp_path: Path):
-    told = {"paths": ["/logs"], "topics": [], "mode": "copy", "policies": None}
+    told = {"sources": ["/logs"], "topics": [], "mode": "copy", "policies": None}
     (tmp_path / "sources.json").write_text(json.dumps({"version": 2, "intakes": [told], "apply_nightly": True}))
     assert hinted(str(tmp_path)) == (Intake(("/logs",)),)
     memory = recall(str(tmp_path))

@@ -10,6 +10,7 @@ import pytest
 
 from pipelines.catalog.run_configuration import run_config
 from pipelines.definitions import build_definitions
+from pipelines.run.run_request import RunRequest
 from spark_jobs.ingest import round_limit
 from spark_jobs.lake.setup.registry import register
 from spark_jobs.lake.view.registered_lakes import read_registered
@@ -42,7 +43,7 @@ def run(source: LogDirectory, home: Path, tmp_path: Path, instance: dg.DagsterIn
     def execute(**selection: Any) -> dg.ExecuteInProcessResult:
         lake = str(tmp_path / "lake")
         register(lake)
-        config = run_config(read_registered(lake), "intake", sources=[str(source.path)], max_tasks_per_round=1)
+        config = run_config(read_registered(lake), "intake", RunRequest((str(source.path),), max_tasks_per_round=1))
         job = build_definitions([read_registered(lake)]).resolve_job_def("lake__intake")
         with without_spark():
             return job.execute_in_process(instance=instance, run_config=config, **selection)

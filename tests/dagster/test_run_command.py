@@ -132,8 +132,8 @@ def test_a_long_plan_is_cut_after_its_beginning_with_the_number_of_other_entries
 
 
 def test_a_second_run_in_one_process_keeps_nothing_from_the_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded = SimpleNamespace(run_lake=lambda options, numbers, logs: gc.get_freeze_count())
+    loaded = SimpleNamespace(run_lake=lambda options: gc.get_freeze_count())
     monkeypatch.setitem(sys.modules, "pipelines.command.run_lake", loaded)
     before = gc.get_freeze_count()
-    assert cli._run_lake(argparse.Namespace(lake="lake", paths=[]), (), ()) == before
+    assert cli._run_lake(argparse.Namespace(lake="lake", sources=[])) == before
     assert gc.isenabled()

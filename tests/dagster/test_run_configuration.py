@@ -8,7 +8,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from logcore.reading.read_options import OffsetRange
+from pipelines.catalog.run_configuration import request_of, run_config
 from pipelines.definitions import build_definitions
+from pipelines.run.run_request import RunRequest
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.registry import remember
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
@@ -101,7 +104,7 @@ def test_a_range_of_time_is_stated_as_times_and_reaches_the_job_for_the_chosen_p
 
 
 def test_the_clock_of_a_run_can_be_stated(execute: Execute, world: World, lake: str) -> None:
-    assert execute(as_of_ms=1_772_323_200_000).success
+    assert execute(as_of="1772323200000ms").success
     assert {config.as_of_ms for config in world.asked if hasattr(config, "as_of_ms")} == {1_772_323_200_000}
 
 
@@ -116,6 +119,27 @@ def test_the_engine_of_a_run_comes_before_that_of_the_policies(
 
     assert set(world.engines) == {"spark"}
     assert instance.get_run_by_id(result.run_id).tags["loglake/engine"] == "spark: as requested"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        RunRequest(),
+        RunRequest(apply=True, engine="spark", max_tasks_per_round=0),
+        RunRequest(("/a", "s3://b/c"), ("t*",), (0, 3), "reference", "log-end", "name", True, "/p.yaml"),
+        RunRequest(("/a",), isolation_level="read_uncommitted", fill_from=("/b",), remote=("/c",), logs=("t-0",)),
+        RunRequest(forget_remote=True, move_source=True, at_once=False, as_of_ms=-1),
+        RunRequest(replace=OffsetRange(2, 5), replace_since_ms=0, replace_until_ms=9, replace_withdrawn=True),
+        *(RunRequest(replace=OffsetRange(*bounds)) for bounds in ((None, None), (None, 7), (0, None))),
+    ],
+)
+@pytest.mark.parametrize("job", ["intake", "maintenance"])
+def test_every_field_of_a_request_passes_through_the_configuration_of_a_run(request_: RunRequest, job: str) -> None:
+    config = run_config(SHOP, job, request_)
+    resolved = build_definitions([SHOP]).resolve_job_def(f"shop__{job}")
+
+    assert dg.validate_run_config(resolved, config)
+    assert request_of(dg.DagsterRun(job_name="any", run_config=config), SHOP, job) == request_
 
 
 def failure_of(result: dg.ExecuteInProcessResult) -> str:

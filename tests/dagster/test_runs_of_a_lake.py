@@ -17,6 +17,7 @@ from pipelines.catalog.run_configuration import run_config, started_by
 from pipelines.command.dagster_history import DagsterHistory
 from pipelines.command.running import HistoryInBackground, Runner
 from pipelines.run.chains import INTAKE_JOB
+from pipelines.run.run_request import RunRequest
 from spark_jobs.lake.errors import CommitUnanswered, StorageError
 from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES
 from spark_jobs.lake.view.registered_lakes import read_registered
@@ -166,7 +167,7 @@ def test_a_run_of_some_assets_writes_its_row_after_the_last_of_them(
         .resolve_job_def(name_in_lake(of, "intake"))
         .execute_in_process(
             instance=instance,
-            run_config=run_config(of, "intake", sources=[str(source)]),
+            run_config=run_config(of, "intake", RunRequest((str(source),))),
             asset_selection=[asset_key(of, "archived_segments")],
         )
     )
@@ -217,10 +218,10 @@ def test_a_run_of_the_command_line_has_one_row(
     instance: dg.DagsterInstance, lake: str, world: World, tmp_path: Path, source: Path
 ) -> None:
     of_command = runner(instance, tmp_path)
-    outcome = of_command.run(INTAKE_JOB, lake, NO_POLICIES, sources=[str(source)])
+    outcome = of_command.run(INTAKE_JOB, lake, RunRequest((str(source),)), NO_POLICIES)
     world.ends["orders-0"] = 15
     world.error = {"validate": UnsupportedFormatError("no such format")}
-    failed = of_command.run(INTAKE_JOB, lake, NO_POLICIES, sources=[str(source)])
+    failed = of_command.run(INTAKE_JOB, lake, RunRequest((str(source),)), NO_POLICIES)
 
     first, second = rows(lake)
     assert (first["run_id"], first["started_by"], first["records"]) == (outcome.run_id, "run", 14)
@@ -240,7 +241,7 @@ def test_a_row_that_cannot_be_written_fails_the_run_by_its_own_sentence_and_lose
         raise StorageError("The disk of the table runs is full.")
 
     monkeypatch.setattr("pipelines.run.recording.run_row_writer.append_run", append)
-    outcome = runner(instance, tmp_path).run(INTAKE_JOB, lake, NO_POLICIES, sources=[str(source)])
+    outcome = runner(instance, tmp_path).run(INTAKE_JOB, lake, RunRequest((str(source),)), NO_POLICIES)
 
     assert outcome.failure is not None
     assert outcome.failure.message.startswith("The disk of the table runs is full.")

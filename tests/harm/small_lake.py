@@ -13,6 +13,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
+from pipelines.run.run_request import RunRequest
 from tests.in_process import without_spark
 from tests.spark.cycle import AS_OF_MS
 
@@ -33,34 +34,31 @@ class SmallLake:
 
     Attributes:
         path: Of the lake.
-        settings: Of each run, as :class:`pipelines.run.settings.RunSettings` has them.
+        request: What each run is asked to do.
     """
 
     path: Path
-    settings: dict[str, Any] = field(default_factory=dict)
+    request: RunRequest = field(default_factory=RunRequest)
     _runs: Any = field(default_factory=itertools.count)
 
-    def run(self, **more: Any) -> Ran:
+    def run(self) -> Ran:
         """The steps of ``loglake run``, and the exit code that it has."""
         from pipelines.command.running import EngineLauncher
         from pipelines.command.summary import check_lines, checks_code, damage_lines, refused_lines, warning_lines
         from pipelines.run.chains import INTAKE
         from pipelines.run.direct import outcome_of, run_steps
         from pipelines.run.listener import CollectingListener
-        from pipelines.run.settings import RunSettings
         from pipelines.run.steps import Run
         from spark_jobs.lake.view.lake_state import read_state
 
-        settings, listener = RunSettings(**self.settings | more), CollectingListener()
+        listener = CollectingListener()
         run_id = f"run-{next(self._runs)}"
         run = Run(
             run_id,
             str(self.path),
             AS_OF_MS,
-            None,
-            False,
-            settings,
-            settings.policies_of(str(self.path)),
+            self.request,
+            self.request.policies_of(str(self.path)),
             EngineLauncher(),
             listener,
             follows_cluster=False,
@@ -91,7 +89,7 @@ class SmallLake:
     def copied(self, path: Path) -> SmallLake:
         """The same lake at another place."""
         shutil.copytree(self.path, path)
-        return SmallLake(path, dict(self.settings))
+        return SmallLake(path, self.request)
 
     def table(self, name: str) -> Path:
         return self.path / "tables" / name

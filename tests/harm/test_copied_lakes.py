@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.run.run_request import RunRequest
 from tests import sampling
 from tests.broker_directory import LogDirectory
 from tests.harm.changes import keep_the_reader_of_footers
@@ -44,7 +45,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallLake]:
     source.high_watermarks(orders_0=17, orders_1=12)
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("LOGLAKE_HOME", str(folder / "home"))
-        lake = SmallLake(folder / "lake", {"sources": [str(source.path)]})
+        lake = SmallLake(folder / "lake", RunRequest((str(source.path),)))
         assert lake.run().code == 0
         assert lake.verify().code == 0
         yield lake
@@ -104,7 +105,7 @@ def archived(lake: SmallLake) -> list[Path]:
 @pytest.mark.parametrize("way", WAYS)
 def test_a_copied_lake_goes_on_like_the_original(way: str, original: SmallLake, tmp_path: Path) -> None:
     WAYS[way](original.path, tmp_path / "copy")
-    copy = SmallLake(tmp_path / "copy", original.settings)
+    copy = SmallLake(tmp_path / "copy", original.request)
     assert copy.verify().code == 0
     first = copy.run()
     assert first.code == 0, first.said
@@ -128,7 +129,7 @@ def test_bytes_of_a_copied_lake_are_read_once(
 
     monkeypatch.setattr(mapped_file, "digest_of", counted)
     by_cp(original.path, tmp_path / "copy")
-    copy = SmallLake(tmp_path / "copy", original.settings)
+    copy = SmallLake(tmp_path / "copy", original.request)
     for _ in range(3):
         archive_check._digest.cache_clear()  # as in another process
         assert copy.run().code == 0
@@ -140,7 +141,7 @@ def test_other_bytes_of_a_copied_lake_are_harm_until_they_are_put_back(
     is_known: bool, original: SmallLake, tmp_path: Path
 ) -> None:
     by_cp(original.path, tmp_path / "copy")
-    copy = SmallLake(tmp_path / "copy", original.settings)
+    copy = SmallLake(tmp_path / "copy", original.request)
     if is_known:
         assert copy.run().code == 0
     harmed, right = archived(copy)[0], archived(copy)[0].read_bytes()

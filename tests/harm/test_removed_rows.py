@@ -11,6 +11,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
+from pipelines.run.run_request import RunRequest
 from tests import handmade, pasted_advice, sampling
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.harm.changes import keep_the_reader_of_footers
@@ -44,10 +46,10 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallLake]:
     source = LogDirectory(folder / "source")
     orders, payments = source.partition("orders-0"), source.partition("payments-0", OTHER_TOPIC_ID)
     (folder / "policies.yaml").write_text(POLICIES)
-    settings = {"sources": [str(source.path)], "policies": str(folder / "policies.yaml")}
+    request = RunRequest((str(source.path),), policies=str(folder / "policies.yaml"))
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("LOGLAKE_HOME", str(folder / "home"))
-        lake = SmallLake(folder / "lake", settings)
+        lake = SmallLake(folder / "lake", request)
         for _ in range(2):
             orders.append(12)
             orders.roll()
@@ -117,7 +119,7 @@ def commands_in(said: str) -> list[list[str]]:
 
 
 def mended_by(lake: SmallLake, command: Sequence[str]) -> None:
-    more = ["--policies", lake.settings["policies"]] if command[1] in ("decode", "latest") else []
+    more = ["--policies", str(lake.request.policies)] if command[1] in ("decode", "latest") else []
     done = lake.loglake(*command[1:], *more)
     assert done.code <= 1, done.said  # rows that cannot be decoded are a warning
 
@@ -146,9 +148,9 @@ def test_rows_removed_from_a_table_of_a_topic_are_an_error_until_they_are_writte
 def test_rows_of_a_table_of_a_topic_stay_removed_for_later_runs_to_see(original: SmallLake, tmp_path: Path) -> None:
     """The number of rows that were written is carried on by later commits."""
     source = LogDirectory(tmp_path / "source", cluster=None)
-    shutil.copytree(original.settings["sources"][0], tmp_path / "source", dirs_exist_ok=True)
+    shutil.copytree(original.request.sources[0], tmp_path / "source", dirs_exist_ok=True)
     lake = original.copied(tmp_path / "lake")
-    lake.settings |= {"sources": [str(tmp_path / "source")], "move_source": True}
+    lake.request = replace(lake.request, sources=(str(tmp_path / "source"),), move_source=True)
     by_delta_rs(lake.table("latest/orders"), random.Random(1))
     orders = source.partition("orders-0")
     orders.next_offset = 24

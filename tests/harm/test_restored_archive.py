@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.run.run_request import RunRequest
 from tests.broker_directory import LogDirectory
 from tests.harm.small_lake import SmallLake
 
@@ -20,7 +21,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SmallLake:
     orders.roll()
     orders.append(5)
     source.high_watermarks(orders_0=10)
-    made = SmallLake(tmp_path / "lake", {"sources": [str(source.path)]})
+    made = SmallLake(tmp_path / "lake", RunRequest((str(source.path),)))
     assert made.run().code == 0
     return made
 

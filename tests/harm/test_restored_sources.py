@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from pipelines.run.run_request import RunRequest
 from tests import handmade, sampling
 from tests.broker_directory import LogDirectory
 from tests.harm.small_lake import SmallLake
@@ -95,7 +96,7 @@ def made(folder: Path, place: str, mode: str) -> tuple[SmallLake, list[Path]]:
     else:
         storage = tiered(source, folder / "remote", layout=place)
         files, remote = storage.logs(), [str(storage.path)]
-    return SmallLake(folder / "lake", {"sources": [str(source.path)], "mode": mode, "remote": remote}), files
+    return SmallLake(folder / "lake", RunRequest((str(source.path),), mode=mode, remote=tuple(remote))), files
 
 
 def facts(lake: SmallLake) -> dict[str, Any]:

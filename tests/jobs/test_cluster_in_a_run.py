@@ -21,7 +21,7 @@ from pipelines.run.chains import INTAKE
 from pipelines.run.direct import run_steps
 from pipelines.run.listener import CollectingListener
 from pipelines.run.look import outcome_without_work
-from pipelines.run.settings import RunSettings
+from pipelines.run.run_request import RunRequest
 from pipelines.run.steps import Run
 from spark_jobs import launch
 from spark_jobs.cluster import job
@@ -55,23 +55,20 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return made
 
 
-def settings_of(cluster: Cluster, **more: Any) -> RunSettings:
-    return RunSettings(sources=(str(cluster.source.path),), **more)
+def request_of(cluster: Cluster, **more: Any) -> RunRequest:
+    return RunRequest(sources=(str(cluster.source.path),), **more)
 
 
 def run(cluster: Cluster, **more: Any) -> tuple[CollectingListener, list[str]]:
-    jobs, listener, settings = Jobs(), CollectingListener(), settings_of(cluster, **more)
-    keys = tuple(settings.logs) or None
+    jobs, listener, request = Jobs(), CollectingListener(), request_of(cluster, **more)
     run_steps(
         INTAKE,
         Run(
             "run",
             str(cluster.lake.path),
             AS_OF_MS,
-            keys,
-            False,
-            settings,
-            settings.policies_of(str(cluster.lake.path)),
+            request,
+            request.policies_of(str(cluster.lake.path)),
             jobs,
             listener,
         ),
@@ -93,12 +90,12 @@ def test_a_run_writes_the_tables_and_a_run_without_news_reads_no_internal_topic(
     assert answer_of(listener, BEYOND).passed
     assert len(readings) == 1
     before = cluster.lake.versions()
-    assert outcome_without_work(str(cluster.lake.path), settings_of(cluster), NO_POLICIES, AS_OF_MS) is not None
+    assert outcome_without_work(str(cluster.lake.path), request_of(cluster), NO_POLICIES, AS_OF_MS) is not None
     run(cluster)
     assert (len(readings), cluster.lake.versions()) == (1, before)
     cluster.write(commit("a", 5))
     cluster.stable()
-    assert outcome_without_work(str(cluster.lake.path), settings_of(cluster), NO_POLICIES, AS_OF_MS) is None
+    assert outcome_without_work(str(cluster.lake.path), request_of(cluster), NO_POLICIES, AS_OF_MS) is None
     run(cluster)
     assert cluster.commits() == [("a", 4), ("a", 5)]
 
@@ -196,7 +193,7 @@ def test_a_watch_writes_the_tables_once_a_minute_and_catches_up_without_further_
     clock = Time()
     complaints: list[str] = []
     path = str(cluster.lake.path)
-    watch = Watch(path, settings_of(cluster), lambda: clock.now_ms, lambda _: None, complaints.append)
+    watch = Watch(path, request_of(cluster), lambda: clock.now_ms, lambda _: None, complaints.append)
     cluster.write(commit("a", 1))
     cluster.stable()
     assert watch.look() is not None

@@ -13,7 +13,7 @@ from pipelines.run.chains import INTAKE
 from pipelines.run.direct import run_steps
 from pipelines.run.listener import CollectingListener
 from pipelines.run.look import outcome_without_work
-from pipelines.run.settings import RunSettings
+from pipelines.run.run_request import RunRequest
 from pipelines.run.steps import Run
 from spark_jobs import launch
 from spark_jobs.contracts import ClusterConfig, CompactionConfig, Intake, JobReport, RetentionConfig
@@ -349,15 +349,13 @@ def test_each_run_reads_the_metadata_if_a_policy_needs_it(
 ) -> None:
     def begun(text: str) -> list[str]:
         jobs, listener = Jobs(), CollectingListener()
-        settings = RunSettings(sources=(str(cluster.source.path),), topics=("orders",), policies=cluster.policies(text))
+        request = RunRequest(sources=(str(cluster.source.path),), topics=("orders",), policies=cluster.policies(text))
         run = Run(
             "run",
             str(cluster.lake.path),
             AS_OF_MS,
-            None,
-            False,
-            settings,
-            settings.policies_of(str(cluster.lake.path)),
+            request,
+            request.policies_of(str(cluster.lake.path)),
             jobs,
             listener,
         )
@@ -372,16 +370,16 @@ def test_each_run_reads_the_metadata_if_a_policy_needs_it(
     assert begun(FROM_CLUSTER)[:2] == ["ingest", "cluster"]
     assert [row["value"] for row in cluster.lake.rows("cluster_topic_configs")] == ["delete"]
     assert cluster.lake.rows("cluster_groups") == []
-    settings = RunSettings(
+    request = RunRequest(
         sources=(str(cluster.source.path),), topics=("orders",), policies=cluster.policies(FROM_CLUSTER)
     )
     assert (
-        outcome_without_work(str(cluster.lake.path), settings, settings.policies_of(str(cluster.lake.path)), AS_OF_MS)
+        outcome_without_work(str(cluster.lake.path), request, request.policies_of(str(cluster.lake.path)), AS_OF_MS)
         is not None
     )
     cluster.metadata.say(setting("orders", "retention.ms", "1"))
     assert (
-        outcome_without_work(str(cluster.lake.path), settings, settings.policies_of(str(cluster.lake.path)), AS_OF_MS)
+        outcome_without_work(str(cluster.lake.path), request, request.policies_of(str(cluster.lake.path)), AS_OF_MS)
         is None
     )
 
@@ -395,17 +393,15 @@ def test_a_run_over_several_sources_takes_the_metadata_that_reaches_furthest(
     shutil.copytree(cluster.metadata.path, older.path / "__cluster_metadata-0")
     cluster.metadata.say(setting("orders", "retention.ms", "1"))
     intakes = tuple(Intake((str(path),), topics=("orders",)) for path in (older.path, cluster.source.path))
-    monkeypatch.setattr(RunSettings, "intakes", lambda settings, lake: intakes)
+    monkeypatch.setattr(RunRequest, "intakes", lambda request, lake: intakes)
     jobs, listener = Jobs(), CollectingListener()
-    settings = RunSettings(policies=cluster.policies(FROM_CLUSTER))
+    request = RunRequest(policies=cluster.policies(FROM_CLUSTER))
     run = Run(
         "run",
         str(cluster.lake.path),
         AS_OF_MS,
-        None,
-        False,
-        settings,
-        settings.policies_of(str(cluster.lake.path)),
+        request,
+        request.policies_of(str(cluster.lake.path)),
         jobs,
         listener,
     )

@@ -14,7 +14,7 @@ from pipelines.run.check_definitions import CheckAnswer
 from pipelines.run.direct import run_steps
 from pipelines.run.listener import CollectingListener
 from pipelines.run.look import outcome_without_work
-from pipelines.run.settings import RunSettings
+from pipelines.run.run_request import RunRequest
 from pipelines.run.steps import Run
 from spark_jobs import launch
 from spark_jobs.contracts import JobConfig, JobReport
@@ -46,9 +46,9 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Decoded:
 
 
 def run(lake: Decoded, as_of_ms: int = AS_OF_MS, jobs: Jobs | None = None) -> tuple[CollectingListener, list[str]]:
-    jobs, listener, settings = jobs or Jobs(), CollectingListener(), settings_of(lake)
-    policies = settings.policies_of(lake.path)
-    begun = Run("run", lake.path, as_of_ms, None, False, settings, policies, jobs, listener)
+    jobs, listener, request = jobs or Jobs(), CollectingListener(), request_of(lake)
+    policies = request.policies_of(lake.path)
+    begun = Run("run", lake.path, as_of_ms, request, policies, jobs, listener)
     run_steps(INTAKE, begun, listener)
     assert listener.error is None, listener.error
     return listener, jobs.begun
@@ -70,8 +70,8 @@ def run_at(lake: Decoded, as_of_ms: int) -> CollectingListener:
     return run(lake, as_of_ms)[0]
 
 
-def settings_of(lake: Decoded) -> RunSettings:
-    return RunSettings(sources=(str(lake.source.path),), policies=str(lake.policies))
+def request_of(lake: Decoded) -> RunRequest:
+    return RunRequest(sources=(str(lake.source.path),), policies=str(lake.policies))
 
 
 def answer_of(listener: CollectingListener, name: str) -> CheckAnswer:
@@ -89,15 +89,13 @@ def test_new_rows_are_published_and_decoded_in_one_run_and_the_check_counts_them
     assert (answer.metadata["decoded rows"], answer.metadata["undecoded rows"]) == (2, 1)
     assert [row["value"] for row in lake.rows()] == ["one", None]
     assert visible.rows(Path(lake.path), "undecoded/orders")[0]["reason"] == "INVALID_UTF8"
-    looked = outcome_without_work(lake.path, settings_of(lake), settings_of(lake).policies_of(lake.path), AS_OF_MS)
+    looked = outcome_without_work(lake.path, request_of(lake), request_of(lake).policies_of(lake.path), AS_OF_MS)
     assert looked is not None
     assert {each.name: each.recorded for each in looked.answers} == {
         each.name: each.recorded for each in listener.answers
     }
     lake.write((b"d", b"two"))
-    assert (
-        outcome_without_work(lake.path, settings_of(lake), settings_of(lake).policies_of(lake.path), AS_OF_MS) is None
-    )
+    assert outcome_without_work(lake.path, request_of(lake), request_of(lake).policies_of(lake.path), AS_OF_MS) is None
     run(lake)
     assert [row["value"] for row in lake.rows()] == ["one", None, "two"]
 

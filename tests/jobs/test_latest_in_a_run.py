@@ -13,7 +13,7 @@ from spark_jobs import launch
 from spark_jobs.following import topic_plan
 from tests.in_process import InProcessExecutor
 from tests.jobs.decoded_lake import Decoded
-from tests.jobs.test_decode_in_a_run import answer_of, run, settings_of
+from tests.jobs.test_decode_in_a_run import answer_of, request_of, run
 from tests.spark.cycle import AS_OF_MS
 
 CHECK = "latest_follows_records"
@@ -45,7 +45,7 @@ def test_a_run_publishes_decodes_and_keeps_the_latest_rows(lake: Decoded, monkey
     lake.write((b"b", None), (b"c", b"4"))
     assert answer_of(run(lake)[0], CHECK).passed
     assert rows(lake) == {b"a": b"3", b"c": b"4"}
-    looked = outcome_without_work(lake.path, settings_of(lake), settings_of(lake).policies_of(lake.path), AS_OF_MS)
+    looked = outcome_without_work(lake.path, request_of(lake), request_of(lake).policies_of(lake.path), AS_OF_MS)
     assert looked is not None
     assert next(each for each in looked.answers if each.name == CHECK).passed
 

@@ -12,7 +12,7 @@ from pipelines.run.look import outcome_without_work
 from spark_jobs import launch
 from tests.in_process import InProcessExecutor
 from tests.jobs.registered_schemas import Registered, avro, named, zigzag
-from tests.jobs.test_decode_in_a_run import answer_of, run_at, settings_of
+from tests.jobs.test_decode_in_a_run import answer_of, request_of, run_at
 from tests.spark.cycle import AS_OF_MS
 
 CHECK = "schemas_of_own_subject"
@@ -47,7 +47,7 @@ def test_newest_rows_with_a_schema_of_another_subject_are_a_warning_at_the_first
         "orders-0 of lake lake, offset 600: 2 newest rows with a schema of another subject (schema id 3)"
     )
     assert answer_of(second, "undecoded_share_steady").passed, "two in 302 are too few for the other check"
-    looked = outcome_without_work(lake.path, settings_of(lake), settings_of(lake).policies_of(lake.path), AS_OF_MS + 2)
+    looked = outcome_without_work(lake.path, request_of(lake), request_of(lake).policies_of(lake.path), AS_OF_MS + 2)
     assert looked is not None
     assert answer.recorded in [each.recorded for each in looked.answers]
 

@@ -14,7 +14,7 @@ from pipelines.command.watch import Watch
 from pipelines.run.chains import INTAKE
 from pipelines.run.direct import FinishedSteps, run_steps
 from pipelines.run.listener import CollectingListener
-from pipelines.run.settings import RunSettings
+from pipelines.run.run_request import RunRequest
 from pipelines.run.steps import Run
 from spark_jobs import launch
 from spark_jobs.contracts import JobConfig, JobReport
@@ -60,10 +60,10 @@ def _in_this_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def run(lake: Path, source: Path, tasks: int, **settings: Any) -> tuple[Launcher, CollectingListener, FinishedSteps]:
     """Run the intake once, in rounds of so many tasks; 0: in one."""
     launcher, listener = Launcher(), CollectingListener()
-    chosen = RunSettings(sources=(str(source),), max_bytes_per_round=0, max_tasks_per_round=tasks, **settings)
+    chosen = RunRequest(sources=(str(source),), max_bytes_per_round=0, max_tasks_per_round=tasks, **settings)
     done = run_steps(
         INTAKE,
-        Run("run", str(lake), AS_OF_MS, None, False, chosen, chosen.policies_of(str(lake)), launcher, listener),
+        Run("run", str(lake), AS_OF_MS, chosen, chosen.policies_of(str(lake)), launcher, listener),
         listener,
     )
     assert not done.errors
@@ -212,10 +212,10 @@ def test_a_run_over_a_source_that_grows_all_the_time_ends(tmp_path):
 
     launcher.run = grow_and_run
     lake = tmp_path / "lake"
-    settings = RunSettings(sources=(str(source.path),), max_tasks_per_round=3)
+    request = RunRequest(sources=(str(source.path),), max_tasks_per_round=3)
     run_steps(
         INTAKE,
-        Run("run", str(lake), AS_OF_MS, None, False, settings, settings.policies_of(str(lake)), launcher, listener),
+        Run("run", str(lake), AS_OF_MS, request, request.policies_of(str(lake)), launcher, listener),
         listener,
     )
     assert launcher.jobs.count("ingest") < 10
@@ -227,8 +227,8 @@ def test_a_watch_takes_one_round_at_a_time_without_a_pause(tmp_path):
     """Others can work on the lake between two rounds."""
     source = LogDirectory(tmp_path / "source")
     logs = write(source)
-    settings = RunSettings(sources=(str(source.path),), max_tasks_per_round=3)
-    watch = Watch(str(tmp_path / "lake"), settings, lambda: AS_OF_MS, print, print, Launcher())
+    request = RunRequest(sources=(str(source.path),), max_tasks_per_round=3)
+    watch = Watch(str(tmp_path / "lake"), request, lambda: AS_OF_MS, print, print, Launcher())
     made = [watch.look() for _ in range(4)]
     assert [each and each.is_full for each in made] == [True, True, False, None]
     assert watch.launcher.jobs == ["ingest", "validate", "publish", "expectations"] * 3

@@ -16,9 +16,8 @@ from deltalake import DeltaTable
 from pipelines.command import watch as watching
 from pipelines.command.watch import Watch
 from pipelines.run.look import outcome_without_work
-from pipelines.run.settings import RunSettings
+from pipelines.run.run_request import RunRequest
 from spark_jobs import launch
-from spark_jobs.contracts import Intake
 from spark_jobs.lake.delta.tables import snapshots
 from spark_jobs.lake.errors import JobError, StorageError
 from spark_jobs.optimize import log_cleanup
@@ -64,9 +63,9 @@ def grow(source: LogDirectory, topic: str, records: int) -> None:
 
 @pytest.fixture
 def watch(tmp_path: Path, source: LogDirectory, lines: Lines) -> Watch:
-    settings = RunSettings(sources=(str(source.path),))
+    request = RunRequest(sources=(str(source.path),))
     lake = str(tmp_path / "lake")
-    return Watch(lake, settings, lambda: NOW_MS, lines.said.append, lines.complained.append)
+    return Watch(lake, request, lambda: NOW_MS, lines.said.append, lines.complained.append)
 
 
 def published(watch: Watch) -> int:
@@ -86,7 +85,7 @@ def test_growth_and_new_topics_are_published_in_the_next_round(watch, source):
 
 def test_only_the_chosen_topic_partitions_are_published(watch, source):
     grow(source, "payments", 7)
-    watch.settings = RunSettings(sources=(str(source.path),), logs=("payments-0",))
+    watch.request = RunRequest(sources=(str(source.path),), logs=("payments-0",))
     assert watch.look().records == 7
     assert {row["topic"] for row in visible.rows(Path(watch.lake), "segments")} == {"payments"}
 
@@ -111,7 +110,7 @@ def test_a_source_that_goes_away_is_one_line_and_is_read_again_when_it_is_back(w
 def test_a_policy_file_with_a_mistake_is_one_line_that_names_it_and_nothing_is_lost(watch, source, lines, tmp_path):
     policies = tmp_path / "policies.yaml"
     policies.write_text("topics:\n  orders: {salvage: permissive}\n")
-    watch.settings = RunSettings(sources=(str(source.path),), policies=str(policies))
+    watch.request = RunRequest(sources=(str(source.path),), policies=str(policies))
     assert watch.look().records == 10
     policies.write_text("topics:\n  orders: {salvag: permissive}\n")
     grow(source, "orders", 5)
@@ -233,9 +232,8 @@ def test_a_round_that_published_has_a_row_and_of_equal_failures_only_the_first(w
 def test_the_sources_are_registered_once_a_round_was_complete(watch, source):
     from spark_jobs.lake.view.registered_lakes import read_registered
 
-    watch.intake = Intake((str(source.path),))
     watch.look()
-    assert [intake.paths for intake in read_registered(watch.lake).intakes] == [(str(source.path),)]
+    assert [intake.sources for intake in read_registered(watch.lake).intakes] == [(str(source.path),)]
 
 
 def live_files(watch: Watch) -> dict[str, int]:
@@ -260,7 +258,7 @@ def cost_of_a_look_for_work(watch: Watch) -> float:
     for _ in range(5):
         begun = processor_s()
         assert (
-            outcome_without_work(watch.lake, watch.settings, watch.settings.policies_of(watch.lake), watch.now_ms())
+            outcome_without_work(watch.lake, watch.request, watch.request.policies_of(watch.lake), watch.now_ms())
             is not None
         )
         costs.append(processor_s() - begun)
@@ -326,15 +324,15 @@ def test_a_look_for_work_opens_each_table_once(watch, monkeypatch):
             super().__init__(location, **more)
 
     monkeypatch.setattr(snapshots, "DeltaTable", Counted)
-    assert outcome_without_work(watch.lake, watch.settings, watch.settings.policies_of(watch.lake), NOW_MS) is not None
+    assert outcome_without_work(watch.lake, watch.request, watch.request.policies_of(watch.lake), NOW_MS) is not None
     assert sorted(opened) == sorted(path.name for path in Path(watch.lake, "tables").iterdir())
 
 
 def test_a_look_for_work_sees_a_commit_that_was_damaged_since_the_last_round(watch):
     watch.look()
-    assert outcome_without_work(watch.lake, watch.settings, watch.settings.policies_of(watch.lake), NOW_MS) is not None
+    assert outcome_without_work(watch.lake, watch.request, watch.request.policies_of(watch.lake), NOW_MS) is not None
     Path(watch.lake, "tables", "logs", "_delta_log", f"{0:020d}.json").write_bytes(b"?")
-    assert outcome_without_work(watch.lake, watch.settings, watch.settings.policies_of(watch.lake), NOW_MS) is None
+    assert outcome_without_work(watch.lake, watch.request, watch.request.policies_of(watch.lake), NOW_MS) is None
     assert "logs" in watch.round().error
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from pipelines.command.watch import Watch
-from pipelines.run.settings import RunSettings
+from pipelines.run.run_request import RunRequest
 from spark_jobs import launch
 from spark_jobs.lake.segments import archive
 from spark_jobs.tasks.executor import Executor
@@ -77,8 +77,8 @@ def complained() -> list[str]:
 
 @pytest.fixture
 def watch(tmp_path: Path, source: LogDirectory, complained: list[str], executor: Before) -> Watch:
-    settings = RunSettings(sources=(str(source.path),))
-    return Watch(str(tmp_path / "lake"), settings, lambda: NOW_MS, lambda _: None, complained.append)
+    request = RunRequest(sources=(str(source.path),))
+    return Watch(str(tmp_path / "lake"), request, lambda: NOW_MS, lambda _: None, complained.append)
 
 
 def grow(source: LogDirectory, logs: dict[str, Partition]) -> None:
@@ -166,7 +166,7 @@ def test_a_topic_that_is_made_again_stops_with_one_line_and_the_other_continues(
 def test_a_topic_that_is_made_again_is_followed_where_its_policy_says_so(watch, source, logs, complained, tmp_path):
     policies = tmp_path / "policies.yaml"
     policies.write_text("topics:\n  orders: {on_recreate: append}\n")
-    watch.settings = RunSettings(sources=(str(source.path),), policies=str(policies))
+    watch.request = RunRequest(sources=(str(source.path),), policies=str(policies))
     watch.look()
     for path in logs["orders"].path.iterdir():
         path.unlink()

@@ -8,7 +8,7 @@ import pytest
 
 from pipelines.command import watch as watching
 from pipelines.command.watch import Watch
-from pipelines.run.settings import RunSettings
+from pipelines.run.run_request import RunRequest
 from tests.broker_directory import LogDirectory
 from tests.jobs.tiered_lake import once
 from tests.remote_storage import RemoteStorage, tiered
@@ -21,13 +21,13 @@ LATER_MS = 60 * watching.REMOTE_MS
 class Watched:
     """A watch with a clock of its own, over a log with offsets 0 to 29 in remote storage and 30 to 49 local."""
 
-    def __init__(self, source: LogDirectory, lake: Lake, storage: RemoteStorage, policies: str = "") -> None:
+    def __init__(self, source: LogDirectory, lake: Lake, storage: RemoteStorage, policies: str | None = None) -> None:
         self.lake, self.storage = lake, storage
         self.now_ms = AS_OF_MS
         self.complaints: list[str] = []
         remote = () if policies else (str(storage.path),)
-        settings = RunSettings(sources=(str(source.path),), remote=remote, policies=policies)
-        self.watch = Watch(str(lake.path), settings, lambda: self.now_ms, lambda _: None, self.complaints.append)
+        request = RunRequest(sources=(str(source.path),), remote=remote, policies=policies)
+        self.watch = Watch(str(lake.path), request, lambda: self.now_ms, lambda _: None, self.complaints.append)
 
     def look(self) -> int | None:
         """Records that a look published; None: it made no round."""
@@ -102,6 +102,6 @@ def test_without_remote_storage_offsets_that_only_it_has_cause_no_rounds(
     source: LogDirectory, lake: Lake, storage: RemoteStorage
 ) -> None:
     watched = Watched(source, lake, storage)
-    watched.watch.settings = RunSettings(sources=(str(source.path),))
+    watched.watch.request = RunRequest(sources=(str(source.path),))
     assert watched.look() == 20
     assert watched.later() is None

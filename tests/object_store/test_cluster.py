@@ -10,7 +10,7 @@ import pytest
 from pipelines.run.chains import INTAKE
 from pipelines.run.direct import run_steps
 from pipelines.run.listener import CollectingListener
-from pipelines.run.settings import RunSettings
+from pipelines.run.run_request import RunRequest
 from pipelines.run.steps import Run
 from spark_jobs import launch
 from spark_jobs.cluster import job
@@ -37,10 +37,8 @@ def rows(lake: str, table: str, *columns: str) -> list[tuple[Any, ...]]:
 
 def run(lake: str, source: str) -> list[str]:
     jobs, listener = Jobs(), CollectingListener()
-    settings = RunSettings(sources=(source,))
-    run_steps(
-        INTAKE, Run("run", lake, AS_OF_MS, None, False, settings, settings.policies_of(lake), jobs, listener), listener
-    )
+    request = RunRequest(sources=(source,))
+    run_steps(INTAKE, Run("run", lake, AS_OF_MS, request, request.policies_of(lake), jobs, listener), listener)
     assert listener.error is None, listener.error
     return jobs.begun
 

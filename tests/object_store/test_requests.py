@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.run.look import outcome_without_work
-from pipelines.run.settings import RunSettings
+from pipelines.run.run_request import RunRequest
 from spark_jobs import launch
 from spark_jobs.contracts import (
     CompactionConfig,
@@ -22,7 +22,7 @@ from spark_jobs.contracts import (
     TidyArchiveConfig,
     ValidateConfig,
 )
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES, read_policies
 from spark_jobs.lake.store import deletion, storage
 from tests.broker_directory import LogDirectory
 
@@ -86,9 +86,9 @@ def test_no_plan_makes_a_request_for_each_segment(bucket: str, tmp_path: Path, r
 @pytest.mark.long
 def test_a_look_for_work_lists_and_reads_nothing_twice(bucket: str, tmp_path: Path, requests_of: RequestsOf) -> None:
     lake, source = filled(bucket, tmp_path / "source", 3)
-    settings = RunSettings(sources=(str(source),))
-    outcome_without_work(lake, settings, AS_OF_MS)
-    found = requests_of(lambda: outcome_without_work(lake, settings, AS_OF_MS))
+    request = RunRequest(sources=(str(source),))
+    outcome_without_work(lake, request, NO_POLICIES, AS_OF_MS)
+    found = requests_of(lambda: outcome_without_work(lake, request, NO_POLICIES, AS_OF_MS))
     listed = Counter(each for each in found if "list-type" in each)
     assert any("/segments/_delta_log/" in each for each in listed)
     assert max(listed.values()) == 1, listed

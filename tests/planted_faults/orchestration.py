@@ -64,15 +64,15 @@ FAULTS = (
     Fault(
         "a time of the run configuration reaches no job",
         "pipelines/catalog/run_configuration.py",
-        "values[each.name] = each.default if stated is None else stated",
-        "values[each.name] = each.default",
+        '        if value in (None, "", []):\n',
+        '        if value in (None, "", []) or name != field.name:\n',
         (CONFIGURATION, "-k", "range_of_time"),
     ),
     Fault(
         "a run for other logs than its partitions is not refused",
         "pipelines/assets.py",
-        "    if run.is_backfill and run.settings.logs and",
-        "    if not run.is_backfill and run.settings.logs and",
+        "    if run.is_backfill and run.request.logs and",
+        "    if not run.is_backfill and run.request.logs and",
         (CONFIGURATION, "-k", "cannot_be_carried_out"),
     ),
     Fault(

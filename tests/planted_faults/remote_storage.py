@@ -427,7 +427,7 @@ FAULTS = (
     Fault(
         "a lake forgets remote storage of another registration of its sources without a look",
         "spark_jobs/launch.py",
-        "sorted({*intake.remote, *registry.remote_of(lake, intake.paths)})",
+        "sorted({*intake.remote, *registry.remote_of(lake, intake.sources)})",
         "intake.remote",
         ("tests/jobs/test_forget_remote.py", "-k", "every_registration"),
     ),

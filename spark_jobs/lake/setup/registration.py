@@ -77,8 +77,8 @@ def parse_intake(item: object) -> Intake:
         if not _fits(value, _TYPES[name]):
             raise ValueError(f"{name} has a value of another type")
         fields[name] = value
-    if not fields.get("paths"):
-        raise ValueError("an intake without paths")
+    if not fields.get("sources"):
+        raise ValueError("an intake without sources")
     return Intake(**fields)
 
 
@@ -86,8 +86,9 @@ _TYPES: Mapping[str, Any] = types.MappingProxyType(typing.get_type_hints(Intake)
 
 
 def _fits(value: object, kind: Any) -> bool:
-    if typing.get_origin(kind) is tuple:
-        inner = typing.get_args(kind)[0]
-        return isinstance(value, tuple) and all(_fits(each, inner) for each in value)
-    options = typing.get_args(kind) or (kind,)
-    return type(value) in options
+    origin, options = typing.get_origin(kind), typing.get_args(kind)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_fits(each, options[0]) for each in value)
+    if origin is typing.Literal:
+        return value in options
+    return any(_fits(value, each) for each in options) if options else type(value) is kind

@@ -19,6 +19,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.errors import JobError, UsageError
@@ -35,6 +36,8 @@ HINT_VERSION = 2
 FOLDER = "registered"
 LOCK_FILE = ".lock"
 """Locked while a lake is registered, so that two lakes do not take one name."""
+
+AnyIntake = TypeVar("AnyIntake", bound=Intake)
 
 
 class RegistryError(UsageError):
@@ -148,14 +151,14 @@ def registration_file(lake: str) -> str:
     return os.path.join(home(), FOLDER, f"{key_of(lake)}.json")
 
 
-def as_remembered(lake: str, intake: Intake) -> Intake:
-    """Return the intake, completed by the registered options of the same paths.
+def as_remembered(lake: str, intake: AnyIntake) -> AnyIntake:
+    """Return the intake, completed by the registered options of the same sources.
 
     Isolation level, sources to fill from, remote storage and policies stay until others are named: a run without them
     does not remove them.
     """
     for known in recall(lake).intakes:
-        if set(known.paths) & set(intake.paths):
+        if set(known.sources) & set(intake.sources):
             intake = replace(
                 intake,
                 isolation_level=intake.isolation_level or known.isolation_level,
@@ -179,14 +182,14 @@ def register(lake: str) -> Registration:
 def remember(lake: str, intake: Intake) -> Registration:
     """Register the lake with these sources and options. An unchanged registration is not written again.
 
-    Options of the same paths are replaced, with one exception: a filter does not narrow what is already ingested (a
+    Options of the same sources are replaced, with one exception: a filter does not narrow what is already ingested (a
     backfill of one topic partition does not remove the others).
     """
     before = recall(lake)
     intake = as_remembered(lake, intake)
     kept: list[Intake] = []
     for known in before.intakes:
-        if set(known.paths) <= set(intake.paths):
+        if set(known.sources) <= set(intake.sources):
             intake = _widened(intake, known)
         else:
             kept.append(known)
@@ -200,7 +203,7 @@ def remote_of(lake: str, paths: Iterable[str]) -> tuple[str, ...]:
         RegistryError: The registration cannot be used.
     """
     sources = set(paths)
-    places = (place for known in recall(lake).intakes if sources & set(known.paths) for place in known.remote)
+    places = (place for known in recall(lake).intakes if sources & set(known.sources) for place in known.remote)
     return tuple(dict.fromkeys(places))
 
 
@@ -214,7 +217,7 @@ def forget_remote(lake: str, paths: Iterable[str]) -> tuple[str, ...]:
     forgotten: list[str] = []
     intakes = []
     for known in before.intakes:
-        if sources & set(known.paths):
+        if sources & set(known.sources):
             forgotten += known.remote
             known = replace(known, remote=())
         intakes.append(known)

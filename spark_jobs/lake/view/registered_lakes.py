@@ -302,7 +302,7 @@ def named_sources(lake: str) -> tuple[str, ...]:
         UsageError: Its registration cannot be used.
     """
     intakes = (*registry.recall(lake).intakes, *registry.hinted(lake))
-    named = (path for intake in intakes for path in (*intake.paths, *intake.fill_from, *intake.remote))
+    named = (path for intake in intakes for path in (*intake.sources, *intake.fill_from, *intake.remote))
     return tuple(dict.fromkeys(named))
 
 
@@ -311,8 +311,8 @@ def hint_file(lake: str) -> str:
     return storage.join(lake, registry.HINT_FILE)
 
 
-def as_remembered(lake: str, intake: Intake) -> Intake:
-    """Return the intake, completed by the registered options of the same paths.
+def as_remembered(lake: str, intake: registry.AnyIntake) -> registry.AnyIntake:
+    """Return the intake, completed by the registered options of the same sources.
 
     Raises:
         UsageError: The registration of the lake cannot be used.

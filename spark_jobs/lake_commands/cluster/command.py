@@ -70,7 +70,7 @@ def _cluster(options: argparse.Namespace) -> int:
 
     lake = lake_at(options.lake)
     intakes = registry.recall(lake).intakes
-    named = options.source or [path for intake in intakes for path in intake.paths]
+    named = options.source or [path for intake in intakes for path in intake.sources]
     if not named:
         raise UsageError(f"No source of {options.lake} is registered: name one with --source PATH.")
     sources = tuple(dict.fromkeys(map(launch.source_place, named)))

@@ -21,7 +21,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
 
 
 def begin(folder: Path, lake: str, *paths: str, engine: str | None = None) -> None:
-    options = argparse.Namespace(lake=lake, paths=[str(folder / path) for path in paths], engine=engine)
+    options = argparse.Namespace(lake=lake, sources=[str(folder / path) for path in paths], engine=engine)
     cli._start_workers_for_a_first_load(options)
 
 

@@ -156,7 +156,7 @@ def test_three_intervals_without_a_success_are_a_missed_schedule(
     lakes: Path, status: Status, minutes: int, code: int
 ) -> None:
     lake = str(lakes / "sound")
-    intake = Intake(registry.recall(lake).intakes[0].paths, policies=str(lakes / "policies.yaml"))
+    intake = Intake(registry.recall(lake).intakes[0].sources, policies=str(lakes / "policies.yaml"))
     registry.remember(lake, intake)
     keep_run_end(lake, "intake", NOW_MS - minutes * MINUTE_MS)
     found, said = status(lake)

@@ -81,7 +81,7 @@ def test_a_lake_of_a_newer_layout_cannot_work(lake: Path, capsys: Captured) -> N
 
 
 def test_registered_lakes_and_sources_that_are_gone_are_named(lake: Path, tmp_path: Path, capsys: Captured) -> None:
-    registry.remember(str(lake), Intake(paths=(str(tmp_path / "source"),)))
+    registry.remember(str(lake), Intake(sources=(str(tmp_path / "source"),)))
     assert doctor(capsys)[0] == 0
     shutil.rmtree(tmp_path / "source")
     code, found = doctor(capsys)
@@ -126,7 +126,7 @@ def test_an_unforeseen_error_of_one_check_is_that_check_and_the_others_go_on(
 ) -> None:
     other = Path(shutil.copytree(lake, tmp_path / "other"))
     for each in (lake, other):
-        registry.remember(str(each), Intake(paths=(str(tmp_path / "source"),)))
+        registry.remember(str(each), Intake(sources=(str(tmp_path / "source"),)))
     check = lake_doctor.lake_check
 
     def failing(path: str, now_ms: int) -> object:

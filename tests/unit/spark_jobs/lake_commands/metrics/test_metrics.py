@@ -226,7 +226,7 @@ def test_a_file_in_a_source_or_in_a_lake_is_refused_and_stays(
 ) -> None:
     source = LogDirectory(tmp_path / "source")
     source.partition("orders-0").append(3)
-    registry.remember(str(lake), Intake(paths=(str(source.path),)))
+    registry.remember(str(lake), Intake(sources=(str(source.path),)))
     (segment,) = source.path.glob("orders-0/*.log")
     (tmp_path / "link").symlink_to(source.path / "orders-0")
     target = {

@@ -1,0 +1,87 @@
+"""The options of a run, declared once.
+
+The command line and Dagster's configuration each make one request, and the steps read it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Annotated, Literal
+
+from logcore.reading.read_options import OffsetRange
+from spark_jobs.contracts import Intake
+from spark_jobs.lake.setup.policies.policies_file import Policies, read_policies
+from spark_jobs.lake.view import registered_lakes
+
+AS_OF = "The run's clock, ISO-8601 or milliseconds as 1772323200000ms; empty: when the run was created"
+"""Help of a field ``as_of`` in Dagster."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest(Intake):
+    """The options of a run. The text of a field is its help in Dagster.
+
+    A run without ``sources`` reads the sources that are registered for its lake in the operator's home, never those
+    that only the lake itself names.
+    """
+
+    sources: Annotated[tuple[str, ...], "Log directories, partition directories or .log files to ingest"] = ()
+    logs: Annotated[
+        tuple[str, ...],
+        "Only these topic partitions, for instance orders-0. A run for chosen partitions of Dagster has none here",
+    ] = ()
+    forget_remote: Annotated[
+        bool,
+        "First forget the remote storage that earlier runs of these sources named; refused while segments of the lake "
+        "are registered there",
+    ] = False
+    move_source: Annotated[bool, "Read logs from these sources that were read from others, if both agree"] = False
+    at_once: Annotated[bool, "Archive and publish however little is new; without it, policies say what may wait"] = True
+    replace: Annotated[
+        OffsetRange | None, "Publish this offset range again, below the frontier: A..B, A.., ..B, or .. for all"
+    ] = None
+    replace_since_ms: Annotated[
+        int | None,
+        "With replace: only batches from this time on. ISO-8601 as 2026-03-01T00:00:00Z, or milliseconds as "
+        "1772323200000ms",
+    ] = None
+    replace_until_ms: Annotated[int | None, "With replace: only batches before this time"] = None
+    replace_withdrawn: Annotated[bool, "With replace: publish withdrawn rows again, and delete the withdrawal"] = False
+    as_of_ms: Annotated[int | None, AS_OF] = None
+    apply: Annotated[bool, "Let maintenance act; otherwise it only plans"] = False
+    engine: Annotated[
+        Literal["auto", "local", "spark"],
+        "What runs the tasks: local (processes of this machine), spark, or auto: the engine of the lake's policies, "
+        "else spark where LOGLAKE_SPARK_MASTER names a cluster, else local",
+    ] = "auto"
+    # Long enough that the time between rounds does not count, short enough to be lost.
+    max_bytes_per_round: Annotated[
+        int, "A large load is archived, validated and published in rounds of so many bytes; 0: in one"
+    ] = 64 << 30
+    max_tasks_per_round: Annotated[int, "The same by tasks; small segments share a task. 0: no limit"] = 1_000
+
+    def intakes(self, lake: str) -> tuple[Intake, ...]:
+        """The sources of this run: its own, or those that are registered for the lake.
+
+        Raises:
+            NoSourceError: The lake is registered without sources, and names some itself.
+        """
+        return (self.intake,) if self.sources else registered_lakes.intakes_of(lake)
+
+    @property
+    def intake(self) -> Intake:
+        """The sources and their options, as they are registered."""
+        return Intake(**{field.name: getattr(self, field.name) for field in fields(Intake)})
+
+    @property
+    def to_register(self) -> Intake | None:
+        """What later runs read too; None: nothing, because this run is for chosen topic partitions."""
+        return None if self.logs or not self.sources else self.intake
+
+    def policies_of(self, lake: str) -> Policies:
+        """Read the policies of this run, or those that are registered for the lake.
+
+        Raises:
+            UsageError: The file cannot be used.
+        """
+        return read_policies(self.policies or registered_lakes.read_registered(lake).policies)
