@@ -10,7 +10,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES, Policies, read_policies
 
@@ -390,27 +390,7 @@ JobConfig = (
     | ClusterConfig
 )
 
-CONFIGS: Mapping[str, type[JobConfig]] = {
-    config.JOB: config
-    for config in (
-        IngestConfig,
-        ValidateConfig,
-        PublishConfig,
-        ReplaceConfig,
-        OptimizeConfig,
-        ExpectationsConfig,
-        RetentionConfig,
-        CompactionConfig,
-        RebuildIndexesConfig,
-        RecoverConfig,
-        TidyArchiveConfig,
-        VerifyConfig,
-        CheckForeignRowsConfig,
-        DecodeConfig,
-        LatestConfig,
-        ClusterConfig,
-    )
-}
+CONFIGS: Mapping[str, type[JobConfig]] = {config.JOB: config for config in get_args(JobConfig)}
 
 
 @dataclass(frozen=True, slots=True)

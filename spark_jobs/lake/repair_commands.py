@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import fields
+from types import MappingProxyType
 
 from logcore.texts import shell_word
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup import registry
+
+_NAMED_OTHERWISE: Mapping[str, str] = MappingProxyType(
+    {"topics": "--topic", "partitions": "--partition", "isolation_level": "--isolation.level"}
+)
+"""Options of ``loglake run`` by field of an intake, where the names differ."""
 
 
 def run_command(lake: str, directory: str | None = None) -> str:
@@ -29,7 +37,7 @@ def run_command(lake: str, directory: str | None = None) -> str:
     if of_log or chosen:
         intake = (of_log or chosen)[0][0]
         paths = [path for each, path in of_log or chosen if each is intake]
-        options = _options(intake)
+        options = [*_options(intake)]
     else:
         paths, options = ["LOGDIR"] if directory is None else [os.path.dirname(directory)], []
     return " ".join(["loglake run", *map(shell_word, paths), "--lake", shell_word(lake), *options])
@@ -37,25 +45,18 @@ def run_command(lake: str, directory: str | None = None) -> str:
 
 def ingest_command(lake: str, intake: Intake) -> str:
     """Return the command that ingests these sources with all their options, and so registers them."""
-    chosen = {
-        "--topic": intake.topics,
-        "--partition": tuple(map(str, intake.partitions)),
-        "--fill-from": intake.fill_from,
-        "--remote": intake.remote,
-        "--policies": (intake.policies,) if intake.policies else (),
-        "--isolation.level": (intake.isolation_level,) if intake.isolation_level else (),
-        "--high-watermark": () if intake.high_watermark == "checkpoint" else (intake.high_watermark,),
-    }
-    options = [f"{option} {shell_word(value)}" for option, values in chosen.items() for value in values]
-    words = ["loglake run", *map(shell_word, intake.sources), "--lake", shell_word(lake), *_options(intake), *options]
-    return " ".join(words)
+    options = _options(intake, {field.name for field in fields(Intake)} - {"sources"})
+    return " ".join(["loglake run", *map(shell_word, intake.sources), "--lake", shell_word(lake), *options])
 
 
-def _options(intake: Intake) -> list[str]:
-    """The options without which a run reads the sources otherwise."""
-    options = ["--mode reference"] if intake.mode == "reference" else []
-    options += [] if intake.cluster is None else ["--cluster", shell_word(intake.cluster)]
-    return options + (["--include-internal"] if intake.include_internal else [])
+def _options(intake: Intake, names: Collection[str] = ("mode", "cluster", "include_internal")) -> Iterator[str]:
+    """The options with these names that differ from the default; those without which a run reads otherwise."""
+    for field in fields(Intake):
+        value = getattr(intake, field.name)
+        if field.name in names and value and value != field.default:
+            option = _NAMED_OTHERWISE.get(field.name, f"--{field.name.replace('_', '-')}")
+            values = value if isinstance(value, tuple) else (value,)
+            yield from [option] if value is True else (f"{option} {shell_word(str(each))}" for each in values)
 
 
 def rebuild_command(lake: str, table: str) -> str:

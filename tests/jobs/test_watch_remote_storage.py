@@ -53,7 +53,7 @@ def test_remote_storage_that_appears_later_is_read_without_growth_of_a_source(
     policies = tmp_path / "policies.yaml"
     policies.write_text("lake: {remote: remote}\n")
     away = storage.path.rename(tmp_path / "away")
-    watched = Watched(source, lake, storage, str(policies) if is_policy else "")
+    watched = Watched(source, lake, storage, str(policies) if is_policy else None)
     watched.look()
     assert set(lake.published("orders")) == set(range(30, 50))
     away.rename(storage.path)

@@ -211,9 +211,9 @@ def test_the_command_that_registers_what_a_lake_names_has_all_its_options_quoted
         remote=("s3://tier/a",),
     )
     assert ingest_commands("/my lake", (named, Intake(("/c\n",)))) == (
-        "loglake run '/kafka a' /b --lake '/my lake' --mode reference --cluster 'x y' --include-internal "
-        "--topic 'shop-*' --partition 0 --partition 2 --fill-from /copy --remote s3://tier/a "
-        "--policies '/p;q.yaml' --isolation.level read_uncommitted --high-watermark log-end; "
+        "loglake run '/kafka a' /b --lake '/my lake' --topic 'shop-*' --partition 0 --partition 2 --mode reference "
+        "--high-watermark log-end --cluster 'x y' --include-internal --policies '/p;q.yaml' "
+        "--isolation.level read_uncommitted --fill-from /copy --remote s3://tier/a; "
         "loglake run $'/c\\x0a' --lake '/my lake'"
     )
 
