@@ -122,13 +122,14 @@ def plan(config: IngestConfig) -> IngestPlan:
         known = newest.get(name)
         compared = choices.of(source)
         why = choices.why_not(source)
-        if name in taken:
-            left_alone.append(_second_source(taken[name], source, why or _has_later_epoch(taken[name], source)))
-            continue
         is_moved = known is not None and known.source != source.directory
         by_broker = known is not None and is_moved and is_moved_by_its_broker(known.source, source.directory)
-        if known is not None and is_moved and not config.move_source and not by_broker:
-            left_alone.append(_second_source(known, source))
+        kept = taken.get(name)
+        if kept is not None or (is_moved and not config.move_source and not by_broker):
+            why = "" if kept is None else why or _has_later_epoch(kept, source)
+            movable, refused = (source, []) if known is None else source_changes.plan_move(config, source, known, held)
+            why, rule = (why, "") if movable else (why or _not_moved(refused), "several-copies")
+            left_alone.append(_second_source(kept or known or source, source, why, rule))
             continue
         if compared is not None and compared.undecided is not None:
             left_alone.append(replace(_second_source(source, source), finding=not_decided(compared)))
@@ -140,8 +141,7 @@ def plan(config: IngestConfig) -> IngestPlan:
         if known is not None and is_moved:
             log_plan, found_here = source_changes.plan_move(config, source, known, held)
             if log_plan is None:
-                why = f"it is not moved here: {found_here[-1].finding.message}"
-                left_alone.append(_second_source(known, source, why, "several-copies"))
+                left_alone.append(_second_source(known, source, _not_moved(found_here), "several-copies"))
                 continue
         else:
             log_plan, found_here = source_changes.plan_log(config, source, known, held, policy)
@@ -440,6 +440,10 @@ def _check_unpublished(lake: str, done: Sequence[CopiedLog]) -> None:
 def _has_later_epoch(kept: SourceLog, other: SourceLog) -> str:
     ours, theirs = (log.leader_epochs[-1].epoch if log.leader_epochs else -1 for log in (kept, other))
     return f"its last leader epoch is {theirs}, not {ours}" if theirs > ours >= 0 else ""
+
+
+def _not_moved(refused: Sequence[PlacedFinding]) -> str:
+    return f"it is not moved here: {refused[-1].finding.message}"
 
 
 def _second_source(kept: LogRow | SourceLog, other: SourceLog, why: str = "", rule: str = "") -> PlacedFinding:

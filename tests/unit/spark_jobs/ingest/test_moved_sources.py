@@ -61,6 +61,26 @@ def test_a_log_that_its_broker_moved_to_its_other_disk_grows_on_from_there(
     assert sources_of(lake) == {"orders-0": (str(moved.path), 20)}
 
 
+@pytest.mark.parametrize(
+    ("count", "tag", "rule"),
+    [(15, b"v", "second-source"), (5, b"v", "several-copies"), (15, b"w", "several-copies")],
+)
+def test_a_copy_that_cannot_be_taken_is_not_offered_with_move_source(
+    count: int, tag: bytes, rule: str, tmp_path: Path
+) -> None:
+    first, other = LogDirectory(tmp_path / "first"), LogDirectory(tmp_path / "other")
+    first.partition("orders-0").append(10)
+    turn(tmp_path / "lake", first.path)
+    other.partition("orders-0").append(count, tag=tag)
+    for paths in ((first.path, other.path), (other.path, first.path), (other.path,)):
+        config = IngestConfig(lake=str(tmp_path / "lake"), run_id="run", as_of_ms=0, sources=tuple(map(str, paths)))
+        said = {
+            finding.rule for finding in ingest.plan(config).of_paths if finding.file == str(other.path / "orders-0")
+        }
+        assert said == {rule}, paths
+    assert sources_of(tmp_path / "lake") == {"orders-0": (str(first.path / "orders-0"), 10)}
+
+
 def test_a_log_of_another_topic_id_in_the_brokers_other_directory_is_left_alone_and_reported(
     disks: tuple[LogDirectory, LogDirectory], tmp_path: Path
 ) -> None:
