@@ -25,7 +25,7 @@ def packed_kind(head: Buffer) -> str | None:
 
 
 def unpacking(said: str, path: str) -> str:
-    """Return what unpacks a file in its place, as a part of a sentence.
+    """Return what unpacks a file in its place, as a part of a sentence. An object is unpacked in the working directory.
 
     Args:
         said: What :func:`packed_kind` returned, or a text that ends so.
@@ -33,4 +33,8 @@ def unpacking(said: str, path: str) -> str:
     """
     program = next(program for _, _, kind, program in _KINDS if said.endswith(kind))
     file, new = shell_word(path), shell_word(f"{path}.unpacked")
+    if "://" in path:
+        name = path.rpartition("/")[2]
+        held, new = shell_word(f"{name}.packed"), shell_word(f"{name}.unpacked")
+        return f"unpack it: `aws s3 cp {file} {held} && {program} {held} > {new} && aws s3 cp {new} {file}`"
     return f"unpack it: `{program} {file} > {new} && mv {new} {file}`"

@@ -38,6 +38,7 @@ from logcore.reading.chosen_logs import find_logs
 from logcore.reading.compared_copies import ComparedCopies, not_decided
 from logcore.reading.read_options import ReadOptions
 from logcore.reading.unmatched_options import nothing_chosen
+from logcore.records.packed_files import packed_kind, unpacking
 from logcore.segments.filenames import META_PROPERTIES_FILE, TopicPartition, parse_partition_directory
 from logcore.storage.broker.broker_state import StateReader
 from logcore.storage.discovery import discover, shown
@@ -108,7 +109,7 @@ def _run_one(
         plan = plan_of(directory, settings, read)
         progress.line.clear()
         _say_read(read, plan, notes)
-        _say_kept(plan, arguments.source, directory.topic_partition)
+        _say_kept(plan, directory, arguments.source)
 
         def make(_: PartitionOutput) -> NewDirectory:
             text = summary(plan, directory.topic_partition, arguments.out, terminal)
@@ -144,9 +145,16 @@ def _say_read(read: Sequence[Finding], plan: RecoveryPlan, notes: CommandNotes) 
             notes.say(finding)
 
 
-def _say_kept(plan: RecoveryPlan, source: str, name: TopicPartition) -> None:
+def _say_kept(plan: RecoveryPlan, directory: PartitionDirectory, source: str) -> None:
+    """Say what to do about damage that stays, and about packed segments, whose records no recovery keeps."""
+    name = directory.topic_partition
     if any(loss.kind == "damage-kept" for loss in plan.losses):
         maintenance.say_salvage(source, name)
+    for file in sorted({loss.file for loss in plan.losses if loss.position == 0} & directory.files.keys()):
+        packed = packed_kind(directory.files[file].content)
+        if packed is not None:
+            unpack = unpacking(packed, shown(os.path.join(source, file)))
+            sys.stderr.write(f"What to do about packed-segment of {name}: {unpack}, and recover the log again.\n")
 
 
 def _sentence(refusal: str | None) -> str:
@@ -304,7 +312,7 @@ def _run_log(
             chosen = {"source": source, "evidence": compared.evidence, "not_taken": reasons}
             decision = head | chosen | plan.as_dict()
             sys.stdout.write(json.dumps(decision) + "\n")
-        _say_kept(plan, taken.log.directory, name)
+        _say_kept(plan, taken.directory, taken.log.directory)
         if plan.refusal is not None:
             for copy in copies:
                 path = shown(copy.log.directory)

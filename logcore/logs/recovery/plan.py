@@ -48,6 +48,7 @@ from logcore.logs.recovery.segment_recovery import (
     WouldNotStart,
     recover_segment,
 )
+from logcore.records.packed_files import packed_kind
 from logcore.segments.filenames import OFFSET_INDEX_SUFFIX, PARTITION_METADATA_FILE, segment_file_name
 from logcore.segments.scanning.file_batches import file_batches
 from logcore.segments.scanning.scan import ScannedBatch, scan
@@ -154,10 +155,11 @@ def _cut(cut: CutSegment, bounds: Bounds, *, is_last: bool) -> Loss:
         for _ in walk:
             pass
         is_tail = walk.accounting.tail + walk.accounting.padding == nbytes
+    packed = packed_kind(content) if cut.kept_bytes == 0 else None
     return Loss(
         "torn-tail" if is_tail else "cut",
         name,
-        cut.reason,
+        cut.reason if packed is None else f"the file is {packed}",
         cut.kept_bytes,
         nbytes,
         lost.offset if lost.first_offset is None else lost.first_offset,

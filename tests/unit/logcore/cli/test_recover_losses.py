@@ -3,7 +3,10 @@
 Logs are packed by hand, or are those of the damaged sample, whose damage its case.json states.
 """
 
+import gzip
 import json
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import pytest
 
 from logcore.cli.main import main
 from tests import handmade
+from tests.broker_directory import LogDirectory
 from tests.unit.logcore.cli import conftest as made
 from tests.unit.logcore.cli.test_recover import name, planned
 
@@ -177,3 +181,27 @@ def test_a_first_segment_without_a_byte_is_a_loss(root: Path, capsys: Captured, 
     (root / "orders-0" / name(0)).write_bytes(b"")
     plan = planned(root, capsys, *options, code=2)
     assert counted(plan) == [("missing", 0, 4, None, None, 0)]
+
+
+@pytest.mark.parametrize("salvage", [False, True])
+@pytest.mark.parametrize("is_one", [False, True])
+def test_a_packed_last_segment_is_a_loss_with_the_command_that_unpacks_it(
+    tmp_path: Path, capsys: Captured, is_one: bool, salvage: bool
+) -> None:
+    root = LogDirectory(tmp_path / "logs")
+    orders = root.partition("orders-0")
+    for _ in range(2):
+        orders.roll()
+        orders.append(10)
+    root.high_watermarks(orders_0=20)
+    last = orders.segments()[-1]
+    last.write_bytes(gzip.compress(last.read_bytes()))
+    command = ["recover", *(["--salvage"] if salvage else []), str(orders.path if is_one else root.path), "--out"]
+    assert main([*command, str(tmp_path / "new")]) == 2
+    said = capsys.readouterr()
+    assert "offsets [10, 20)" in said.out
+    assert "the file is a gzip file" in said.out
+    [unpack] = re.findall(r"What to do about packed-segment of orders-0: unpack it: `(.*)`, and recover", said.err)
+    subprocess.run(unpack, shell=True, check=True)
+    assert main([*command, str(tmp_path / "again")]) in (0, 1)
+    assert "offsets" not in capsys.readouterr().out.replace("log end offset 20", "")
