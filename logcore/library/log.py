@@ -234,7 +234,9 @@ class Log:
         return read_lazily(
             on_finding,
             self.findings,
-            lambda reports: ledger_of(read_meaning(self._source, self.rules, compacted, reports), reports),
+            lambda reports: ledger_of(
+                read_meaning(self._source, self.rules, compacted, reports, says_gaps=False), reports
+            ),
         )
 
     def validate(self, *, compacted: bool = False) -> ValidationReport:

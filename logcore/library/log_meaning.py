@@ -32,7 +32,9 @@ class TransactionReport:
     log_end_offset: int
 
 
-def read_meaning(log: SourceLog, rules: ReadRules, compacted: bool, notes: Notes) -> LogReading:
+def read_meaning(
+    log: SourceLog, rules: ReadRules, compacted: bool, notes: Notes, *, says_gaps: bool = True
+) -> LogReading:
     """Read a whole log.
 
     Args:
@@ -40,11 +42,12 @@ def read_meaning(log: SourceLog, rules: ReadRules, compacted: bool, notes: Notes
         rules: The high watermark.
         compacted: The topic is compacted, so that gaps between offsets are no losses.
         notes: Gets the findings about the log's bytes.
+        says_gaps: As for `read_log`.
 
     Raises:
         LogError: The batches contradict each other.
     """
-    return read_log(log, ReadOptions(rules=rules, is_compacted=True if compacted else None), notes)
+    return read_log(log, ReadOptions(rules=rules, is_compacted=True if compacted else None), notes, says_gaps=says_gaps)
 
 
 def transactions_of(reading: LogReading, notes: Notes) -> TransactionReport:
@@ -89,7 +92,7 @@ def ledger_of(reading: LogReading, notes: Notes) -> Iterator[LedgerRange]:
         reading.facts,
         reading.view,
         start_offset=0,
-        log_start_offset=min(reading.log.log_start_offset, reading.log_end_offset),
+        log_start_offset=reading.log.log_start_offset,
         high_watermark=reading.high_watermark,
         log_end_offset=reading.log_end_offset,
         rules=reading.rules,

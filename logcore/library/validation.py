@@ -12,10 +12,9 @@ from logcore.library.damage import Reports
 from logcore.logs.checks.log_check import check_log
 from logcore.logs.checks.validation import BatchVerdict, SegmentVerdict, validate_segment
 from logcore.logs.model.findings import Finding, Severity, found
-from logcore.logs.model.gaps import GapRules
+from logcore.logs.model.gaps import GapRules, gap_rules, is_compacted
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.checked_segments import ProgressDisplay
-from logcore.reading.log_reading import gap_rules, is_compacted
 from logcore.reading.notes import Notes
 from logcore.records.control import ControlType
 from logcore.segments.filenames import BOOTSTRAP_FILE

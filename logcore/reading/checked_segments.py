@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
 from logcore.errors import LogError
+from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.notes import Notes
 from logcore.reading.segment_reading import (
     cannot_read,
     is_read_in_bulk,
     open_segment,
-    padding_finding,
+    say_end,
     segment_bytes,
     steps,
     stretch_finding,
@@ -53,7 +54,7 @@ class ProgressDisplay(Protocol):
 
 
 def checked_items(
-    log: SourceLog, segments: Iterable[SegmentFile], notes: Notes
+    log: SourceLog, segments: Iterable[SegmentFile], notes: Notes, rules: GapRules | None = None
 ) -> Iterator[tuple[SegmentFile, Table | ScannedBatch | Stretch]]:
     """Yield what some segments of a log contain, in order: tables of good batches, single ones, stretches of damage.
 
@@ -63,6 +64,7 @@ def checked_items(
         log: The log.
         segments: The segments to read, in their order.
         notes: Gets the findings.
+        rules: As for `gap_finding`.
     """
     segments = tuple(segments)
     bulk = BulkCheck([(log, segment) for segment in segments]) if is_read_in_bulk(log, decodes=False) else None
@@ -70,10 +72,10 @@ def checked_items(
         items: Iterator[Table | ScannedBatch | Stretch]
         try:
             if bulk is None:
-                items = steps(log, segment, *open_segment(log, segment), notes)
+                items = steps(log, segment, *open_segment(log, segment), notes, rules)
             else:
                 _, source, results = bulk.of(segment)
-                items = _items_of(log, segment, source, results, notes)
+                items = _items_of(log, segment, source, results, notes, rules)
         except LogError as error:
             cannot_read(segment, error, notes)
             continue
@@ -96,17 +98,23 @@ def checked_batches(
 
 
 def _items_of(
-    log: SourceLog, segment: SegmentFile, source: SourceBytes, results: Iterator[Seen], notes: Notes
+    log: SourceLog,
+    segment: SegmentFile,
+    source: SourceBytes,
+    results: Iterator[Seen],
+    notes: Notes,
+    rules: GapRules | None,
 ) -> Iterator[Table | ScannedBatch | Stretch]:
-    padding = 0
+    padding, next_offset, damage = 0, segment.base_offset, -1
     failure: LogError | None = None
     for seen in results:
         if failure is not None:
             continue
-        failure, padding = seen.failure, padding + seen.padding
+        failure, padding, next_offset = seen.failure, padding + seen.padding, seen.next_offset
         for item in seen.items:
             if isinstance(item, Stretch):
                 notes.say(stretch_finding(item, shown(segment.path)))
+                damage = item.offset
             yield item[0] if isinstance(item, tuple) else item
     try:
         source.refuse_change()
@@ -114,8 +122,8 @@ def _items_of(
         failure = failure or error
     if failure is not None:
         cannot_read(segment, failure, notes)
-    elif padding:
-        notes.say(padding_finding(log, segment, len(source.content), padding))
+    else:
+        say_end(log, segment, notes, len(source.content), padding, next_offset, damage, rules=rules)
 
 
 class BulkCheck:

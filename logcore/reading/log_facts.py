@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from logcore.logs.model.batch_facts import BatchFact, fact_of
+from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.sources import SourceLog
 from logcore.logs.model.transactions import Transaction, TransactionState, TransactionView, TransactionWalk
 from logcore.reading.checked_segments import checked_items
@@ -30,6 +31,7 @@ class LogBatchFacts:
         notes: Gets the findings about its bytes.
         walk: It takes each fact before it asks for the next.
         cuts: Ascending offsets that transactions or ledger distinguish.
+        rules: As for `checked_items`.
 
     Attributes:
         end: The offset after the last batch.
@@ -39,8 +41,10 @@ class LogBatchFacts:
         begun: By (producer id, first offset), the first fact of each transaction that no marker decided.
     """
 
-    def __init__(self, log: SourceLog, notes: Notes, walk: TransactionWalk, cuts: Sequence[int]) -> None:
-        self._log, self._notes, self._walk, self._cuts = log, notes, walk, cuts
+    def __init__(
+        self, log: SourceLog, notes: Notes, walk: TransactionWalk, cuts: Sequence[int], rules: GapRules | None = None
+    ) -> None:
+        self._log, self._notes, self._walk, self._cuts, self._rules = log, notes, walk, cuts, rules
         self._current: dict[int, tuple[int, int]] = {}
         self._settled: list[pa.RecordBatch] = []
         self.end = 0
@@ -50,7 +54,7 @@ class LogBatchFacts:
 
     def __iter__(self) -> Iterator[BatchFact]:
         said = len(self._notes.findings)
-        for segment, item in checked_items(self._log, self._log.segments, self._notes):
+        for segment, item in checked_items(self._log, self._log.segments, self._notes, self._rules):
             self.damage_at_end = str(item.reason) if isinstance(item, Stretch) and not item.tail else None
             facts: Iterable[BatchFact]
             if isinstance(item, Stretch | ScannedBatch):

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from logcore.errors import LogError
-from logcore.logs.checks.beyond_log_end import beyond_log_end
+from logcore.logs.checks.beyond_log_end import beyond_finding
 from logcore.logs.model import readable_end
 from logcore.logs.model.batch_facts import BatchFact, fold
 from logcore.logs.model.findings import found
-from logcore.logs.model.gaps import GapRules
+from logcore.logs.model.gaps import UNREADABLE, GapRules, gap_rules, is_compacted
 from logcore.logs.model.offset_ledger import EVIDENCE_HIGH_WATERMARK, LedgerRange, OffsetState
 from logcore.logs.model.producers.producer_state import ongoing
 from logcore.logs.model.sources import SourceLog
@@ -23,18 +23,11 @@ from logcore.reading.read_options import ReadOptions
 from logcore.reading.visible_offsets import requested_high_watermark
 from logcore.records.batch import read_header
 from logcore.records.record import read_records
-from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.side_files.producer_state import parse
 from logcore.storage.discovery import read_file, read_range, shown
 
 MAX_SNAPSHOT_BYTES = 1 << 30
 """A snapshot has 46 bytes for each producer; no broker has millions of producers."""
-
-UNREADABLE = "unreadable"
-"""Evidence of offsets in segments that exist and cannot be read."""
-
-ALWAYS_COMPACTED = frozenset({"__consumer_offsets", "__transaction_state"})
-"""Topics that a broker always compacts, for any configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,40 +55,14 @@ class LogReading:
     lost: LedgerRange | None = None
 
 
-def is_compacted(log: SourceLog, stated: bool | None = None) -> bool:
-    """Whether the topic's cleanup policy makes gaps legal.
-
-    Args:
-        log: The log.
-        stated: By the topic configuration; None if it is not stated, so that only a topic of `ALWAYS_COMPACTED` is.
-    """
-    return log.topic_partition.topic in ALWAYS_COMPACTED if stated is None else stated
-
-
-def gap_rules(log: SourceLog, compacted: bool) -> GapRules:
-    """Return what explains gaps in a log, and which gaps are only between named or readable segments.
-
-    Args:
-        log: The log.
-        compacted: The cleanup policy makes gaps legal.
-    """
-    held = [segment.base_offset for segment in log.segments]
-    evidence: list[tuple[int, int, str]] = []
-    for bases, why in ((log.unreadable, UNREADABLE), (log.unnamed, "not-named")):
-        others = sorted({*held, *log.unreadable, *log.unnamed})
-        for base in bases:
-            end = next((other for other in others if other > base), MAX_OFFSET)
-            evidence.append((base, end, why))
-    return GapRules(log.cleaner_checkpoint, compacted, (*evidence, *log.below_start))
-
-
-def read_log(log: SourceLog, options: ReadOptions, notes: Notes) -> LogReading:
+def read_log(log: SourceLog, options: ReadOptions, notes: Notes, *, says_gaps: bool = True) -> LogReading:
     """Read a log and derive its transactions.
 
     Args:
         log: The log.
         options: The high watermark, and whether the log is compacted.
         notes: Gets the findings about the log's bytes, but not those of the view.
+        says_gaps: Report missing offsets between segments; the ledger has them as ranges.
 
     Raises:
         LogError: The batches contradict each other.
@@ -109,22 +76,15 @@ def read_log(log: SourceLog, options: ReadOptions, notes: Notes) -> LogReading:
         high_watermark=limit, rules=rules, ongoing=_in_progress(log, first, notes), start_offset=first
     )
     cuts = sorted((log.log_start_offset, limit))
-    facts = LogBatchFacts(log, notes, walk, cuts)
+    facts = LogBatchFacts(log, notes, walk, cuts, rules if says_gaps else GapRules(compacted_by_policy=True))
     folded = tuple(fold(walk.over(facts), cuts))
     view = facts.view()
-    end = max([facts.end, *(segment.base_offset for segment in log.segments[-1:])])
+    # A broker drops a log that ends below its start, and begins there.
+    end = max([facts.end, log.log_start_offset, *(segment.base_offset for segment in log.segments[-1:])])
     high_watermark = readable_end.high_watermark(limit, log_end_offset=end)
     lost = _lost_end(log, facts, end, stated)
     if lost is not None and lost.evidence != UNREADABLE:  # that was reported
-        notes.say(
-            found(
-                "high-watermark-beyond-log-end",
-                f"{log.topic_partition}: {beyond_log_end(log, lost.start_offset, lost.end_offset)}.",
-                file=shown(log.directory),
-                start_offset=lost.start_offset,
-                end_offset=lost.end_offset,
-            )
-        )
+        notes.say(beyond_finding(log, lost.start_offset, lost.end_offset))
     # As a broker does, which moves it up with the log start.
     stable = readable_end.last_stable_offset(
         view.last_stable_offset, high_watermark=high_watermark, log_start_offset=log.log_start_offset

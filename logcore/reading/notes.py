@@ -14,9 +14,11 @@ class Notes:
 
     Attributes:
         findings: Each finding once, in the order of the reports.
+        cleaned_below: By directory of a log with gaps, the base offset of the last segment that shows cleaning.
     """
 
     findings: list[Finding] = field(default_factory=list)
+    cleaned_below: dict[str, int] = field(default_factory=dict)
     _known: set[Finding] = field(default_factory=set)
     """The findings again: a damaged segment may have very many, and a search in the list reads all of them."""
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from logcore.errors import LogError
 from logcore.logs.model.findings import found
+from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadRules
@@ -72,7 +73,7 @@ def _reach(log: SourceLog) -> tuple[int, int]:
 
 
 def _records(log: SourceLog, notes: Notes) -> Iterator[tuple[SegmentFile, Record]]:
-    """The committed records of a log."""
+    """The committed records of a log. What is missing is reported here, also inside of a segment."""
     window = visible_window(log, ReadRules())
     reached, committed = log.log_start_offset, window.end
     for segment in log.segments:
@@ -82,7 +83,7 @@ def _records(log: SourceLog, notes: Notes) -> Iterator[tuple[SegmentFile, Record
         except LogError as error:
             cannot_read(segment, error, notes)
             continue
-        for item in steps(log, segment, source, walk, notes):
+        for item in steps(log, segment, source, walk, notes, GapRules(compacted_by_policy=True)):
             if isinstance(item, ScannedBatch):
                 _report_lost(log, reached, min(item.header.base_offset, committed), notes)
                 reached = item.header.next_offset

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from logcore.errors import CorruptionReason, LogError
+from logcore.logs.checks.beyond_log_end import beyond_finding
 from logcore.logs.checks.validation import stretch_rule
 from logcore.logs.model.findings import Finding, found
+from logcore.logs.model.gaps import GapRules, gap_rules, is_compacted
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.notes import Notes
 from logcore.records.packed_files import unpacking
 from logcore.records.record import Record
-from logcore.segments.filenames import MAX_OFFSET, OFFSET_INDEX_SUFFIX
+from logcore.segments.filenames import MAX_OFFSET, OFFSET_INDEX_SUFFIX, DirectoryKind
 from logcore.segments.scanning.scan import ScannedBatch, SegmentScan, Stretch, scan
 from logcore.segments.side_files.proved_entries import ProvedEntries, ReadingStart
-from logcore.storage.discovery import SourceChanged, SourceUnreadable, read_file, shown
+from logcore.storage.discovery import HeaderReader, SourceChanged, SourceUnreadable, read_file, shown
 from logcore.storage.source_bytes import SourceBytes
 
 if TYPE_CHECKING:  # commands that decode nothing in bulk start without NumPy
@@ -120,7 +124,12 @@ def walked(source: SourceBytes, walk: SegmentScan) -> Iterator[ScannedBatch | St
 
 
 def steps(
-    log: SourceLog, segment: SegmentFile, source: SourceBytes, walk: SegmentScan, notes: Notes
+    log: SourceLog,
+    segment: SegmentFile,
+    source: SourceBytes,
+    walk: SegmentScan,
+    notes: Notes,
+    rules: GapRules | None = None,
 ) -> Iterator[ScannedBatch | Stretch]:
     """Yield the steps of a walk, and report damage. They end where the file can no longer be read.
 
@@ -130,19 +139,19 @@ def steps(
         source: Its bytes.
         walk: The walk over them.
         notes: Gets the findings.
+        rules: As for `say_end`.
     """
-    file = shown(segment.path)
+    file, damage = shown(segment.path), -1
     try:
         for item in walked(source, walk):
             if isinstance(item, Stretch):
                 notes.say(stretch_finding(item, file))
+                damage = item.offset
             yield item
     except (SourceUnreadable, SourceChanged) as error:
         cannot_read(segment, error, notes)
         return
-    padding = walk.accounting.padding
-    if padding:
-        notes.say(padding_finding(log, segment, len(source.content), padding))
+    say_end(log, segment, notes, len(source.content), walk.accounting.padding, walk.next_offset, damage, rules=rules)
 
 
 def rows_of_segment(
@@ -177,7 +186,7 @@ def rows_of_segment(
     size = len(source.content)
     position, next_offset = start.position, start.next_offset
     last = MAX_OFFSET + 1 if end is None else end
-    nbytes = size if first_bytes is None else first_bytes
+    nbytes, padding, damage = size if first_bytes is None else first_bytes, 0, -1
     try:
         while position < size and next_offset < last:
             rows = decode(Chunk(position, next_offset, min(position + nbytes, size)))
@@ -186,17 +195,89 @@ def rows_of_segment(
                     yield item
                 elif item.offset < last:
                     notes.say(stretch_finding(item, shown(segment.path)))
+                    damage = item.offset
             position, next_offset = rows.position, rows.next_offset
-            if rows.padding and next_offset < last:
-                notes.say(padding_finding(log, segment, size, size - (position - rows.padding)))
+            if rows.padding:
+                padding, position = size - (position - rows.padding), size
                 break
             source.release(position)
             nbytes = min(2 * nbytes, max(most_bytes or 0, nbytes))
+        if position >= size and next_offset < last:
+            say_end(log, segment, notes, size, padding, next_offset, damage, end=end)
         source.refuse_change()
     except (SourceChanged, SourceUnreadable) as error:
         cannot_read(segment, error, notes)
     if progress is not None:
         progress.append(next_offset)
+
+
+def say_end(
+    log: SourceLog,
+    segment: SegmentFile,
+    notes: Notes,
+    file_size: int,
+    padding: int,
+    next_offset: int,
+    damage: int,
+    *,
+    rules: GapRules | None = None,
+    end: int | None = None,
+) -> None:
+    """Report what only the end of a segment shows: zeros, and missing offsets up to the next segment.
+
+    At the end of a log that ends below its start, also the committed offsets that are missing there.
+
+    The rules for a gap are those of `verify` (`logcore.logs.checks.log_check`). Only segment names are compared.
+    If there is a gap, headers of batches are read too.
+
+    Args:
+        log: The log of the segment.
+        segment: The segment, which was read to its end.
+        notes: Gets the findings.
+        file_size: Of the segment, in bytes.
+        padding: The number of zeros at its end.
+        next_offset: The offset after its last good batch.
+        damage: The offset expected at its last damage, -1 without any. Damage at its end explains a gap.
+        rules: What explains gaps, for a caller that checks the log's end itself; None: what log and topic say.
+        end: The offset at which the read ends; None: at the end of the log.
+    """
+    if padding:
+        notes.say(padding_finding(log, segment, file_size, padding))
+    committed = log.high_watermark or 0
+    if rules is None and log.next_base_offset(segment) is None and next_offset < log.log_start_offset < committed:
+        notes.say(beyond_finding(log, log.log_start_offset, committed))
+    start = next_offset if log.named_files else max(next_offset, log.log_start_offset)
+    at = bisect_right(log.segments, segment.base_offset, key=lambda other: other.base_offset)
+    following = log.segments[at].base_offset if at < len(log.segments) else 0
+    if start >= following or damage == next_offset or log.kind is not DirectoryKind.LIVE:
+        return
+    if (rules or gap_rules(log, is_compacted(log))).loss(start, following) != "no-explanation":
+        return
+    if log.directory not in notes.cleaned_below:
+        bases = [other.base_offset for other in log.segments]
+        later = reversed(log.segments if end is None else log.segments[: bisect_left(bases, end) + 1])
+        notes.cleaned_below[log.directory] = next((other.base_offset for other in later if _is_cleaned(other)), 0)
+    if following > notes.cleaned_below[log.directory]:
+        file = shown(segment.path)
+        message = (
+            f"{log.topic_partition}: offsets [{start}, {following}) are missing: {os.path.basename(file)} ends at "
+            f"offset {next_offset}, and the next segment begins at offset {following}"
+        )
+        known = "" if log.cleaner_checkpoint is not None else " (in a compacted topic this is ordinary)"
+        notes.say(found("missing-offsets", f"{message}{known}.", file=file, start_offset=start, end_offset=following))
+
+
+def _is_cleaned(segment: SegmentFile) -> bool:
+    """Whether a batch has fewer records than offsets, or a delete horizon: only the cleaner leaves such a batch."""
+    try:
+        return any(
+            header is not None
+            and not header.is_wrapper
+            and (header.record_count <= header.last_offset - header.base_offset or header.delete_horizon_ms is not None)
+            for _, header in HeaderReader().headers(segment)
+        )
+    except LogError:
+        return False  # reported where it is read
 
 
 def padding_finding(log: SourceLog, segment: SegmentFile, file_size: int, padding: int) -> Finding:

@@ -102,7 +102,7 @@ def log_end(log: SourceLog) -> int | None:
     if not log.segments:
         return log.log_start_offset
     segment = log.segments[-1]
-    end = segment.base_offset
+    end = max(segment.base_offset, log.log_start_offset)
     try:
         for position, header in HeaderReader().headers(segment):
             if header is not None:

@@ -101,7 +101,7 @@ def _picture(log: SourceLog, label: str, ranges: list[LedgerRange]) -> LogPictur
 def _ranges(log: SourceLog, options: ReadOptions, notes: Notes) -> Iterator[LedgerRange]:
     """Yield the ranges of a log, in order, and report findings. A log that cannot be checked is reported."""
     try:
-        yield from ledger_of(read_log(log, options, notes), notes)
+        yield from ledger_of(read_log(log, options, notes, says_gaps=False), notes)
     except LogError as error:
         message = f"{log.topic_partition} cannot be checked: {error}"
         notes.say(found("log-not-judged", message, file=shown(log.directory)))

@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def summarize(log: SourceLog, notes: Notes) -> Summary:
     """Summarize the batches of a log that can be trusted. Damage is reported."""
-    summary = Summary(log.segments[-1].base_offset if log.segments else log.log_start_offset)
+    summary = Summary(max([log.log_start_offset, *(segment.base_offset for segment in log.segments[-1:])]))
     for _, item in checked_batches(log, log.segments, notes):
         if isinstance(item, ScannedBatch):
             summary.add(item.header)

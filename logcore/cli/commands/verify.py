@@ -26,9 +26,9 @@ from logcore.cli.reading.arguments import add_choice, add_paths, add_remote, add
 from logcore.errors import LogError
 from logcore.library.validation import LogValidation, ValidationTotals
 from logcore.logs.model.findings import RULES, Finding, Outcome, Severity
+from logcore.logs.model.gaps import gap_rules, is_compacted
 from logcore.logs.rules.advice import HarmedPlace
 from logcore.reading.chosen_logs import find_logs
-from logcore.reading.log_reading import gap_rules, is_compacted
 from logcore.segments.filenames import DirectoryKind, parse_topic_partition
 from logcore.storage.discovery import shown
 from logcore.storage.objects.addresses import absolute, is_object

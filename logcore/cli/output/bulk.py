@@ -21,7 +21,7 @@ from logcore.library.shown_segments import ShownSegment, place_of, rows_of
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.notes import Notes
-from logcore.reading.segment_reading import cannot_read, padding_finding, stretch_finding
+from logcore.reading.segment_reading import cannot_read, say_end, stretch_finding
 from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Record
 from logcore.segments.scanning.scan import Stretch
 from logcore.storage.discovery import shown
@@ -97,6 +97,7 @@ def write_lines(
         for item in items if not work.is_over else ():
             if isinstance(item, Stretch):
                 if shows.end is None or item.offset < shows.end:
+                    work.damage = item.offset
                     notes.say(stretch_finding(item, shown(shows.segment.path)))
             elif isinstance(item, Finding):
                 notes.say(item)
@@ -117,11 +118,12 @@ def write_lines(
         if work.is_over:
             continue
         work.is_over = shows.end is not None and result.next_offset >= shows.end
-        if result.padding and not work.is_over:
-            notes.say(padding_finding(shows.log, shows.segment, len(shows.content), result.padding))
         try:
             if result.failure is not None:
                 raise result.failure
+            if result.position >= len(shows.content) and not work.is_over:
+                padding, after = result.padding, result.next_offset
+                say_end(shows.log, shows.segment, notes, len(shows.content), padding, after, work.damage, end=shows.end)
             if result.position >= len(shows.content) or work.is_over:
                 shows.source.refuse_change()
         except LogError as error:
@@ -174,6 +176,8 @@ class _LineWork:
         self.shows = shows
         self.is_over = False
         """No more of the segment is wanted: reading failed, or reached the end of what is shown."""
+        self.damage = -1
+        """As for `say_end`."""
         self._maker, self._pool, self._waiting, self._write_items = maker, pool, waiting, write
 
     def jobs(self) -> Iterator[Job[_LineWork, _Written]]:

@@ -354,6 +354,7 @@ class _LogCheck:
             self._beyond("the cleaner's checkpoint", log.cleaner_checkpoint, log_end, log.directory)
         self._beyond("the log start offset", log.log_start_offset, log_end, log.directory)
         # KRaft's metadata log may end below its latest snapshot. Then a broker drops it and continues at the snapshot.
+        log_end = max(log_end, log.log_start_offset)  # a broker drops a log that ends below its start, and begins there
         if log.high_watermark is not None and log.high_watermark > log_end and not log.is_metadata:
             self._say(
                 "high-watermark-beyond-log-end",

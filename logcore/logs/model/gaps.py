@@ -12,6 +12,15 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+from logcore.logs.model.sources import SourceLog
+from logcore.segments.filenames import MAX_OFFSET
+
+UNREADABLE = "unreadable"
+"""Evidence of offsets in segments that exist and cannot be read."""
+
+ALWAYS_COMPACTED = frozenset({"__consumer_offsets", "__transaction_state"})
+"""Topics that a broker always compacts, for any configuration."""
+
 
 @dataclass(frozen=True, slots=True)
 class GapRules:
@@ -75,3 +84,30 @@ class GapRules:
             return None
         first, _, why = self._by_start[at]
         return why if first < end else None
+
+
+def is_compacted(log: SourceLog, stated: bool | None = None) -> bool:
+    """Whether the topic's cleanup policy makes gaps legal.
+
+    Args:
+        log: The log.
+        stated: By the topic configuration; None if it is not stated, so that only a topic of `ALWAYS_COMPACTED` is.
+    """
+    return log.topic_partition.topic in ALWAYS_COMPACTED if stated is None else stated
+
+
+def gap_rules(log: SourceLog, compacted: bool) -> GapRules:
+    """Return what explains gaps in a log, and which gaps are only between named or readable segments.
+
+    Args:
+        log: The log.
+        compacted: The cleanup policy makes gaps legal.
+    """
+    held = [segment.base_offset for segment in log.segments]
+    evidence: list[tuple[int, int, str]] = []
+    for bases, why in ((log.unreadable, UNREADABLE), (log.unnamed, "not-named")):
+        others = sorted({*held, *log.unreadable, *log.unnamed})
+        for base in bases:
+            end = next((other for other in others if other > base), MAX_OFFSET)
+            evidence.append((base, end, why))
+    return GapRules(log.cleaner_checkpoint, compacted, (*evidence, *log.below_start))

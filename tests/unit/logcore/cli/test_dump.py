@@ -111,6 +111,7 @@ class TestReadCommitted:
         commit = handmade.marker(30, handmade.COMMIT, producer_id=9)
         (root / "orders-0" / "00000000000000000005.log").write_bytes(shifted + commit)
         made.write_checkpoint(root, "replication-offset-checkpoint", orders=31)
+        made.write_checkpoint(root, "cleaner-offset-checkpoint", orders=31)
         assert offsets(capsys, "--isolation.level", "read_committed", str(root)) == [0, 1, 2, 20]
 
     def test_a_record_outside_of_its_producers_transaction_is_shown(self, root: Path, capsys: Captured) -> None:

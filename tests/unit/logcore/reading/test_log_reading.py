@@ -2,9 +2,10 @@
 
 import pytest
 
+from logcore.logs.model.gaps import is_compacted
 from logcore.logs.model.sources import SourceLog
 from logcore.logs.model.transactions import TransactionState
-from logcore.reading.log_reading import is_compacted, read_log
+from logcore.reading.log_reading import read_log
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadOptions, ReadRules
 from logcore.storage.discovery import discover
