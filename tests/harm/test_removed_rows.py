@@ -1,7 +1,7 @@
 """Rows that another engine removed from any table are an error with a command that mends it, in `verify` and in `run`.
 
 The oracle is the lake before: its rows, and exit code 0. Rows are removed by delta-rs, with a whole file, or by a
-deletion vector that is packed by hand (``deletion_vectors``).
+deletion vector: of Spark, or packed by hand (``deletion_vectors``).
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, QueryBuilder
+from pyspark.sql import SparkSession
 
 from pipelines.run.run_request import RunRequest
 from tests import handmade, pasted_advice, sampling
@@ -142,6 +144,27 @@ def test_rows_removed_from_a_table_of_a_topic_are_an_error_until_they_are_writte
     mended_by(lake, command)
     assert rows_of(lake.table(name)) == before
     for done in (lake.verify(), lake.run(), lake.run()):
+        assert done.code == 0, done.said
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", OF_TOPICS)
+def test_rows_that_spark_hides_by_a_deletion_vector_are_an_error_until_they_are_written_again(
+    name: str, original: SmallLake, tmp_path: Path, spark: SparkSession
+) -> None:
+    lake = original.copied(tmp_path / "lake")
+    table, before = lake.table(name), rows_of(lake.table(name))
+    spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    last = max(pc.max(pq.read_table(table / path)["offset"]).as_py() for path in numbers(table))
+    spark.sql(f"DELETE FROM delta.`{table}` WHERE offset = {last}")
+    assert '"deletionVector":{' in max((table / "_delta_log").glob("*.json")).read_text()
+    for done in (lake.verify(), lake.run()):
+        assert done.code == 2, done.said
+        assert name in done.said
+        [command] = {tuple(each) for each in commands_in(done.said)}
+    mended_by(lake, command)
+    assert rows_of(table) == before
+    for done in (lake.verify(), lake.run()):
         assert done.code == 0, done.said
 
 
