@@ -34,7 +34,7 @@ class SmallLake:
 
     Attributes:
         path: Of the lake.
-        request: What each run is asked to do.
+        request: The options of each run.
     """
 
     path: Path
