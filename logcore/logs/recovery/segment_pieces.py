@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TypeAlias
 
 from logcore.errors import CorruptRecordError
@@ -55,6 +56,7 @@ def segment_pieces(
         fetched: Knows which bytes the disk failed to read.
     """
     base, start = base_offset, 0
+    ahead = _Ahead(content, base, next_base)
     expected: int | None = None
     resynchronizer: Resynchronizer | None = None
     while start < len(content):
@@ -74,12 +76,13 @@ def segment_pieces(
             if isinstance(item, ScannedBatch):
                 yield item
                 continue
-            beyond = _begins_new_file(content, item, base, walk.next_offset, next_base)
+            beyond = _begins_new_file(content, item, base, walk.next_offset, ahead)
             if beyond is not None:
                 yield NewFile(beyond)
                 base, start, resynchronizer = beyond, item.position, None
+                ahead = _Ahead(content, base, next_base, is_near=True)
                 break
-            if item.is_repaired and not _can_be_repaired(content, item, base, walk.next_offset, next_base):
+            if item.is_repaired and not _can_be_repaired(content, item, base, walk.next_offset, ahead):
                 item = replace(item, is_repaired=False)
             yield item
             if item.is_repaired:
@@ -99,34 +102,55 @@ def header_of(content: Buffer, piece: ScannedBatch | Stretch) -> BatchHeader:
     return unfold(whole, 0, read_header(whole))
 
 
-def _can_be_repaired(content: Buffer, stretch: Stretch, base_offset: int, expected: int, next_base: int | None) -> bool:
+class _Ahead:
+    """The next good batch after damage.
+
+    Each is searched for once, so that a segment of nothing but damage is not read again for each stretch of it.
+
+    Args:
+        content: The segment's bytes.
+        base_offset: The base offset that the batches are checked against.
+        next_base: Base offset of the segment that follows.
+        is_near: Only the batch directly after the damage counts. In a file that salvage begins, no batch is good by the
+            old base, and a search to the end for each such file would take quadratic time.
+    """
+
+    def __init__(self, content: Buffer, base_offset: int, next_base: int | None, *, is_near: bool = False) -> None:
+        self.base_offset, self.next_base = base_offset, next_base
+        self._content, self._is_near = content, is_near
+        self._found: ScannedBatch | None = None
+        self._known_to = -1
+
+    def after(self, position: int, expected: int) -> BatchHeader | None:
+        """The header of the next good batch from a position on, where `expected` is the lowest possible offset."""
+        if position > self._known_to:
+            walk = scan(
+                self._content,
+                base_offset=self.base_offset,
+                sealed=self.next_base is not None,
+                next_base_offset=self.next_base,
+                start=position,
+                next_offset=expected,
+            )
+            items = islice(walk, 1) if self._is_near else walk
+            self._found = next((item for item in items if isinstance(item, ScannedBatch)), None)
+            end = position if self._is_near else len(self._content)
+            self._known_to = end if self._found is None else self._found.position
+        return None if self._found is None else self._found.header
+
+
+def _can_be_repaired(content: Buffer, stretch: Stretch, base_offset: int, expected: int, ahead: _Ahead) -> bool:
     """Whether a batch is good once its length field is corrected, and takes no offset of the next good batch."""
     whole = repaired_bytes(content, stretch.position, stretch.end)
-    walk = scan(whole, base_offset=base_offset, sealed=True, next_base_offset=next_base, next_offset=expected)
+    walk = scan(whole, base_offset=base_offset, sealed=True, next_base_offset=ahead.next_base, next_offset=expected)
     repaired = next(iter(walk))
     if not isinstance(repaired, ScannedBatch):
         return False
-    following = _next_good(content, stretch.end, base_offset, expected, next_base)
+    following = ahead.after(stretch.end, expected)
     return following is None or following.base_offset >= repaired.header.next_offset
 
 
-def _next_good(
-    content: Buffer, start: int, base_offset: int, expected: int, next_base: int | None
-) -> BatchHeader | None:
-    walk = scan(
-        content,
-        base_offset=base_offset,
-        sealed=next_base is not None,
-        next_base_offset=next_base,
-        start=start,
-        next_offset=expected,
-    )
-    return next((item.header for item in walk if isinstance(item, ScannedBatch)), None)
-
-
-def _begins_new_file(
-    content: Buffer, stretch: Stretch, base_offset: int, expected: int, next_base: int | None
-) -> int | None:
+def _begins_new_file(content: Buffer, stretch: Stretch, base_offset: int, expected: int, ahead: _Ahead) -> int | None:
     """The base offset of a batch that is bad only because it is too far above its segment's base; else None.
 
     It must fit a segment of its own, or the walk would stop at it again.
@@ -139,12 +163,11 @@ def _begins_new_file(
         check_header(header, stretch.position)
     except CorruptRecordError:
         return None
-    ceiling = MAX_OFFSET - 1 if next_base is None else next_base - 1
+    ceiling = MAX_OFFSET - 1 if ahead.next_base is None else ahead.next_base - 1
     fits = header.base_offset >= expected and header.last_offset <= min(
         header.base_offset + MAX_RELATIVE_OFFSET, ceiling
     )
     if not fits or header.last_offset <= base_offset + MAX_RELATIVE_OFFSET:
         return None
-    # If sound batches follow at lower offsets, the far base offset is the wrong one.
-    is_lower_after = _next_good(content, stretch.end, base_offset, expected, next_base) is not None
-    return None if is_lower_after else header.base_offset
+    # If good batches follow at lower offsets, the far base offset is the wrong one.
+    return header.base_offset if ahead.after(stretch.end, expected) is None else None

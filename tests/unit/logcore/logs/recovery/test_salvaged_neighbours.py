@@ -1,5 +1,8 @@
 """A salvage keeps every good batch, and leaves none that contradicts its neighbour when the damage between is gone."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, ProposedFile, Write
@@ -7,7 +10,7 @@ from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.recovery.plan import plan_recovery
 from logcore.logs.recovery.proposal import RecoveryPlan
 from logcore.segments.filenames import TopicPartition
-from logcore.segments.scanning.scan import ScannedBatch, scan
+from logcore.segments.scanning.scan import ScannedBatch, Stretch, scan
 from tests import handmade
 
 FAR = 1 << 40
@@ -83,3 +86,31 @@ def test_a_damaged_swap_file_replaces_only_the_segments_below_the_end_of_its_las
     plan = plan_recovery(directory, TopicConfig(), as_of_ms=5_000, salvage=True)
 
     assert plan.files[f"{61:020d}.log"] == Keep(f"{61:020d}.log")
+
+
+def _noted(steps: Iterator[ScannedBatch | Stretch], given: list[object]) -> Iterator[ScannedBatch | Stretch]:
+    for step in steps:
+        given.append(step)
+        yield step
+
+
+@pytest.mark.parametrize("has_good", [False, True])
+def test_many_batches_far_above_cost_one_look_ahead_each_at_most(
+    has_good: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batches that the scans give, of 300 that are each too far above the one before."""
+    given: list[object] = []
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        walk = scan(*arguments, **named)
+        walk._walk = _noted(walk._walk, given)
+        return walk
+
+    monkeypatch.setattr("logcore.logs.recovery.segment_pieces.scan", counted)
+    far = b"".join(handmade.simple_batch(number << 32, [(b"k", b"v")]) for number in range(1, 301))
+    good = handmade.simple_batch(1, [(b"k", b"v")]) if has_good else b""
+
+    made, _ = salvaged(handmade.simple_batch(0, [(b"k", b"v")]) + far + good)
+
+    assert len(made) == (1 if has_good else 301)
+    assert len(given) < 5 * 300
