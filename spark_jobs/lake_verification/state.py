@@ -153,9 +153,12 @@ class StateTables:
         return bool(said and (said["quarantined_bytes"] or said["tail_bytes"]))
 
     def known_logs(self) -> set[str]:
-        """Logs that any state table names. The name of a log ends with its partition; a damaged name has none."""
+        """Logs that any state table names.
+
+        The name of a log ends with its partition. A damaged file can give a name without one, or null.
+        """
         named = {*self.logs, *self.ledger, *(segment.log for segment in self.segments)}
-        return {log for log in named if re.fullmatch("[0-9]+", log.rpartition("/")[2])}
+        return {log for log in named if log and re.fullmatch("[0-9]+", log.rpartition("/")[2])}
 
 
 def read_lake(lake: str) -> StateTables:
