@@ -182,21 +182,24 @@ def _end(directory: PartitionDirectory, name: str) -> int:
 
     Damage may claim any offset. If the highest one decided, a salvage could drop segments that `verify` reads.
     """
-    content, position, end = directory.files[name].content, 0, int(name[:20])
+    file, position, end = directory.files[name], 0, int(name[:20])
+    content = file.content
     while position < len(content):
-        header = _header_at(content, position)
+        header = _header_at(file, position)
         if header is None:
             position += LOG_OVERHEAD + max(0, int.from_bytes(content[position + LENGTH_AT : position + LOG_OVERHEAD]))
-            header = _header_at(content, position)
+            header = _header_at(file, position)
             if header is None:
                 break
         end, position = header.next_offset, position + header.size
     return end
 
 
-def _header_at(content: Buffer, position: int) -> BatchHeader | None:
+def _header_at(file: PartitionFile, position: int) -> BatchHeader | None:
+    if file.fetched is not None:
+        file.fetched.fetch_batch(position)
     try:
-        return read_header(content, position, len(content))
+        return read_header(file.content, position, file.size)
     except CorruptRecordError:
         return None
 

@@ -56,7 +56,7 @@ def segment_pieces(
         fetched: Knows which bytes the disk failed to read.
     """
     base, start = base_offset, 0
-    ahead = _Ahead(content, base, next_base)
+    ahead = _Ahead(content, base, next_base, fetched)
     expected: int | None = None
     resynchronizer: Resynchronizer | None = None
     while start < len(content):
@@ -80,7 +80,7 @@ def segment_pieces(
             if beyond is not None:
                 yield NewFile(beyond)
                 base, start, resynchronizer = beyond, item.position, None
-                ahead = _Ahead(content, base, next_base, is_near=True)
+                ahead = _Ahead(content, base, next_base, fetched, is_near=True)
                 break
             if item.is_repaired and not _can_be_repaired(content, item, base, walk.next_offset, ahead):
                 item = replace(item, is_repaired=False)
@@ -111,13 +111,22 @@ class _Ahead:
         content: The segment's bytes.
         base_offset: The base offset that the batches are checked against.
         next_base: Base offset of the segment that follows.
+        fetched: Loads the bytes.
         is_near: Only the batch directly after the damage counts. In a file that salvage begins, no batch is good by the
             old base, and a search to the end for each such file would take quadratic time.
     """
 
-    def __init__(self, content: Buffer, base_offset: int, next_base: int | None, *, is_near: bool = False) -> None:
+    def __init__(
+        self,
+        content: Buffer,
+        base_offset: int,
+        next_base: int | None,
+        fetched: FetchedBytes | None,
+        *,
+        is_near: bool = False,
+    ) -> None:
         self.base_offset, self.next_base = base_offset, next_base
-        self._content, self._is_near = content, is_near
+        self._content, self._fetched, self._is_near = content, fetched, is_near
         self._found: ScannedBatch | None = None
         self._known_to = -1
 
@@ -131,6 +140,7 @@ class _Ahead:
                 next_base_offset=self.next_base,
                 start=position,
                 next_offset=expected,
+                fetched=self._fetched,
             )
             items = islice(walk, 1) if self._is_near else walk
             self._found = next((item for item in items if isinstance(item, ScannedBatch)), None)
