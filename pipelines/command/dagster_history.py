@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import logging
 import os
+import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import dagster as dg
 
@@ -21,7 +24,7 @@ from logcore.exit_codes import ExitCode
 from pipelines.catalog.asset_results import AssetResult
 from pipelines.catalog.products import CHAINS, Step
 from pipelines.catalog.step_events import keep_answers, partition_events, table_events
-from pipelines.command.history import prepare_history
+from pipelines.command.history import DATABASES, history_not_writable, lacks_databases, prepare_history, settings_file
 from pipelines.errors.step_errors import sentence_of
 from pipelines.events import check_evaluation
 from pipelines.partitions import register
@@ -51,8 +54,30 @@ def open_instance(default_folder: str, lake: str | None = None) -> dg.DagsterIns
         UsageError: The folder is inside a lake.
     """
     folder = prepare_history(default_folder, lake)
+    if lacks_databases(folder):
+        create_databases(folder)
     os.environ["DAGSTER_HOME"] = str(folder)
     return dg.DagsterInstance.from_config(str(folder))
+
+
+def create_databases(folder: Path) -> None:
+    """Create the databases of a new history, all or none.
+
+    Dagster creates their tables one by one. Of a process that is killed meanwhile, it keeps a database without the
+    other tables for ever. So they are created in another folder, and then renamed.
+
+    Raises:
+        JobError: The folder cannot be written.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as new:
+            Path(new, "dagster.yaml").write_bytes(settings_file().read_bytes())
+            dg.DagsterInstance.from_config(new).dispose()
+            for name in DATABASES:
+                with suppress(OSError):  # another process was faster, or was killed here
+                    os.rename(Path(new, name), folder / name)
+    except OSError as error:
+        raise history_not_writable(folder, error) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.view.registered_lakes import lake_around
 
 _PACKAGE = Path(__file__).resolve().parent.parent
+DATABASES = ("schedules", "history")
+"""Folders of Dagster's databases, in the order in which they appear."""
 
 
 def settings_file() -> Path:
@@ -37,11 +39,15 @@ def prepare_history(default_folder: str, lake: str | None = None) -> Path:
             temporary.write_bytes(settings_file().read_bytes())
             os.replace(temporary, target)
     except OSError as error:
-        raise JobError(
-            f"Dagster's home {folder} cannot be written: {error.strerror or error}. Make room or change the "
-            "permissions there, or name another folder with DAGSTER_HOME. The lake is as it was."
-        ) from error
+        raise history_not_writable(folder, error) from error
     return folder
+
+
+def lacks_databases(folder: Path) -> bool:
+    """Whether this folder has our ``dagster.yaml`` and no databases yet. Other settings are left to Dagster."""
+    return (
+        not (folder / DATABASES[-1]).exists() and (folder / "dagster.yaml").read_bytes() == settings_file().read_bytes()
+    )
 
 
 def check_outside_lakes(default_folder: str, lake: str | None = None) -> Path:
@@ -59,3 +65,11 @@ def check_outside_lakes(default_folder: str, lake: str | None = None) -> Path:
             "DAGSTER_HOME=OTHER; or unset DAGSTER_HOME, and the history is kept in the folder dagster of LOGLAKE_HOME."
         )
     return folder
+
+
+def history_not_writable(folder: Path, error: OSError) -> JobError:
+    """Return the error of a folder that cannot be written."""
+    return JobError(
+        f"Dagster's home {folder} cannot be written: {error.strerror or error}. Make room or change the permissions "
+        "there, or name another folder with DAGSTER_HOME. The lake is as it was."
+    )

@@ -16,11 +16,17 @@ import sys
 from collections.abc import Sequence
 
 from logcore.exit_codes import ExitCode
-from pipelines.command.history import prepare_history
 from pipelines.ui.command import HOST
-from pipelines.ui.services import check_port, in_url, start_code_server, stopped_by_signals, watch_home
+from pipelines.ui.services import (
+    check_port,
+    in_url,
+    set_dagster_home,
+    start_code_server,
+    stopped_by_signals,
+    watch_home,
+)
 from spark_jobs.lake.errors import JobError, UsageError
-from spark_jobs.lake.view.registered_lakes import dagster_home, home_folder
+from spark_jobs.lake.view.registered_lakes import home_folder
 
 PORT = 4000
 
@@ -53,7 +59,7 @@ def build_parser() -> argparse.ArgumentParser:
 def _serve(options: argparse.Namespace) -> int:
     home = home_folder()
     os.environ["LOGLAKE_HOME"] = home
-    os.environ["DAGSTER_HOME"] = str(prepare_history(dagster_home()))
+    set_dagster_home()
     check_port(options.host, options.port)
     with stopped_by_signals() as stop:
         server = start_code_server(["--host", options.host, "--port", str(options.port)], options.log_level)

@@ -38,7 +38,7 @@ import grpc
 from logcore.exit_codes import ExitCode
 from pipelines.alerts.sensor import UI_ADDRESS
 from pipelines.catalog.names import LOCATION
-from pipelines.command.history import prepare_history
+from pipelines.command.history import lacks_databases, prepare_history
 from spark_jobs import launch
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.view.registered_lakes import (
@@ -104,7 +104,7 @@ def serve(options: argparse.Namespace) -> int:
             raise UsageError(f"There is no lake at {lake}. Make one: loglake run PATH... --lake {lake}")
         launch.register(lake)
         first_page = f"/locations/{LOCATION}/asset-groups/{read_registered(lake).identifier}/lineage"
-    os.environ["DAGSTER_HOME"] = str(prepare_history(dagster_home()))
+    set_dagster_home()
     check_port(options.host, options.port)
     host = in_url(options.host)
     address = "http:" + f"//{host}:{options.port}{options.path_prefix}"
@@ -123,6 +123,16 @@ def serve(options: argparse.Namespace) -> int:
             for service in reversed(services):
                 service.end()
     return ExitCode.CLEAN
+
+
+def set_dagster_home() -> None:
+    """Set ``DAGSTER_HOME`` for the processes that are started; they share its databases, which are created here."""
+    folder = prepare_history(dagster_home())
+    os.environ["DAGSTER_HOME"] = str(folder)
+    if lacks_databases(folder):
+        from pipelines.command.dagster_history import create_databases  # seconds, only the first time
+
+        create_databases(folder)
 
 
 def _start(options: argparse.Namespace, folder: str, code: str, stop: threading.Event) -> Iterator[Service]:

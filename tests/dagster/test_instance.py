@@ -1,10 +1,14 @@
-"""The instance of the command line: where it is."""
+"""The instance of the command line: where it is, and that it is whole."""
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
+import dagster as dg
 import pytest
+import sqlalchemy as db
 
 from pipelines.command.dagster_history import open_instance
 from pipelines.command.history import settings_file
@@ -47,3 +51,29 @@ def test_an_instance_inside_a_lake_is_refused_before_anything_in_it_is_read(
 
     assert (inside / "dagster.yaml").read_text() == "no: [valid"
     assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("table", ["runs", "dynamic_partitions", "job_ticks", "alembic_version"])
+def test_after_a_kill_while_the_databases_were_created_the_history_is_whole(
+    table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", "")
+    child = os.fork()
+    if child == 0:
+
+        @db.event.listens_for(db.Engine, "before_cursor_execute")
+        def _kill(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+            if f"CREATE TABLE {table} " in statement.replace("\n", " "):
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        open_instance(str(tmp_path))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+    with open_instance(str(tmp_path)) as instance:
+        instance.add_dynamic_partitions("logs", ["orders-0"])
+        instance.report_runless_asset_event(dg.AssetMaterialization("records", partition="orders-0"))
+        assert instance.get_dynamic_partitions("logs") == ["orders-0"]
+        assert instance.get_latest_materialization_event(dg.AssetKey("records")) is not None
+        assert instance.get_runs() == []
+        assert instance.all_instigator_state() == []
