@@ -18,8 +18,11 @@ from logcore.errors import CorruptionReason
 from logcore.logs.model.findings import Finding, exit_code
 from logcore.logs.rules import RULE_GROUPS, Rule
 from logcore.logs.rules.advice import HarmedPlace, filled
-from spark_jobs.lake.setup.policies.lake_settings import LAKE_SETTINGS
-from spark_jobs.lake.setup.policies.policy_values import (
+from spark_jobs.lake.table_spec import TableSpec
+from spark_jobs.lake.table_specs import FIRST_OF_SEGMENT, TABLES
+from spark_jobs.lake.view.ledger_states import ALARMING, EVIDENCE, MEANINGS
+from spark_jobs.policies.lake_settings import LAKE_SETTINGS
+from spark_jobs.policies.policy_values import (
     INT64_MAX,
     SIZES,
     TIMES,
@@ -37,12 +40,9 @@ from spark_jobs.lake.setup.policies.policy_values import (
     WholeNumber,
     unit_names,
 )
-from spark_jobs.lake.setup.policies.setting import Setting
-from spark_jobs.lake.setup.policies.topic_policies import LakePolicy, TopicPolicy
-from spark_jobs.lake.setup.policies.topic_settings import SETTINGS
-from spark_jobs.lake.table_spec import TableSpec
-from spark_jobs.lake.table_specs import FIRST_OF_SEGMENT, TABLES
-from spark_jobs.lake.view.ledger_states import ALARMING, EVIDENCE, MEANINGS
+from spark_jobs.policies.setting import Setting
+from spark_jobs.policies.topic_policies import LakePolicy, TopicPolicy
+from spark_jobs.policies.topic_settings import SETTINGS
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -197,7 +197,7 @@ With `--source PATH` it reads the metadata there.
 
 
 def policies_page() -> str:
-    """docs/policies.md, from the settings in `spark_jobs.lake.setup.policies` and their defaults."""
+    """docs/policies.md, from the settings in `spark_jobs.policies` and their defaults."""
     example = [
         "lake:                         # for Dagster's schedules and sensors",
         "  ingest: every 5 min",
@@ -217,7 +217,7 @@ def policies_page() -> str:
     ]
     return "\n".join(
         [
-            _made_from("`spark_jobs/lake/setup/policies`"),
+            _made_from("`spark_jobs/policies`"),
             "# policies.yaml\n",
             "What may be removed from which topic of a lake, and how its logs are read and published: "
             "`loglake run SRC --lake LAKE --policies policies.yaml`.\n",

@@ -42,11 +42,11 @@ from pipelines.run.run_request import RunRequest
 from pipelines.run.step_result import StepResult
 from pipelines.run.steps import Run
 from spark_jobs import launch
-from spark_jobs.lake.errors import JobError, UsageError
-from spark_jobs.lake.setup.policies.policies_file import Policies
+from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, check_policies
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
+from spark_jobs.policies.policies_file import Policies
 
 POOL = "spark"
 """Steps that may start Spark; deploy/dagster.yaml lets one of them run at a time."""

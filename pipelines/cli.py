@@ -154,7 +154,7 @@ def _status(options: argparse.Namespace) -> int:
 
 def _start_workers_for_a_first_load(options: argparse.Namespace) -> None:
     """Start workers before all else is loaded, where the lake is still to be made: then there certainly are tasks."""
-    from spark_jobs.lake.errors import UsageError
+    from spark_jobs.errors import UsageError
     from spark_jobs.prestart import start_workers
 
     is_local_path = "://" not in options.lake
@@ -398,7 +398,7 @@ def _partitions(said: Sequence[str]) -> tuple[list[int], list[str]]:
 def _guarded(work: Callable[[], int]) -> int:
     """Turn our own errors into one paragraph and an exit code."""
     from pipelines.errors.interrupts import lost_interrupts_repeated
-    from spark_jobs.lake.errors import JobError, UsageError
+    from spark_jobs.errors import JobError, UsageError
 
     try:
         with lost_interrupts_repeated():

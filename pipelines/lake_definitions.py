@@ -21,7 +21,7 @@ from pipelines.schedules import build_schedules
 from pipelines.sensors import build_sensor
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.errors import UsageError
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, lake_path, read_registered
 
 

@@ -17,7 +17,7 @@ from pipelines.catalog.run_configuration import run_config
 from pipelines.nightly_verification import VERIFICATION_JOB, part_of, verification_config
 from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
 from pipelines.run.run_request import RunRequest
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.errors import UsageError
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, read_registered
 
 _MINUTE_MS = 60_000

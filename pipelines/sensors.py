@@ -28,7 +28,7 @@ from pipelines.catalog.run_configuration import run_config
 from pipelines.run.chains import INTAKE_JOB
 from pipelines.run.run_request import RunRequest
 from pipelines.run.source_listing import SourceState, source_state
-from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, read_registered
 from spark_jobs.lake.view.runs.run_ends import last_seen
 

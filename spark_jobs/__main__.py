@@ -14,7 +14,7 @@ from logcore.cli.termination import terminated_as_interrupted
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity, exit_code
 from spark_jobs.contracts import CONFIGS, JobReport
-from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.errors import JobError, UsageError
 from spark_jobs.launch import plan, run
 from spark_jobs.machine.engine import JobEngine
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES, Policies, read_policies
+from spark_jobs.policies.policies_file import NO_POLICIES, Policies, read_policies
 
 Scalar = str | int | float | bool | None
 

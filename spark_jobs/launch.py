@@ -21,21 +21,21 @@ from logcore.storage.discovery import discover, shown, source_path
 from logcore.storage.objects.addresses import AddressError, absolute, is_object
 from logcore.storage.objects.answers import said
 from spark_jobs.contracts import CONFIGS, Intake, JobConfig, JobReport
+from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.delta.files.row_counts import refuse_removed_rows
 from spark_jobs.lake.delta.tables import table_features
 from spark_jobs.lake.delta.tables.snapshots import forget_snapshots
 from spark_jobs.lake.delta.tables.snapshots import pinned_snapshots as pinned_snapshots
-from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.retries import retried
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.setup import identity, registry
 from spark_jobs.lake.setup.placement import check_outside_lakes, check_place, check_writable
-from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.store import local_copies
 from spark_jobs.lake.store.lease import hold
 from spark_jobs.lake.view.registered_lakes import check_policies
 from spark_jobs.machine import engine as engines
 from spark_jobs.machine.engine import JobEngine, chosen_engine
+from spark_jobs.policies.policies_file import Policies
 from spark_jobs.tasks.executor import Executor, counting
 from spark_jobs.tasks.progress import JobListener as JobListener
 from spark_jobs.tasks.progress import TaskProgress as TaskProgress

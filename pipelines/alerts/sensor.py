@@ -28,7 +28,7 @@ from logcore.logs.model.findings import Severity
 from pipelines.alerts.webhook import NotDelivered, post
 from pipelines.catalog.names import tags_of
 from pipelines.run.chains import INTAKE_JOB
-from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.alarms import Problem, problems_of, run_problems
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, home_folder, read_home

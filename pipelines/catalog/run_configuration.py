@@ -19,7 +19,7 @@ from logcore.cli.reading.arguments import clock_ms, offset_range, time_ms
 from logcore.reading.read_options import OffsetRange
 from pipelines.catalog.names import graph_name
 from pipelines.run.run_request import RunRequest
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.errors import UsageError
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
 
 BEGIN = "begin"

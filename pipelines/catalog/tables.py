@@ -13,7 +13,7 @@ import dagster as dg
 from pipelines.catalog.names import asset_key, documentation_of, owners_of, tags_of_assets
 from pipelines.catalog.queried_tables import TABLES, VERSION, QueriedTable, table_metadata
 from pipelines.events import as_metadata, table_schema
-from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.cluster.followed_topics import cluster_tables
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.registered_lakes import RegisteredLake

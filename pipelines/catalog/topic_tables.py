@@ -15,12 +15,12 @@ from pipelines.catalog.queried_tables import VERSION
 from pipelines.events import as_metadata
 from pipelines.metadata.values import Metadata
 from pipelines.run.check_definitions import RECORDS
-from spark_jobs.lake.errors import JobError, UsageError
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.decoded.latest_topics import LatestTopic
 from spark_jobs.lake.view.decoded.topic_asset import COORDINATES, TopicAsset
 from spark_jobs.lake.view.decoded.topics import DecodedTopic
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
+from spark_jobs.policies.policies_file import read_policies
 
 
 def topic_key(lake: RegisteredLake, topic: TopicAsset) -> dg.AssetKey:

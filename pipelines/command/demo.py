@@ -29,11 +29,11 @@ from pipelines.run.chains import INTAKE_JOB
 from pipelines.run.listener import RunOutcome
 from pipelines.run.run_request import RunRequest
 from spark_jobs import launch
-from spark_jobs.lake.errors import JobError, UsageError
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.decoded.topics import DecodedTopic
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.registered_lakes import home_folder, lake_name, read_registered
+from spark_jobs.policies.policies_file import read_policies
 
 SUFFIX = ".tar.xz"
 QUESTION = (

@@ -54,13 +54,13 @@ from pipelines.run.look import outcome_without_work
 from pipelines.run.run_request import RunRequest
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
-from spark_jobs.lake.setup.policies.policies_file import Policies, read_policies
 from spark_jobs.lake.view import registered_lakes
 from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.open_findings import unread_source
 from spark_jobs.lake.view.recorded_answers import recorded_answers
 from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end
+from spark_jobs.policies.policies_file import Policies, read_policies
 from spark_jobs.prestart import start_workers
 
 INTERVAL_S, REMOTE_INTERVAL_S = 1.0, 60.0

@@ -25,10 +25,10 @@ from pipelines.run.source_listing import listing_digest
 from pipelines.run.steps import Launcher, Run
 from spark_jobs import launch
 from spark_jobs.contracts import JobConfig, JobReport
-from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.view.registered_lakes import lake_path
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 from spark_jobs.launch import JobListener
+from spark_jobs.policies.policies_file import Policies
 
 if TYPE_CHECKING:
     from pipelines.command.dagster_history import DagsterHistory

@@ -24,14 +24,14 @@ from pipelines.command.summary import (
 )
 from pipelines.run.listener import RunOutcome
 from pipelines.run.look import present_answers
-from spark_jobs.lake.errors import JobError, UsageError
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.alarms import problems_of, run_problems
 from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, check_policies, chosen_lakes, is_lake
 from spark_jobs.lake.view.runs.run_ends import run_ends
 from spark_jobs.lake.view.runs.run_rows import JOBS, newest_run_of_each_job
+from spark_jobs.policies.policies_file import read_policies
 
 _NIGHTLY_MS, _DAY_MS = {"nightly": 3 * 3_600_000, "verify": 4 * 3_600_000}, 86_400_000
 """When the nightly schedules are due, after midnight in UTC."""

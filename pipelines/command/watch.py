@@ -38,13 +38,13 @@ from pipelines.run.step_result import StepResult
 from pipelines.run.steps import Launcher, Run
 from spark_jobs import launch
 from spark_jobs.contracts import ClusterConfig, JobConfig, JobReport, OptimizeConfig, TidyArchiveConfig
-from spark_jobs.lake.errors import JobError, LeaseHeld, UsageError
-from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES
+from spark_jobs.errors import JobError, LeaseHeld, UsageError
 from spark_jobs.lake.view.alarms import problems_of
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.open_findings import path_findings
 from spark_jobs.lake.view.runs.run_ends import keep_run_end
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
+from spark_jobs.policies.policies_file import NO_POLICIES
 from spark_jobs.prestart import start_workers
 
 ROUND_ERRORS = (JobError, UsageError, LogError, OSError)

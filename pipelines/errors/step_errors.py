@@ -6,7 +6,7 @@ import os
 
 from logcore.errors import LogError
 from logcore.storage.discovery import shown
-from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, JobError, StorageError, UsageError
+from spark_jobs.errors import CommitUnanswered, ConcurrentChange, JobError, StorageError, UsageError
 
 _WRITTEN_FOR_USERS = (JobError, UsageError, LogError)
 _REPORT = "This is a mistake in Loglake, or in what it runs on; please report this line."

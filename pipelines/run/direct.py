@@ -11,7 +11,7 @@ from pipelines.run.chains import Link
 from pipelines.run.listener import CollectingListener, RunFailure, RunOutcome
 from pipelines.run.step_result import StepResult
 from pipelines.run.steps import Run
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.errors import UsageError
 
 
 @dataclass(slots=True)

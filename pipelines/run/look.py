@@ -18,8 +18,7 @@ from pipelines.run.steps import Run, WorkFound, restricted
 from pipelines.run.topics import topic_checks
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig, JobConfig, JobReport, LatestConfig
-from spark_jobs.lake.errors import JobError, UsageError
-from spark_jobs.lake.setup.policies.policies_file import Policies
+from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.alarms import damage_of, stops_of
 from spark_jobs.lake.view.decoded.latest_topics import LatestTopic
 from spark_jobs.lake.view.decoded.topics import DecodedTopic
@@ -27,6 +26,7 @@ from spark_jobs.lake.view.expectation_results import RecordsVersion, read_result
 from spark_jobs.lake.view.harm import look_at_tables
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.ledger_comparison import compare_with_ledger
+from spark_jobs.policies.policies_file import Policies
 
 
 @dataclass(frozen=True, slots=True)

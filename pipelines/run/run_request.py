@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 
 from logcore.reading.read_options import OffsetRange
 from spark_jobs.contracts import Intake
-from spark_jobs.lake.setup.policies.policies_file import Policies, read_policies
 from spark_jobs.lake.view import registered_lakes
+from spark_jobs.policies.policies_file import Policies, read_policies
 
 AS_OF = "The run's clock, ISO-8601 or milliseconds as 1772323200000ms; empty: when the run was created"
 """Help of a field ``as_of`` in Dagster."""

@@ -32,8 +32,7 @@ from spark_jobs.contracts import (
     ReplaceConfig,
     ValidateConfig,
 )
-from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake.setup.policies.policies_file import Policies
+from spark_jobs.errors import UsageError
 from spark_jobs.lake.view.alarms import damage_of, stops_of
 from spark_jobs.lake.view.expectation_results import due_expectations, keep_evaluated, page_of
 from spark_jobs.lake.view.harm import look_at_tables, remember_tables
@@ -41,6 +40,7 @@ from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.ledger_comparison import compare_with_ledger
 from spark_jobs.lake.view.open_findings import path_findings
 from spark_jobs.lake.view.registered_lakes import held_logs, remote_of
+from spark_jobs.policies.policies_file import Policies
 
 READ_COMMITTED = "read_committed"
 

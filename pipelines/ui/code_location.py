@@ -25,7 +25,7 @@ from pipelines.ui.services import (
     stopped_by_signals,
     watch_home,
 )
-from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.registered_lakes import home_folder
 
 PORT = 4000

@@ -44,7 +44,7 @@ class UiCommand:
 
     def run(self, options: argparse.Namespace) -> int:
         """Do it; returns the exit code."""
-        from spark_jobs.lake.errors import JobError, UsageError
+        from spark_jobs.errors import JobError, UsageError
 
         try:
             from pipelines.ui.services import serve

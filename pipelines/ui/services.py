@@ -40,7 +40,7 @@ from pipelines.alerts.sensor import UI_ADDRESS
 from pipelines.catalog.names import LOCATION
 from pipelines.command.history import lacks_databases, prepare_history
 from spark_jobs import launch
-from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.registered_lakes import (
     dagster_home,
     home_folder,

@@ -33,12 +33,12 @@ from spark_jobs.cluster.new_commits import NewCommits
 from spark_jobs.cluster.source_directories import source_directories
 from spark_jobs.cluster.unnamed_rows import both_names, known_rows
 from spark_jobs.contracts import ClusterConfig, JobReport
+from spark_jobs.errors import JobError
 from spark_jobs.lake.cluster import last_reading
 from spark_jobs.lake.cluster.source_directory import SourceDirectory
 from spark_jobs.lake.cluster_columns import CLUSTER_TABLES, SOURCE, ClusterTable
 from spark_jobs.lake.delta.commits import row_commits
 from spark_jobs.lake.delta.tables.table_rows import read_rows
-from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive

@@ -28,10 +28,10 @@ from logcore.logs.compaction.selection import RefusalReason
 from logcore.logs.model.findings import found
 from spark_jobs.compaction.plan import CompactionJobPlan, CompactionLogPlan, cleaned_id, plan
 from spark_jobs.contracts import CompactionConfig, JobReport, Scalar
+from spark_jobs.errors import ConcurrentChange
 from spark_jobs.lake.delta.commits import commit_guards, file_commits, row_commits
 from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.delta.tables.table_rows import read_rows
-from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.retries import retried

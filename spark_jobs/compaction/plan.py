@@ -22,8 +22,8 @@ from spark_jobs.lake.segments import log_directory, removals
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.log_segments import GovernedLog, governed_logs
 from spark_jobs.lake.segments.removals import Unfinished
-from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 from spark_jobs.lake.store import run_folder
+from spark_jobs.policies.topic_policies import TopicPolicy
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from logcore.values.protobuf.descriptors import parse
 from logcore.values.registry.schemas import Schemas, context_of
 from logcore.values.wire.prefix import Framing
 from spark_jobs.decode.protobuf.proto_schema import compiled_schema, compiled_writer
-from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
+from spark_jobs.errors import UsageError
+from spark_jobs.policies.topic_policies import TopicPolicy
 
 RULES = 1
 """Version of the decoders. All topics wait for `--replace` if it is raised, so only a change does that which gives rows

@@ -16,8 +16,8 @@ from logcore.values.json.text import parse_json
 from logcore.values.undecodable import Undecodable
 from logcore.values.wire.prefix import LONG_IDS, glue_framing
 from spark_jobs.decode.json_sample import WHOLE, SampledPlace
+from spark_jobs.errors import UsageError
 from spark_jobs.lake.delta.files.live_files import LiveFile, newest_files
-from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.segments import archive
 from spark_jobs.row_files.published_rows import Span, published_rows
 

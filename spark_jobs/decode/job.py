@@ -26,13 +26,13 @@ from spark_jobs.decode.decode_task import DecodeResult, DecodeTask, decode_rows
 from spark_jobs.decode.decoding import decoding_of
 from spark_jobs.decode.plan import DecodedTopicPlan, plan, policy_way
 from spark_jobs.decode.split_rows import SchemaStop
+from spark_jobs.errors import JobError
 from spark_jobs.following.commits import Described, commit_topics, guards_of
 from spark_jobs.following.topic_plan import FollowingPlan, LogSpan
 from spark_jobs.lake.decoded.followed_topics import SCHEMAS
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, decoded_spec, topic_table, undecoded_spec
 from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.delta.table import Table
-from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.repair_commands import topic_command
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_spec import TableSpec

@@ -14,6 +14,7 @@ from spark_jobs.decode.decode_task import DecodeTask, stop_at_start
 from spark_jobs.decode.decoding import Format, TopicFormats
 from spark_jobs.decode.schema_sources import SchemaSources
 from spark_jobs.decode.split_rows import SchemaStop
+from spark_jobs.errors import JobError, UsageError
 from spark_jobs.following.topic_plan import (
     IN_PROCESS_BYTES,
     FollowingPlan,
@@ -27,9 +28,8 @@ from spark_jobs.lake.decoded.records_history import RecordsHistory
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, topic_table
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.table import Table
-from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.repair_commands import topic_command
-from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
+from spark_jobs.policies.topic_policies import TopicPolicy
 
 RECORDED = (POLICY, SEEN, SCHEMAS)
 """What both tables record beside frontiers."""

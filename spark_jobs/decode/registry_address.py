@@ -16,7 +16,7 @@ from logcore.values.registry.schemas import RegisteredSchema, Schemas, SchemaVer
 from logcore.values.registry.schemas_topic import registered_schema
 from logcore.values.wire.prefix import SchemaId
 from spark_jobs.decode.registry_credentials import RegistryCredentials
-from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.errors import JobError, UsageError
 
 _SCHEMES = ("http", "https")
 _LARGEST_ANSWER = 4 * LARGEST_SCHEMA

@@ -10,8 +10,8 @@ import base64
 import os
 from dataclasses import dataclass, field
 
-from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake.setup.policies.policy_values import VARIABLE_PREFIX
+from spark_jobs.errors import UsageError
+from spark_jobs.policies.policy_values import VARIABLE_PREFIX
 
 _BEARER = "Bearer "
 _LARGEST = 64 << 10

@@ -9,11 +9,11 @@ from logcore.values.registry.schemas import Schemas
 from logcore.values.registry.schemas_topic import TopicState, fold_schemas_topic
 from spark_jobs.decode.registry_address import RegistryAddress
 from spark_jobs.decode.registry_credentials import RegistryCredentials
+from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.decoded.records_history import RecordsHistory
-from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments import archive
-from spark_jobs.lake.setup.policies.policy_values import VARIABLE_PREFIX, is_address
+from spark_jobs.policies.policy_values import VARIABLE_PREFIX, is_address
 from spark_jobs.row_files.published_rows import Span, published_rows
 
 _COLUMNS = ("log_id", "partition", "offset", "key", "value")

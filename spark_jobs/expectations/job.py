@@ -18,6 +18,7 @@ from logcore.errors import CorruptionReason
 from logcore.logs.model.findings import found
 from logcore.logs.model.offset_ledger import publish_end
 from spark_jobs.contracts import ExpectationsConfig, JobReport, LogChange
+from spark_jobs.errors import UsageError
 from spark_jobs.expectations.data_docs import write_pages
 from spark_jobs.expectations.published_rows import ByPlace, CountTask, RowCounts, count_rows
 from spark_jobs.expectations.range_checks import (
@@ -32,7 +33,6 @@ from spark_jobs.expectations.range_checks import (
 from spark_jobs.lake.delta.files.live_files import newest_files
 from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.delta.tables.table_rows import read_rows
-from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.ledger import finding_rows, frontier
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.frontier import LedgerRow

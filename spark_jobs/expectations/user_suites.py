@@ -19,9 +19,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from spark_jobs.errors import UsageError
 from spark_jobs.expectations.range_checks import CRITICAL, INFO, WARNING, ExpectationResult
 from spark_jobs.expectations.suite_rows import PublishedRange, chunks_of, decoded_chunks_of
-from spark_jobs.lake.errors import UsageError
 
 
 @dataclass(slots=True)

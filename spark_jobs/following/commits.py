@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from spark_jobs.contracts import FollowConfig, JobReport, LogChange, Scalar
+from spark_jobs.errors import ConcurrentChange, JobError
 from spark_jobs.following.topic_plan import FollowingPlan, Planned
 from spark_jobs.lake.decoded.followed_topics import POLICY, SEEN
 from spark_jobs.lake.decoded.remembered_tables import remember
 from spark_jobs.lake.decoded.topic_tables import topic_table
 from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.delta.table import Table
-from spark_jobs.lake.errors import ConcurrentChange, JobError
 
 Result = TypeVar("Result")
 Described = dict[str, object]

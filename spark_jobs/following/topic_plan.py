@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from spark_jobs.contracts import FollowConfig
+from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.decoded.followed_topics import POLICY, SEEN, FollowedTopic, followed_topics, has_unseen
 from spark_jobs.lake.decoded.records_history import RecordsHistory
 from spark_jobs.lake.decoded.topic_tables import topic_table
-from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments.archive import LogRow
-from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
+from spark_jobs.policies.topic_policies import TopicPolicy
 from spark_jobs.row_files.published_rows import Span
 
 IN_PROCESS_BYTES = 1 << 20

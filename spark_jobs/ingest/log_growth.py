@@ -20,7 +20,7 @@ from spark_jobs.ingest.remote_ranges import RemotePart, with_start_lowered
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
-from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
+from spark_jobs.policies.topic_policies import TopicPolicy
 from spark_jobs.tasks.segment_copy import CopyTask, nothing_readable
 from spark_jobs.tasks.segment_slices import Swap, as_text
 

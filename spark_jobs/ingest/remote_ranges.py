@@ -26,8 +26,8 @@ from logcore.reading.notes import Notes
 from logcore.storage.discovery import HeaderReader
 from logcore.storage.objects.addresses import AddressError
 from logcore.storage.source_errors import SourceUnreadable, shown
+from spark_jobs.errors import UsageError
 from spark_jobs.ingest.late_segments import without_held
-from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.ledger.offset_ranges import merged
 from spark_jobs.lake.segments.archive import LogRow, Segment
 

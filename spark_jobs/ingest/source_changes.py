@@ -31,8 +31,8 @@ from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.archive_reader import ArchiveReader
-from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 from spark_jobs.lake.store import storage
+from spark_jobs.policies.topic_policies import TopicPolicy
 from spark_jobs.tasks.segment_slices import Swap, part_of
 
 DIVERGED = ("source-diverged", "source-behind")

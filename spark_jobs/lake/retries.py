@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from spark_jobs.lake.errors import ConcurrentChange
+from spark_jobs.errors import ConcurrentChange
 
 COMMIT_ATTEMPTS = 8
 """Attempts of a commit. With the pauses, a writer that commits every few seconds cannot starve it."""

@@ -32,7 +32,7 @@ from logcore.texts import json_shown, shown
 from spark_jobs.lake_commands.outcome import guarded, lake_at
 
 if TYPE_CHECKING:
-    from spark_jobs.lake.setup.policies.policies_file import Policies
+    from spark_jobs.policies.policies_file import Policies
 
 
 class ConfigCommand:
@@ -85,7 +85,7 @@ config_command = ConfigCommand()
 
 
 def _check(options: argparse.Namespace) -> int:
-    from spark_jobs.lake.setup.policies.policies_file import read_policies
+    from spark_jobs.policies.policies_file import read_policies
 
     policies = read_policies(options.file)
     _refuse_unusable_files(policies, options.file)
@@ -99,9 +99,9 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _set(options: argparse.Namespace) -> int:
-    from spark_jobs.lake.errors import UsageError
-    from spark_jobs.lake.setup.policies.policies_edit import with_settings
+    from spark_jobs.errors import UsageError
     from spark_jobs.lake.store import storage
+    from spark_jobs.policies.policies_edit import with_settings
 
     settings = dict(each.partition("=")[::2] for each in options.settings)
     if not all(settings.values()):
@@ -121,8 +121,8 @@ def _set(options: argparse.Namespace) -> int:
 def _refuse_unusable_files(policies: Any, file: str) -> None:
     """Refuse schemas and suites that the policies name and a run could not use; also formats without their schema."""
     from spark_jobs.decode.decoding import Format
+    from spark_jobs.errors import UsageError
     from spark_jobs.expectations.user_suites import check_suite
-    from spark_jobs.lake.errors import UsageError
 
     mistakes = []
     for policy in policies.topics:
@@ -199,7 +199,7 @@ def _said_at(sources: list[str], as_of_ms: int) -> dict[str, Any]:
     from logcore.topics.internal_topics import InternalTopic
     from logcore.topics.topic_settings import settings_of_topics
     from spark_jobs.cluster.internal_sources import clusters_of, logs_at
-    from spark_jobs.lake.errors import JobError
+    from spark_jobs.errors import JobError
     from spark_jobs.launch import source_place
 
     try:
@@ -235,9 +235,9 @@ def _lines(policies: Any) -> Iterator[str]:
     """The settings of the lake, defaults in one line, then those of each topic that differ from a default."""
     from dataclasses import fields
 
-    from spark_jobs.lake.setup.policies.lake_settings import LAKE_SETTINGS
-    from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
-    from spark_jobs.lake.setup.policies.topic_settings import SETTINGS
+    from spark_jobs.policies.lake_settings import LAKE_SETTINGS
+    from spark_jobs.policies.topic_policies import TopicPolicy
+    from spark_jobs.policies.topic_settings import SETTINGS
 
     others = []
     for name, setting in LAKE_SETTINGS.items():
@@ -262,7 +262,7 @@ def _lines(policies: Any) -> Iterator[str]:
 
 
 def _schema() -> int:
-    from spark_jobs.lake.setup.policies.policy_schema import policy_schema
+    from spark_jobs.policies.policy_schema import policy_schema
 
     sys.stdout.write(json.dumps(policy_schema(), indent=1) + "\n")
     return ExitCode.CLEAN

@@ -22,7 +22,7 @@ from typing import Any
 
 from logcore.exit_codes import ExitCode
 from logcore.texts import json_shown, shown
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.errors import UsageError
 from spark_jobs.lake_commands.followed_tables import add_options, described_topics
 from spark_jobs.lake_commands.outcome import guarded, lake_at
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from logcore.cli.doctor.checks import CheckedPlaces, Checks, CheckState, InstallationCheck, guarded
 from logcore.cli.doctor.installation import folder_check, source_check
 from logcore.storage.discovery import shown
-from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake.store import lease, storage
 from spark_jobs.lake.view.registered_lakes import home_folder, read_home, read_registered, unused_home

@@ -43,8 +43,8 @@ def described_topics(
     """
     from spark_jobs import launch
     from spark_jobs.lake.setup import registry
-    from spark_jobs.lake.setup.policies.policies_file import read_policies
     from spark_jobs.lake.view.registered_lakes import check_policies
+    from spark_jobs.policies.policies_file import read_policies
 
     lake = lake_at(options.lake)
     refuse_unmatched(lake, options.topic)

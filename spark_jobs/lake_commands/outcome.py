@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def guarded(work: Callable[[], int]) -> int:
     """Run ``work``; turn our errors into one paragraph on stderr and an exit code."""
-    from spark_jobs.lake.errors import JobError, UsageError
+    from spark_jobs.errors import JobError, UsageError
 
     try:
         return work()
@@ -37,7 +37,7 @@ def recorded(lake: str, command: str, now_ms: int, run_id: str) -> Iterator[Unfi
 
     Without the row the command still counts: a note says why there is none.
     """
-    from spark_jobs.lake.errors import JobError
+    from spark_jobs.errors import JobError
     from spark_jobs.lake.view.runs.run_rows import FAILED, SUCCEEDED, append_run
     from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 
@@ -63,7 +63,7 @@ def run_job(config: JobConfig, now_ms: int) -> Mapping[str, Any]:
         JobError: It failed.
     """
     from spark_jobs import launch
-    from spark_jobs.lake.errors import LeaseHeld, UsageError
+    from spark_jobs.errors import LeaseHeld, UsageError
 
     begun = time.monotonic()
     with recorded(config.lake, config.JOB, now_ms, config.run_id) as run:
@@ -82,7 +82,7 @@ def lake_at(path: str) -> str:
     Raises:
         UsageError: There is no lake.
     """
-    from spark_jobs.lake.errors import UsageError
+    from spark_jobs.errors import UsageError
     from spark_jobs.lake.setup.identity import read_identity
     from spark_jobs.lake.store import storage
 
@@ -100,7 +100,7 @@ def refuse_unmatched(lake: str, patterns: Sequence[str]) -> None:
     """
     from logcore.logs.model.log_selection import LogSelection
     from logcore.reading.nearest_names import unmatched
-    from spark_jobs.lake.errors import UsageError
+    from spark_jobs.errors import UsageError
     from spark_jobs.lake.segments import archive
 
     if not patterns:

@@ -203,8 +203,8 @@ def _archive(options: argparse.Namespace) -> int:
 
 
 def _rebuild(options: argparse.Namespace) -> int:
+    from spark_jobs.errors import UsageError
     from spark_jobs.lake.delta.state import tables_file
-    from spark_jobs.lake.errors import UsageError
     from spark_jobs.lake.store import lease
     from spark_jobs.lake.table_specs import TABLES
     from spark_jobs.lake_commands import table_swap
@@ -248,8 +248,8 @@ def plan(lake: str, name: str) -> Rebuild:
     Raises:
         JobError: The table is on an object store and cannot be derived.
     """
+    from spark_jobs.errors import JobError
     from spark_jobs.lake.cluster_columns import CLUSTER_TABLES
-    from spark_jobs.lake.errors import JobError
     from spark_jobs.lake.store import storage
 
     before = None if name in (*DERIVED, "records") else _before_removal(lake, name)
@@ -289,11 +289,11 @@ def plan(lake: str, name: str) -> Rebuild:
 
 def _before_removal(lake: str, name: str) -> int | None:
     """The version before other programs removed rows; None: they did not, or a commit of ours followed."""
+    from spark_jobs.errors import TableUnreadable
     from spark_jobs.lake.delta.files.row_counts import row_counts
     from spark_jobs.lake.delta.state.foreign_commits import commits_since
     from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
     from spark_jobs.lake.delta.tables.table_location import reading
-    from spark_jobs.lake.errors import TableUnreadable
 
     with contextlib.suppress(TableUnreadable), reading(lake, name):
         table = latest_snapshot(lake, name)
@@ -341,7 +341,7 @@ def _copy(lake: str, name: str, run_id: str) -> None:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    from spark_jobs.lake.errors import JobError
+    from spark_jobs.errors import JobError
     from spark_jobs.lake_commands import table_swap
     from spark_jobs.lake_commands.table_rebuild import rebuild
     from spark_jobs.machine.session import get_session
@@ -375,8 +375,8 @@ def _has_deleted_files(lake: str) -> bool:
 
 def _can_be_opened(lake: str, name: str) -> bool:
     """Return whether the table is there, and its log can be read."""
+    from spark_jobs.errors import TableUnreadable
     from spark_jobs.lake.delta.tables.snapshots import open_table
-    from spark_jobs.lake.errors import TableUnreadable
 
     try:
         return open_table(lake, name) is not None
@@ -391,8 +391,8 @@ def _is_readable(lake: str, name: str) -> bool:
     from deltalake import QueryBuilder
     from deltalake.exceptions import DeltaError
 
+    from spark_jobs.errors import JobError
     from spark_jobs.lake.delta.tables.snapshots import open_table
-    from spark_jobs.lake.errors import JobError
 
     try:
         table = open_table(lake, name)

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, Schema
 
+from spark_jobs.errors import JobError, OutputMismatch
 from spark_jobs.lake.delta.commits import file_commits
 from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.delta.files.live_files import live_files
@@ -30,7 +31,6 @@ from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_creation import ensure_table
 from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.errors import JobError, OutputMismatch
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.lake.table_specs import TABLES

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 
 from logcore.cli.reading.arguments import selection_of
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.errors import UsageError
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_commands.outcome import guarded
 from spark_jobs.lake_verification.progress import resumed

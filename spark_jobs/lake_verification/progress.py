@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TextIO
 
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.errors import UsageError
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_verification.verified_thing import Thing, ThingResult
 

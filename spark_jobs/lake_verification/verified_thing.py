@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
 from logcore.logs.model.findings import Finding, Severity, found
-from spark_jobs.lake.errors import StorageError, TableRefused
+from spark_jobs.errors import StorageError, TableRefused
 
 
 class DataUnreadable(Exception):

@@ -17,7 +17,7 @@ from itertools import islice
 from logcore.errors import LogError
 from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.nearest_names import unmatched
-from spark_jobs.lake.errors import JobError, LakeRefused, StorageError
+from spark_jobs.errors import JobError, LakeRefused, StorageError
 from spark_jobs.lake.repair_commands import run_command
 from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake_verification.archive import archive_things, stray_files

@@ -17,13 +17,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spark_jobs.contracts import JobReport, LatestConfig, LogChange, Scalar
+from spark_jobs.errors import JobError
 from spark_jobs.following.commits import Described, commit_topics, guards_of
 from spark_jobs.following.topic_plan import FollowingPlan
 from spark_jobs.lake.decoded.followed_topics import ROWS
 from spark_jobs.lake.decoded.topic_tables import LATEST, latest_spec, topic_table
 from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.delta.table import Table
-from spark_jobs.lake.errors import JobError
 from spark_jobs.latest.latest_task import LatestResult, latest_rows
 from spark_jobs.latest.plan import LatestTopicPlan, plan
 from spark_jobs.tasks.executor import run_surviving

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from spark_jobs.errors import JobError
 from spark_jobs.lake.decoded.topic_tables import LATEST, latest_spec, topic_table
 from spark_jobs.lake.delta.files.live_files import LiveFile
-from spark_jobs.lake.errors import JobError
-from spark_jobs.lake.setup.compression import Compression
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_spec import TableSpec
+from spark_jobs.policies.compression import Compression
 from spark_jobs.row_files.newest.newest_keys import NewestKeys
 from spark_jobs.row_files.newest.newest_rows import KEY_COLUMNS, NewestCounts, add_keys, chosen_rows
 from spark_jobs.row_files.newest.offset_set import OffsetSet

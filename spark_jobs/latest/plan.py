@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from spark_jobs.contracts import LatestConfig
+from spark_jobs.errors import JobError
 from spark_jobs.following.topic_plan import FollowingPlan, TopicPlan, TopicTables, plan_topics
 from spark_jobs.lake.decoded.balance import published_below
 from spark_jobs.lake.decoded.followed_topics import POLICY, ROWS, SEEN, FollowedTopic
@@ -19,10 +20,9 @@ from spark_jobs.lake.decoded.records_history import RecordsHistory
 from spark_jobs.lake.decoded.topic_tables import LATEST, topic_table
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.tables.table_features import is_supported
-from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.segments.archive import LogRow
-from spark_jobs.lake.setup.policies.topic_policies import LATEST_POLICIES, TopicPolicy
 from spark_jobs.latest.latest_task import LatestTask
+from spark_jobs.policies.topic_policies import LATEST_POLICIES, TopicPolicy
 
 
 @dataclass(frozen=True, slots=True)

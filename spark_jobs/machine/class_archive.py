@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from logcore.exit_codes import ExitCode
-from spark_jobs.lake.errors import JobError
+from spark_jobs.errors import JobError
 from spark_jobs.machine.jars import delta_jars
 
 _NAME = re.compile(r"classes-(\d+)\.jsa")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.errors import UsageError
 
 JOB_ENGINE_VARIABLE = "LOGLAKE_JOB_ENGINE"
 SPARK_MASTER_VARIABLE = "LOGLAKE_SPARK_MASTER"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from spark_jobs.lake.errors import JobError
+from spark_jobs.errors import JobError
 from spark_jobs.lake.setup.home import home_path
 
 

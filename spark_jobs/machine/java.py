@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from logcore.exit_codes import ExitCode
-from spark_jobs.lake.errors import JobError
+from spark_jobs.errors import JobError
 from spark_jobs.machine.home import local_home, make_folder, writing_home
 
 MINIMUM_VERSION = 17

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from logcore.columns.kernels.library import ENGINE_VARIABLE, is_chosen
-from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.errors import JobError, UsageError
 from spark_jobs.machine import class_archive
 from spark_jobs.machine.home import local_home
 from spark_jobs.machine.jars import delta_jars

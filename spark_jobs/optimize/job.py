@@ -26,24 +26,24 @@ from typing import TYPE_CHECKING
 
 from logcore.logs.model.findings import found
 from spark_jobs.contracts import JobReport, LogChange, OptimizeConfig
+from spark_jobs.errors import ConcurrentChange, UsageError
 from spark_jobs.lake.decoded.topic_tables import written_spec
 from spark_jobs.lake.delta.commits import commit_guards, file_commits
 from spark_jobs.lake.delta.files.live_files import newest_files
 from spark_jobs.lake.delta.tables.delta_log import commits_since_checkpoint
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.errors import ConcurrentChange, UsageError
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.repair_commands import topic_command
 from spark_jobs.lake.retries import retried
-from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.optimize import log_cleanup
 from spark_jobs.optimize.planned_merges import LeftTable, plan_merges
 from spark_jobs.optimize.unused_files import Vacuumed, least_age, plan_vacuum, remove_files, table_histories
+from spark_jobs.policies.policies_file import Policies
 from spark_jobs.row_files.file_runs import Merge
 from spark_jobs.row_files.merged_file import FileMergeTask, discard, merge_files
 from spark_jobs.row_files.table_columns import extra_columns

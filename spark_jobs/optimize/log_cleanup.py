@@ -20,10 +20,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 
+from spark_jobs.errors import TableUnreadable
 from spark_jobs.lake.delta.state import tables_file
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.snapshots import open_table
-from spark_jobs.lake.errors import TableUnreadable
 from spark_jobs.lake.store import deletion, disk_sync, storage
 from spark_jobs.lake.store.storage import StoredFile
 

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spark_jobs.contracts import OptimizeConfig
+from spark_jobs.errors import StorageError, TableUnreadable
 from spark_jobs.lake.decoded.topic_tables import tables_of
 from spark_jobs.lake.delta.commits import commit_guards
 from spark_jobs.lake.delta.files.file_contents import FileUnreadable, read_contents
@@ -24,7 +25,6 @@ from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_creation import separating_column
 from spark_jobs.lake.delta.tables.table_features import is_supported
-from spark_jobs.lake.errors import StorageError, TableUnreadable
 from spark_jobs.lake.repair_commands import rebuild_command, replace_command, topic_command
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.store.written_file import is_own_file

@@ -25,12 +25,12 @@ from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.offset_ledger import OffsetState, first_hole, publish_end
 from logcore.segments.filenames import METADATA_TOPIC, is_internal_topic
 from spark_jobs.contracts import JobReport, LogChange, PublishConfig
+from spark_jobs.errors import CommitUnanswered, ConcurrentChange
 from spark_jobs.lake.delta.commits import file_commits
 from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.delta.files.file_contents import FileUnreadable, read_contents
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files, newest_files
 from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
-from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange
 from spark_jobs.lake.ledger import finding_rows, frontier
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.frontier import LedgerRow
@@ -38,10 +38,10 @@ from spark_jobs.lake.ledger.offset_ranges import merged
 from spark_jobs.lake.retries import retried
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.ledger_ranges import sync_published, with_published
-from spark_jobs.lake.setup.compression import Compression
-from spark_jobs.lake.setup.policies.policies_file import Policies
-from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 from spark_jobs.lake.store.written_file import WrittenFile, first_error
+from spark_jobs.policies.compression import Compression
+from spark_jobs.policies.policies_file import Policies
+from spark_jobs.policies.topic_policies import TopicPolicy
 from spark_jobs.row_files import uncommitted
 from spark_jobs.row_files.archived_bytes import ArchivedBytes
 from spark_jobs.row_files.records_file import WriteTask, write_records

@@ -25,18 +25,18 @@ from logcore.logs.model.partition_directory import RootLines
 from logcore.segments.filenames import LOG_SUFFIX, TopicPartition
 from logcore.storage.partition_output import write_root_files
 from spark_jobs.contracts import JobReport, LogChange, RecoverConfig
+from spark_jobs.errors import UsageError
 from spark_jobs.lake.cluster.cluster_settings import lake_policies
 from spark_jobs.lake.delta.commits import commit_guards, row_commits
 from spark_jobs.lake.delta.tables.table_rows import read_rows
-from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
-from spark_jobs.lake.setup.policies.policies_file import Policies
-from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_schemas import LOG_ACTIONS
+from spark_jobs.policies.policies_file import Policies
+from spark_jobs.policies.topic_policies import TopicPolicy
 from spark_jobs.tasks.archived_recovery import RecoveredLog, RecoverTask, recover_log
 from spark_jobs.tasks.executor import run_tasks
 

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from spark_jobs.errors import OutputMismatch
 from spark_jobs.lake.delta.files.file_contents import LogKey
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
 from spark_jobs.lake.delta.tables.snapshots import open_table
-from spark_jobs.lake.errors import OutputMismatch
-from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.store.written_file import WriteResult
+from spark_jobs.policies.policies_file import Policies
 from spark_jobs.replace.layout import FileSpan, RecordFiles, SizedStretch, by_topic, connected, parts_of
 from spark_jobs.replace.lost_files import LayoutChanged, LostFile, NewlyLost, noticed
 from spark_jobs.replace.request import LogRequest, TopicRequest

@@ -27,10 +27,10 @@ from deltalake import DeltaTable
 
 from logcore.logs.model.offset_ledger import joined, split
 from spark_jobs.contracts import JobReport, LogChange, ReplaceConfig
+from spark_jobs.errors import ConcurrentChange, OutputMismatch
 from spark_jobs.lake.delta.commits import commit_guards, file_commits
 from spark_jobs.lake.delta.commits.commit_guards import Guard, TableVersions
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files, newest_files
-from spark_jobs.lake.errors import ConcurrentChange, OutputMismatch
 from spark_jobs.lake.ledger import finding_rows, frontier
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.frontier import LedgerRow

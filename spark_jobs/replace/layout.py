@@ -18,8 +18,8 @@ from itertools import pairwise
 from spark_jobs.lake.delta.files.file_contents import LogKey, read_contents
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.ledger.offset_ranges import clipped, meets
-from spark_jobs.lake.setup.compression import DEFAULT, Compression
 from spark_jobs.lake.store.written_file import is_own_file
+from spark_jobs.policies.compression import DEFAULT, Compression
 from spark_jobs.replace.request import LogRequest
 from spark_jobs.row_files.archived_bytes import TASK_BYTES, ArchivedBytes, grouped
 from spark_jobs.row_files.records_file import WriteTask

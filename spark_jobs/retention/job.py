@@ -25,7 +25,7 @@ from spark_jobs.lake.segments import archive, removals
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.log_segments import GovernedLog, LogSegment, governed_logs, log_segments
 from spark_jobs.lake.segments.removals import RecordedAction, Unfinished
-from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
+from spark_jobs.policies.topic_policies import TopicPolicy
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor

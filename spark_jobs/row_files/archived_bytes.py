@@ -19,7 +19,7 @@ from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import Ranges, meets, within
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
-from spark_jobs.lake.setup.compression import DEFAULT, Compression
+from spark_jobs.policies.compression import DEFAULT, Compression
 from spark_jobs.row_files.records_file import Piece, WriteTask
 
 TASK_BYTES = 128 << 20

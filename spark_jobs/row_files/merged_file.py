@@ -23,11 +23,11 @@ from spark_jobs.lake.delta.files.live_files import open_parquet
 from spark_jobs.lake.delta.files.parquet_files import ROW_GROUP_ROWS, write_file
 from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.delta.tables.table_rows import read_rows
-from spark_jobs.lake.setup.compression import DEFAULT, Compression
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WriteResult, WrittenFile
 from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.lake.table_specs import FIRST_OF_SEGMENT
+from spark_jobs.policies.compression import DEFAULT, Compression
 from spark_jobs.row_files.table_columns import with_columns
 
 CHUNK_BYTES = 32 << 20

@@ -20,10 +20,10 @@ from logcore.remote.chunked.chunk_map import RegisteredObject
 from logcore.segments.scanning.scan import Stretch
 from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.setup.compression import DEFAULT, Compression
 from spark_jobs.lake.store import mapped_file, storage
 from spark_jobs.lake.store.written_file import WriteResult
 from spark_jobs.lake.table_specs import PUBLISHED_AT, TABLES
+from spark_jobs.policies.compression import DEFAULT, Compression
 from spark_jobs.tasks.executor import synced_late
 
 CONSTANT = ("log_id", "segment_id")

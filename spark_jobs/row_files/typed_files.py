@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 
 from spark_jobs.lake.delta.files.parquet_files import ROW_GROUP_ROWS, TableFileWriter, layout, statistics
 from spark_jobs.lake.delta.files.row_digest import of_bytes
-from spark_jobs.lake.setup.compression import Compression
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile, new_file_name
 from spark_jobs.lake.table_spec import TableSpec
+from spark_jobs.policies.compression import Compression
 
 FILE_BYTES = 256 << 20
 """Bytes of rows in memory after which the next file begins."""

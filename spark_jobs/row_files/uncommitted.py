@@ -39,10 +39,10 @@ from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import clipped, merged
 from spark_jobs.lake.segments.ledger_ranges import records_within
 from spark_jobs.lake.segments.validations import RULES_VERSION
-from spark_jobs.lake.setup.compression import Compression
-from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.store.written_file import WriteResult, WrittenFile, first_error
 from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.policies.compression import Compression
+from spark_jobs.policies.policies_file import Policies
 from spark_jobs.row_files.archived_bytes import ArchivedBytes
 from spark_jobs.row_files.records_file import WriteTask, decoded
 from spark_jobs.tasks.executor import run_tasks

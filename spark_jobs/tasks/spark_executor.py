@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from spark_jobs.lake.errors import JobError
+from spark_jobs.errors import JobError
 from spark_jobs.tasks.executor import Result, Task, perform, second_try
 from spark_jobs.tasks.task_groups import shared
 

@@ -29,19 +29,19 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from logcore.logs.model.offset_ledger import restart_offset
+from spark_jobs.errors import TableUnreadable
 from spark_jobs.lake.delta.commits import commit_guards
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_rows import open_dataset
-from spark_jobs.lake.errors import TableUnreadable
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.published.checked import pending_ranges
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
-from spark_jobs.lake.setup.policies.policies_file import Policies
-from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 from spark_jobs.lake.store import deletion, storage
 from spark_jobs.lake.store.storage import StoredFile
+from spark_jobs.policies.policies_file import Policies
+from spark_jobs.policies.topic_policies import TopicPolicy
 
 ARCHIVE = "archive"
 NO_POLICY = TopicPolicy("*", ())

@@ -23,19 +23,19 @@ from logcore.logs.model.findings import found
 from logcore.segments.filenames import segment_file_name
 from logcore.segments.scanning.scan import End
 from spark_jobs.contracts import JobReport, LogChange, TidyArchiveConfig
+from spark_jobs.errors import UsageError
 from spark_jobs.lake.cluster.cluster_settings import lake_policies
 from spark_jobs.lake.delta.commits import commit_guards, file_commits, row_commits
 from spark_jobs.lake.delta.commits.commit_guards import TableVersions
 from spark_jobs.lake.delta.tables.table_rows import read_rows
-from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive, maintenance_actions, removals
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.validations import RULES_VERSION
-from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_schemas import VALIDATIONS
+from spark_jobs.policies.policies_file import Policies
 from spark_jobs.tasks.executor import run_tasks
 from spark_jobs.tasks.merged_segment import MergedSlices, NotMerged, SegmentMergeTask, fit_together, merge_slices
 from spark_jobs.tasks.segment_pass import ValidatedSegment

@@ -27,13 +27,13 @@ from logcore.logs.ledger.ledger_history import changed_findings, published_bound
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.offset_ledger import offsets_by_state
 from spark_jobs.contracts import JobReport, LogChange, ValidateConfig
+from spark_jobs.errors import ConcurrentChange
 from spark_jobs.lake.cluster.cluster_settings import lake_policies
 from spark_jobs.lake.delta.commits import commit_guards, file_commits, row_commits
 from spark_jobs.lake.delta.commits.commit_guards import TableVersions
 from spark_jobs.lake.delta.files.live_files import ByLog, LiveFile, newest_files
 from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.delta.tables.table_rows import read_rows
-from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.ledger import finding_rows, frontier
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.frontier import LedgerRow

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from spark_jobs.lake.errors import LeaseHeld
+from spark_jobs.errors import LeaseHeld
 from spark_jobs.lake.store import lease
 from tests.bench.corpora import SEGMENT_NAME, named, segment
 from tests.bench.objects import run, same_rows, served

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.policies.policies_file import read_policies
 from tests.bench.corpora import MIB
 from tests.bench.dirty_logs import SEGMENT_MIB, DirtyLog, dirty_log
 from tests.bench.quiet_place import in_memory

@@ -20,7 +20,7 @@ from deltalake import DeltaTable
 
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, LatestConfig, PublishConfig, ValidateConfig
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.policies.policies_file import read_policies
 from tests.bench.corpora import SEED, home
 from tests.bench.dirty_logs import piece
 from tests.bench.results import Line, Unit, seconds

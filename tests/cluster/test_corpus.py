@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.lake.errors import JobError
+from spark_jobs.errors import JobError
 from tests import sampling
 from tests.cluster.standalone import CONF, StandaloneCluster
 from tests.conformance.conftest import Corpus

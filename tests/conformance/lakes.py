@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, JobConfig, PublishConfig, ValidateConfig
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.policies.policies_file import read_policies
 from tests.conformance.conftest import Corpus
 from tests.conformance.oracles import Consumed
 from tests.conformance.snapshots import Snapshot

@@ -15,7 +15,7 @@ from spark_jobs import launch
 from spark_jobs.contracts import CompactionConfig, IngestConfig, JobReport, PublishConfig, ValidateConfig
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.log_directory import side_file
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.policies.policies_file import read_policies
 from tests.conformance.conftest import Corpus
 from tests.conformance.snapshots import snapshot
 from tests.conformance.test_cleaned_rounds import LINES, NOT_CLEANED, modern_config

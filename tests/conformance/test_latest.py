@@ -16,7 +16,7 @@ from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, LatestConfig, PublishConfig, ValidateConfig
 from spark_jobs.lake.segments import archive
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.policies.policies_file import read_policies
 from tests.conformance.conftest import Corpus
 from tests.conformance.oracles import Consumed
 from tests.conformance.snapshots import SNAPSHOTS, Snapshot

@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 
 from spark_jobs.contracts import Intake
-from spark_jobs.lake.errors import JobError
+from spark_jobs.errors import JobError
 from spark_jobs.lake.setup.registry import remember
 from tests.dagster.conftest import Execute, check_of, materialized
 from tests.dagster.fake_jobs import World, log_of

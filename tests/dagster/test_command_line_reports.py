@@ -13,7 +13,7 @@ from pipelines.command.dagster_history import DagsterHistory
 from pipelines.command.running import HistoryInBackground, Runner
 from pipelines.run.chains import INTAKE_JOB
 from pipelines.run.run_request import RunRequest
-from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES
+from spark_jobs.policies.policies_file import NO_POLICIES
 from tests.dagster.conftest import Define, Execute, tick
 from tests.dagster.fake_jobs import FakeLauncher, World
 

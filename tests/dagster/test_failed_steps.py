@@ -17,7 +17,7 @@ from pipelines.command.dagster_history import DagsterHistory
 from pipelines.command.running import HistoryInBackground, Runner
 from pipelines.run.chains import INTAKE_JOB
 from pipelines.run.run_request import RunRequest
-from spark_jobs.lake.errors import (
+from spark_jobs.errors import (
     CommitUnanswered,
     ConcurrentChange,
     JobError,
@@ -26,7 +26,7 @@ from spark_jobs.lake.errors import (
     StorageError,
     UsageError,
 )
-from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES
+from spark_jobs.policies.policies_file import NO_POLICIES
 from tests.dagster.conftest import Execute, materialized
 from tests.dagster.fake_jobs import FakeLauncher, World
 

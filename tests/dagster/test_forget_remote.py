@@ -14,8 +14,8 @@ from pipelines.run.look import outcome_without_work
 from pipelines.run.run_request import RunRequest
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup import registry
-from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES
 from spark_jobs.lake.view.registered_lakes import read_registered
+from spark_jobs.policies.policies_file import NO_POLICIES
 from tests.broker_directory import LogDirectory
 from tests.crash import visible
 from tests.dagster.conftest import Execute

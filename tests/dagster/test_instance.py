@@ -12,7 +12,7 @@ import sqlalchemy as db
 
 from pipelines.command.dagster_history import open_instance
 from pipelines.command.history import settings_file
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.errors import UsageError
 
 pytestmark = [pytest.mark.dagster, pytest.mark.stored]
 

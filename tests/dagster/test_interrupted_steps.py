@@ -12,7 +12,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from spark_jobs.lake.errors import StorageError
+from spark_jobs.errors import StorageError
 from tests.dagster import fake_jobs
 from tests.dagster.conftest import Define, Execute
 from tests.dagster.fake_jobs import World

@@ -10,8 +10,8 @@ import pytest
 
 from pipelines.run.chains import INTAKE_JOB
 from pipelines.run.run_request import RunRequest
-from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES
 from spark_jobs.lake.setup.registry import register
+from spark_jobs.policies.policies_file import NO_POLICIES
 from tests.broker_directory import LogDirectory
 from tests.dagster.conftest import loglake
 from tests.dagster.fake_jobs import World

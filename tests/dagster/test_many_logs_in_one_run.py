@@ -7,7 +7,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from spark_jobs.lake.errors import JobError, LeaseHeld
+from spark_jobs.errors import JobError, LeaseHeld
 from tests.dagster.conftest import Execute, check_of, materialized
 from tests.dagster.fake_jobs import World, seed
 

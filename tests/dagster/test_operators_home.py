@@ -14,9 +14,9 @@ from pipelines.sensors import evaluate
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.identity import claim
 from spark_jobs.lake.setup.lake_names import RESERVED
-from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES
 from spark_jobs.lake.setup.registry import RegistryError, hinted, lake_around, recall, remember
 from spark_jobs.lake.setup.registry import home as home_of
+from spark_jobs.policies.policies_file import NO_POLICIES
 from tests.broker_directory import LogDirectory
 from tests.dagster.conftest import Define, Execute, loglake, night, tick
 from tests.dagster.fake_jobs import World, seed

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from logcore.cli.main import main
-from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES
+from spark_jobs.policies.policies_file import NO_POLICIES
 from tests.broker_directory import LogDirectory
 
 pytestmark = pytest.mark.dagster
@@ -158,7 +158,7 @@ def test_a_lake_that_cannot_be_written_is_reported_before_anything_is_made(logs,
 def test_a_folder_without_permission_to_write_is_reported_before_anything_is_made():
     code = (
         "import os, sys; from spark_jobs.lake.setup.placement import check_writable as check; "
-        "from spark_jobs.lake.errors import JobError\n"
+        "from spark_jobs.errors import JobError\n"
         "if os.geteuid() == 0: os.setuid(65534)\n"
         "try: check(sys.argv[1])\n"
         "except JobError as error: print(error)"

@@ -11,8 +11,8 @@ import pytest
 
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.ledger import frontier
-from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.setup.registry import hinted, recall, remember
+from spark_jobs.policies.policies_file import read_policies
 from tests.dagster.conftest import Execute, check_of, materialized
 from tests.dagster.fake_jobs import World, log_of
 

@@ -17,9 +17,9 @@ from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
 from pipelines.run.listener import Announce
 from pipelines.run.run_request import RunRequest
 from spark_jobs.contracts import JobConfig
-from spark_jobs.lake.errors import JobError, UsageError
-from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES
+from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.setup.registry import RegistryError
+from spark_jobs.policies.policies_file import NO_POLICIES
 from tests.dagster.fake_jobs import FakeLauncher, World, log_of
 
 pytestmark = pytest.mark.dagster

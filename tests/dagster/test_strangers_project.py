@@ -14,7 +14,7 @@ from pipelines.command.history import settings_file
 from pipelines.definitions import build_definitions
 from pipelines.lake_definitions import loglake_assets
 from spark_jobs.contracts import Intake
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.errors import UsageError
 from spark_jobs.lake.setup.registry import recall, registration_file
 from spark_jobs.lake.view.registered_lakes import read_home, read_registered
 from tests.broker_directory import LogDirectory

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from logcore.storage.objects.answers import said
-from spark_jobs.lake.errors import JobError
+from spark_jobs.errors import JobError
 from spark_jobs.machine import java
 from tests.broker_directory import LogDirectory
 

@@ -10,8 +10,8 @@ from logcore.logs.model.log_selection import LogSelection
 from pipelines.command.run_lake import unmatched_lines
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest import job as ingest
-from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES, read_policies
 from spark_jobs.lake.view.lake_state import read_state
+from spark_jobs.policies.policies_file import NO_POLICIES, read_policies
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.in_process import InProcessExecutor
 

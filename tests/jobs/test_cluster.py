@@ -13,8 +13,8 @@ from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.cluster.kept_history import with_history
 from spark_jobs.contracts import ClusterConfig, JobReport
+from spark_jobs.errors import LakeRefused, UsageError
 from spark_jobs.lake.delta.commits import table_commit
-from spark_jobs.lake.errors import LakeRefused, UsageError
 from tests import handmade
 from tests.broker_directory import CLUSTER, OTHER_TOPIC_ID, LogDirectory, Partition
 from tests.spark.cycle import AS_OF_MS, Lake

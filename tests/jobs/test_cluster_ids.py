@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.lake.errors import LakeRefused, UsageError
+from spark_jobs.errors import LakeRefused, UsageError
 from tests.broker_directory import LogDirectory
 from tests.in_process import without_spark
 from tests.spark.cycle import Lake

@@ -26,9 +26,9 @@ from pipelines.run.steps import Run
 from spark_jobs import launch
 from spark_jobs.cluster import job
 from spark_jobs.contracts import ClusterConfig
-from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES
 from spark_jobs.lake.view.alarms import problems_of
 from spark_jobs.lake.view.lake_state import read_state
+from spark_jobs.policies.policies_file import NO_POLICIES
 from tests import handmade
 from tests.in_process import InProcessExecutor
 from tests.jobs.test_cluster import Cluster, commit, text

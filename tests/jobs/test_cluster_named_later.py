@@ -9,9 +9,9 @@ import pytest
 
 from spark_jobs import launch
 from spark_jobs.contracts import ClusterConfig
+from spark_jobs.errors import LakeRefused
 from spark_jobs.lake.cluster.cluster_settings import settings_at
 from spark_jobs.lake.cluster_columns import CLUSTER_TABLES
-from spark_jobs.lake.errors import LakeRefused
 from tests import handmade
 from tests.broker_directory import CLUSTER, OTHER_TOPIC_ID, LogDirectory
 from tests.jobs.test_cluster import ABORT, COMMIT, Cluster, commit, created, removed

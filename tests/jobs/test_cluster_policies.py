@@ -18,7 +18,7 @@ from pipelines.run.steps import Run
 from spark_jobs import launch
 from spark_jobs.contracts import ClusterConfig, CompactionConfig, Intake, JobReport, RetentionConfig
 from spark_jobs.lake.cluster.cluster_settings import settings_at
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.policies.policies_file import read_policies
 from tests.broker_directory import LogDirectory
 from tests.jobs.test_decode_in_a_run import Jobs
 from tests.metadata_log import MetadataLog, created, removed, setting, topic_id_text

@@ -21,7 +21,7 @@ from spark_jobs.compaction.log_cleaning import CleaningResult
 from spark_jobs.contracts import CompactionConfig, JobReport
 from spark_jobs.lake.delta.commits import file_commits, row_commits
 from spark_jobs.lake.segments import archive
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.policies.policies_file import read_policies
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.spark.archived import Keyed, append_segment, archived_records, files, ledger, live, spans, tables

@@ -9,9 +9,9 @@ import pytest
 
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, PublishConfig
+from spark_jobs.errors import ConcurrentChange
 from spark_jobs.ingest import job as ingest
 from spark_jobs.lake.delta.files.row_counts import recorded_as
-from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.segments import archive
 from spark_jobs.publish import job as publish
 from tests import handmade

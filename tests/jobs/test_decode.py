@@ -11,11 +11,11 @@ from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig, ReplaceConfig
 from spark_jobs.decode import decode_task, decoding, job, plan
+from spark_jobs.errors import ConcurrentChange
 from spark_jobs.following import topic_plan
 from spark_jobs.lake.decoded import followed_topics
 from spark_jobs.lake.delta.table import Table
-from spark_jobs.lake.errors import ConcurrentChange
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.policies.policies_file import read_policies
 from spark_jobs.tasks.executor import WorkerDied
 from tests.broker_directory import OTHER_TOPIC_ID
 from tests.in_process import InProcessExecutor

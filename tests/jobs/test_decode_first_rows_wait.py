@@ -24,7 +24,7 @@ from spark_jobs.decode import job
 from spark_jobs.following import commits as topic_commits
 from spark_jobs.lake.decoded.remembered_tables import FILE
 from spark_jobs.lake.delta.table import Table
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.policies.policies_file import read_policies
 from tests import handmade
 from tests.broker_directory import LogDirectory
 from tests.jobs.registered_schemas import named, zigzag

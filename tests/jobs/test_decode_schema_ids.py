@@ -13,14 +13,14 @@ import pytest
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig
 from spark_jobs.decode import job, plan
+from spark_jobs.errors import ConcurrentChange
 from spark_jobs.following import topic_plan
 from spark_jobs.lake.decoded.topic_tables import decoded_spec, topic_table
 from spark_jobs.lake.delta.commits import table_commit
 from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.delta.table import Table
-from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.segments.archive import read_logs
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.policies.policies_file import read_policies
 from tests.in_process import InProcessExecutor
 from tests.jobs.registered_schemas import Registered, avro, named, text, zigzag
 from tests.registry_server import Registry

@@ -15,7 +15,7 @@ import pytest
 from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import ExpectationsConfig, JobReport
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.policies.policies_file import read_policies
 from tests.in_process import InProcessExecutor
 from tests.jobs.decoded_lake import Decoded
 from tests.spark.cycle import AS_OF_MS

@@ -13,9 +13,9 @@ from deltalake import DeltaTable, write_deltalake
 
 from spark_jobs import launch
 from spark_jobs.contracts import ExpectationsConfig, JobReport
+from spark_jobs.errors import UsageError
 from spark_jobs.expectations.range_checks import CHECKS, evaluate
 from spark_jobs.lake.delta.commits import row_commits
-from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.published import checked
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, TOPIC_ID, LogDirectory

@@ -9,7 +9,7 @@ import pytest
 from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.errors import UsageError
 from spark_jobs.lake.setup import registry
 from tests.broker_directory import LogDirectory
 from tests.jobs.tiered_lake import turn

@@ -13,9 +13,9 @@ import pytest
 from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, ReplaceConfig
-from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.view.alarms import damage_of
 from spark_jobs.lake.view.lake_state import read_state
+from spark_jobs.policies.policies_file import read_policies
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
 from tests.jobs.test_cut_back import archived, feeding_bytes, put_back

@@ -12,9 +12,9 @@ from deltalake import DeltaTable
 from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import JobReport, LatestConfig, ReplaceConfig
-from spark_jobs.lake.errors import ConcurrentChange
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.errors import ConcurrentChange
 from spark_jobs.latest import job, latest_task
+from spark_jobs.policies.policies_file import read_policies
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
 from tests.jobs.test_late_segments import damaged

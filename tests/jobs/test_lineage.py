@@ -16,8 +16,8 @@ from deltalake import DeltaTable
 
 from spark_jobs import launch
 from spark_jobs.contracts import CompactionConfig
-from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake_commands.lineage import lineage_command
+from spark_jobs.policies.policies_file import read_policies
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.spark.cycle import AS_OF_MS, Lake

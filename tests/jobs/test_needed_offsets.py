@@ -10,7 +10,7 @@ import pytest
 from spark_jobs import launch
 from spark_jobs.contracts import CompactionConfig, JobReport, ReplaceConfig, RetentionConfig, TidyArchiveConfig
 from spark_jobs.lake.segments import removals
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.policies.policies_file import read_policies
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
 from tests.spark.archived import append_segment, archived_records, ledger, spans

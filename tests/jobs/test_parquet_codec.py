@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, OptimizeConfig, PublishConfig, ReplaceConfig, ValidateConfig
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.policies.policies_file import read_policies
 from tests.broker_directory import LogDirectory, Partition
 from tests.spark.cycle import AS_OF_MS, Lake
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from logcore.segments.side_files.producer_state import parse
 from spark_jobs import launch
 from spark_jobs.contracts import JobReport, RebuildIndexesConfig
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.policies.policies_file import read_policies
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.spark.archived import files

@@ -17,8 +17,8 @@ from logcore.segments.side_files.checkpoints import parse_offset_checkpoint
 from logcore.storage.partition_directories import partition_directory
 from spark_jobs import launch
 from spark_jobs.contracts import JobReport, RecoverConfig, RetentionConfig
-from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.errors import UsageError
+from spark_jobs.policies.policies_file import read_policies
 from spark_jobs.recover import job as recover
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID

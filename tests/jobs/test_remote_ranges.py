@@ -11,7 +11,7 @@ from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE
 from spark_jobs import launch
 from spark_jobs.contracts import CompactionConfig, IngestConfig
 from spark_jobs.ingest import job as ingest
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.policies.policies_file import read_policies
 from tests import remote_objects
 from tests.broker_directory import LogDirectory
 from tests.in_process import InProcessExecutor

@@ -15,11 +15,11 @@ from deltalake import DeltaTable
 from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.contracts import RetentionConfig, TidyArchiveConfig
+from spark_jobs.errors import TableUnreadable
 from spark_jobs.lake.delta.files.live_files import newest_files
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_rows import read_rows
-from spark_jobs.lake.errors import TableUnreadable
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.policies.policies_file import read_policies
 from tests.broker_directory import LogDirectory
 from tests.spark.archived import append_segment
 from tests.spark.cycle import AS_OF_MS, Lake

@@ -9,9 +9,9 @@ import pytest
 
 from spark_jobs import launch
 from spark_jobs.contracts import JobReport, RetentionConfig
+from spark_jobs.errors import ConcurrentChange
 from spark_jobs.lake.delta.commits import row_commits
-from spark_jobs.lake.errors import ConcurrentChange
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.policies.policies_file import read_policies
 from spark_jobs.retention import job as retention
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory

@@ -17,7 +17,7 @@ import pytest
 from spark_jobs import launch
 from spark_jobs.contracts import CompactionConfig
 from spark_jobs.lake.segments import removals
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.policies.policies_file import read_policies
 from tests.broker_directory import LogDirectory
 from tests.conformance.test_compacted_lakes import archived, assert_same, left_by_broker
 from tests.kafka import distribution

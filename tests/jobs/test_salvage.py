@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from spark_jobs.contracts import IngestConfig, JobReport, PublishConfig, ReplaceConfig, ValidateConfig
-from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.launch import run
+from spark_jobs.policies.policies_file import read_policies
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
 from tests.spark.cycle import AS_OF_MS, Lake, states

@@ -15,11 +15,11 @@ from deltalake import DeltaTable
 
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, OptimizeConfig, PublishConfig, TidyArchiveConfig, ValidateConfig
+from spark_jobs.errors import TableUnreadable
 from spark_jobs.lake.delta.commits import file_commits
 from spark_jobs.lake.delta.files.live_files import newest_files
 from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.errors import TableUnreadable
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.table_schemas import SEGMENTS
 from spark_jobs.lake.table_specs import TABLES

@@ -362,7 +362,7 @@ def test_an_unreadable_segment_ends_the_growth_of_its_log_only(source, lake):
 
 
 def test_a_lake_refuses_another_cluster(source, lake, tmp_path):
-    from spark_jobs.lake.errors import LakeRefused
+    from spark_jobs.errors import LakeRefused
 
     source.partition("orders-0").append(5)
     lake.turn(source.path)

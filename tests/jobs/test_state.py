@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import CompactionConfig
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.policies.policies_file import read_policies
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
 from tests.spark.archived import Keyed, append_segment

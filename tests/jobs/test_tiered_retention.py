@@ -10,7 +10,7 @@ import pytest
 
 from spark_jobs import launch
 from spark_jobs.contracts import ClusterConfig, RetentionConfig, TidyArchiveConfig
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.policies.policies_file import read_policies
 from tests.broker_directory import TOPIC_ID
 from tests.jobs.tiered_lake import MODES
 from tests.metadata_log import MetadataLog, compact, setting

@@ -15,8 +15,8 @@ from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig, JobReport, OptimizeConfig
 from spark_jobs.decode import job as decode_job
-from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.optimize import job
+from spark_jobs.policies.policies_file import read_policies
 from spark_jobs.row_files.merged_file import FileMergeTask, merge_files
 from spark_jobs.row_files.table_columns import extra_columns
 from tests import handmade

@@ -14,7 +14,7 @@ import pytest
 from spark_jobs import launch
 from spark_jobs.contracts import ExpectationsConfig, JobReport
 from spark_jobs.expectations import suite_rows
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.policies.policies_file import read_policies
 from tests.broker_directory import LogDirectory
 from tests.in_process import InProcessExecutor
 from tests.jobs.test_expectations import ORDERS, PAYMENTS, built, lake  # noqa: F401 - fixtures

@@ -18,8 +18,8 @@ from pipelines.command.watch import Watch
 from pipelines.run.look import outcome_without_work
 from pipelines.run.run_request import RunRequest
 from spark_jobs import launch
+from spark_jobs.errors import JobError, StorageError
 from spark_jobs.lake.delta.tables import snapshots
-from spark_jobs.lake.errors import JobError, StorageError
 from spark_jobs.optimize import log_cleanup
 from spark_jobs.row_files import file_runs
 from tests.broker_directory import LogDirectory

@@ -15,8 +15,8 @@ from deltalake import DeltaTable, write_deltalake
 from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.contracts import ExpectationsConfig, PublishConfig, ReplaceConfig, ValidateConfig
+from spark_jobs.errors import ConcurrentChange
 from spark_jobs.lake.delta.commits import row_commits
-from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.published import completeness, withdrawals
 from spark_jobs.lake.view.lake_state import read_state

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from spark_jobs.lake.errors import JobError
+from spark_jobs.errors import JobError
 from spark_jobs.machine.java import find_java
 
 HERE = Path(__file__).resolve().parent

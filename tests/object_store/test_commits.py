@@ -9,13 +9,13 @@ from functools import partial
 import pyarrow as pa
 import pytest
 
+from spark_jobs.errors import ConcurrentChange
 from spark_jobs.lake.delta.commits import commit_guards, file_commits
 from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables.table_creation import ensure_table
 from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.delta.tables.table_rows import read_rows
-from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_specs import TABLES
 

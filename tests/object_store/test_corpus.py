@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs import launch
-from spark_jobs.lake.errors import JobError
+from spark_jobs.errors import JobError
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 from tests import sampling

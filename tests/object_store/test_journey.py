@@ -26,10 +26,10 @@ from spark_jobs.contracts import (
 )
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_rows import open_dataset
-from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.lease import hold
 from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.policies.policies_file import read_policies
 from tests.broker_directory import LogDirectory
 from tests.spark.cycle import AS_OF_MS
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from spark_jobs.lake.errors import LeaseHeld
+from spark_jobs.errors import LeaseHeld
 from spark_jobs.lake.store import lease, storage
 from spark_jobs.lake.store.lease import hold, is_held
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from logcore.storage.objects import answers, settings
+from spark_jobs.errors import CommitUnanswered, StorageError, UsageError
 from spark_jobs.lake.delta.commits import row_commits
 from spark_jobs.lake.delta.tables import snapshots, table_rows
-from spark_jobs.lake.errors import CommitUnanswered, StorageError, UsageError
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 from tests.object_store.stalling import StallingProxy

@@ -22,8 +22,8 @@ from spark_jobs.contracts import (
     TidyArchiveConfig,
     ValidateConfig,
 )
-from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES, read_policies
 from spark_jobs.lake.store import deletion, storage
+from spark_jobs.policies.policies_file import NO_POLICIES, read_policies
 from tests.broker_directory import LogDirectory
 
 pytestmark = pytest.mark.object_store

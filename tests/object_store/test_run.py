@@ -17,14 +17,14 @@ from logcore.storage.objects import listing
 from pipelines.run.source_listing import listing_digest, source_state
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, JobReport, PublishConfig, ValidateConfig
+from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_rows import open_dataset
-from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.setup.lake_names import key_of
-from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake.view.registered_lakes import home_folder
+from spark_jobs.policies.policies_file import NO_POLICIES
 from tests.broker_directory import LogDirectory
 from tests.object_store.gateway import Gateway, upload
 from tests.spark.cycle import AS_OF_MS

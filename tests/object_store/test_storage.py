@@ -8,8 +8,8 @@ import tempfile
 import pytest
 
 from logcore.storage.discovery import SourceUnreadable
+from spark_jobs.errors import StorageError, UsageError
 from spark_jobs.lake.delta.tables.snapshots import open_table
-from spark_jobs.lake.errors import StorageError, UsageError
 from spark_jobs.lake.store import mapped_file, object_store, storage
 
 pytestmark = pytest.mark.object_store

@@ -11,8 +11,8 @@ from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig, IngestConfig, JobReport, OptimizeConfig, PublishConfig, ValidateConfig
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, topic_table
-from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.store import storage
+from spark_jobs.policies.policies_file import read_policies
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
 from tests.spark.cycle import AS_OF_MS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.planted_faults.fault import Fault
 
-POLICIES = "tests/unit/spark_jobs/lake/setup/policies/test_topic_policies.py"
+POLICIES = "tests/unit/spark_jobs/policies/test_topic_policies.py"
 JOBS = "tests/jobs/test_cluster_policies.py"
 NAMED_LATER = "tests/jobs/test_cluster_named_later.py"
 LOST = "tests/unit/logcore/reading/internal_topics/test_lost_records.py"
@@ -13,14 +13,14 @@ COMMANDS = "tests/unit/logcore/cli/test_settings_from_metadata.py"
 FAULTS = (
     Fault(
         "the cluster wins over a line of the policies",
-        "spark_jobs/lake/setup/policies/topic_policies.py",
+        "spark_jobs/policies/topic_policies.py",
         "        if said is None or setting.field in stated or setting.name not in said.settings:\n",
         "        if said is None or setting.name not in said.settings:\n",
         (POLICIES, "-k", "wins"),
     ),
     Fault(
         "a topic without retention.ms has the seven days of Kafka",
-        "spark_jobs/lake/setup/policies/topic_policies.py",
+        "spark_jobs/policies/topic_policies.py",
         "    retention_ms: int = UNLIMITED\n",
         "    retention_ms: int = 604_800_000\n",
         (JOBS, "-k", "nothing_is_due_after_any_time"),
@@ -55,7 +55,7 @@ FAULTS = (
     ),
     Fault(
         "retention follows settings in doubt",
-        "spark_jobs/lake/setup/policies/topic_policies.py",
+        "spark_jobs/policies/topic_policies.py",
         "        if doubt is None:\n            return replace",
         "        if True:\n            return replace",
         (JOBS, "-k", "damaged_record"),

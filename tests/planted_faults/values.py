@@ -80,10 +80,10 @@ FAULTS = (
     ),
     Fault(
         "a password in the policies is shown",
-        "spark_jobs/lake/setup/policies/policies_file.py",
+        "spark_jobs/policies/policies_file.py",
         '            self._refuse(node, f"{name} is {error}")\n',
         '            self._refuse(node, f"{name} is {node.value!r}: {error}")\n',
-        ("tests/unit/spark_jobs/lake/setup/policies/test_policies_file.py", "-k", "without_an_address_or_a_place"),
+        ("tests/unit/spark_jobs/policies/test_policies_file.py", "-k", "without_an_address_or_a_place"),
     ),
     Fault(
         "a password decides how rows are decoded",

@@ -16,10 +16,10 @@ from logcore.cli import main as command_line
 from logcore.logs.model.findings import RULES
 from logcore.logs.model.offset_ledger import OffsetState
 from logcore.logs.rules.advice import HarmedPlace, filled
-from spark_jobs.lake.setup.policies.policies_file import parse_policies
-from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
-from spark_jobs.lake.setup.policies.topic_settings import SETTINGS
 from spark_jobs.lake.table_specs import FIRST_OF_SEGMENT, TABLES
+from spark_jobs.policies.policies_file import parse_policies
+from spark_jobs.policies.topic_policies import TopicPolicy
+from spark_jobs.policies.topic_settings import SETTINGS
 from tests.conftest import REPOSITORY
 
 

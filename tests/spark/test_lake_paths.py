@@ -11,8 +11,8 @@ import pytest
 
 from spark_jobs import launch
 from spark_jobs.contracts import ExpectationsConfig, OptimizeConfig, ReplaceConfig
+from spark_jobs.errors import UsageError
 from spark_jobs.lake.delta.tables import delta_location
-from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.store import storage
 from tests.broker_directory import LogDirectory
 from tests.spark.cycle import AS_OF_MS, Lake, states

@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from spark_jobs.errors import UsageError
 from spark_jobs.lake.delta.commits import commit_guards, file_commits, row_commits, table_commit
 from spark_jobs.lake.delta.files.live_files import live_files
 from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.delta.tables.table_rows import read_rows
-from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.launch import run
@@ -271,7 +271,7 @@ APPENDING = """
 import sys
 from pathlib import Path
 from tests.spark.test_optimize import add_files
-from spark_jobs.lake.errors import ConcurrentChange
+from spark_jobs.errors import ConcurrentChange
 for start in range(0, 200, 5):
     while True:
         try:

@@ -9,7 +9,7 @@ import pytest
 
 from logcore.logs.compaction.cleaning_round import SourceSegment
 from logcore.segments.side_files.transaction_index import AbortedTransaction
-from spark_jobs.lake.errors import JobError
+from spark_jobs.errors import JobError
 from spark_jobs.launch import start_executor
 from spark_jobs.tasks import spark_executor
 

@@ -13,8 +13,8 @@ from spark_jobs import launch
 from spark_jobs.compaction.log_cleaning import CleaningResult, Replacement
 from spark_jobs.compaction.spread import spread_cleaning
 from spark_jobs.contracts import CompactionConfig, JobReport
-from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.store import run_folder
+from spark_jobs.policies.policies_file import read_policies
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
 from tests.crash.alone import Step, finish, start

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.lake.errors import JobError
+from spark_jobs.errors import JobError
 from spark_jobs.machine import jars
 from spark_jobs.machine.jars import LockedJar, delta_jars
 from spark_jobs.machine.session import get_session

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from logcore.logs.model.findings import Severity
 from pipelines.run.step_result import StepResult
 from spark_jobs.contracts import JobReport
-from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.open_findings import path_findings, unread_source
 from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end

@@ -23,7 +23,7 @@ from logcore.values.invalid_schema import InvalidSchemaError
 from logcore.values.protobuf.descriptors import file_set, missing_imports
 from logcore.values.registry.schemas import WriterSchema
 from spark_jobs.decode.protobuf.built_in_files import built_in_files
-from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.errors import JobError, UsageError
 
 _SECONDS = 60
 _COMPILER = "grpc_tools"

@@ -15,7 +15,7 @@ from logcore.topics.topic_settings import TopicSetting, TopicSettings
 from spark_jobs.lake.cluster_columns import COMMITTED, DOUBTFUL, UNKNOWN_CLUSTER
 from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.setup.identity import read_identity
-from spark_jobs.lake.setup.policies.policies_file import Policies
+from spark_jobs.policies.policies_file import Policies
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _VALIDITY = ["valid_from_offset", "valid_from_time", "valid_to_offset", "valid_to_time", "standing"]

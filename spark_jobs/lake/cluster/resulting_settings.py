@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from spark_jobs.lake.setup.policies.policies_file import Policies
-from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
-from spark_jobs.lake.setup.policies.topic_settings import SETTINGS
+from spark_jobs.policies.policies_file import Policies
+from spark_jobs.policies.topic_policies import TopicPolicy
+from spark_jobs.policies.topic_settings import SETTINGS
 
 POLICIES, CLUSTER, DEFAULT = "policies", "cluster", "default"
 
@@ -79,7 +79,7 @@ def resulting(
 
 
 def _settings(policies: Policies, policy: TopicPolicy, topic: str) -> Iterator[ResultingSetting]:
-    from spark_jobs.lake.setup.policies.topic_policies import OF_CLUSTER
+    from spark_jobs.policies.topic_policies import OF_CLUSTER
 
     lines = dict(policy.lines)
     said = policies.cluster.get(topic)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from logcore.logs.model.log_selection import LogSelection
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.errors import UsageError
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow
-from spark_jobs.lake.setup.policies.policies_file import Policies
-from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
+from spark_jobs.policies.policies_file import Policies
+from spark_jobs.policies.topic_policies import TopicPolicy
 
 POLICY, SEEN, SCHEMAS = "policy", "records", "schemas"
 """What a table records beside frontiers: digest of the policy, the version of ``records`` that was read, and digest of

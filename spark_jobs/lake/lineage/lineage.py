@@ -16,13 +16,13 @@ from typing import Any
 from logcore.errors import LogError
 from logcore.logs.model.offset_ledger import EVIDENCE_HIGH_WATERMARK, OffsetState
 from logcore.reading.nearest_names import nearest
+from spark_jobs.errors import UsageError
 from spark_jobs.lake.delta.commits import commit_guards
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.delta_log import Commit
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_rows import open_dataset, read_rows
 from spark_jobs.lake.delta.tables.table_scan import scan_file
-from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.lineage.absent_rows import SAID, absence_of, takes_up, withdrawal_of, withdrawn

@@ -21,10 +21,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from logcore.logs.model.offset_ledger import OffsetState
+from spark_jobs.errors import ConcurrentChange
 from spark_jobs.lake.delta.commits import commit_guards, file_commits, table_commit
 from spark_jobs.lake.delta.commits.commit_guards import Guard, TableVersions
 from spark_jobs.lake.delta.tables.snapshots import open_table
-from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.published.present_offsets import PresentOffsets, present_offsets

@@ -15,8 +15,8 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError
 
+from spark_jobs.errors import JobError
 from spark_jobs.lake.delta.files.live_files import live_files
-from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.segments.archive import LogRow
 
 ROWS_AT_ONCE = 50_000_000

@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, OffsetState
 from logcore.reading.nearest_names import unmatched
+from spark_jobs.errors import ConcurrentChange, JobError, UsageError
 from spark_jobs.lake.delta.commits import row_commits
 from spark_jobs.lake.delta.commits.commit_guards import TableVersions
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_rows import read_rows, table_of
-from spark_jobs.lake.errors import ConcurrentChange, JobError, UsageError
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import clipped, holds, merged

@@ -22,7 +22,7 @@ from logcore.storage.objects.object_copy import copy_parts
 from logcore.storage.opened_source import open_source
 from logcore.storage.remote_tier.chunked_segment import is_chunked_segment
 from logcore.storage.source_reads import file_digest
-from spark_jobs.lake.errors import JobError
+from spark_jobs.errors import JobError
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import mapped_file, storage

@@ -16,8 +16,8 @@ from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.ledger_ranges import late_from
-from spark_jobs.lake.setup.policies.policies_file import Policies
-from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
+from spark_jobs.policies.policies_file import Policies
+from spark_jobs.policies.topic_policies import TopicPolicy
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.errors import UsageError
 
 
 def home_path() -> str:

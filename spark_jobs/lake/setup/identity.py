@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from logcore.logs.model.sources import SourceLog
 from logcore.segments.filenames import META_PROPERTIES_FILE
 from logcore.storage.objects.addresses import directory_of
-from spark_jobs.lake.errors import JobError, LakeRefused, UsageError
+from spark_jobs.errors import JobError, LakeRefused, UsageError
 from spark_jobs.lake.store import storage
 
 LAYOUT_VERSION = 3

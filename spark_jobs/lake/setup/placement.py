@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from logcore.segments.filenames import parse_partition_directory, segment_base_offset
 from logcore.storage.discovery import shown
 from logcore.storage.objects.addresses import split
-from spark_jobs.lake.errors import JobError, StorageError, UsageError
+from spark_jobs.errors import JobError, StorageError, UsageError
 from spark_jobs.lake.setup import identity
 from spark_jobs.lake.store import storage
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from spark_jobs.contracts import Intake
-from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.setup import registration
 from spark_jobs.lake.setup.home import home_path
 from spark_jobs.lake.setup.identity import LAKE_FILE

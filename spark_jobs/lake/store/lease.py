@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from logcore.storage.objects.listing import StoredObject
-from spark_jobs.lake.errors import LeaseHeld, StorageError
+from spark_jobs.errors import LeaseHeld, StorageError
 from spark_jobs.lake.store import object_store, storage
 
 LEASE_FILE = "lease.json"

@@ -31,7 +31,7 @@ from logcore.storage.objects.answers import silence
 from logcore.storage.objects.listing import StoredObject, pages, stored_object
 from logcore.storage.objects.object_reads import ObjectVersion
 from logcore.storage.objects.settings import RETRIES, Environment, StoreLimits
-from spark_jobs.lake.errors import StorageError, UsageError
+from spark_jobs.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
     from obstore import PutMode

@@ -18,7 +18,7 @@ from logcore.remote.stored_part import RemoteLayout, SegmentPart
 from logcore.storage.remote_tier.chunked_segment import cipher_of, is_chunked_segment, read_manifest
 from logcore.storage.remote_tier.remote_listing import has_segments
 from logcore.storage.source_errors import SourceChanged, shown
-from spark_jobs.lake.errors import StorageError
+from spark_jobs.errors import StorageError
 from spark_jobs.lake.store import storage
 
 _FOLDERS = {RemoteLayout.LOCAL_TIERED_STORAGE: 1, RemoteLayout.AIVEN: 2}

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pyarrow import fs
 
 from logcore.storage.objects.object_reads import ObjectVersion
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.errors import UsageError
 from spark_jobs.lake.store import disk_sync, local_copies, object_store
 
 CLOCK_FILE = "lease-clock"

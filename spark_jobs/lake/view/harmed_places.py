@@ -9,13 +9,13 @@ from logcore.logs.model.findings import Finding
 from logcore.logs.rules.advice import HarmedPlace
 from logcore.segments.filenames import TopicPartition
 from spark_jobs.contracts import Scalar
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.errors import UsageError
 from spark_jobs.lake.ledger.finding_rows import from_plain
 from spark_jobs.lake.repair_commands import run_command
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.setup import registry
-from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.store import storage
+from spark_jobs.policies.policies_file import read_policies
 
 _OF_A_FINDING = tuple(field.name for field in fields(Finding))
 _OF_TOPICS = ("decoded", "undecoded", "latest")

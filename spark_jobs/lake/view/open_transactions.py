@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.errors import TableUnreadable
 from spark_jobs.lake.delta.tables.table_rows import read_rows
-from spark_jobs.lake.errors import TableUnreadable
 
 HANGING_MS = 15 * 60_000
 """Kafka's default ``transaction.max.timeout.ms``. With it no coordinator lets a transaction live longer: an older one

@@ -15,17 +15,17 @@ from shlex import quote
 from logcore.segments.filenames import TopicPartition
 from logcore.storage.source_errors import shown
 from spark_jobs.contracts import Intake
+from spark_jobs.errors import UsageError
 from spark_jobs.lake.decoded.remembered_tables import remembered
-from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.repair_commands import ingest_command
 from spark_jobs.lake.segments.archive import read_logs
 from spark_jobs.lake.setup import lake_names, registry
 from spark_jobs.lake.setup.identity import read_identity
-from spark_jobs.lake.setup.policies.lake_settings import ON_CLOSED_SEGMENTS
-from spark_jobs.lake.setup.policies.policies_file import read_policies
-from spark_jobs.lake.setup.policies.topic_policies import LakePolicy, TopicPolicy
 from spark_jobs.lake.setup.registration import Registration
 from spark_jobs.lake.store import lease, storage
+from spark_jobs.policies.lake_settings import ON_CLOSED_SEGMENTS
+from spark_jobs.policies.policies_file import read_policies
+from spark_jobs.policies.topic_policies import LakePolicy, TopicPolicy
 
 
 class NoSourceError(UsageError):

@@ -64,7 +64,7 @@ def _cluster(options: argparse.Namespace) -> int:
     from logcore.cli.output.terminal import Terminal
     from spark_jobs import launch
     from spark_jobs.contracts import ClusterConfig
-    from spark_jobs.lake.errors import UsageError
+    from spark_jobs.errors import UsageError
     from spark_jobs.lake.ledger.finding_rows import from_plain
     from spark_jobs.lake.setup import registry
 

@@ -45,7 +45,7 @@ metrics_command = MetricsCommand()
 
 
 def _write(options: argparse.Namespace) -> int:
-    from spark_jobs.lake.errors import UsageError
+    from spark_jobs.errors import UsageError
     from spark_jobs.lake.store import storage
     from spark_jobs.lake.view.registered_lakes import chosen_lakes
     from spark_jobs.lake_commands.metrics.lake_metrics import METRICS
@@ -79,7 +79,7 @@ def _refuse_output(target: str, lakes: Sequence[str]) -> None:
     """
     from logcore.cli.reading.arguments import source_around
     from logcore.storage.discovery import shown
-    from spark_jobs.lake.errors import UsageError
+    from spark_jobs.errors import UsageError
     from spark_jobs.lake.store import storage
     from spark_jobs.lake.view.registered_lakes import home_folder, lake_around, named_sources, read_home
 
@@ -95,7 +95,7 @@ def _refuse_output(target: str, lakes: Sequence[str]) -> None:
 def _samples(lakes: Sequence[tuple[str, str]], now_ms: int) -> tuple[ExitCode, list[Any]]:
     """Return the figures of lakes, and the exit code."""
     from logcore.storage.discovery import shown
-    from spark_jobs.lake.errors import JobError, UsageError
+    from spark_jobs.errors import JobError, UsageError
     from spark_jobs.lake_commands.metrics.lake_metrics import METRICS, UP, lake_samples
     from spark_jobs.lake_commands.metrics.text_format import MetricSample, as_text
     from spark_jobs.lake_commands.outcome import lake_at

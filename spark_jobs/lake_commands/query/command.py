@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from logcore.cli.reading.arguments import natural
 from logcore.exit_codes import ExitCode
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.errors import UsageError
 from spark_jobs.lake_commands.outcome import guarded, lake_at
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from logcore.reading.nearest_names import nearest
+from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.decoded.view_columns import ViewColumn
-from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake_commands.query.lake_views import LakeView
 
 HEADER = """

@@ -131,8 +131,8 @@ def _state(lake: str, topic: str, at: str) -> _State:
         UsageError: The lake has no such topic, or the cut has no known form.
         TableUnreadable: A table is damaged.
     """
+    from spark_jobs.errors import UsageError
     from spark_jobs.lake.delta.files.live_files import newest_files
-    from spark_jobs.lake.errors import UsageError
     from spark_jobs.lake.ledger import frontier
     from spark_jobs.lake.segments import archive
     from spark_jobs.lake_commands.state.completeness import lost_below

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.errors import UsageError
 from spark_jobs.lake.delta.files.live_files import LiveFile
-from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.row_files.published_rows import Span, published_rows
 

@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.transaction import AddAction
 
+from spark_jobs.errors import UsageError
 from spark_jobs.lake.delta.files.parquet_files import ROW_GROUP_BYTES, ROW_GROUP_ROWS
-from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake.setup.compression import DEFAULT
 from spark_jobs.lake.store import disk_sync, storage
 from spark_jobs.lake.table_spec import TableSpec
+from spark_jobs.policies.compression import DEFAULT
 from spark_jobs.row_files.typed_files import TypedFiles
 
 PARQUET, DELTA = "parquet", "delta"

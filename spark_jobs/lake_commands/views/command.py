@@ -83,7 +83,7 @@ def _refuse_place(lake: str, target: str) -> None:
     """
     from logcore.cli.reading.arguments import source_around
     from logcore.storage.discovery import shown
-    from spark_jobs.lake.errors import UsageError
+    from spark_jobs.errors import UsageError
     from spark_jobs.lake.store import storage
     from spark_jobs.lake.view.registered_lakes import lake_around, named_sources
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import duckdb
 
-from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake_commands.query.connection import HEADER, quoted
 from spark_jobs.lake_commands.views.file_views import FileGroup, FileView
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from spark_jobs.errors import TableUnreadable
 from spark_jobs.lake.decoded.view_columns import ViewColumn
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
-from spark_jobs.lake.errors import TableUnreadable
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_commands.query.lake_views import LakeView
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from logcore.columns.cleaning.offset_map import Offsets
 from logcore.logs.model.findings import Severity
+from spark_jobs.errors import StorageError, TableUnreadable
 from spark_jobs.lake.decoded.balance import balances
 from spark_jobs.lake.decoded.followed_topics import POLICY
 from spark_jobs.lake.decoded.remembered_tables import FILE, remembered
@@ -25,10 +26,8 @@ from spark_jobs.lake.delta.files import row_digest
 from spark_jobs.lake.delta.files.live_files import LiveFile, newest_files, open_parquet
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.delta.tables import delta_log
-from spark_jobs.lake.errors import StorageError, TableUnreadable
 from spark_jobs.lake.repair_commands import topic_command
 from spark_jobs.lake.segments.archive import LogRow
-from spark_jobs.lake.setup.policies.topic_policies import LATEST_POLICIES
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_verification.verified_thing import (
     DataUnreadable,
@@ -39,6 +38,7 @@ from spark_jobs.lake_verification.verified_thing import (
     finding,
     readable,
 )
+from spark_jobs.policies.topic_policies import LATEST_POLICIES
 from spark_jobs.row_files.newest.newest_keys import NewestKeys
 from spark_jobs.row_files.newest.newest_rows import KEY_COLUMNS, NewestCounts, add_keys
 from spark_jobs.row_files.published_rows import Span, published_rows

@@ -19,13 +19,13 @@ from spark_jobs.contracts import (
     ReplaceConfig,
     TidyArchiveConfig,
 )
+from spark_jobs.errors import ConcurrentChange, UsageError
 from spark_jobs.lake.delta.commits import commit_guards, row_commits
 from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.delta.tables import delta_log
-from spark_jobs.lake.errors import ConcurrentChange, UsageError
 from spark_jobs.lake.segments import archive
-from spark_jobs.lake.setup.policies.policies_file import read_policies
 from spark_jobs.lake.store import deletion, storage
+from spark_jobs.policies.policies_file import read_policies
 from spark_jobs.tidy_archive import archive_removal
 from spark_jobs.tidy_archive import job as tidy_archive
 from tests.jobs.tidy_archive.tidied_lake import DAY, POLICY, RETIRED_AT, keep_tidy, plant, retain

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.segments import archive
 from tests.jobs.tidy_archive.tidied_lake import DAY, keep_tidy, plant
 from tests.spark.archived import files, live

@@ -10,7 +10,7 @@ from spark_jobs.contracts import (
     RetentionConfig,
     TidyArchiveConfig,
 )
-from spark_jobs.lake.setup.policies.policies_file import read_policies
+from spark_jobs.policies.policies_file import read_policies
 from tests.spark.cycle import AS_OF_MS, Lake
 
 DAY = 86_400_000

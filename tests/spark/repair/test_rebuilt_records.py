@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from spark_jobs import launch
 from spark_jobs.contracts import ReplaceConfig
+from spark_jobs.errors import JobError
 from spark_jobs.lake.delta.commits import file_commits
-from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.published import completeness
 from spark_jobs.lake_commands.withdraw import withdraw_command
 from tests.spark.cycle import AS_OF_MS

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from spark_jobs import launch
-from spark_jobs.lake.errors import JobError
-from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES
+from spark_jobs.errors import JobError
+from spark_jobs.policies.policies_file import NO_POLICIES
 from tests.broker_directory import LogDirectory
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig
-from spark_jobs.lake.errors import JobError
+from spark_jobs.errors import JobError
 
 LINES = (
     "Kernel error -> Generic S3 error",

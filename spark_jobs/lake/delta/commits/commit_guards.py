@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from deltalake import DeltaTable
 
+from spark_jobs.errors import ConcurrentChange
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
-from spark_jobs.lake.errors import ConcurrentChange
 
 FEW_IDS = 20
 """Up to this number, application ids are looked up one by one."""

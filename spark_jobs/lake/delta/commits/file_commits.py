@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 
 from deltalake import DeltaTable
 
+from spark_jobs.errors import ConcurrentChange, OutputMismatch
 from spark_jobs.lake.delta.commits.commit_guards import Guard, TableVersions
 from spark_jobs.lake.delta.commits.table_commit import TableCommit
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
 from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.errors import ConcurrentChange, OutputMismatch
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_spec import TableSpec

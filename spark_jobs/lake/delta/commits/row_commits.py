@@ -12,6 +12,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from spark_jobs.errors import OutputMismatch
 from spark_jobs.lake.delta.commits.commit_guards import Guard, TableVersions
 from spark_jobs.lake.delta.commits.table_commit import TableCommit
 from spark_jobs.lake.delta.files import row_digest
@@ -19,7 +20,6 @@ from spark_jobs.lake.delta.files.carried_rows import Matching, Shrunk, as_declar
 from spark_jobs.lake.delta.files.live_files import live_files
 from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables.table_location import reading, table_uri
-from spark_jobs.lake.errors import OutputMismatch
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.lake.table_specs import TABLES

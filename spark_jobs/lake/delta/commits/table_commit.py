@@ -14,12 +14,12 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from logcore.storage.objects.answers import said
+from spark_jobs.errors import CommitUnanswered, ConcurrentChange, JobError
 from spark_jobs.lake.delta.commits.commit_guards import Guard, TableVersions, check_guards
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.files.row_counts import JUDGED_BY_LEDGER, new_count
 from spark_jobs.lake.delta.tables import delta_log, table_features
 from spark_jobs.lake.delta.tables.table_creation import bring_up_to_date, open_or_create, spec_of
-from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, JobError
 from spark_jobs.lake.store import disk_sync, storage
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_spec import TableSpec

@@ -20,11 +20,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_jobs.lake.delta.files.row_digest import RowDigest, of_bytes
-from spark_jobs.lake.setup.compression import DEFAULT, Compression
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile, new_file_name
 from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.policies.compression import DEFAULT, Compression
 
 ROW_GROUP_ROWS = 65_536
 """Rows of a row group. A point look-up decodes one group; with fewer rows the footer grows more than that saves."""

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
+from spark_jobs.errors import TableRefused
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
 from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
 from spark_jobs.lake.delta.tables.table_features import features_beyond_files
 from spark_jobs.lake.delta.tables.table_location import reading
-from spark_jobs.lake.errors import TableRefused
 from spark_jobs.lake.repair_commands import rebuild_command
 from spark_jobs.lake.store.written_file import WrittenFile
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from deltalake import DeltaTable
 
+from spark_jobs.errors import TableUnreadable
 from spark_jobs.lake.delta.files.live_files import LiveFile, files_of
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
-from spark_jobs.lake.errors import TableUnreadable
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 

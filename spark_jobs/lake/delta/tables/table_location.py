@@ -10,8 +10,8 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from logcore.storage.objects.answers import said
+from spark_jobs.errors import JobError, TableUnreadable, UsageError
 from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY
-from spark_jobs.lake.errors import JobError, TableUnreadable, UsageError
 from spark_jobs.lake.repair_commands import rebuild_command, replace_command, topic_command
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES

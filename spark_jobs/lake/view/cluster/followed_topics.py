@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from logcore.topics.internal_topics import InternalTopic
 from spark_jobs.lake.delta.tables.delta_log import log_folder
-from spark_jobs.lake.setup.policies.policies_file import Policies
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.view.registered_lakes import held_logs
+from spark_jobs.policies.policies_file import Policies
 
 FOLLOW = "follow"
 """Value of the policy `cluster`: runs write the tables."""

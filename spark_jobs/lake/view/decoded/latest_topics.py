@@ -10,8 +10,8 @@ from spark_jobs.lake.decoded.balance import published_below
 from spark_jobs.lake.decoded.followed_topics import ROWS
 from spark_jobs.lake.decoded.topic_tables import LATEST
 from spark_jobs.lake.delta.files.live_files import newest_files
-from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 from spark_jobs.lake.view.decoded.topic_asset import TopicAsset
+from spark_jobs.policies.topic_policies import TopicPolicy
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from spark_jobs.lake.decoded.topic_tables import topic_table
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.repair_commands import topic_command
 from spark_jobs.lake.segments.archive import LogRow
-from spark_jobs.lake.setup.policies.policies_file import Policies
-from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 from spark_jobs.lake.view.shown_tables import ShownColumn
+from spark_jobs.policies.policies_file import Policies
+from spark_jobs.policies.topic_policies import TopicPolicy
 
 COORDINATES = ("log_id", "partition", "offset", "timestamp", "headers", "published_at")
 """Columns that are those of ``records``."""

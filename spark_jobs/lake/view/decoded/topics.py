@@ -10,8 +10,8 @@ from spark_jobs.lake.decoded.balance import LogBalance, balances
 from spark_jobs.lake.decoded.other_subjects import OtherSubjectRows, other_subject_rows
 from spark_jobs.lake.decoded.topic_tables import DECODED
 from spark_jobs.lake.decoded.undecoded_share import UndecodedShare, undecoded_share
-from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
 from spark_jobs.lake.view.decoded.topic_asset import TopicAsset
+from spark_jobs.policies.topic_policies import TopicPolicy
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 
-from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.setup import lake_names, registry
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.view.runs.run_rows import JOBS, SUCCEEDED, RunRow

@@ -9,7 +9,7 @@ import pytest
 
 from pipelines import cli
 from spark_jobs import prestart
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.errors import UsageError
 
 
 @pytest.fixture

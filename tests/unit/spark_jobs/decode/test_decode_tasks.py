@@ -10,7 +10,7 @@ import pytest
 from spark_jobs.decode.decode_task import DecodeTask
 from spark_jobs.decode.decoding import Format, TopicFormats
 from spark_jobs.lake.delta.files.live_files import LiveFile
-from spark_jobs.lake.setup.compression import Compression
+from spark_jobs.policies.compression import Compression
 from spark_jobs.row_files.published_rows import Span
 
 GROUP = 65_536

@@ -13,7 +13,7 @@ from logcore.values.wire.prefix import SchemaId
 from spark_jobs.decode import registry_address
 from spark_jobs.decode.registry_address import RegistryAddress, RegistryUnavailable
 from spark_jobs.decode.registry_credentials import RegistryCredentials
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.errors import UsageError
 from tests.registry_server import OddServer, Registry
 
 HTTP = "http:"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.decode.registry_credentials import RegistryCredentials
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.errors import UsageError
 
 PLACE = "env:REGISTRY_LOGIN"
 

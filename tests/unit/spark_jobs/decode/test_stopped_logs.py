@@ -14,7 +14,7 @@ from spark_jobs.decode.plan import DecodedTopicPlan
 from spark_jobs.decode.split_rows import SchemaStop
 from spark_jobs.following.topic_plan import LogSpan
 from spark_jobs.lake.delta.files.live_files import LiveFile
-from spark_jobs.lake.setup.compression import Compression
+from spark_jobs.policies.compression import Compression
 from spark_jobs.row_files.published_rows import Span
 
 END = 20

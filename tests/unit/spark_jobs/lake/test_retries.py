@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from spark_jobs.lake.errors import ConcurrentChange, OutputMismatch
+from spark_jobs.errors import ConcurrentChange, OutputMismatch
 from spark_jobs.lake.retries import retried
 
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from logcore.cli.main import main
-from spark_jobs.lake.setup.policies.policy_values import SIZES, TIMES, WholeNumber
+from spark_jobs.policies.policy_values import SIZES, TIMES, WholeNumber
 
 GOOD = """
 lake:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.lake.errors import JobError
+from spark_jobs.errors import JobError
 from spark_jobs.machine import jars
 from spark_jobs.machine.jars import LockedJar, delta_jars
 from spark_jobs.machine.jars import locked_jars as locked_jars_of_the_repository

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.lake.errors import JobError
+from spark_jobs.errors import JobError
 from spark_jobs.machine.java import find_java, java_home
 
 

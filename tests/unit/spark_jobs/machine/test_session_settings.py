@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.errors import UsageError
 from spark_jobs.machine import session
 from spark_jobs.machine.session import session_settings
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.contracts import OptimizeConfig
+from spark_jobs.errors import ConcurrentChange
 from spark_jobs.lake.delta.commits import commit_guards, file_commits
 from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.delta.files.live_files import newest_files
@@ -15,7 +16,6 @@ from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables.delta_log import newest_version, read_commit
 from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.delta.tables.table_rows import read_rows
-from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.optimize import job as optimize
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.contracts import PublishConfig
+from spark_jobs.errors import ConcurrentChange
 from spark_jobs.lake.delta.commits import file_commits, row_commits
 from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments import ledger_ranges
 from spark_jobs.lake.table_schemas import LOGS, OFFSET_LEDGER, SEGMENTS, VALIDATIONS

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.lake.errors import JobError
+from spark_jobs.errors import JobError
 from spark_jobs.tasks.executor import TaskFailed, run_surviving
 
 

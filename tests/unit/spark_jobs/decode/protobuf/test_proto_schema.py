@@ -14,7 +14,7 @@ from logcore.values.invalid_schema import InvalidSchemaError
 from logcore.values.registry.schemas import WriterSchema
 from spark_jobs.decode.protobuf import proto_schema
 from spark_jobs.decode.protobuf.proto_schema import compiled_writer
-from spark_jobs.lake.errors import JobError
+from spark_jobs.errors import JobError
 
 
 def schema(name: str) -> WriterSchema:

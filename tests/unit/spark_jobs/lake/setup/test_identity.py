@@ -11,7 +11,7 @@ import pytest
 from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.contracts import ValidateConfig
-from spark_jobs.lake.errors import LakeRefused
+from spark_jobs.errors import LakeRefused
 from spark_jobs.lake.setup import identity
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from spark_jobs.lake.errors import LeaseHeld
+from spark_jobs.errors import LeaseHeld
 from spark_jobs.lake.store.lease import hold, is_held
 
 pytestmark = pytest.mark.slow

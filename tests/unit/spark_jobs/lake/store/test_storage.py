@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.errors import UsageError
 from spark_jobs.lake.store import storage
 
 

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.contracts import Intake
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.errors import UsageError
 from spark_jobs.lake.setup.lake_names import key_of
-from spark_jobs.lake.setup.policies.policies_file import NO_POLICIES, read_policies
 from spark_jobs.lake.setup.registry import (
     RegistryError,
     recall,
@@ -35,6 +34,7 @@ from spark_jobs.lake.view.registered_lakes import (
     read_registered,
     unadopted_sources,
 )
+from spark_jobs.policies.policies_file import NO_POLICIES, read_policies
 from tests.conftest import REPOSITORY
 from tests.unit.spark_jobs.lake.view.lakes import made
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from spark_jobs.errors import CommitUnanswered, ConcurrentChange, OutputMismatch, TableRefused
 from spark_jobs.lake.delta.commits import commit_guards, file_commits, row_commits, table_commit
 from spark_jobs.lake.delta.commits.commit_guards import Guard, TableVersions
 from spark_jobs.lake.delta.files.parquet_files import write_file
@@ -19,7 +20,6 @@ from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.table_creation import ensure_table
 from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.delta.tables.table_rows import read_rows
-from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, OutputMismatch, TableRefused
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_schemas import LOGS, QUARANTINE
 from spark_jobs.lake.table_specs import TABLES

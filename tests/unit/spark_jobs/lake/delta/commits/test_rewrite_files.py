@@ -10,13 +10,13 @@ import pytest
 from deltalake import DeltaTable
 
 from logcore.columns.schema import RECORDS_SCHEMA
+from spark_jobs.errors import ConcurrentChange, OutputMismatch
 from spark_jobs.lake.delta.commits import file_commits
 from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.delta.files.live_files import live_files
 from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.errors import ConcurrentChange, OutputMismatch
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_specs import TABLES
 

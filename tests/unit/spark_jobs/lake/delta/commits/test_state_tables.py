@@ -11,6 +11,7 @@ import pytest
 from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
 
+from spark_jobs.errors import TableUnreadable
 from spark_jobs.lake.delta.commits import commit_guards, row_commits
 from spark_jobs.lake.delta.commits.commit_guards import Guard, TableVersions
 from spark_jobs.lake.delta.files import live_files, row_digest
@@ -19,7 +20,6 @@ from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_creation import ensure_table, spec_of
 from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.delta.tables.table_rows import read_rows
-from spark_jobs.lake.errors import TableUnreadable
 from spark_jobs.lake.table_schemas import LOGS
 from spark_jobs.lake.table_specs import TABLES
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from deltalake import DeltaTable
 
+from spark_jobs.errors import ConcurrentChange
 from spark_jobs.lake.delta.commits import commit_guards, row_commits
 from spark_jobs.lake.delta.commits.commit_guards import FEW_IDS, Guard
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.table_schemas import FINDINGS
 
 IDS = [f"records/log{number}" for number in range(FEW_IDS + 5)]

@@ -7,6 +7,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Field, Transaction, write_deltalake
 from deltalake.schema import PrimitiveType
 
+from spark_jobs.errors import ConcurrentChange, TableRefused
 from spark_jobs.lake.delta.commits import file_commits, row_commits, table_commit
 from spark_jobs.lake.delta.commits.commit_guards import Guard, TableVersions
 from spark_jobs.lake.delta.state import table_checks, tables_file
@@ -14,7 +15,6 @@ from spark_jobs.lake.delta.tables import delta_log, table_creation
 from spark_jobs.lake.delta.tables.table_creation import ensure_table
 from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.delta.tables.table_rows import read_rows
-from spark_jobs.lake.errors import ConcurrentChange, TableRefused
 from spark_jobs.lake.table_schemas import LOGS, SEGMENTS
 from spark_jobs.lake.table_specs import TABLES
 

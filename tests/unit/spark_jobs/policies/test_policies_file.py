@@ -6,9 +6,9 @@ import pytest
 
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.topic_config import TopicConfig
-from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake.setup.policies.policies_file import parse_policies, read_policies
-from spark_jobs.lake.setup.policies.topic_policies import LakePolicy, TopicPolicy
+from spark_jobs.errors import UsageError
+from spark_jobs.policies.policies_file import parse_policies, read_policies
+from spark_jobs.policies.topic_policies import LakePolicy, TopicPolicy
 
 
 def refusal(text: str) -> str:

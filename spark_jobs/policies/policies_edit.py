@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import yaml
 
-from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake.setup.policies.policies_file import parse_policies
+from spark_jobs.errors import UsageError
+from spark_jobs.policies.policies_file import parse_policies
 
 _TOPICS = "topics"
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from logcore.topics.topic_settings import TopicSetting, TopicSettings
-from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake.setup.policies.policies_file import Policies, parse_policies
-from spark_jobs.lake.setup.policies.topic_policies import TopicPolicy
+from spark_jobs.errors import UsageError
+from spark_jobs.policies.policies_file import Policies, parse_policies
+from spark_jobs.policies.topic_policies import TopicPolicy
 
 DAY = 86_400_000
 

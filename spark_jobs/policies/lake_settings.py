@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spark_jobs.lake.setup.policies.policy_values import OneOf, Pace, PlaceList, WebAddress, WholeNumber
-from spark_jobs.lake.setup.policies.setting import Setting
+from spark_jobs.policies.policy_values import OneOf, Pace, PlaceList, WebAddress, WholeNumber
+from spark_jobs.policies.setting import Setting
 
 ON_CLOSED_SEGMENTS = "on closed segments"
 

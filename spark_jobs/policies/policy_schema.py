@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spark_jobs.lake.setup.policies.lake_settings import LAKE_SETTINGS
-from spark_jobs.lake.setup.policies.policy_values import (
+from spark_jobs.policies.lake_settings import LAKE_SETTINGS
+from spark_jobs.policies.policy_values import (
     TIMES,
     FilePath,
     Name,
@@ -26,8 +26,8 @@ from spark_jobs.lake.setup.policies.policy_values import (
     WholeNumber,
     unit_names,
 )
-from spark_jobs.lake.setup.policies.setting import Setting
-from spark_jobs.lake.setup.policies.topic_settings import SETTINGS
+from spark_jobs.policies.setting import Setting
+from spark_jobs.policies.topic_settings import SETTINGS
 
 
 def policy_schema() -> dict[str, Any]:

@@ -45,10 +45,10 @@ from typing import NoReturn
 import yaml
 
 from logcore.topics.topic_settings import TopicSettings
-from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake.setup.compression import DEFAULT, ZSTD, Compression
-from spark_jobs.lake.setup.policies.lake_settings import LAKE_SETTINGS
-from spark_jobs.lake.setup.policies.policy_values import (
+from spark_jobs.errors import UsageError
+from spark_jobs.policies.compression import DEFAULT, ZSTD, Compression
+from spark_jobs.policies.lake_settings import LAKE_SETTINGS
+from spark_jobs.policies.policy_values import (
     VARIABLE_PREFIX,
     FilePath,
     Name,
@@ -64,9 +64,9 @@ from spark_jobs.lake.setup.policies.policy_values import (
     WholeNumber,
     is_address,
 )
-from spark_jobs.lake.setup.policies.setting import Setting
-from spark_jobs.lake.setup.policies.topic_policies import LakePolicy, TopicPolicy
-from spark_jobs.lake.setup.policies.topic_settings import CLEANUP_POLICIES, SETTINGS
+from spark_jobs.policies.setting import Setting
+from spark_jobs.policies.topic_policies import LakePolicy, TopicPolicy
+from spark_jobs.policies.topic_settings import CLEANUP_POLICIES, SETTINGS
 
 _REMOVE_NOTHING = frozenset(setting.field for setting in SETTINGS.values() if setting.removes_nothing)
 

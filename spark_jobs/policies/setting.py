@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_jobs.lake.setup.policies.policy_values import Pace, Values, WholeNumber
+from spark_jobs.policies.policy_values import Pace, Values, WholeNumber
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from logcore.logs.model.broker_line import BrokerLine
-from spark_jobs.lake.setup.compression import CODECS, GREATEST_LEVEL, LEAST_LEVEL
-from spark_jobs.lake.setup.policies.policy_values import (
+from spark_jobs.policies.compression import CODECS, GREATEST_LEVEL, LEAST_LEVEL
+from spark_jobs.policies.policy_values import (
     SIZES,
     TIMES,
     FilePath,
@@ -25,7 +25,7 @@ from spark_jobs.lake.setup.policies.policy_values import (
     VariableOrPath,
     WholeNumber,
 )
-from spark_jobs.lake.setup.policies.setting import Setting
+from spark_jobs.policies.setting import Setting
 
 UNLIMITED = -1
 

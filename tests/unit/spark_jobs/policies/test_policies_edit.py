@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from logcore.cli.main import main
-from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake.setup.policies.policies_edit import with_settings
-from spark_jobs.lake.setup.policies.policies_file import parse_policies
+from spark_jobs.errors import UsageError
+from spark_jobs.policies.policies_edit import with_settings
+from spark_jobs.policies.policies_file import parse_policies
 
 FILE = """\
 # who owns what
