@@ -244,7 +244,7 @@ def say_end(
     if padding:
         notes.say(padding_finding(log, segment, file_size, padding))
     committed = log.high_watermark or 0
-    if rules is None and log.next_base_offset(segment) is None and next_offset < log.log_start_offset < committed:
+    if rules is None and not log.is_sealed(segment) and next_offset < log.log_start_offset < committed:
         notes.say(beyond_finding(log, log.log_start_offset, committed))
     start = next_offset if log.named_files else max(next_offset, log.log_start_offset)
     at = bisect_right(log.segments, segment.base_offset, key=lambda other: other.base_offset)

@@ -138,14 +138,17 @@ class SourceLog:
 
     def is_sealed(self, segment: SegmentFile) -> bool:
         """Whether a later segment follows, so that the broker no longer writes to this one."""
-        return self.next_base_offset(segment) is not None
+        is_before_unreadable = any(base > segment.base_offset for base in self.unreadable)
+        return is_before_unreadable or self.next_base_offset(segment) is not None
 
     def next_base_offset(self, segment: SegmentFile) -> int | None:
-        """Base offset of the segment that follows, even if it was not named or is unreadable; None for the last."""
+        """Base offset of the segment that follows, even if it was not named; None for the last.
+
+        What cannot be read does not bound the segment before it: it may be a directory, which a broker ignores.
+        """
         at = bisect_right(self.segments, segment.base_offset, key=lambda other: other.base_offset)
         read = [other.base_offset for other in self.segments[at : at + 1]]
-        others = (base for base in (*self.unreadable, *self.unnamed) if base > segment.base_offset)
-        return min((*read, *others), default=None)
+        return min((*read, *(base for base in self.unnamed if base > segment.base_offset)), default=None)
 
 
 @dataclass(frozen=True, slots=True)

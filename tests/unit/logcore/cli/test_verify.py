@@ -131,6 +131,17 @@ def test_a_segment_that_cannot_be_read_is_reported_and_the_rest_continues(log: P
     assert summary["files"] == 1
 
 
+def test_a_directory_that_is_named_like_a_segment_bounds_nothing(tmp_path: Path, capsys: Captured) -> None:
+    root = LogDirectory(tmp_path / "logs")
+    orders = root.partition("orders-0")
+    orders.append(20)
+    root.high_watermarks(orders_0=20)
+    (orders.path / f"{11:020d}.log").mkdir()  # a broker lists files only (LogLoader.loadSegmentFiles)
+    lines, summary = verified(capsys, str(root.path), code=3)
+    assert [line["rule"] for line in lines if line["severity"] == "error"] == ["not-a-segment"]
+    assert summary["valid_bytes"] == summary["bytes"]
+
+
 def test_a_file_named_alone_is_checked_with_its_side_files(log: Path, capsys: Captured) -> None:
     verified(capsys, str(segment(log, 5)))
     (log / "orders-0" / f"{5:020d}.index").write_bytes(struct.pack(">ii", 1, 10_000))

@@ -233,7 +233,7 @@ def test_what_is_named_like_a_segment_and_is_no_file_leaves_a_hole_that_is_known
     log = only_log(discovery)
     assert [file.base_offset for file in log.segments] == [0, 100]
     assert log.unreadable == (40,)
-    assert log.next_base_offset(log.segments[0]) == 40
+    assert log.next_base_offset(log.segments[0]) == 100
     assert rules(discovery) == ["not-a-segment"]
 
 
