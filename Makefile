@@ -78,7 +78,7 @@ lint: setup ## ruff, mypy, import-linter
 bench: setup jars ## speed against others; writes the four pages of figures in docs/
 	.venv/bin/python -m tests.bench
 
-pages: setup ## docs/findings.md, tables.md and policies.md, made from the code
+pages: setup ## docs/tables.md and policies.md, made from the code
 	.venv/bin/python -m deploy.reference_pages
 
 browser-setup: ## Debian's Chromium, for tests/browser and the pictures; as root

@@ -1,4 +1,4 @@
-"""The reference pages of docs/ that are made from the code: findings, tables, policies and modules.
+"""The reference pages of docs/ that are made from the code: tables and policies.
 
     python -m deploy.reference_pages          writes the pages (`make pages`)
 
@@ -15,9 +15,6 @@ from dataclasses import fields
 from pathlib import Path
 
 from logcore.errors import CorruptionReason
-from logcore.logs.model.findings import Finding, exit_code
-from logcore.logs.rules import RULE_GROUPS, Rule
-from logcore.logs.rules.advice import HarmedPlace, filled
 from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.lake.table_specs import FIRST_OF_SEGMENT, TABLES
 from spark_jobs.lake.view.ledger_states import ALARMING, EVIDENCE, MEANINGS
@@ -48,41 +45,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 class TextMissing(Exception):
-    """A rule, a table, a column or a setting has no text for its page."""
-
-
-def findings_page() -> str:
-    """docs/findings.md, from the rule catalogue in `logcore.logs.rules`."""
-    parts = [
-        _made_from("`logcore/logs/rules`"),
-        "# Findings\n",
-        "Every rule that a finding can have, with what it means and what to do. Rule ids are stable. Commands for logs "
-        "print findings, and a lake keeps them in the table [`findings`](tables.md#findings).\n",
-        "An open finding is shown for its log, and it still raises the exit code of later runs. Each rule says how "
-        "long a lake counts its findings. A finding about a segment is also closed when other bytes replace the "
-        "segment, and when the source removes the segment's offsets again. "
-        "[concepts.md](concepts.md#when-a-finding-is-closed) says how to close a finding.\n",
-        "Commands print this advice with the real lake, paths, topic and offsets. On this page LOGDIR is the log "
-        "directory, DIR the directory of the partition, LAKE the lake, and TABLE the name of a table. A command ends "
-        "with the highest exit code of its findings ([cli.md](cli.md)).\n",
-        "The usual severity of a rule is fixed in the code, in `logcore/logs/rules`. An operator cannot change it. "
-        "Commands that only show, such as `dump`, print some findings as information.\n",
-    ]
-    for title, group in RULE_GROUPS.items():
-        parts.append(f"## {title}\n")
-        parts += [_rule(name, rule) for name, rule in group.items()]
-    return "\n".join(parts)
-
-
-def _rule(name: str, rule: Rule) -> str:
-    meaning = _text(rule.meaning, f"The rule {name} has no meaning")
-    what_to_do = filled(_text(rule.what_to_do, f"The rule {name} does not say what to do"), HarmedPlace())
-    if rule.for_logs:
-        what_to_do += f"\n\nFor files that are in no lake: {filled(rule.for_logs, HarmedPlace())}"
-    code = exit_code([Finding(name, rule.severity, "")])
-    severity = f"{str(rule.severity).capitalize()} (exit code {code:d})."
-    counted = f"Counts in a lake: {rule.persistence.value}."
-    return f"### `{name}`\n\n{severity} {meaning}\n\n{counted}\n\nWhat to do: {what_to_do}\n"
+    """A table, a column or a setting has no text for its page."""
 
 
 def tables_page() -> str:
@@ -325,7 +288,6 @@ def _text(text: str, complaint: str) -> str:
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
-    "findings.md": findings_page,
     "tables.md": tables_page,
     "policies.md": policies_page,
 }

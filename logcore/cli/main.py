@@ -158,6 +158,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    if arguments[:1] == ["help"] and len(arguments) == 2 and not {arguments[1]} & {*COMMANDS, *JOINED}:
+        from logcore.cli.rule_help import rule_help
+
+        text = rule_help(arguments[1])
+        if text is not None:
+            _speak_utf8()
+            sys.stdout.write(text)
+            return ExitCode.CLEAN
     if not arguments or arguments[0] == "help":
         arguments = [*arguments[1:], "--help"]
     command = next((word for word in arguments if not word.startswith("-")), None)
@@ -182,7 +190,8 @@ def _build_parser(
     parser = CommandParser(
         prog="loglake",
         description="Kafka's log directories, read without a broker.",
-        epilog=f"`loglake help COMMAND` shows the options of a command, with an example. {SUMMARY}"
+        epilog=f"`loglake help COMMAND` shows the options of a command, with an example; `loglake help RULE` "
+        f"explains a finding, and `loglake help rules` lists the rules. {SUMMARY}"
         f"{f' {_MORE_COMMANDS}' if hidden else ''}",
     )
     parser.add_argument("--version", action="version", version=f"loglake {__version__}", help="print the version")

@@ -78,7 +78,7 @@ class ValidationReport:
     """The result of a validation.
 
     Attributes:
-        findings: In the order of the files. docs/findings.md explains each rule.
+        findings: In the order of the files. `loglake help RULE` explains each rule.
         totals: The sums.
 
     Example:

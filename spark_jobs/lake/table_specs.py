@@ -144,7 +144,7 @@ _SPECS = (
         (
             Column("finding_id", _STRING, "digest of rule, place and message: a finding is recorded once"),
             Column("run_id", _STRING, "run that found it"),
-            Column("rule", _STRING, "rule id, as in findings.md"),
+            Column("rule", _STRING, "rule id; `loglake help RULE` explains it"),
             Column("severity", _STRING, "`info`, `warning` or `error`"),
             Column("log", _STRING, "key of the log; null where it is about no single log"),
             Column("topic", _STRING, "topic name; null where it is about no single log"),

@@ -29,14 +29,6 @@ def test_a_reference_page_is_what_the_code_gives(name):
     assert written == page_text(name), f"docs/{name} is not what the code gives. Run `make pages` and commit the page."
 
 
-@pytest.mark.parametrize("missing", ["meaning", "what_to_do"])
-def test_a_rule_without_a_text_is_named(monkeypatch, missing):
-    silent = replace(RULES["torn-tail"], **{missing: ""})
-    monkeypatch.setattr(reference_pages, "RULE_GROUPS", {"Bytes": {"torn-tail": silent}})
-    with pytest.raises(TextMissing, match=r"The rule torn-tail .*write it where it is declared"):
-        page_text("findings.md")
-
-
 def test_a_setting_without_a_text_is_named(monkeypatch):
     monkeypatch.setattr(reference_pages, "SETTINGS", {"salvage": replace(SETTINGS["salvage"], meaning=" ")})
     with pytest.raises(TextMissing, match="The setting salvage has no meaning"):

@@ -21,7 +21,7 @@ class Finding:
     """One result of a check.
 
     Attributes:
-        rule: An id of the rule catalogue `RULES`; docs/findings.md explains each.
+        rule: An id of the rule catalogue `RULES`; `loglake help RULE` explains each.
         severity: How bad it is.
         message: One sentence for a person, without keys or values of records.
         file: The path, as the caller named it; None if it is about no file.

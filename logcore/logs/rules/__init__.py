@@ -1,7 +1,7 @@
 """The rule catalogue: every rule id that a finding may have.
 
 Rule ids are kebab-case and stable. They are stored in the `findings` table and printed by the command line.
-docs/findings.md is generated from this catalogue. Add the rule of a new check to its group.
+`loglake help RULE` prints a rule of this catalogue. Add the rule of a new check to its group.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RULE_GROUPS: Mapping[str, Mapping[str, Rule]] = MappingProxyType(
         "The state of a lake": LAKE_STATE_RULES,
     }
 )
-"""Rules by the title under which the reference page lists them."""
+"""Rules by the title under which `loglake help rules` lists them."""
 
 RULES: Mapping[str, Rule] = MappingProxyType(
     {name: rule for group in RULE_GROUPS.values() for name, rule in group.items()}

@@ -16,7 +16,7 @@ A rule's `what_to_do` and `for_logs` are templates. A field in braces is what on
     {policy:NAME=VALUE}  the command that sets a policy of the topic and runs the lake again
 
 Commands are complete: they can be pasted into a shell. A word in capitals is what only the reader knows, such as COPY,
-and the sentence says what it is. On docs/findings.md each field is such a word.
+and the sentence says what it is. In `loglake help RULE` each field is such a word.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from logcore.cli import entry_points as installed
 from logcore.cli import main
 from logcore.cli.commands import ls
 from logcore.errors import LogError
+from logcore.logs.rules import RULES
 from logcore.storage.objects.answers import silence
 
 REPOSITORY = Path(__file__).parents[4]
@@ -111,6 +112,23 @@ def test_the_version_is_that_of_the_distribution(capsys: Captured) -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert main.main(["--version"]) == 0
     assert capsys.readouterr().out == f"loglake {project['version']}\n"
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_help_of_a_rule_says_what_it_means_and_what_to_do(rule: str, capsys: Captured) -> None:
+    assert RULES[rule].meaning.strip()
+    assert RULES[rule].what_to_do.strip()
+    assert main.main(["help", rule]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"{rule}: {RULES[rule].severity}, exit code ")
+    assert "\nWhat to do: " in said
+    assert "{" not in said
+
+
+def test_help_lists_every_rule_once(capsys: Captured) -> None:
+    assert main.main(["help", "rules"]) == 0
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
+    assert listed == list(RULES)
 
 
 def test_help_names_every_command_of_the_contract(capsys: Captured) -> None:
