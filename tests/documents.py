@@ -33,7 +33,7 @@ class ShellBlock:
 
     @property
     def commands(self) -> list[str]:
-        """The commands in reading order, comments cut off; a here-document is one command."""
+        """The commands in reading order, comments cut off; a here-document or a text in quotes is one command."""
         found: list[str] = []
         lines = self.body.splitlines()
         while lines:
@@ -47,6 +47,8 @@ class ShellBlock:
                 line = re.sub(r"(^|\s+)#.*$", "", line)
                 while line.endswith("\\"):
                     line = f"{line[:-1].rstrip()} {lines.pop(0).strip()}"
+                while line.replace('\\"', "").count('"') % 2:
+                    line = f"{line}\n{lines.pop(0)}"
             if line.strip():
                 found.append(line)
         return found
