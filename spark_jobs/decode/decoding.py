@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 
 from logcore.values.decoder import ValueDecoder
-from logcore.values.evolution.merged_type import merged_type
 from logcore.values.evolution.topic_writers import SchemaNaming, TopicWriters, topic_writers
 from logcore.values.evolution.written_column import WrittenColumnDecoder
 from logcore.values.form import ITEMS, METADATA, Form, ValueColumn, mark_of
@@ -27,9 +26,8 @@ from spark_jobs.errors import UsageError
 from spark_jobs.policies.topic_policies import TopicPolicy
 
 RULES = 1
-"""Version of the decoders. All topics wait for `--replace` if it is raised, so only a change does that which gives rows
-of most topics other values. If a change gives a few schemas other columns, their topics wait by themselves, except
-those of a registry: there earlier rows keep their values. CHANGELOG.md says which topics need `--replace`."""
+"""Version of the decoders. All topics wait for `--replace` if it is raised. So only a change does that which gives rows
+other values or columns."""
 _BYTES, _PROTOBUF = "bytes", "protobuf"
 _WITH_SCHEMA = ("json", "avro", _PROTOBUF)
 _PROTO_SUFFIX = ".proto"
@@ -90,18 +88,6 @@ class Format:
         if self.naming is not None:
             return [self.name, None, self.naming.subjects, self.naming.framing, self.naming.message]
         return [self.name, self.schema, *([self.message] if self.message else [])]
-
-    def differences(self, part: str, table: ValueColumn | None) -> tuple[str, ...]:
-        """Return how columns of the one schema differ from those of the table: an earlier version decoded it otherwise.
-
-        Args:
-            part: ``key`` or ``value``.
-            table: The column that the table has; None: there is no table.
-        """
-        if table is None or self.name is None or self.schema is None:
-            return ()
-        merged = merged_type(table.kind, decoder_of(self.name, self.schema, message=self.message).arrow_type, part)
-        return (*merged.conflicts, *merged.widened, *merged.added)
 
     def resolved(self, schemas: Schemas, part: str, table: ValueColumn | None) -> Format:
         """Return the format with the schemas that rows may name.

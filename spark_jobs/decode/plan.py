@@ -42,7 +42,6 @@ TASK_BYTES = 32 << 20
 TASK_ROWS = 262_144
 """Rows that one task reads: four row groups."""
 
-_MOST_SAID = 5
 """Differences of columns that one line names."""
 
 FEW_OFFSETS = 1024
@@ -122,10 +121,6 @@ def _plan_topic(
         waits=waits,
         note=note,
     )
-    if waits is None and not replaces and made.is_due:
-        differences = _differences(config.lake, topic, formats)
-        if differences:
-            return replace(made, waits=f"its table has other columns than this version decodes: {differences}{again}")
     if formats.names_schemas and waits is None and (made.is_due or _is_half(recorded)):
         made = _with_schemas(config, made, policy, history, sources)
     if made.replaces and not replaces:
@@ -133,17 +128,6 @@ def _plan_topic(
     if made.waits is not None:
         return made
     return _with_tasks(config.lake, made, policy, history.files)
-
-
-def _differences(lake: str, topic: str, formats: TopicFormats) -> str:
-    table = topic_table(lake, DECODED, topic)
-    found = [
-        each
-        for part, format in (("key", formats.key), ("value", formats.value))
-        if format.schema is not None
-        for each in format.differences(part, _column(table, part))
-    ]
-    return ", ".join(found[:_MOST_SAID]) + (f", and {len(found) - _MOST_SAID} more" if len(found) > _MOST_SAID else "")
 
 
 def _column(table: Table, name: str) -> ValueColumn | None:

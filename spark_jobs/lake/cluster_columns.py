@@ -161,7 +161,7 @@ CLUSTER_TABLES = (
                 "other_producer_ids",
                 _LONG_NUMBERS,
                 "its other producer ids that records of the internal log name, ascending: earlier ones, and while a "
-                "transaction ends, the one that follows; null in rows of an earlier version",
+                "transaction ends, the one that follows",
             ),
         ),
         ("transactional_id",),

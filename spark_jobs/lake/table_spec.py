@@ -34,7 +34,7 @@ class TableSpec:
     """Columns that say which run wrote a row, not what the row is: row digests and comparisons leave them out."""
     separated_by: str | None = None
     """A text column of which all rows of a file have the same value, or all null. So the statistics exclude files whose
-    rows a plan does not need. Files of earlier versions and of other engines may mix values until ``optimize`` runs."""
+    rows a plan does not need. Files of other engines may mix values until ``optimize`` runs."""
 
     @property
     def file_schema(self) -> pa.Schema:

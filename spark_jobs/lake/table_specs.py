@@ -32,7 +32,7 @@ _AS_OF = Column("as_of_ms", _INT64, "clock of the run, epoch milliseconds")
 PUBLISHED_AT = Column(
     "published_at",
     pa.timestamp("us", tz="UTC"),
-    "clock of the run that wrote the row, in UTC; merges of files keep it; null in rows that an earlier version wrote",
+    "clock of the run that wrote the row, in UTC; merges of files keep it",
 )
 
 PHASES = (
@@ -124,14 +124,9 @@ _SPECS = (
             Column(
                 "withdrawn",
                 _BOOL,
-                "whether its rows were deleted from `records` on purpose, and that is recorded; null in older lakes: "
-                "no",
+                "whether its rows were deleted from `records` on purpose, and that is recorded",
             ),
-            Column(
-                "markers",
-                _INT64,
-                "commit markers among the gaps; null in older lakes, whose markers are ranges of the state `control`",
-            ),
+            Column("markers", _INT64, "commit markers among the gaps"),
         ),
         statistics=("log", "start_offset"),
         row_order=("log", "start_offset"),

@@ -132,7 +132,7 @@ class _Reader:
         left_out = set(self._spec.partition_by)
         separated_by = self._spec.separated_by
         if separated_by is not None and separated_by not in where.file.nulls:
-            left_out.add(separated_by)  # earlier versions kept no statistics of it
+            left_out.add(separated_by)  # a user chose the columns with statistics
         self._bounds = _Bounds(tuple(name for name in self._spec.statistics if name not in left_out))
         self._runs: LogRuns = {}
         self._log: TableLog = read_table_log(state, where.table)

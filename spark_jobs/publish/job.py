@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 SHOWN = frozenset({OffsetState.PRESENT, OffsetState.CONTROL, OffsetState.COMPACTED, OffsetState.EMPTY})
 """States that are equal for a worker: only ``present`` offsets have records. So what it reads is one range, and not one
-for each aborted transaction, gap, or marker that an earlier version stored."""
+for each aborted transaction, gap or control record."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ def test_a_source_inside_a_lake_is_refused(logs, tmp_path, capsys, below, how):
     lake = tmp_path / "a-lake"
     (lake / "archive" / "id.0" / "0" / "segment").mkdir(parents=True)
     (lake / "archive" / "id.0" / "0" / "segment" / f"{0:020d}.log").write_bytes(b"")
-    (lake / "lake.json").write_text(json.dumps({"layout": 3, "cluster": None}))
+    (lake / "lake.json").write_text(json.dumps({"layout": 1, "cluster": None}))
     inside = lake / below
     paths = [inside] if how == "source" else [logs.path, "--fill-from", inside]
     for target in (tmp_path / "another", lake):
@@ -106,7 +106,7 @@ def test_a_source_inside_what_is_to_be_the_lake_is_refused(logs, tmp_path, capsy
 
 def test_a_lake_inside_a_lake_is_refused(logs, tmp_path, capsys):
     (tmp_path / "outer").mkdir()
-    (tmp_path / "outer" / "lake.json").write_text(json.dumps({"layout": 3, "cluster": None}))
+    (tmp_path / "outer" / "lake.json").write_text(json.dumps({"layout": 1, "cluster": None}))
     code, said = refused(tmp_path, capsys, logs.path, "--lake", tmp_path / "outer" / "archive" / "inner")
     assert code == 64
     assert f"inside the lake {tmp_path / 'outer'}" in said
@@ -115,7 +115,7 @@ def test_a_lake_inside_a_lake_is_refused(logs, tmp_path, capsys):
 def test_archived_segments_are_dumped_and_verified_where_they_lie(logs, tmp_path, capsys):
     place = tmp_path / "lake" / "archive" / "orders-0"
     place.mkdir(parents=True)
-    (tmp_path / "lake" / "lake.json").write_text(json.dumps({"layout": 3, "cluster": None}))
+    (tmp_path / "lake" / "lake.json").write_text(json.dumps({"layout": 1, "cluster": None}))
     segment = place / f"{0:020d}.log"
     segment.write_bytes((logs.path / "orders-0" / f"{0:020d}.log").read_bytes())
     for command in ("dump", "verify"):
@@ -183,7 +183,7 @@ def test_a_lake_of_a_newer_layout_is_left_alone(logs, tmp_path, capsys):
     (tmp_path / "lake" / "lake.json").write_text(json.dumps({"layout": 99, "cluster": None}))
     code, said = refused(tmp_path, capsys, logs.path, "--lake", tmp_path / "lake")
     assert code == 3
-    assert "layout 99 is newer" in said
+    assert "layout 99 is not the one" in said
 
 
 def test_a_store_without_encryption_is_named_as_what_is_missing(logs, tmp_path, capsys, monkeypatch):

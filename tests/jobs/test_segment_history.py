@@ -183,7 +183,7 @@ def files_with(lake: Lake, value: str) -> list[Path]:
 
 @pytest.mark.parametrize("stated", ["base_offset", "segment_id,log,base_offset,retired_ms"])
 def test_a_table_without_statistics_of_the_reason_is_read_whole_and_nothing_is_merged_twice(lake, stated):
-    """Of a lake of an earlier version, or of a user who chose the columns."""
+    """Of a user who chose the columns."""
     at = str(lake.path)
     DeltaTable(table_uri(at, "segments")).alter.set_table_properties({PROPERTY: stated})
     live = archive.read_segments(at)

@@ -49,13 +49,6 @@ FAULTS = (
         (BUILT_IN, "-k", "comes_before and text"),
     ),
     Fault(
-        "a table gets rows with other columns from the same schema",
-        "spark_jobs/decode/plan.py",
-        "        if differences:",
-        "        if False and differences:",
-        ("tests/jobs/test_decoded_by_earlier_versions.py", "-k", "waits"),
-    ),
-    Fault(
         "a property whose name no column can have becomes a column",
         "logcore/values/json/schema.py",
         "            check_name(name, place.path)",

@@ -169,20 +169,13 @@ def _kept(before: Sequence[Range], made: Sequence[Range]) -> list[Range]:
     kept: list[Range] = []
     for each in before:
         over = [m for m in made if m.end_offset > each.start_offset and m.start_offset < each.end_offset]
-        changed = [m for m in over if not _is_still(each, m)]
+        # An `open` range means only that an earlier transaction was found late.
+        changed = [m for m in over if m.state not in (each.state, OffsetState.OPEN)]
         if changed:
             kept += _marked_as_changed(each, over, changed)
         else:
             kept.append(replace(each, evidence=None) if each.evidence == EVIDENCE_CHANGED else each)
     return kept
-
-
-def _is_still(each: LedgerRange, made: LedgerRange) -> bool:
-    """Whether bytes that were in the state of `each` may be in that of `made` now."""
-    if made.state is OffsetState.OPEN:  # this means only that an earlier transaction was found late
-        return True
-    # Earlier versions stored COMMIT markers as ranges of their own.
-    return made.state is each.state or (each.state is OffsetState.CONTROL and made.markers > 0)
 
 
 def _marked_as_changed(each: Range, over: Sequence[LedgerRange], changed: Sequence[LedgerRange]) -> Iterator[Range]:
@@ -240,19 +233,14 @@ def _counted_by(each: Range, start: int, end: int, those: Sequence[LedgerRange])
 
 
 def _said(ranges: Iterable[LedgerRange]) -> list[tuple[int, OffsetState, int, int]]:
-    """(end, state, records, gaps), with neighbours of one state joined.
-
-    Control records count as gaps of visible offsets, whatever version of Loglake stored them.
-    """
+    """(end, state, records, gaps), with neighbours of one state joined."""
     said: list[tuple[int, OffsetState, int, int]] = []
     for each in ranges:
-        state, records, gaps = each.state, each.records, each.gaps
-        if state is OffsetState.CONTROL:
-            state, records, gaps = OffsetState.PRESENT, 0, each.offsets
-        if said and said[-1][1] is state:
+        records, gaps = each.records, each.gaps
+        if said and said[-1][1] is each.state:
             _, _, more, holes = said.pop()
             records, gaps = records + more, gaps + holes
-        said.append((each.end_offset, state, records, gaps))
+        said.append((each.end_offset, each.state, records, gaps))
     return said
 
 

@@ -63,7 +63,7 @@ def undecoded_share(lake: str, topic: str) -> UndecodedShare:
 
 
 def _counted(files: Sequence[LiveFile]) -> Iterator[tuple[Any, int]]:
-    """When the rows of a file were published last, and how many they are; lakes of earlier versions do not know it."""
+    """When the rows of a file were published last, and how many they are, where its statistics say both."""
     for file in files:
         published = file.greatest.get("published_at")
         if published is not None and file.rows >= 0:

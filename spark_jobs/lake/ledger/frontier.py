@@ -65,18 +65,14 @@ def read_ledger(lake: str, logs: Sequence[str] | None = None) -> dict[str, list[
     """Return ledger rows by log key, in offset order."""
     where = None if logs is None else [("log", "in", sorted(logs))]
     ledger: dict[str, list[LedgerRow]] = {}
-    # A log may have one range per aborted transaction, and in older lakes one per marker: keep repeated words in memory
-    # once, and only few rows at a time twice.
+    # A log may have one range per aborted transaction: keep repeated words in memory once, and only few rows at a time
+    # twice.
     words: dict[object, object] = {state.value: state for state in OffsetState}
     for chunk in read_rows(lake, "offset_ledger", STORED, where).to_batches(CHUNK_ROWS):
         columns: list[list[Any]] = [
             [words.setdefault(value, value) for value in values] if pa.types.is_string(field.type) else values
             for field, values in zip(chunk.schema, (column.to_pylist() for column in chunk.columns), strict=True)
         ]
-        at = chunk.schema.names.index("withdrawn")
-        columns[at] = [bool(value) for value in columns[at]]  # null in old rows
-        at = chunk.schema.names.index("markers")
-        columns[at] = [value or 0 for value in columns[at]]
         for values in zip(*columns, strict=True):
             row = LedgerRow(**dict(zip(chunk.schema.names, values, strict=True)))
             ledger.setdefault(row.log, []).append(row)

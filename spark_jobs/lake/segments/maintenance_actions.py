@@ -18,7 +18,6 @@ from spark_jobs.lake.delta.commits import row_commits
 from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment, id_of, stem_of
-from spark_jobs.lake.segments.removals import because
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_schemas import LOG_ACTIONS
 
@@ -104,7 +103,7 @@ def _delete(segment: Segment) -> dict[str, object]:
     return _of(segment) | {
         "action": DELETE,
         "rule": "file.delete.delay.ms",
-        "reason": f"retired by {because(segment)}; its files were deleted {waited} ms later",
+        "reason": f"retired by {segment.retired_because}; its files were deleted {waited} ms later",
         "bytes_before": segment.size,
         "bytes_after": 0,
         "records_before": 0,

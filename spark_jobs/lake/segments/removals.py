@@ -9,8 +9,6 @@ the next run completes it with the same rows.
     compaction                           compaction  `compacted-away`, if records were removed
     cut-back, filled, merged             none: they never belonged to the log, or others have replaced them
 
-In rows from before `retired_because`, a segment with a replacement was compacted, and any other one retained away.
-
 If a compacted segment lost a record, all its offsets are marked, not single records: `archived` says whether a range
 can still be read from the archive exactly as it was published. So once the files of a compacted segment are deleted,
 its offsets are `compacted-away` even if it lost no record.
@@ -67,9 +65,9 @@ class Removal:
     """Number of segments that the replacement replaces."""
 
     @property
-    def action(self) -> str:
+    def action(self) -> str | None:
         """The job that removed it."""
-        return because(self.segment)
+        return self.segment.retired_because
 
     @property
     def archived(self) -> Archived:
@@ -93,15 +91,8 @@ class Unfinished:
         return bool(self.actions or self.ledgers)
 
 
-def because(segment: Segment) -> str:
-    """Return why a segment was retired; in rows from before ``retired_because`` its replacement shows it."""
-    if segment.retired_because is not None:
-        return segment.retired_because
-    return RETENTION if segment.replaced_by is None else COMPACTION
-
-
 def _is_removal(segment: Segment) -> bool:
-    return segment.retired_ms is not None and because(segment) in (RETENTION, COMPACTION)
+    return segment.retired_because in (RETENTION, COMPACTION)
 
 
 def read_removals(lake: str, logs: Sequence[str] | None = None) -> dict[str, list[Removal]]:

@@ -13,7 +13,7 @@ from logcore.storage.objects.addresses import directory_of
 from spark_jobs.errors import JobError, LakeRefused, UsageError
 from spark_jobs.lake.store import storage
 
-LAYOUT_VERSION = 3
+LAYOUT_VERSION = 1
 """The one layout that this version reads and writes; a lake of another is refused."""
 LAKE_FILE = "lake.json"
 
@@ -48,10 +48,9 @@ def read_identity(lake: str) -> LakeIdentity | None:
         raise _refused(path, wrong)
     layout, cluster = content["layout"], content["cluster"]
     if layout != LAYOUT_VERSION:
-        age = "newer" if layout > LAYOUT_VERSION else "older"
         raise LakeRefused(
-            f"{path}: layout {layout} is {age} than the one that this version of Loglake knows ({LAYOUT_VERSION}). Use "
-            "the version that wrote the lake, or make a new lake of its sources; nothing was changed."
+            f"{path}: layout {layout} is not the one that this version of Loglake knows ({LAYOUT_VERSION}). Use the "
+            "version that wrote the lake, or make a new lake of its sources; nothing was changed."
         )
     return LakeIdentity(layout, cluster)
 

@@ -120,7 +120,7 @@ def _create(connection: duckdb.DuckDBPyConnection, view: FileView) -> str:
     failed = "" if view.problem is None else f"(SELECT error({_text(view.problem)}) AS problem)"
     if not view.columns:
         return f"{begin} problem::VARCHAR AS problem FROM {failed} WHERE problem IS NULL"
-    # DuckDB itself says its types of the columns. A file of an earlier version lacks some columns: they are null.
+    # DuckDB itself says its types of the columns. A file may lack columns that the table has gained: they are null.
     described = connection.from_arrow(view.schema.empty_table()).types
     typed = ", ".join(
         f"{'problem' if failed else 'NULL'}::{kind} AS {quoted(name)}"

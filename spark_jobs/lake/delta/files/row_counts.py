@@ -31,8 +31,8 @@ def recorded_as(name: str) -> str:
 def row_counts(table: DeltaTable, name: str) -> tuple[int, int]:
     """Return how many rows our commits left in a table, and how many Delta's reader sees now.
 
-    The second number is lower if another program removed rows, with a deletion vector too. A table of an earlier
-    version of Loglake does not record the first number; then all rows of its files count.
+    The second number is lower if another program removed rows, with a deletion vector too. Where the log of the table
+    has lost the first number, all rows of its files count.
     """
     rows = [file.rows for file in live_files(table)]
     written, there = table.transaction_version(recorded_as(name)), sum(rows)

@@ -28,7 +28,6 @@ from spark_jobs.lake.store.storage import StoredFile
 _COMMIT = re.compile(r"([0-9]{20})\.json")
 _CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
 _LAST_CHECKPOINT = "_last_checkpoint"
-_OUR_LIBRARY = "delta-rs"
 
 Action = dict[str, Any]
 """One line of a commit: its kind and its fields."""
@@ -99,10 +98,8 @@ class Commit:
 
     @property
     def is_ours(self) -> bool:
-        """Our commits have a run id, except those of earlier versions that created tables or added columns."""
-        made = self.version == 0 and self.operation == "CREATE TABLE" and not self.added
-        grown = self.operation == "ADD COLUMN" and self.engine is not None and self.engine.startswith(_OUR_LIBRARY)
-        return self.run_id is not None or made or (grown and not self.added and not self.removed)
+        """Whether it has a run id, as all our commits have."""
+        return self.run_id is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,14 +347,9 @@ def commit_of(version: int, actions: list[Action]) -> Commit:
     ours = _our_metadata(info)
     adds = [action["add"] for action in actions if "add" in action]
     removes = [action["remove"] for action in actions if "remove" in action]
-    digests: Mapping[str, str] | None = ours.get("digests")
+    digests: Mapping[str, str] = ours.get("digests", {})
     data_change = any(each.get("dataChange", True) for each in (*adds, *removes))
-
-    def is_unproven(path: str) -> bool:
-        if not ours:
-            return data_change
-        return digests is not None and path not in digests  # earlier versions of Loglake recorded no digests
-
+    paths = [unquote(each["path"]) for each in adds] if ours or data_change else []
     return Commit(
         version=version,
         timestamp_ms=info.get("timestamp"),
@@ -367,8 +359,8 @@ def commit_of(version: int, actions: list[Action]) -> Commit:
         added=tuple(AddedFile(unquote(each["path"]), each["size"], _rows(each)) for each in adds),
         removed=tuple(unquote(each["path"]) for each in removes),
         application_ids={a["txn"]["appId"]: a["txn"]["version"] for a in actions if "txn" in a},
-        digests=digests or {},
-        unproven=tuple(path for path in (unquote(each["path"]) for each in adds) if is_unproven(path)),
+        digests=digests,
+        unproven=tuple(path for path in paths if path not in digests),
         engine=info.get("engineInfo") or info.get("clientVersion"),
         contents=ours.get("contents", {}),
         longest_wait_ms=_longest_wait(actions),

@@ -70,30 +70,20 @@ def open_or_create(lake: str, name: str, spec: TableSpec) -> DeltaTable:
 
 
 def bring_up_to_date(table: DeltaTable, spec: TableSpec) -> int:
-    """Add columns and nested fields that only ``spec`` has, and our comments where the table or a column has none.
+    """Add columns and nested fields that only ``spec`` has.
 
-    A comment that a user wrote stays. Commits have no data files, which could not do it, and our mark.
+    The commit has our mark, and no data files, which could not do it.
 
     Returns:
         The number of commits; 0 if nothing was missing.
     """
-    made = 0
-    there, described = {field.name: field for field in table.schema().fields}, dict(spec.meanings)
-    due = [
-        f
-        for f in _commented_fields(spec)
-        if f.name not in there
-        or (f.name in described and COMMENT not in there[f.name].metadata)
-        or _has_more(f, there[f.name])
-    ]
-    if due:
-        table.alter.add_columns(due, commit_properties=_BY_US)
-        table.update_incremental()  # guards are compared with what others committed too
-        made += 1
-    if not table.metadata().description:
-        table.alter.set_table_description(spec.one_row, commit_properties=_BY_US)
-        made += 1
-    return made
+    there = {field.name: field for field in table.schema().fields}
+    due = [f for f in _commented_fields(spec) if f.name not in there or _has_more(f, there[f.name])]
+    if not due:
+        return 0
+    table.alter.add_columns(due, commit_properties=_BY_US)
+    table.update_incremental()  # guards are compared with what others committed too
+    return 1
 
 
 def spec_of(name: str, table: DeltaTable) -> TableSpec:
@@ -110,8 +100,8 @@ def spec_of(name: str, table: DeltaTable) -> TableSpec:
 def separating_column(table: DeltaTable, name: str) -> str | None:
     """Return the column that separates the table's files; None if the table keeps no statistics of it.
 
-    A table of an earlier version keeps none, and the property stays as it is: where Arrow finds no statistics of a
-    column that the property names, it takes the file for one without matching rows.
+    A user may have chosen other columns, and the property stays as it is: where Arrow finds no statistics of a column
+    that the property names, it takes the file for one without matching rows.
     """
     column, stated = TABLES[name].separated_by, table.metadata().configuration.get(STATISTICS_PROPERTY)
     return column if stated is None or column in stated.split(",") else None

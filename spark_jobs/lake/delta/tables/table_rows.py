@@ -76,22 +76,14 @@ def _read_rows(
     condition = None
     with reading(lake, name):
         dataset = open_dataset(lake, name, table)
+        # A column of a later version is null until the next commit adds it to the table.
+        if more := [field for field in spec.schema if field.name not in dataset.schema.names]:
+            dataset = dataset.replace_schema(pa.schema([*dataset.schema, *more]))  # type: ignore[func-returns-value, assignment]
         for column, operator, value in where or ():
-            is_there = column in dataset.schema.names
-            term = _term(spec, column, operator, value) if is_there else ds.scalar(_null_meets(operator, value))
+            term = _term(spec, column, operator, value)
             condition = term if condition is None else condition & term
-        there = [column for column in schema.names if column in dataset.schema.names]
-        taken = pa.schema([dataset.schema.field(column) for column in there])
-        rows = pa.Table.from_batches(scan(dataset, there, condition), taken)
-        for field in schema:
-            if field.name not in there:  # a table of a version without this column
-                rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
-        return rows.select(schema.names).cast(schema)
-
-
-def _null_meets(operator: str, value: Any) -> bool:
-    """Whether rows of a version without a column meet a condition on it."""
-    return operator == "not in" or (operator == "is_null" and bool(value))
+        taken = pa.schema([dataset.schema.field(column) for column in schema.names])
+        return pa.Table.from_batches(scan(dataset, schema.names, condition), taken).cast(schema)
 
 
 def _term(spec: TableSpec, column: str, operator: str, value: Any) -> ds.Expression:

@@ -139,22 +139,6 @@ def test_a_change_whose_neighbours_were_counted_otherwise_marks_the_whole_range(
     ]
 
 
-def test_markers_that_an_earlier_version_stored_as_ranges_have_not_changed() -> None:
-    before = [
-        held(0, 3, published=True),
-        held(3, 4, "control", published=True),
-        held(4, 6, published=True),
-        held(6, 7, "control", published=True),
-        held(7, 9, "aborted", published=True),
-        held(9, 10, "control", published=True),
-    ]
-    made = [held(0, 7, gaps=2, markers=2), held(7, 9, "aborted"), held(9, 10, "control")]
-    assert rebuilt_ledger(before, made, 0, 10) == before
-    lost_marker = [held(0, 3), lost(3, 4), held(4, 7, gaps=1, markers=1), *made[1:]]
-    changed = [r.evidence for r in rebuilt_ledger(before, lost_marker, 0, 10)]
-    assert changed == [None, "changed-after-publishing", None, None, None, None]
-
-
 def test_markers_that_come_late_have_no_records_to_publish() -> None:
     before = [held(0, 10, published=True), lost(10, 12, published=True), held(12, 20, published=True)]
     assert rebuilt_ledger(before, [held(10, 12, gaps=2, markers=2), held(12, 20)], 10, 20) == [

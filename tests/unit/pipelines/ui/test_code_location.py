@@ -30,7 +30,7 @@ def test_a_port_that_is_in_use_is_refused_with_the_reason(
 def test_a_home_inside_of_a_lake_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "lake.json").write_text('{"layout": 3, "cluster_id": null}')
+    (tmp_path / "lake.json").write_text('{"layout": 1, "cluster_id": null}')
     monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("DAGSTER_HOME", "")
     assert code_location.main([]) == 64

@@ -60,7 +60,7 @@ def test_verify_writes_nothing_into_the_lake(lake, verified):
 
 
 def test_an_empty_lake_or_none_is_exit_3(tmp_path, verified):
-    (tmp_path / "lake.json").write_text('{"layout": 3, "cluster": null}')
+    (tmp_path / "lake.json").write_text('{"layout": 1, "cluster": null}')
     done = verified(tmp_path)
     assert (done.code, done.summary) == (3, {})
     assert "empty" in done.errors

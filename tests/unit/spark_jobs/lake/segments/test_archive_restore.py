@@ -120,7 +120,7 @@ def test_bytes_that_differ_from_the_archived_ones_are_never_put_in_their_place(p
 
 def test_the_command_puts_back_what_a_copy_holds_and_names_the_rest(place, tmp_path, capsys):
     lake, origin, rows = place
-    (lake / "lake.json").write_text('{"layout": 3, "cluster": null}')
+    (lake / "lake.json").write_text('{"layout": 1, "cluster": null}')
     sound = (lake / rows[0].path).read_bytes()
     for row in rows:
         (lake / row.path).write_bytes(bytes(row.size))

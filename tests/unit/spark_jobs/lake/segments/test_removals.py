@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from logcore.logs.model.offset_ledger import OffsetState, RangeCounts, split
@@ -14,17 +12,17 @@ from spark_jobs.lake.segments.removals import Archived, Removal, _removals, arch
 HELD, RETAINED, COMPACTED = Archived.HELD, Archived.RETAINED_AWAY, Archived.COMPACTED_AWAY
 
 
-def segment(base: int, end: int, replaced_by: str | None = None) -> Segment:
-    values = dict.fromkeys(Segment.__dataclass_fields__)
-    return Segment(**values | {"base_offset": base, "next_offset": end, "retired_ms": 1, "replaced_by": replaced_by})
+def segment(base: int, end: int, because: str, replaced_by: str | None = None) -> Segment:
+    values = dict.fromkeys(Segment.__dataclass_fields__) | {"retired_ms": 1, "retired_because": because}
+    return Segment(**values | {"base_offset": base, "next_offset": end, "replaced_by": replaced_by})
 
 
 def retained(base: int, end: int) -> Removal:
-    return Removal(segment(base, end), None, 5, 0)
+    return Removal(segment(base, end, "retention"), None, 5, 0)
 
 
 def compacted(base: int, end: int, before: int = 5, after: int = 3) -> Removal:
-    return Removal(segment(base, end, "other"), segment(base, end), before, after)
+    return Removal(segment(base, end, "compaction", "other"), segment(base, end, ""), before, after)
 
 
 def ledger(start: int, end: int, records: int, gaps: int) -> LedgerRow:
@@ -88,14 +86,10 @@ def test_a_range_with_gaps_is_cut_by_count(below, expected):
     assert left.gap_state == "compacted"
 
 
-def test_cut_back_and_filled_segments_are_no_removals_and_a_replacement_gives_the_reason_of_older_rows():
-    retired = replace(segment(0, 5), retired_because="retention")
-    cleaned = replace(segment(5, 10, "other"), retired_because="compaction")
-    never = [replace(segment(10, 20), retired_because=why) for why in ("cut-back", "filled")]
-    found = _removals([retired, cleaned, *never, segment(20, 25), segment(25, 30, "other")], {})
+def test_cut_back_and_filled_segments_are_no_removals():
+    retired, cleaned = segment(0, 5, "retention"), segment(5, 10, "compaction", "other")
+    found = _removals([retired, cleaned, *(segment(10, 20, why) for why in ("cut-back", "filled"))], {})
     assert [(r.segment.base_offset, r.action) for r in found] == [
         (0, "retention"),
         (5, "compaction"),
-        (20, "retention"),
-        (25, "compaction"),
     ]
