@@ -303,18 +303,6 @@ def test_rows_of_another_engines_mixed_file_count_as_there(lake):
     assert recorded(lake) == [("keyed", 9, 10, 1), ("orders", 9, 10, 1)]
 
 
-def test_a_ledger_from_before_withdrawals_is_read_as_nothing_withdrawn(lake):
-    """Its table has no such column, and none of those that came later."""
-    uri = str(lake.path / "tables" / "offset_ledger")
-    rows = DeltaTable(uri).to_pyarrow_table().drop_columns(["withdrawn", "markers"])
-    write_deltalake(uri, rows, mode="overwrite", schema_mode="overwrite")
-    for ledger in frontier.read_ledger(str(lake.path)).values():
-        assert {row.withdrawn for row in ledger} == {False}
-    delete(lake, "offset = 3")
-    assert command(lake, "--apply") == 0
-    assert withdrawn(lake) == [(3, 4, 1)]
-
-
 def test_a_path_that_is_no_lake_is_wrong_usage_and_makes_nothing(tmp_path, capsys):
     assert command(Lake(tmp_path / "nothing"), "--apply") == 64
     assert not (tmp_path / "nothing").exists()
