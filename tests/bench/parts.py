@@ -132,7 +132,7 @@ def _once(paths: Sequence[str], target: str) -> Share:
 
     from logcore.columns.engines import decode_segment
     from logcore.columns.wanted import Place, Wanted
-    from spark_jobs.lake.delta.files.parquet_files import _layout, _row_groups
+    from spark_jobs.lake.delta.files.parquet_files import layout, row_groups
     from spark_jobs.lake.table_specs import TABLES
     from spark_jobs.row_files.records_file import DECODED
 
@@ -171,8 +171,8 @@ def _once(paths: Sequence[str], target: str) -> Share:
             )
         )
         with open(f"{target}/{os.getpid()}-{number}.parquet", "wb") as file:
-            with pq.ParquetWriter(file, schema, **_layout(spec)) as writer:
-                for group in _row_groups(rows, schema):  # type: ignore[arg-type]
+            with pq.ParquetWriter(file, schema, **layout(spec)) as writer:
+                for group in row_groups(rows, schema):  # type: ignore[arg-type]
                     lap("decode")
                     writer.write_table(group)
                     written += group.num_rows

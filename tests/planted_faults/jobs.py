@@ -230,12 +230,13 @@ FAULTS = (
     Fault(
         "timestamps of a table lose their milliseconds",
         "spark_jobs/lake/delta/files/parquet_files.py",
-        "        left = _with_columns(chunk, schema)\n",
-        "        left = _with_columns(chunk, schema)\n"
-        "        if 'timestamp' in schema.names:\n"
+        "        left = _with_columns(chunk, self._schema)\n",
+        "        left = _with_columns(chunk, self._schema)\n"
+        "        if 'timestamp' in self._schema.names:\n"
         "            from pyarrow.compute import floor_temporal\n\n"
-        "            at = schema.get_field_index('timestamp')\n"
-        "            left = left.set_column(at, schema.field(at), floor_temporal(left.column(at), unit='second'))\n",
+        "            at = self._schema.get_field_index('timestamp')\n"
+        "            cut = floor_temporal(left.column(at), unit='second')\n"
+        "            left = left.set_column(at, self._schema.field(at), cut)\n",
         (CORPUS_TABLES, "-k", "instants and codecs-v2-4.3.1"),
     ),
     Fault(

@@ -7,10 +7,11 @@ properties of the Delta table.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,7 +19,7 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.transaction import AddAction
 
 from spark_jobs.errors import UsageError
-from spark_jobs.lake.delta.files.parquet_files import ROW_GROUP_BYTES, ROW_GROUP_ROWS
+from spark_jobs.lake.delta.files.parquet_files import row_groups
 from spark_jobs.lake.store import disk_sync, storage
 from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.policies.compression import DEFAULT
@@ -64,8 +65,8 @@ def write_parquet(path: str, spec: TableSpec, logs: Logs, described: Callable[[]
             write_statistics=list(spec.statistics),
             write_page_checksum=True,
         ) as writer:
-            for group in _row_groups(logs):
-                writer.write_table(pa.Table.from_batches(group, schema))
+            for group in row_groups(itertools.chain.from_iterable(logs), schema):
+                writer.write_table(group)
             writer.add_key_value_metadata(dict(described()))
         if os.path.lexists(path):
             raise UsageError(f"{path} was made by another program meanwhile; nothing was written.")
@@ -116,16 +117,3 @@ def write_delta(path: str, spec: TableSpec, logs: Logs, described: Callable[[], 
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(folder)
         raise
-
-
-def _row_groups(logs: Logs) -> Iterator[list[pa.RecordBatch]]:
-    waiting: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in (batch for of_log in logs for batch in of_log):
-        waiting.append(batch)
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= ROW_GROUP_ROWS or size >= ROW_GROUP_BYTES:
-            yield waiting
-            waiting, rows, size = [], 0, 0
-    if waiting:
-        yield waiting

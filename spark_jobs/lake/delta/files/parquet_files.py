@@ -74,36 +74,73 @@ def write_file(
     first = next(filled, None)
     if first is None:
         return None
-    # Delta's own separator: these are names in a table, also on systems with another directory separator
-    folders = [storage.folder_name(f"{k}={v}") for k, v in partition_values.items()]  # the commit has the value, whole
-    relative = "/".join((*folders, new_file_name()))
-    schema = _schema_of(first, spec)
-    digest = RowDigest(_declared(spec))
-    footers: list[pq.FileMetaData] = []
-    with storage.writing(storage.join(root, relative)) as local:
-        with TableFileWriter(local, schema, metadata_collector=footers, **layout(spec, compression)) as writer:
-            for group in _row_groups(itertools.chain([first], filled), schema):
-                if group.nbytes <= COPIED_BYTES:
-                    group = group.combine_chunks()
-                writer.write_table(group, row_group_size=ROW_GROUP_ROWS)
-                for batch in group.to_batches():
-                    digest.update(batch)
-            proven = spec.name in TABLES and is_proven()
-            if proven:
-                writer.add_key_value_metadata(digest.footer())
-        status = os.stat(local)
-        said = statistics(footers[0], spec)
-        content = of_bytes(local)
-    return WrittenFile(
-        path=relative,
-        size=status.st_size,
-        partition_values=dict(partition_values),
-        statistics=said,
-        modified_ms=status.st_mtime_ns // 1_000_000,
-        rows=digest.rows,
-        digest=digest.hexdigest() if proven else None,
-        content=content,
-    )
+    with OpenFile(root, spec, first, partition_values, compression) as file:
+        for chunk in itertools.chain([first], filled):
+            file.write(chunk)
+        return file.finish(is_proven)
+
+
+class OpenFile(contextlib.ExitStack):
+    """One Parquet file of a table while it is written. It is removed if its block fails."""
+
+    def __init__(
+        self,
+        root: str,
+        spec: TableSpec,
+        first: pa.RecordBatch,
+        partition_values: Mapping[str, str],
+        compression: Compression,
+    ) -> None:
+        """Open it; arguments as of :func:`write_file`. The columns of ``first`` decide which text is a dictionary."""
+        super().__init__()
+        self._spec, self._partition_values = spec, dict(partition_values)
+        # Delta's own separator: these are names in a table, also on systems with another directory separator
+        folders = [storage.folder_name(f"{k}={v}") for k, v in partition_values.items()]  # the commit has it, whole
+        self._path = "/".join((*folders, new_file_name()))
+        schema = _schema_of(first, spec)
+        self._groups, self._digest = RowGroups(schema), RowDigest(_declared(spec))
+        self._footers: list[pq.FileMetaData] = []
+        self.size = 0
+        """Bytes in memory of the row groups that are written."""
+        with contextlib.ExitStack() as stack:
+            self._local = stack.enter_context(storage.writing(storage.join(root, self._path)))
+            self._writer = stack.enter_context(
+                TableFileWriter(self._local, schema, metadata_collector=self._footers, **layout(spec, compression))
+            )
+            self.push(stack.pop_all())
+
+    def write(self, chunk: pa.RecordBatch) -> None:
+        """Add rows."""
+        self._write(self._groups.add(chunk))
+
+    def _write(self, groups: Iterable[pa.Table]) -> None:
+        for group in groups:
+            if group.nbytes <= COPIED_BYTES:
+                group = group.combine_chunks()
+            self._writer.write_table(group, row_group_size=ROW_GROUP_ROWS)
+            self.size += group.nbytes
+            for batch in group.to_batches():
+                self._digest.update(batch)
+
+    def finish(self, is_proven: Callable[[], bool] = lambda: True) -> WrittenFile:
+        """Write the rest, and place the file."""
+        self._write(self._groups.rest())
+        proven = self._spec.name in TABLES and is_proven()
+        if proven:
+            self._writer.add_key_value_metadata(self._digest.footer())
+        self._writer.close()
+        status, content = os.stat(self._local), of_bytes(self._local)
+        self.close()
+        return WrittenFile(
+            path=self._path,
+            size=status.st_size,
+            partition_values=self._partition_values,
+            statistics=statistics(self._footers[0], self._spec),
+            modified_ms=status.st_mtime_ns // 1_000_000,
+            rows=self._digest.rows,
+            digest=self._digest.hexdigest() if proven else None,
+            content=content,
+        )
 
 
 def _declared(spec: TableSpec) -> pa.Schema:
@@ -114,24 +151,41 @@ def _declared(spec: TableSpec) -> pa.Schema:
     return TABLES[spec.name].content_schema if spec.name in TABLES else pa.schema([])
 
 
-def _row_groups(chunks: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yield the rows cut into row groups. Chunks may have any number of rows. Nothing is copied."""
-    waiting: list[pa.RecordBatch] = []
-    rows = size = 0
-    for chunk in chunks:
-        left = _with_columns(chunk, schema)
-        if left.schema != schema:
-            left = left.cast(schema)
+class RowGroups:
+    """Rows cut into row groups. Chunks may have any number of rows. Nothing is copied."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        """Groups get the columns of ``schema``; one that a chunk lacks is null."""
+        self._schema = schema
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = self._size = 0
+
+    def add(self, chunk: pa.RecordBatch) -> Iterator[pa.Table]:
+        """Add rows; yield the groups that are full."""
+        left = _with_columns(chunk, self._schema)
+        if left.schema != self._schema:
+            left = left.cast(self._schema)
         while left.num_rows:
-            part = left.slice(0, ROW_GROUP_ROWS - rows)
+            part = left.slice(0, ROW_GROUP_ROWS - self._rows)
             left = left.slice(part.num_rows)
-            waiting.append(part)
-            rows, size = rows + part.num_rows, size + part.nbytes
-            if rows == ROW_GROUP_ROWS or size >= ROW_GROUP_BYTES:
-                yield pa.Table.from_batches(waiting, schema)
-                waiting, rows, size = [], 0, 0
-    if waiting:
-        yield pa.Table.from_batches(waiting, schema)
+            self._waiting.append(part)
+            self._rows, self._size = self._rows + part.num_rows, self._size + part.nbytes
+            if self._rows == ROW_GROUP_ROWS or self._size >= ROW_GROUP_BYTES:
+                yield from self.rest()
+
+    def rest(self) -> Iterator[pa.Table]:
+        """Yield the rows that wait, if there are any, as one group."""
+        waiting, self._waiting, self._rows, self._size = self._waiting, [], 0, 0
+        if waiting:
+            yield pa.Table.from_batches(waiting, self._schema)
+
+
+def row_groups(chunks: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yield the rows of all chunks cut into row groups, see :class:`RowGroups`."""
+    groups = RowGroups(schema)
+    for chunk in chunks:
+        yield from groups.add(chunk)
+    yield from groups.rest()
 
 
 def _with_columns(chunk: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
