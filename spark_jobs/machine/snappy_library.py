@@ -86,7 +86,8 @@ def _loaded(content: bytes) -> ctypes.CDLL:
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("libsnappyjava", os.MFD_CLOEXEC)
         try:
-            os.write(descriptor, content)
+            with open(descriptor, "wb", closefd=False) as file:  # all of it: half a library kills the process
+                file.write(content)
             library = ctypes.CDLL(f"/proc/self/fd/{descriptor}")
         except OSError:
             os.close(descriptor)

@@ -7,6 +7,7 @@ import importlib.machinery
 import importlib.util
 import os
 import platform
+import subprocess
 import sys
 import tempfile
 import zipfile
@@ -51,6 +52,17 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
 def test_the_installed_sparks_is_loaded() -> None:
     assert hasattr(load_snappy_java(), SYMBOL)
+
+
+def test_a_library_for_which_there_is_no_room_is_left_out() -> None:
+    code = (
+        "import resource\n"
+        "from spark_jobs.machine.snappy_library import load_snappy_java\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 14, 1 << 14))\n"
+        "print(load_snappy_java())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "None\n"), done.stderr
 
 
 def test_nothing_stays_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
