@@ -416,28 +416,13 @@ def _guarded(work: Callable[[], int]) -> int:
         sys.stderr.write("interrupted: what was committed stays. Run the same command again to continue.\n")
         return ExitCode.INTERRUPTED
     except Exception as error:
-        full = _history_not_writable(error)
+        from pipelines.errors.step_errors import history_not_writable
+
+        full = history_not_writable(error)
         if full is None:
             raise
         _complain(full)
         return ExitCode.NOT_CHECKED
-
-
-def _history_not_writable(error: BaseException) -> str | None:
-    """The paragraph for an error of Dagster's history database; None for any other error."""
-    import os
-    import sqlite3
-
-    at: BaseException | None = error
-    while at is not None:
-        if isinstance(at, sqlite3.OperationalError) and "disk is full" in str(at):
-            return (
-                f"Dagster's home {os.environ.get('DAGSTER_HOME', '')} is full: the history of the run cannot be kept. "
-                "Make room there, or name another folder with DAGSTER_HOME, and type the same command again; what was "
-                "committed to the lake stays."
-            )
-        at = at.__cause__ or at.__context__
-    return None
 
 
 def _complain(text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 
 from logcore.errors import LogError
 from logcore.storage.discovery import shown
@@ -10,6 +11,12 @@ from spark_jobs.errors import CommitUnanswered, ConcurrentChange, JobError, Stor
 
 _WRITTEN_FOR_USERS = (JobError, UsageError, LogError)
 _REPORT = "This is a mistake in Loglake, or in what it runs on; please report this line."
+_NOT_WRITABLE = (
+    "database or disk is full",
+    "disk I/O error",
+    "unable to open database file",
+    "attempt to write a readonly database",
+)
 _TRANSIENT = (StorageError, ConcurrentChange, CommitUnanswered)
 
 
@@ -36,11 +43,29 @@ def sentence_of(error: BaseException, step: str, run_id: str) -> str:
     """
     if is_written_for_users(error):
         return str(error)
+    full = history_not_writable(error)
+    if full is not None:
+        return full
     if isinstance(error, OSError) and error.errno is not None:
         # The system's own text, for instance of a full disk.
         where = f": {shown(os.fsdecode(error.filename))}" if isinstance(error.filename, str | bytes) else ""
         return f"The step {step} of run {run_id} failed: {os.strerror(error.errno)}{where}."
     return f"The step {step} of run {run_id} failed with {type(error).__name__}{_place(error)}. {_REPORT}"
+
+
+def history_not_writable(error: BaseException) -> str | None:
+    """The paragraph for an error of Dagster's history database; None for any other error."""
+    at: BaseException | None = error
+    while at is not None:
+        # SQLite calls a quota or a limit of the file size an I/O error.
+        if isinstance(at, sqlite3.OperationalError) and str(at) in _NOT_WRITABLE:
+            return (
+                f"Dagster's home {os.environ.get('DAGSTER_HOME', '')} is full or cannot be written: the history of the "
+                "run cannot be kept. Make room there, or name another folder with DAGSTER_HOME, and type the same "
+                "command again; what was committed to the lake stays."
+            )
+        at = at.__cause__ or at.__context__
+    return None
 
 
 class UnforeseenError(Exception):
