@@ -10,12 +10,14 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from logcore.storage.objects.answers import said
-from spark_jobs.errors import JobError, TableUnreadable, UsageError
+from spark_jobs.errors import JobError, StorageError, TableUnreadable, UsageError
 from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY
 from spark_jobs.lake.repair_commands import rebuild_command, replace_command, topic_command
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 
+_DENIED = "(os error 13)"
+"""Delta's library has no error class for a file that the user may not read, only this text."""
 READY_FILE = "ready.json"
 """In the folder of a rebuild: the new table is complete."""
 
@@ -63,7 +65,7 @@ def reading(lake: str, name: str, path: str | None = None) -> Iterator[None]:
 
     Raises:
         TableUnreadable: The table, or a file of it, is missing or damaged.
-        StorageError: The object store failed.
+        StorageError: The object store failed, or the user may not read a file.
     """
     uri = table_uri(lake, name)
     try:
@@ -73,6 +75,11 @@ def reading(lake: str, name: str, path: str | None = None) -> Iterator[None]:
         raise
     except (pa.ArrowException, DeltaError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         where = uri if path is None else storage.join(uri, path)
+        if isinstance(error, PermissionError) or _DENIED in str(error):
+            text = (
+                f"Table {name}: {where} can't be read: permission denied. Give this user permission to read the lake."
+            )
+            raise StorageError(text) from error
         is_row_file = path is not None and not path.startswith(LOG_DIRECTORY)
         kind, _, topic = name.partition("/")
         way_out = f"To rebuild the table: `{rebuild_command(lake, name)}`"
