@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable
 
+from logcore.logs.model.offset_ledger import OffsetState
 from spark_jobs.errors import StorageError
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
 from spark_jobs.lake.delta.tables import delta_log
@@ -40,6 +41,7 @@ STATE_FILE = "tables.json"
 
 _RESTORE = "Restore the table {table} from a copy of the lake, or take the logs again into a new lake."
 _WITHOUT_REBUILD = frozenset({"logs", "segments"})
+_WITHOUT_SEGMENT = frozenset({OffsetState.TRIMMED, OffsetState.REMOTE, OffsetState.MISSING})
 _NOT_DERIVED = frozenset({"log_actions", "withdrawals"})
 
 
@@ -285,14 +287,14 @@ def _missing(state: StateTables) -> None:
     """Report missing tables that others imply or that the last run recorded."""
     there = {*state.tables, *state.unreadable}
     implied = {name: "the last run recorded it" for name in state.recorded if name in TABLES}
-    if there & {"logs", "validations", "offset_ledger", "records"} or _has_archive(state.lake):
+    if _had_segments(state):
         implied.setdefault("segments", "the archive has files or other tables name segments")
     if "segments" in there and state.segments:
         implied.setdefault("logs", "there are segments")
     if state.validations:
         implied.setdefault("batches", "segments were validated")
         implied.setdefault("offset_ledger", "segments were validated")
-    if state.ledger:
+    if _has_read_offsets(state):
         implied.setdefault("validations", "there is an offset ledger")
     for name in TABLES:
         if name not in there and storage.has_files(table_uri(state.lake, name)):
@@ -313,8 +315,20 @@ def _missing(state: StateTables) -> None:
             )
 
 
-def _has_archive(lake: str) -> bool:
-    return storage.has_files(storage.join(lake, "archive"))
+def _had_segments(state: StateTables) -> bool:
+    """Whether the lake ever had a segment. A log that is empty at its source has rows in other tables, and none."""
+    unread = state.unreadable & {"logs", "validations", "offset_ledger", "records"}
+    if unread or state.validations or storage.has_files(storage.join(state.lake, "archive")):
+        return True
+    if any(state.tables[name].files for name in RECORD_TABLES if name in state.tables) or _has_read_offsets(state):
+        return True
+    grown = any(row.next_offset > row.log_start_offset for row in state.logs.values())
+    return grown and "offset_ledger" not in state.tables
+
+
+def _has_read_offsets(state: StateTables) -> bool:
+    """Whether the ledger has offsets that a segment had."""
+    return any(row.state not in _WITHOUT_SEGMENT for rows in state.ledger.values() for row in rows)
 
 
 def of_log(segment: Segment) -> dict[str, Any]:

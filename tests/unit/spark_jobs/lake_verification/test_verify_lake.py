@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
 from logcore.cli.main import main
+from tests.broker_directory import LogDirectory
+from tests.in_process import without_spark
 from tests.pseudo_terminal import on_terminal
 from tests.spark.cycle import Lake
 from tests.unit.spark_jobs.lake_verification.harmed_files import ORDERS_ROWS, PAYMENTS_ROWS, files_of, flip, segments_of
@@ -31,8 +34,6 @@ def test_a_healthy_lake_is_clean_and_every_row_is_proved_by_its_digest(lake, ver
 
 @pytest.mark.long
 def test_every_bundled_sample_becomes_a_lake_that_is_proved(sample, tmp_path, verified):
-    from tests.in_process import without_spark
-
     for name in ("codecs-v2-4.3.1", "transactions-4.4.0", "timestamps-v2-4.4.0", "damaged"):
         made = Lake(tmp_path / name)
         with without_spark():
@@ -40,6 +41,18 @@ def test_every_bundled_sample_becomes_a_lake_that_is_proved(sample, tmp_path, ve
         done = verified(made)
         assert (done.code, done.findings) == (0, []), name
         assert done.summary["rows"] == done.summary["rows_by_digest"] == len(made.rows("records"))
+
+
+@pytest.mark.parametrize("start", [0, 40])
+def test_a_lake_of_a_topic_without_a_record_misses_no_table(start: int, tmp_path: Path, verified) -> None:
+    source = LogDirectory(tmp_path / "source")
+    (source.partition("orders-0").path / f"{start:020d}.log").touch()
+    source.checkpoint("log-start", orders_0=start)
+    source.high_watermarks(orders_0=start)
+    lake = Lake(tmp_path / "lake")
+    with without_spark():
+        lake.turn(source.path)
+    assert verified(lake).code == 0
 
 
 def test_another_cluster_in_the_description_of_the_lake_is_named(lake, verified):
