@@ -21,7 +21,7 @@ from logcore.logs.model.offset_ledger import LedgerRange
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.read_options import HighWatermark, IsolationLevel, ReadRules
 from logcore.reading.unmatched_options import log_end
-from logcore.reading.visible_offsets import visible_window
+from logcore.reading.visible_offsets import visible_window, with_high_watermark
 from logcore.records.model import Record
 from logcore.storage.discovery import shown
 from logcore.storage.objects.addresses import absolute
@@ -299,8 +299,8 @@ class Log:
         from logcore.library.offset_lookup import lookup_log
 
         reports = Reports(on_finding, self.findings)
-        end = visible_window(self._source, self.rules).end
-        return lookup.list_offsets(lookup_log(self._source, at, end, reports), at)
+        log = with_high_watermark(self._source, self.rules.high_watermark)
+        return lookup.list_offsets(lookup_log(log, at, visible_window(log, self.rules).end, reports), at)
 
 
 def open_partition(

@@ -36,7 +36,7 @@ def logs_at(
     is_unused = rules.show_all or rules.high_watermark != "checkpoint"
     quiet = ["nothing-chosen", *(["no-high-watermark"] if is_unused else [])]
     selection = LogSelection(topics, partitions)
-    logs = find_logs(ReadOptions(paths=(path,), selection=selection), notes, quiet=quiet)
+    logs = find_logs(ReadOptions(paths=(path,), selection=selection, rules=rules), notes, quiet=quiet)
     names = [log.topic_partition for log in logs]
     if selection.unmatched_topics({name.topic for name in names}):
         known = {log.topic_partition.topic for log in discover([path]).logs}

@@ -14,7 +14,7 @@ from logcore.logs.model.findings import Finding
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import OffsetRange, ReadRules
-from logcore.reading.visible_offsets import visible_window
+from logcore.reading.visible_offsets import visible_window, with_high_watermark
 from logcore.records.model import Record, TimestampType
 
 LEAST_ROWS = 4096
@@ -96,6 +96,7 @@ def batches_of_log(
         columns: Names of `RECORDS_SCHEMA`; None: all. The batches have them in the order of the schema.
         notes: Gets the findings.
     """
+    log = with_high_watermark(log, rules.high_watermark)
     offsets = OffsetRange(chosen.start_offset, chosen.end_offset)
     wanted = chosen.wanted(visible_window(log, rules).ranges(offsets), columns)
     for shows in shown_segments(log, wanted, notes):

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
+from logcore.logs.checks.beyond_log_end import beyond_finding
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.remote_tier import below_start_finding
 from logcore.logs.model.sources import SourceLog
@@ -14,6 +15,7 @@ from logcore.reading.compared_copies import ComparedCopies
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadOptions
 from logcore.reading.unmatched_options import nothing_chosen
+from logcore.reading.visible_offsets import requested_high_watermark
 from logcore.segments.filenames import DirectoryKind, parse_partition_directory
 from logcore.storage.discovery import discover, shown
 from logcore.storage.objects.addresses import directory_of
@@ -68,6 +70,10 @@ def find_logs(
             finding = below_start_finding(log.topic_partition, absent, is_searched=bool(options.remotes))
             if finding.rule not in quiet:
                 notes.say(replace(finding, file=shown(log.directory)))
+        stated = requested_high_watermark(log, options.rules.high_watermark) or 0
+        is_gone = not (log.segments or log.unreadable or log.named_files or log.is_metadata)
+        if is_gone and log.kind is DirectoryKind.LIVE and stated > log.log_start_offset:
+            notes.say(beyond_finding(log, log.log_start_offset, stated))  # no reader comes to an end of the log
     for finding in copies.findings([log for log in chosen if log.kind is DirectoryKind.LIVE]):
         if finding.rule not in quiet:
             notes.say(finding)

@@ -225,7 +225,7 @@ def say_end(
 ) -> None:
     """Report what only the end of a segment shows: zeros, and missing offsets up to the next segment.
 
-    At the end of a log that ends below its start, also the committed offsets that are missing there.
+    At the end of a log also the committed offsets that are missing there.
 
     The rules for a gap are those of `verify` (`logcore.logs.checks.log_check`). Only segment names are compared.
     If there is a gap, headers of batches are read too.
@@ -243,10 +243,10 @@ def say_end(
     """
     if padding:
         notes.say(padding_finding(log, segment, file_size, padding))
-    committed = log.high_watermark or 0
-    if rules is None and not log.is_sealed(segment) and next_offset < log.log_start_offset < committed:
-        notes.say(beyond_finding(log, log.log_start_offset, committed))
     start = next_offset if log.named_files else max(next_offset, log.log_start_offset)
+    committed = 0 if log.named_files or log.is_metadata else log.high_watermark or 0
+    if rules is None and not log.is_sealed(segment) and start < committed:
+        notes.say(beyond_finding(log, start, committed))
     at = bisect_right(log.segments, segment.base_offset, key=lambda other: other.base_offset)
     following = log.segments[at].base_offset if at < len(log.segments) else 0
     if start >= following or damage == next_offset or log.kind is not DirectoryKind.LIVE:

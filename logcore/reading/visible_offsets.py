@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from logcore.logs.model import readable_end
 from logcore.logs.model.gaps import GapRules
@@ -96,6 +96,18 @@ def requested_high_watermark(log: SourceLog, choice: HighWatermark) -> int | Non
     if choice == "log-end" or log.named_files or log.high_watermark is None:
         return None
     return readable_end.high_watermark(log.high_watermark, log_start_offset=log.log_start_offset)
+
+
+def with_high_watermark(log: SourceLog, choice: HighWatermark) -> SourceLog:
+    """Return the log with the high watermark of the caller's choice in place of the one in its files.
+
+    Args:
+        log: The log.
+        choice: The choice. With `log-end` no committed offset can be missing there.
+    """
+    if choice == "checkpoint":
+        return log
+    return replace(log, high_watermark=choice if isinstance(choice, int) else None, high_watermark_ms=None)
 
 
 def visible_high_watermark(log: SourceLog, choice: HighWatermark, *, log_end_offset: int = MAX_OFFSET) -> int:

@@ -216,6 +216,19 @@ def test_committed_offsets_beyond_the_end_are_given_up_with_the_printed_command(
     assert lake.run("--high-watermark", "log-end")[0] == 0
 
 
+def test_committed_offsets_beyond_the_end_are_taken_from_another_copy_with_the_printed_command(
+    lake: Lake, tmp_path: Path
+) -> None:
+    whole = log_of_segments(tmp_path / "copy").path.parent
+    lake.log.segments()[2].unlink()
+    code, printed = lake.run()
+    assert code == 2
+    [line] = [line for line in commands_in(printed) if "COPY" in line]
+    assert said(lake.capsys, *shlex.split(line.replace("COPY", str(whole)))[1:])[0] in (0, 1)
+    assert lake.offsets() == {*range(30)}
+    assert said(lake.capsys, "status", lake.path)[0] == 0
+
+
 def test_a_log_that_lost_all_above_its_log_start_is_given_up_with_the_printed_command(lake: Lake) -> None:
     lake.source.checkpoint("log-start", orders_0=35)
     lake.source.high_watermarks(orders_0=40)

@@ -43,7 +43,7 @@ from logcore.reading.internal_topics.internal_logs import internal_logs
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import OffsetRange, ReadOptions
 from logcore.reading.unmatched_options import beyond_offsets
-from logcore.reading.visible_offsets import committed_end, visible_window
+from logcore.reading.visible_offsets import committed_end, visible_window, with_high_watermark
 from logcore.records.batch import BatchHeader, read_header
 from logcore.segments.scanning.scan import Stretch
 from logcore.storage.discovery import new_text, read_range, shown
@@ -125,6 +125,7 @@ def _run(arguments: argparse.Namespace, notes: CommandNotes) -> int:
     if arguments.checkpoints:  # root files may name partitions whose directories are gone
         quiet.append("nothing-chosen")
     logs = find_logs(options, notes, quiet=quiet, is_one_copy=True)
+    logs = tuple(with_high_watermark(log, options.rules.high_watermark) for log in logs)
     beyond = None if arguments.checkpoints else beyond_offsets(options, logs, everything=side or arguments.all)
     if beyond is not None:
         notes.say(beyond)

@@ -19,7 +19,7 @@ from logcore.reading.chosen_logs import find_logs
 from logcore.reading.internal_topics.cluster_metadata import tiered_topics
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadOptions
-from logcore.reading.visible_offsets import committed_end, visible_window
+from logcore.reading.visible_offsets import committed_end, visible_window, with_high_watermark
 from logcore.segments.side_files import time_index
 from logcore.segments.side_files.leader_epochs import epoch_for_offset
 
@@ -94,7 +94,9 @@ def run(arguments: argparse.Namespace) -> int:
     for log in find_logs(options, notes, quiet=quiet, is_one_copy=True):
         end = committed_end(log, choice)
         try:
-            looked = lookup_log(log, arguments.at, visible_window(log, options.rules).end, notes)
+            looked = lookup_log(
+                with_high_watermark(log, choice), arguments.at, visible_window(log, options.rules).end, notes
+            )
             if log.topic_partition.topic in tiered and looked.has_only_local_segments:
                 looked = replace(looked, tiered_end_offset=0)
             answer = lookup.list_offsets(looked, arguments.at)

@@ -325,8 +325,9 @@ def missing_offsets(
             message = f"no segment has them: the one before it ends at offset {end}"
             yield from _missing(max(end, log_start_offset), base_offset, file, message, rules, known)
         end = max(end or 0, base_offset, ends[base_offset])
-    if end is not None and high_watermark is not None:
-        file = segment_file_name(max(ends))
+    end = log_start_offset if end is None else end
+    if high_watermark is not None:
+        file = segment_file_name(max(ends, default=end))
         message = f"the log ends at offset {end}, below its high watermark {high_watermark}{_times(directory)}"
         yield from _missing(max(end, log_start_offset), high_watermark, file, message, None, known)
 

@@ -371,8 +371,8 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             Persistence.UNTIL_LOG_END_PASSED,
             "Committed offsets are above the last one that can be read.",
             "If the copy was made while the broker ran, run again on a newer copy. If another replica has the offsets, "
-            "`{run} --fill-from COPY` takes them; COPY is its log directory. If none has: `{run} --high-watermark "
-            "log-end`.",
+            "`loglake run COPY --lake {lake}{log} --move-source` reads the log from there; COPY is its log directory. "
+            "If none has: `{run} --high-watermark log-end`.",
             for_logs="If the copy was made while the broker ran, copy it again. Otherwise look for another replica: no "
             "command brings the offsets back.",
         ),

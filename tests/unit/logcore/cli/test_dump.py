@@ -25,7 +25,7 @@ class TestWhatADirectoryShows:
     def test_nothing_at_or_above_the_high_watermark(self, root: Path, capsys: Captured) -> None:
         for high_watermark, expected in ((7, [0, 1, 2, 3, 5]), (2, [0, 1]), (0, []), (99, [0, 1, 2, 3, 5, 7])):
             made.write_checkpoint(root, "replication-offset-checkpoint", orders=high_watermark)
-            assert offsets(capsys, str(root)) == expected
+            assert offsets(capsys, str(root), code=2 if high_watermark > 8 else 0) == expected
 
     def test_nothing_below_the_log_start(self, root: Path, capsys: Captured) -> None:
         made.write_checkpoint(root, "log-start-offset-checkpoint", orders=2)
@@ -120,6 +120,7 @@ class TestReadCommitted:
         abort = handmade.marker(6, handmade.ABORT, producer_id=9)
         (root / "orders-0" / "00000000000000000005.log").unlink()
         (root / "orders-0" / "00000000000000000000.log").write_bytes(made.FIRST + made.ABORTED + plain + more + abort)
+        made.write_checkpoint(root, "replication-offset-checkpoint", orders=7)
         assert offsets(capsys, "--isolation.level", "read_committed", str(root)) == [0, 1, 2, 4]
 
     def test_uncommitted_is_the_default(self, root: Path, capsys: Captured) -> None:

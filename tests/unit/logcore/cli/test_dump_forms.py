@@ -132,6 +132,7 @@ class TestOtherForms:
     def test_text_lets_nothing_through_that_moves_a_terminal(self, root: Path, capsys: Captured, value: bytes) -> None:
         active = root / "orders-0" / "00000000000000000005.log"
         active.write_bytes(handmade.simple_batch(5, [(None, value)]))
+        made.write_checkpoint(root, "replication-offset-checkpoint", orders=6)
         assert main(["dump", "--offsets", "5..", str(root)]) == 0
         (line,) = capsys.readouterr().out.splitlines()
         assert line.endswith(f"value 0x{value.hex()}")
@@ -140,6 +141,7 @@ class TestOtherForms:
     def test_any_timestamp_can_be_shown(self, root: Path, capsys: Captured, timestamp: int) -> None:
         batch = handmade.simple_batch(5, [(b"k", b"v")], base_timestamp=timestamp)
         (root / "orders-0" / "00000000000000000005.log").write_bytes(batch)
+        made.write_checkpoint(root, "replication-offset-checkpoint", orders=6)
         assert main(["dump", "--offsets", "5..", str(root)]) == 0
         shown = capsys.readouterr().out
         assert ("no-timestamp" if timestamp == -1 else "1970-" if timestamp == 0 else str(timestamp)) in shown

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from logcore import DamageFound, open_partition
 from logcore.cli.main import main
 from logcore.reading import segment_reading
 from tests import handmade
@@ -127,3 +128,76 @@ def test_a_range_beside_a_lost_segment_is_read_without_a_word(tmp_path: Path, ca
     root = with_a_hole(tmp_path)
     for offsets in ("0..10", "5..15", "0..20", "30..40"):
         assert said_by(capsys, "dump", "--offsets", offsets, str(root.path)) == (0, ""), offsets
+
+
+END_READERS = {
+    **{name: words for name, words in READERS.items() if name != "dump of a range"},
+    "ledger": ["ledger"],
+} | {
+    "offsets of the latest": ["offsets", "--at", "latest"],
+    "verify": ["verify"],
+}
+
+
+@pytest.mark.parametrize(
+    ("engine", "lost"),
+    [("kernels", "segment"), ("reference", "bytes"), ("kernels", "half a batch"), ("reference", "all segments")],
+)
+@pytest.mark.parametrize("name", END_READERS)
+def test_every_command_that_reads_to_the_log_end_says_that_committed_offsets_after_it_are_lost(
+    name: str, engine: str, lost: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOGLAKE_ENGINE", engine)
+    monkeypatch.setattr(segment_reading, "LEAST_BULK_BYTES", 0)
+    capsys.readouterr()
+    assert main([*END_READERS[name], str(without_an_end(tmp_path, lost).path)]) == 2
+    captured = capsys.readouterr()
+    said = captured.out if name == "verify" else captured.err
+    assert said.count("error high-watermark-beyond-log-end: ") == 1
+    end = 0 if lost == "all segments" else 20
+    assert f"the log ends at offset {end}; committed offsets from there on are missing: {30 - end}" in said
+
+
+@pytest.mark.parametrize("lost", ["segment", "all segments"])
+@pytest.mark.parametrize("words", [["--plan"], ["--plan", "--salvage"]])
+def test_a_recovery_counts_committed_offsets_after_the_log_end_as_lost(
+    words: list[str], lost: str, tmp_path: Path, capsys: Captured
+) -> None:
+    capsys.readouterr()
+    assert main(["recover", *words, str(without_an_end(tmp_path, lost).path)]) == 2
+    [loss] = json.loads(capsys.readouterr().out)["losses"]
+    assert (loss["kind"], loss["first_offset"], loss["last_offset"]) == ("missing", 0 if "all" in lost else 20, 29)
+
+
+@pytest.mark.parametrize("words", [["dump", "--high-watermark", "log-end"], ["dump", "--offsets", "0..12"]])
+def test_a_read_up_to_the_log_end_or_before_it_loses_nothing(
+    words: list[str], tmp_path: Path, capsys: Captured
+) -> None:
+    assert said_by(capsys, *words, str(without_an_end(tmp_path, "segment").path)) == (0, "")
+
+
+def test_the_library_reads_to_a_log_end_that_was_asked_for(tmp_path: Path) -> None:
+    directory = without_an_end(tmp_path, "segment").path / "orders-0"
+    asked = open_partition(directory, high_watermark="log-end")
+    assert (sum(1 for _ in asked.records()), asked.end_offset()) == (20, 20)
+    with pytest.raises(DamageFound, match="committed offsets from there on are missing: 10"):
+        list(open_partition(directory).records())
+
+
+def without_an_end(folder: Path, lost: str) -> LogDirectory:
+    """A log of committed offsets [0, 30) in three segments, of which the last lost its bytes, or is gone."""
+    root = LogDirectory(folder / "logs")
+    orders = root.partition("orders-0")
+    for _ in range(3):
+        orders.roll()
+        orders.append(10)
+    root.high_watermarks(orders_0=30)
+    last = orders.segments()[2]
+    if lost == "all segments":
+        for path in orders.segments():
+            path.unlink()
+    elif lost == "segment":
+        last.unlink()
+    else:
+        last.write_bytes(last.read_bytes()[: 0 if lost == "bytes" else 70])
+    return root

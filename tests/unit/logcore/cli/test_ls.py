@@ -117,6 +117,7 @@ def test_zeros_are_padding_in_an_active_segment_and_damage_in_a_sealed_one(root:
 def test_old_formats_are_counted_as_what_is_inside(root: Path, capsys: Captured) -> None:
     segment = root / "orders-0" / "00000000000000000005.log"
     (before,) = listed(capsys, str(root))
+    made.write_checkpoint(root, "replication-offset-checkpoint", orders=6)
     segment.write_bytes(handmade.message_v0(5, b"k", b"v"))
     (one,) = listed(capsys, str(root))
     segment.write_bytes(handmade.message_v0(5, b"k", b"v") + handmade.wrapper_v1([6, 7, 9]))
