@@ -212,7 +212,7 @@ def run_problems(lake: str, ends: RunEnds, now_ms: int, ingest: str | int) -> It
         ingest: When its policies start an intake: milliseconds of an interval, or another word.
     """
     if ends.is_failing and ends.unread is not None:
-        yield Problem("unread-source", "the lake", ends.unread, f"loglake doctor --lake {quote(lake)}")
+        yield Problem("unread-source", "the sources", ends.unread, f"loglake doctor --lake {quote(lake)}")
     elif ends.is_failing:
         look = f"loglake runs {quote(lake)} --failed --last 1"
         yield Problem("failing", "the lake", f"the newest intake failed with {ends.error}", look)

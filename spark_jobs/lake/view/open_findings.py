@@ -23,6 +23,9 @@ from spark_jobs.lake.store import storage
 from spark_jobs.lake.view import expectation_results, harm, ledger_comparison
 from spark_jobs.lake.view.ledger_states import ALARMING
 
+_MOST_UNREAD = 3
+"""Paths that could not be read beyond this many are only counted."""
+
 
 def read_open_findings(
     lake: str,
@@ -71,8 +74,11 @@ def path_findings(reports: Iterable[JobReport]) -> tuple[Finding, ...]:
 
 
 def unread_source(findings: Iterable[Finding]) -> str | None:
-    """Return the message of the first finding that says that a source could not be read; None: there is none."""
-    return next((finding.message for finding in findings if exit_code([finding]) is ExitCode.NOT_CHECKED), None)
+    """Return what of the sources could not be read, and why, in one line; None: all was read."""
+    messages = [finding.message for finding in findings if exit_code([finding]) is ExitCode.NOT_CHECKED]
+    more = len(messages) - _MOST_UNREAD
+    said = [*messages[:_MOST_UNREAD], *([f"{more} more cannot be read."] if more > 0 else [])]
+    return " ".join(said) or None
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from spark_jobs.lake.table_schemas import FINDINGS
 from spark_jobs.lake.view.expectation_results import DueExpectations, RecordsVersion, keep_evaluated
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.ledger_comparison import compare_with_ledger
-from spark_jobs.lake.view.open_findings import path_findings
+from spark_jobs.lake.view.open_findings import path_findings, unread_source
 from tests.unit.spark_jobs.lake.view.lakes import BEGAN, only_log, said_of
 
 STOPS = {
@@ -225,3 +225,12 @@ def test_findings_are_read_as_they_were_written(lake: str):
     (log,) = read_state(lake).logs
     expected = Finding("torn-tail", Severity.INFO, "a tail", "f.log", 5, 6, 7, 8)
     assert log.findings == (PlacedFinding(expected, row.log, row.topic, row.partition, "s"),)
+
+
+def test_every_source_that_could_not_be_read_is_named_and_many_are_counted() -> None:
+    gone = [Finding("path-not-found", Severity.ERROR, f"/srv/{number} does not exist.") for number in range(5)]
+    assert unread_source([Finding("no-segments", Severity.WARNING, "/srv/9 contains no segment.")]) is None
+    assert unread_source(gone[:2]) == "/srv/0 does not exist. /srv/1 does not exist."
+    said = unread_source(gone)
+    assert said is not None
+    assert said.endswith("/srv/2 does not exist. 2 more cannot be read.")
