@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
@@ -48,7 +48,7 @@ class JsonContract:
         unknown = sorted(set(value) - set(fields))
         if unknown:
             raise ValueError(f"{cls.__name__} has no field {', '.join(unknown)}; it has {', '.join(fields)}")
-        single = [n for n, v in value.items() if isinstance(v, str) and str(fields[n].type).startswith("tuple")]
+        single = [n for n, v in value.items() if isinstance(v, str) and "tuple[" in str(fields[n].type)]
         if single:
             raise ValueError(f'{cls.__name__}.{single[0]} is a list, but the value is one string; write it as ["..."]')
         try:
@@ -97,26 +97,17 @@ class MaintenanceJob(LakeJob):
     """Without it, only the plan."""
 
 
-@dataclass(frozen=True, slots=True)
-class Intake:
-    """One set of sources and its read options. A run reads from it, and a registration stores it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """How sources are read. The text of a field is its help in Dagster."""
 
-    Paths are absolute, or addresses of an object store. The text of a field is its help in Dagster.
-    """
-
-    sources: Annotated[tuple[str, ...], "Log directories, partition directories or .log files to ingest"]
     topics: Annotated[tuple[str, ...], "Only topics that match one of these globs"] = ()
     partitions: Annotated[tuple[int, ...], "Only these partition numbers"] = ()
     mode: Annotated[
         Literal["copy", "reference"], "copy into the archive, or reference: register bytes at their source"
     ] = "copy"
     high_watermark: Annotated[str, "checkpoint, log-end, or an offset"] = "checkpoint"
-    cluster: Annotated[str | None, "Name of the cluster where no source states one"] = None
-    include_internal: Annotated[bool, "Also publish Kafka's internal topics"] = False
-    policies: Annotated[str | None, "policies.yaml with Kafka's config names per topic pattern"] = None
-    isolation_level: Annotated[
-        Literal["read_committed", "read_uncommitted", None], "read_uncommitted: keep the table records_uncommitted too"
-    ] = None
+    cluster: Annotated[str | None, "Name of the cluster, whatever the sources state"] = None
     fill_from: Annotated[
         tuple[str, ...], "Other copies of the logs, where missing and corrupt offsets are searched for"
     ] = ()
@@ -126,7 +117,22 @@ class Intake:
 
 
 @dataclass(frozen=True, slots=True)
-class IngestConfig(JsonContract):
+class Intake(SourceOptions):
+    """One set of sources and its read options. A run reads from it, and a registration stores it.
+
+    Paths are absolute, or addresses of an object store. The text of a field is its help in Dagster.
+    """
+
+    sources: Annotated[tuple[str, ...], "Log directories, partition directories or .log files to ingest"]
+    include_internal: Annotated[bool, "Also publish Kafka's internal topics"] = False
+    policies: Annotated[str | None, "policies.yaml with Kafka's config names per topic pattern"] = None
+    isolation_level: Annotated[
+        Literal["read_committed", "read_uncommitted", None], "read_uncommitted: keep the table records_uncommitted too"
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class IngestConfig(SourceOptions, JsonContract):
     """What ``ingest`` reads and where it writes."""
 
     JOB: ClassVar[str] = "ingest"
@@ -137,32 +143,24 @@ class IngestConfig(JsonContract):
     run_id: str
     as_of_ms: int
     """The run's clock, epoch milliseconds."""
-    mode: str = "copy"
-    """``copy`` into the archive, or ``reference``: register byte ranges at their source."""
-    topics: tuple[str, ...] = ()
-    """Globs; empty means all."""
-    partitions: tuple[int, ...] = ()
-    """Partition numbers; empty means all."""
     logs: tuple[str, ...] = ()
     """Topic partitions by directory name (``orders-0``); empty means all."""
-    high_watermark: str = "checkpoint"
-    """``checkpoint``, ``log-end`` or an offset as text."""
-    cluster: str | None = None
-    """Name of the cluster, whatever its sources state; None: what they state."""
     policies: Policies = NO_POLICIES
     """``on_truncate``, ``on_recreate`` and ``active.min.growth`` apply."""
     at_once: bool = True
     """Read every growth. Otherwise a small growth waits (``active.min.growth``)."""
-    fill_from: tuple[str, ...] = ()
-    """Additional directories in which ``missing`` or ``corrupt`` offsets are searched for."""
-    remote: tuple[str, ...] = ()
-    """Directories or prefixes of remote storage: its segments and the local ones are one log."""
     move_source: bool = False
     """Read logs from the directory named now instead of their earlier one, if it agrees with the archived bytes."""
     max_bytes: int | None = None
     """Bytes after which the job leaves the rest to a later round; None: it reads everything."""
     max_tasks: int | None = None
     """Tasks after which it leaves the rest to a later round; small segments share a task. None: no limit."""
+
+    @classmethod
+    def of(cls, intake: Intake, **more: Any) -> Self:
+        """Return the job on the sources of an intake, read with its options; ``more`` has the other fields."""
+        read = {field.name: getattr(intake, field.name) for field in dataclasses.fields(SourceOptions)}
+        return cls(sources=intake.sources, **read, **more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +287,13 @@ class ClusterConfig(LakeJob):
     """Read only ``__cluster_metadata``, for policies with ``from: cluster``."""
     only_after_intake: bool = False
     """Whether the sources are read only if the job ``ingest`` has found something new since the last such run."""
+
+    @classmethod
+    def of(cls, lake: str, run_id: str, as_of_ms: int, intakes: Sequence[Intake], **only: bool) -> Self:
+        """Return the job on the sources of some intakes. The last one that names the cluster gives its name."""
+        sources = tuple(dict.fromkeys(path for intake in intakes for path in intake.sources))
+        cluster = next((intake.cluster for intake in reversed(intakes) if intake.cluster), None)
+        return cls(lake, run_id, as_of_ms, sources, cluster, **only)
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,27 +166,23 @@ def ingest(run: Run) -> StepResult:
         _forget_remote(run)
     done = StepResult()
     for number, intake in enumerate(run.intakes):
-        config = IngestConfig(
+        config = IngestConfig.of(
+            intake,
             lake=run.lake,
-            sources=intake.sources,
             run_id=run.run_id,
             as_of_ms=run.as_of_ms,
-            mode=intake.mode,
-            topics=intake.topics,
-            partitions=intake.partitions,
             logs=run.keys or (),
-            high_watermark=intake.high_watermark,
-            cluster=intake.cluster,
             policies=run.policies,
             at_once=run.at_once,
-            fill_from=intake.fill_from,
-            remote=intake.remote,
             move_source=run.request.move_source,
             max_bytes=run.request.max_bytes_per_round or None,
             max_tasks=run.request.max_tasks_per_round or None,
         )
         done.reports.append(run.start(config))
-        of_cluster = _read_metadata(run) if number == 0 and run.policies.are_from_cluster else []
+        of_cluster = []
+        if number == 0 and run.policies.are_from_cluster:
+            of_all = ClusterConfig.of(run.lake, run.run_id, run.as_of_ms, run.intakes, only_metadata=True)
+            of_cluster = [run.start(of_all)]
         while done.reports[-1].left and not run.is_one_round:
             if run.publishes:
                 _validate_new(run)
@@ -205,12 +201,6 @@ def _forget_remote(run: Run) -> None:
         if intake.remote or remote_of(run.lake, intake.sources):
             run.needs_to_act()
             launch.forget_remote(run.lake, intake)
-
-
-def _read_metadata(run: Run) -> list[JobReport]:
-    paths = tuple(dict.fromkeys(path for intake in run.intakes for path in intake.sources))
-    name = next((intake.cluster for intake in reversed(run.intakes) if intake.cluster), None)
-    return [run.start(ClusterConfig(run.lake, run.run_id, run.as_of_ms, paths, name, only_metadata=True))]
 
 
 def validate(run: Run) -> StepResult:

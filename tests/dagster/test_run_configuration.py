@@ -126,7 +126,8 @@ def test_the_engine_of_a_run_comes_before_that_of_the_policies(
     [
         RunRequest(),
         RunRequest(apply=True, engine="spark", max_tasks_per_round=0),
-        RunRequest(("/a", "s3://b/c"), ("t*",), (0, 3), "reference", "log-end", "name", True, "/p.yaml"),
+        RunRequest(("/a", "s3://b/c"), topics=("t*",), partitions=(0, 3), mode="reference", high_watermark="log-end"),
+        RunRequest(("/a",), cluster="name", include_internal=True, policies="/p.yaml"),
         RunRequest(("/a",), isolation_level="read_uncommitted", fill_from=("/b",), remote=("/c",), logs=("t-0",)),
         RunRequest(forget_remote=True, move_source=True, at_once=False, as_of_ms=-1),
         RunRequest(replace=OffsetRange(2, 5), replace_since_ms=0, replace_until_ms=9, replace_withdrawn=True),

@@ -84,8 +84,8 @@ FAULTS = (
     Fault(
         "a run does not read the metadata for policies",
         "pipelines/run/steps.py",
-        " and run.policies.are_from_cluster else []\n",
-        " and not run.policies.are_from_cluster else []\n",
+        " and run.policies.are_from_cluster:\n",
+        " and not run.policies.are_from_cluster:\n",
         (JOBS, "-k", "each_run_reads"),
     ),
     Fault(

@@ -22,9 +22,7 @@ def cluster(run: Run) -> StepResult:
         or not has_internal_topics(run.lake, run.policies)
     ):
         return StepResult()
-    paths = tuple(dict.fromkeys(path for intake in intakes for path in intake.sources))
-    name = next((intake.cluster for intake in reversed(intakes) if intake.cluster), None)
-    report = run.start(ClusterConfig(run.lake, run.run_id, run.as_of_ms, paths, name, only_after_intake=True))
+    report = run.start(ClusterConfig.of(run.lake, run.run_id, run.as_of_ms, intakes, only_after_intake=True))
     state = run.state()
     answers = [
         cluster_checks.cluster_follows_sources(state, report),

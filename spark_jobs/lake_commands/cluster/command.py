@@ -16,6 +16,7 @@ import argparse
 import sys
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from logcore.cli.reading.arguments import clock_ms
@@ -69,14 +70,12 @@ def _cluster(options: argparse.Namespace) -> int:
     from spark_jobs.lake.setup import registry
 
     lake = lake_at(options.lake)
-    intakes = registry.recall(lake).intakes
-    named = options.source or [path for intake in intakes for path in intake.sources]
-    if not named:
-        raise UsageError(f"No source of {options.lake} is registered: name one with --source PATH.")
-    sources = tuple(dict.fromkeys(map(launch.source_place, named)))
-    cluster = next((intake.cluster for intake in reversed(intakes) if intake.cluster), None)
     as_of_ms = options.now_ms if options.as_of is None else options.as_of
-    config = ClusterConfig(lake, f"cluster-{uuid.uuid4().hex}", as_of_ms, sources, cluster)
+    config = ClusterConfig.of(lake, f"cluster-{uuid.uuid4().hex}", as_of_ms, registry.recall(lake).intakes)
+    sources = tuple(dict.fromkeys(map(launch.source_place, options.source or config.sources)))
+    if not sources:
+        raise UsageError(f"No source of {options.lake} is registered: name one with --source PATH.")
+    config = replace(config, sources=sources)
     described: Any = launch.plan(config).as_dict() if options.dry_run else run_job(config, options.now_ms)
     word = "would be written" if options.dry_run else "written"
     changed = {name: rows for name, rows in described["rows"].items() if rows or not name.endswith("_commits")}

@@ -199,8 +199,8 @@ def test_sources_that_only_the_lake_names_are_not_taken_in(
 def test_the_command_that_registers_what_a_lake_names_has_all_its_options_quoted_for_a_shell() -> None:
     named = Intake(
         ("/kafka a", "/b"),
-        ("shop-*",),
-        (0, 2),
+        topics=("shop-*",),
+        partitions=(0, 2),
         mode="reference",
         high_watermark="log-end",
         cluster="x y",
@@ -212,8 +212,8 @@ def test_the_command_that_registers_what_a_lake_names_has_all_its_options_quoted
     )
     assert ingest_commands("/my lake", (named, Intake(("/c\n",)))) == (
         "loglake run '/kafka a' /b --lake '/my lake' --topic 'shop-*' --partition 0 --partition 2 --mode reference "
-        "--high-watermark log-end --cluster 'x y' --include-internal --policies '/p;q.yaml' "
-        "--isolation.level read_uncommitted --fill-from /copy --remote s3://tier/a; "
+        "--high-watermark log-end --cluster 'x y' --fill-from /copy --remote s3://tier/a --include-internal "
+        "--policies '/p;q.yaml' --isolation.level read_uncommitted; "
         "loglake run $'/c\\x0a' --lake '/my lake'"
     )
 
