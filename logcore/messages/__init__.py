@@ -2,7 +2,6 @@
 
     schemas/*       the schemas, made from Kafka's jars
     schema          what a schema is
-    schema_text     schemas from their text
     layout          a schema in one version: fields in the order of their bytes
     reader, writer  bytes to values, values to bytes
     straight_readers  what the reader reads, by code that is made for one version of a schema

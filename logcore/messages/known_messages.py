@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 
-from logcore.messages.schema import MessagePurpose, MessageSchema
-from logcore.messages.schema_text import parse_schemas
+from logcore.messages.schema import (
+    EVER,
+    NO_VERSIONS,
+    ArrayType,
+    Default,
+    FieldSchema,
+    FieldType,
+    MessagePurpose,
+    MessageSchema,
+    ScalarType,
+    StructType,
+    Unset,
+    Versions,
+)
 from logcore.messages.schemas import (
     cluster_metadata,
     consumer_offsets,
@@ -16,6 +30,116 @@ from logcore.messages.schemas import (
     storage_files,
     transaction_state,
 )
+
+_SCALARS = {kind.value: kind for kind in ScalarType}
+
+
+@dataclass(slots=True)
+class _Line:
+    words: list[str]
+    below: list[_Line] = field(default_factory=list)
+
+
+def parse_schemas(text: str) -> tuple[MessageSchema, ...]:
+    """Parse the messages of a text, in their order.
+
+    Raises:
+        ValueError: The text has another form.
+    """
+    return tuple(map(_message, _lines(text)))
+
+
+def parse_versions(text: str) -> Versions:
+    """Parse a range of versions: `3`, `0-4`, `3+` or `none`.
+
+    Raises:
+        ValueError: Something else.
+    """
+    if text == "none":
+        return NO_VERSIONS
+    if text.endswith("+"):
+        return Versions(int(text[:-1]), EVER)
+    lowest, dash, highest = text.partition("-")
+    return Versions(int(lowest), int(highest if dash else lowest))
+
+
+def _lines(text: str) -> list[_Line]:
+    top = _Line([])
+    open_lines = [top]
+    for line in filter(str.strip, text.splitlines()):
+        level = (len(line) - len(line.lstrip(" "))) // 2
+        if level >= len(open_lines):
+            raise ValueError(f"the line is indented too far: {line!r}")
+        del open_lines[level + 1 :]
+        open_lines.append(_Line(line.split()))
+        open_lines[level].below.append(open_lines[-1])
+    return top.below
+
+
+def _message(line: _Line) -> MessageSchema:
+    name, kind, number, _, versions, _, flexible = line.words
+    shared = {below.words[1]: below.below for below in line.below if below.words[0] == "struct"}
+    return MessageSchema(
+        name,
+        MessagePurpose(kind),
+        None if number == "-" else int(number),
+        parse_versions(versions),
+        parse_versions(flexible),
+        _fields([below for below in line.below if below.words[0] != "struct"], shared),
+    )
+
+
+def _fields(lines: list[_Line], shared: dict[str, list[_Line]]) -> tuple[FieldSchema, ...]:
+    return tuple(_field(line, shared) for line in lines)
+
+
+def _field(line: _Line, shared: dict[str, list[_Line]]) -> FieldSchema:
+    name, type_name, versions, *rest = line.words
+    words = iter(rest)
+    nullable, tag, tagged, flexible, is_ignorable = NO_VERSIONS, None, NO_VERSIONS, None, False
+    default: Default | Unset = Unset.UNSET
+    kind = _type(type_name, line.below, shared)
+    for word in words:
+        match word:
+            case "null":
+                nullable = parse_versions(next(words))
+            case "tag":
+                tag, tagged = int(next(words)), parse_versions(next(words))
+            case "flexible":
+                flexible = parse_versions(next(words))
+            case "default":
+                default = _default(kind, words)
+            case "ignorable":
+                is_ignorable = True
+            case _:
+                raise ValueError(f"field {name} has an unknown word: {word!r}")
+    return FieldSchema(name, kind, parse_versions(versions), nullable, tag, tagged, flexible, default, is_ignorable)
+
+
+def _type(name: str, below: list[_Line], shared: dict[str, list[_Line]]) -> FieldType:
+    is_array = name.startswith("[]")
+    bare = name.removeprefix("[]")
+    kind: ScalarType | StructType
+    if bare in _SCALARS:
+        kind = _SCALARS[bare]
+    else:
+        kind = StructType(bare, _fields(below or shared[bare], shared))
+    return ArrayType(kind) if is_array else kind
+
+
+def _default(kind: FieldType, words: Iterator[str]) -> Default:
+    text = next(words)
+    if text == "null":
+        return None
+    if kind is ScalarType.STRING:
+        return text
+    if kind is ScalarType.BOOL:
+        return text == "true"
+    if kind is ScalarType.FLOAT64:
+        return float(text)
+    if isinstance(kind, ScalarType) and kind not in (ScalarType.BYTES, ScalarType.RECORDS, ScalarType.UUID):
+        return int(text, 0)
+    raise ValueError(f"a default of this type is not known: {text!r}")
 
 
 class MessageFamily(StrEnum):

@@ -10,8 +10,41 @@ from typing import Any
 
 import dagster_webserver.cli
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Mount, Route
 
-from pipelines.ui.pages import our_routes
+from pipelines.metadata.addresses import DATA_DOCS, ROOT
+from spark_jobs.lake.view.expectation_results import read_page
+from spark_jobs.lake.view.registered_lakes import home_folder, read_home
+
+_HEADERS = {
+    "Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-cache",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+def our_routes(path_prefix: str) -> list[Mount]:
+    """The routes of our pages.
+
+    Args:
+        path_prefix: What all addresses of the webserver begin with.
+    """
+    return [Mount(f"{path_prefix}{ROOT}", routes=[Route(DATA_DOCS, _data_docs)])]
+
+
+def _data_docs(request: Request) -> Response:
+    """A page of a lake's Data Docs."""
+    named = request.path_params["lake"]
+    lake = next((lake for lake in read_home(home_folder()).lakes if lake.name == named), None)
+    page = None if lake is None else read_page(lake.path, request.path_params["page"] or "index.html")
+    if page is None:
+        raise HTTPException(404, "There is no such page. Pages of old runs are removed after a while.")
+    return HTMLResponse(page, headers=_HEADERS)
+
 
 _CLI: Any = dagster_webserver.cli
 """Makes the application under a name that we replace."""

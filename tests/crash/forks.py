@@ -255,7 +255,7 @@ class _WorkingAhead:
     works_ahead = True
 
     def __init__(self) -> None:
-        from spark_jobs.tasks.local.kept_results import KeptResults
+        from spark_jobs.tasks.local.local_executor import KeptResults
 
         self._kept = KeptResults()
 

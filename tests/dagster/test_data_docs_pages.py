@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from pipelines.metadata.addresses import data_docs_address
-from pipelines.ui.pages import our_routes
+from pipelines.ui.webserver import our_routes
 from spark_jobs.lake.setup.registry import register
 from spark_jobs.lake.view.registered_lakes import read_registered
 

@@ -13,7 +13,7 @@ import pytest
 
 from spark_jobs import launch
 from spark_jobs.contracts import ExpectationsConfig, JobReport
-from spark_jobs.expectations import suite_rows
+from spark_jobs.expectations import user_suites
 from spark_jobs.policies.policies_file import read_policies
 from tests.broker_directory import LogDirectory
 from tests.in_process import InProcessExecutor
@@ -76,7 +76,7 @@ def test_great_expectations_logs_at_the_level_of_the_command_and_not_at_its_own(
 
 def test_rows_in_many_chunks_give_the_same_counts(lake, suite, monkeypatch):  # noqa: F811
     write(suite, {"type": "expect_column_values_to_be_between", "kwargs": {"column": "offset", "max_value": 9}})
-    monkeypatch.setattr(suite_rows, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(user_suites, "CHUNK_ROWS", 7)
     (result,) = own(expect(lake, suite)).values()
     assert result["observed"] == "30 of 40 rows do not meet it"
 

@@ -10,8 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_jobs import launch
-from spark_jobs.tasks.local.kept_results import KeptResults
-from spark_jobs.tasks.local.local_executor import LocalExecutor
+from spark_jobs.tasks.local.local_executor import KeptResults, LocalExecutor
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
 from tests.crash import visible

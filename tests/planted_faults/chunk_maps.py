@@ -47,7 +47,7 @@ FAULTS = (
     ),
     Fault(
         "jobs open the manifest of a segment that is registered with its chunk map",
-        "spark_jobs/lake/store/bytes_at_source.py",
+        "spark_jobs/lake/store/mapped_file.py",
         "    if registered.chunk_map is not None and is_chunked_segment(path):\n",
         "    if registered.chunk_map is not None and is_chunked_segment(registered.etag):\n",
         (BUCKET, "-k", "without_local_copies"),

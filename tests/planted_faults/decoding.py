@@ -22,7 +22,7 @@ FAULTS = (
     ),
     Fault(
         "whole numbers are rounded where their column is a double",
-        "logcore/values/evolution/aligned.py",
+        "logcore/values/evolution/written_column.py",
         "else values).cast(kind)",
         "else values).cast(kind, safe=False)",
         ("tests/jobs/test_decode_evolutions.py", "-k", "beyond_those_of_a_double"),
@@ -246,7 +246,7 @@ FAULTS = (
     ),
     Fault(
         "fields are aligned by place",
-        "logcore/values/evolution/aligned.py",
+        "logcore/values/evolution/written_column.py",
         "aligned(values.field(name) if",
         "aligned(values.field(sorted(there)[0]) if",
         (MERGED, "-k", "aligned_by_name"),

@@ -412,7 +412,7 @@ FAULTS = (
     ),
     Fault(
         "a run by reference reads the bytes of an object again for validation",
-        "spark_jobs/lake/store/bytes_at_source.py",
+        "spark_jobs/lake/store/mapped_file.py",
         "        if kept is not None:\n",
         "        if kept == path:\n",
         ("tests/object_store/test_remote_lakes.py", "-k", "each_remote_object"),

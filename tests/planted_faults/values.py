@@ -38,7 +38,7 @@ FAULTS = (
     ),
     Fault(
         "required beside $ref or inside allOf is left out",
-        "logcore/values/json/merged_shape.py",
+        "logcore/values/json/schema.py",
         "required=each.required or each.name in required)",
         "required=each.required)",
         ("tests/unit/logcore/values/json/test_json_keywords.py", "-k", "required_counts"),

@@ -13,8 +13,7 @@ from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, PublishConfig, ValidateConfig
 from spark_jobs.machine.session import get_session
 from spark_jobs.tasks.executor import Executor
-from spark_jobs.tasks.local.kept_results import KeptResults
-from spark_jobs.tasks.local.local_executor import LocalExecutor
+from spark_jobs.tasks.local.local_executor import KeptResults, LocalExecutor
 from spark_jobs.tasks.spark_executor import SparkExecutor
 from tests import sampling
 from tests.conftest import Sample

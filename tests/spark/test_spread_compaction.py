@@ -119,20 +119,20 @@ def test_a_group_whose_newest_record_was_lost_is_not_swapped(built, monkeypatch)
     real = spread_cleaning.clean_group
 
     def forgetful(*given: object) -> Replacement | CleaningResult | None:
-        from logcore.columns.cleaning import hashed_newest
+        from logcore.columns.cleaning import cleaning
 
-        find = hashed_newest.HashedNewest.find_chunk
+        find = cleaning.HashedNewest.find_chunk
 
         def found(self, chunk):
             newest = find(self, chunk)
             newest[:] = 1 << 40
             return newest
 
-        hashed_newest.HashedNewest.find_chunk = found
+        cleaning.HashedNewest.find_chunk = found
         try:
             return real(*given)
         finally:
-            hashed_newest.HashedNewest.find_chunk = find
+            cleaning.HashedNewest.find_chunk = find
 
     monkeypatch.setattr(spread_cleaning, "clean_group", forgetful)
     monkeypatch.setattr("spark_jobs.launch.start_executor", lambda *_: InProcessExecutor())

@@ -26,23 +26,142 @@ import numpy as np
 
 from logcore.columns.checking.bulk_rules import batch_of
 from logcore.columns.cleaning.cleaned_batches import BatchWriter, Flags
-from logcore.columns.cleaning.cleaned_indexes import CleanedIndexes
-from logcore.columns.cleaning.hashed_newest import HashedNewest
-from logcore.columns.cleaning.keyed_batches import KeyedBatches, KeyedChunk, SingleBatch
+from logcore.columns.cleaning.keyed_batches import KeyedBatches, KeyedChunk, SingleBatch, hashes_of
 from logcore.columns.cleaning.newest_bits import NewestBits
 from logcore.columns.cleaning.offset_map import HashKey, OffsetMap, Offsets
 from logcore.columns.kernels import batch_row
 from logcore.columns.kernels.call_frames import address_of
-from logcore.columns.kernels.cleaning.cleaning_frames import ALL_GO, ALL_STAY, BY_KEY, LEFT_OUT, SurvivorsFrame
+from logcore.columns.kernels.cleaning.cleaning_frames import (
+    ALL_GO,
+    ALL_STAY,
+    BY_KEY,
+    LEFT_OUT,
+    IndexFrame,
+    SurvivorsFrame,
+)
 from logcore.columns.kernels.library import library
 from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, CleanedTransactionState
 from logcore.logs.compaction.cleaner import SegmentCleaner, SegmentOutput
 from logcore.logs.compaction.cleaning_round import CleaningRound, SourceSegment
+from logcore.logs.compaction.newest_offsets import NewestOffsets
+from logcore.logs.compaction.output_indexes import SegmentIndexes
 from logcore.logs.compaction.retained_batch import BatchRetention, RetentionVerdict, retained, retention_verdict
 from logcore.logs.model.partition_directory import ByteSink
 from logcore.records.batch import CONTROL_BIT, DELETE_HORIZON_BIT, TRANSACTIONAL_BIT, BatchHeader, read_header
 from logcore.records.control import ControlType
 from logcore.records.record import DEFAULT_LIMITS, Limits, read_records
+from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET
+from logcore.segments.side_files import offset_index, time_index
+from logcore.segments.side_files.time_index import NO_TIMESTAMP
+
+
+class CleanedIndexes(SegmentIndexes):
+    """The indexes of a segment that gets many batches at a time."""
+
+    def __init__(self, base_offset: int, interval_bytes: int) -> None:
+        super().__init__(base_offset)
+        self._library = library()
+        self._frame = frame = IndexFrame()
+        frame.interval, frame.base = interval_bytes, base_offset
+        frame.stamp = frame.last_stamp = NO_TIMESTAMP
+        frame.stamp_offset = base_offset
+        self._offsets, self._times = bytearray(), bytearray()
+
+    @property
+    def max_timestamp(self) -> int | None:
+        """The greatest timestamp of the appended batches; None without one."""
+        greatest = self._frame.stamp
+        return None if greatest == NO_TIMESTAMP else greatest
+
+    def take(self, batches: Offsets, base_offsets: Offsets) -> None:
+        """Add the next batches.
+
+        Args:
+            batches: Columns position (filled in here), size, last offset, max timestamp.
+            base_offsets: Base offsets of the batches.
+
+        Raises:
+            Uncleanable: The indexes cannot represent an offset.
+            ValueError: The segment is too large for them.
+        """
+        if not len(batches):
+            return
+        relative = batches[:, 2] - self._base_offset
+        beyond = np.flatnonzero((relative < 0) | (relative > MAX_RELATIVE_OFFSET))
+        if len(beyond):
+            self._refuse(int(base_offsets[beyond[0]]), int(batches[beyond[0], 2]))
+        ends = self.size + np.cumsum(batches[:, 1])
+        batches[:, 0] = ends - batches[:, 1]
+        if int(batches[-1, 0]) > MAX_RELATIVE_OFFSET:
+            raise ValueError(f"a segment of {int(ends[-1])} bytes is too large for an offset index")
+        count, frame = len(batches), self._frame
+        offsets = np.empty(count * offset_index.ENTRY_SIZE, np.uint8)
+        times = np.empty(count * time_index.ENTRY_SIZE, np.uint8)
+        frame.positions, frame.count = address_of(batches), count
+        frame.offsets, frame.offset_count = address_of(offsets), 0
+        frame.times, frame.time_count = address_of(times), 0
+        self._library.call("index", frame)
+        self._offsets += offsets[: frame.offset_count * offset_index.ENTRY_SIZE].tobytes()
+        self._times += times[: frame.time_count * time_index.ENTRY_SIZE].tobytes()
+        self.size = int(ends[-1])
+        self.batches += count
+        self.last_offset = int(batches[-1, 2])
+
+    def offset_index(self) -> bytes:
+        """The content of the offset index."""
+        return bytes(self._offsets)
+
+    def time_index(self) -> bytes:
+        """The content of the time index, with its closing entry."""
+        frame = self._frame
+        greatest, last = frame.stamp, frame.last_stamp
+        if greatest <= last:
+            return bytes(self._times)
+        closing = time_index.TimeEntry(greatest, frame.stamp_offset)
+        return bytes(self._times) + time_index.encode([closing], self._base_offset)
+
+
+class HashedNewest(NewestOffsets):
+    """`NewestOffsets` with an `OffsetMap`; `hash_key` is the key of its hashes."""
+
+    __slots__ = ("_hash_key", "map")
+
+    def __init__(self, capacity: int | None, hash_key: HashKey, map: OffsetMap | None = None) -> None:
+        super().__init__(capacity)
+        self._hash_key = hash_key
+        self.map = OffsetMap(capacity) if map is None else map
+
+    def __len__(self) -> int:
+        return len(self.map)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the map has no room for another key."""
+        return self._capacity is not None and len(self.map) >= self._capacity
+
+    def put(self, key: bytes, offset: int) -> None:
+        """Record an offset of a key."""
+        high, low = hashes_of([key], self._hash_key)
+        self.map.put(high, low, np.array([offset], np.int64))
+        self.latest = offset
+
+    def newest(self, key: bytes) -> int:
+        """The newest offset of a key; -1 if the map has none."""
+        high, low = hashes_of([key], self._hash_key)
+        return int(self.map.find(high, low)[0])
+
+    def put_chunk(self, chunk: KeyedChunk, since: int) -> int:
+        """Put the rows of a chunk from offset `since` on that are not left out. It does not change `latest`.
+
+        Returns:
+            The number of rows that were read: all, or those before the one that a full map refused.
+        """
+        return self.map.put(chunk.high, chunk.low, chunk.offsets, chunk.flags, since)
+
+    def find_chunk(self, chunk: KeyedChunk) -> Offsets:
+        """Find the newest offset of the key of every row, and store it in the chunk's own array."""
+        return self.map.find(chunk.high, chunk.low, chunk.flags, chunk.newest)
+
 
 _NEVER_FROZEN = (1 << 63) - 1
 

@@ -8,24 +8,14 @@ Constraints such as `minimum` are not checked: values are decoded, not validated
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 
 from logcore.values.invalid_schema import InvalidSchemaError, check_name, comment_of
-from logcore.values.json.keywords import (
-    CHOICES,
-    decides,
-    has_items,
-    implied_types,
-    is_null,
-    listed,
-    says_shape,
-    says_type,
-)
-from logcore.values.json.merged_shape import either_text, limited_shape, merged_shape
 from logcore.values.json.references import Resource, SchemaDocuments
 from logcore.values.json.shape import (
     FREE,
@@ -44,7 +34,175 @@ from logcore.values.json.shape import (
     text_of,
     truth_of,
 )
+from logcore.values.json.text import ExactNumber
 from logcore.values.limits import DEEPEST_VALUE, MOST_COLUMNS
+
+_NARROWER = frozenset({(number_of, integer_of), (text_of, date_of), (text_of, moment_of)})
+"""Each second one takes only values that the first one takes too."""
+
+
+def merged_shape(shapes: Sequence[JsonShape]) -> JsonShape:
+    """Return the shape that has the columns of all. Objects have the properties of each; several types become text.
+
+    Args:
+        shapes: At least one.
+    """
+    return reduce(_both, shapes)
+
+
+def limited_shape(shape: JsonShape, required: Collection[str], text: JsonScalar) -> JsonShape:
+    """Return a shape with what limits it from outside of its own schema.
+
+    Args:
+        required: Names of properties that must be there.
+        text: What strings are, by a format.
+    """
+    if isinstance(shape, JsonStruct):
+        fields = tuple(replace(each, required=each.required or each.name in required) for each in shape.fields)
+        return replace(shape, fields=fields)
+    if isinstance(shape, JsonScalar) and shape.of is text_of:
+        return replace(text, nullable=shape.nullable)
+    return shape
+
+
+def either_text(shapes: Sequence[JsonText]) -> JsonText:
+    """Return the JSON text that takes what one of the shapes takes."""
+    types = {name for shape in shapes for name in shape.types} if all(shape.types for shape in shapes) else ()
+    has_parts = any(shape.has_parts for shape in shapes)
+    return JsonText(tuple(sorted(types)), any(shape.nullable for shape in shapes), has_parts)
+
+
+def _both(one: JsonShape, other: JsonShape) -> JsonShape:
+    nullable = one.nullable and other.nullable
+    match one, other:
+        case (JsonText(has_parts=True), _) | (_, JsonText(has_parts=True)):
+            return replace(FREE, nullable=nullable)
+        case JsonStruct(), JsonStruct():
+            # Not closed: each would refuse the properties of the other.
+            return JsonStruct(_fields(one, other), False, nullable)
+        case JsonList(), JsonList():
+            return JsonList(_both(one.item, other.item), nullable)
+        case JsonMap(), JsonMap():
+            return JsonMap(_both(one.value, other.value), nullable)
+        case (JsonStruct(), JsonMap()) | (JsonMap(), JsonStruct()):  # as `properties` beside `additionalProperties`
+            return _nullable(one if isinstance(one, JsonStruct) else other, nullable)
+        case JsonScalar(), JsonScalar() if one.of is other.of or (one.of, other.of) in _NARROWER:
+            return _nullable(other, nullable)
+        case JsonScalar(), JsonScalar() if (other.of, one.of) in _NARROWER:
+            return _nullable(one, nullable)
+        case JsonText(), JsonText() if not one.types or not other.types or set(one.types) & set(other.types):
+            types = set(one.types or other.types) & set(other.types or one.types)
+            return JsonText(tuple(sorted(types)), nullable)
+        case (JsonText(), _) if _takes(one, other):
+            return _nullable(other, nullable)
+        case (_, JsonText()) if _takes(other, one):
+            return _nullable(one, nullable)
+    return replace(FREE, nullable=nullable)
+
+
+def _fields(one: JsonStruct, other: JsonStruct) -> tuple[JsonField, ...]:
+    fields = {field.name: field for field in one.fields}
+    for new in other.fields:
+        known = fields.get(new.name)
+        if known is None:
+            fields[new.name] = new
+        else:
+            fields[new.name] = JsonField(new.name, _both(known.shape, new.shape), known.required or new.required)
+    return tuple(fields.values())
+
+
+def _nullable(shape: JsonShape, nullable: bool) -> JsonShape:
+    assert isinstance(shape, JsonStruct | JsonList | JsonMap | JsonScalar | JsonText), "there are no other shapes"
+    return replace(shape, nullable=nullable)
+
+
+def _takes(text: JsonText, shape: JsonShape) -> bool:
+    kind = "object" if isinstance(shape, JsonStruct | JsonMap) else "array" if isinstance(shape, JsonList) else ""
+    return not text.types or kind in text.types
+
+
+CHOICES = ("oneOf", "anyOf")
+_NAMES_OF_TYPES: Mapping[type, str] = {
+    bool: "boolean", int: "integer", ExactNumber: "number", str: "string", type(None): "null",
+}  # fmt: skip
+_WITH_PARTS = frozenset({"object", "array"})
+
+
+def listed(schema: Mapping[str, object], keyword: str) -> list[object]:
+    """Return the content of a keyword if it is a list, or else no items."""
+    found = schema.get(keyword)
+    return found if isinstance(found, list) else []
+
+
+def is_null(schema: object) -> bool:
+    """Whether a choice allows null alone. It may have a title."""
+    if not isinstance(schema, dict):
+        return False
+    return schema.get("type", _types_of_symbols(schema)) in ("null", ["null"])
+
+
+def says_shape(schema: object) -> bool:
+    """Whether a schema says what a value is and what its parts are, and does not only limit it."""
+    if not isinstance(schema, dict):
+        return False
+    if _says_parts(schema) or schema.get("enum") or "const" in schema:
+        return True
+    kind = schema.get("type")
+    named = [name for name in kind if name != "null"] or kind if isinstance(kind, list) else [kind]
+    if any(each not in (None, *_WITH_PARTS) for each in named):
+        return True
+    return any(says_shape(each) for keyword in ("allOf", *CHOICES) for each in listed(schema, keyword))
+
+
+def says_type(schema: object) -> bool:
+    """Whether a schema says a shape, or at least `object` or `array`."""
+    if not isinstance(schema, dict):
+        return False
+    if says_shape(schema) or schema.get("type") is not None:
+        return True
+    return any(says_type(each) for keyword in ("allOf", *CHOICES) for each in listed(schema, keyword))
+
+
+def decides(schema: object) -> bool:
+    """Whether a schema decides the shape where others hold too: it does more than list symbols or several types."""
+    if not isinstance(schema, dict) or _says_parts(schema):
+        return True
+    kind = schema.get("type")
+    if kind is not None:
+        named = {str(name) for name in (kind if isinstance(kind, list) else [kind])} - {"null"}
+        return len(named) < 2 or named <= _WITH_PARTS
+    inner = [each for keyword in ("allOf", *CHOICES) for each in listed(schema, keyword)]
+    return any(decides(each) for each in inner if says_type(each) and not is_null(each))
+
+
+def implied_types(schema: Mapping[str, object]) -> list[str]:
+    """Types of a schema that does not name them."""
+    if "properties" in schema or isinstance(schema.get("additionalProperties"), dict):
+        return ["object"]
+    return ["array"] if has_items(schema) else _types_of_symbols(schema)
+
+
+def has_items(schema: Mapping[str, object]) -> bool:
+    """Whether something is known of the items of an array."""
+    return schema.get("items") not in (None, True, False, {})
+
+
+def _says_parts(schema: Mapping[str, object]) -> bool:
+    return (
+        bool(schema.get("$ref") or schema.get("properties"))
+        or has_items(schema)
+        or isinstance(schema.get("additionalProperties"), dict)
+    )
+
+
+def _types_of_symbols(schema: Mapping[str, object]) -> list[str]:
+    """Types of the values that `enum` or `const` lists."""
+    symbols = [schema["const"]] if "const" in schema else listed(schema, "enum")
+    names = {_NAMES_OF_TYPES.get(type(symbol), "") for symbol in symbols}
+    if "number" in names:
+        names.discard("integer")
+    return [] if "" in names else sorted(names)
+
 
 _SCALARS: Mapping[tuple[str, str], tuple[pa.DataType, Callable[[object], object]]] = {
     ("string", ""): (pa.string(), text_of),

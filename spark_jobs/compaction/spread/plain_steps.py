@@ -3,7 +3,7 @@
 A log is plain if its round has no transaction, no damage, and only batches that the kernels read. Then one bit for each
 offset says which records remain by their keys, and a group needs no map and no hash.
 
-    rows      a task a piece             hash and offset of each record with a key             (`range_rows`)
+    rows      a task a piece             hash and offset of each record with a key             (`HashRange`)
     newest    a task a range of hashes   the offsets that remain by key, for each group
     groups    a task a group             new files, their checksums and batches read again
     compare   a task a piece             new files compared with their sources; the same decoding gives the rows of the
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -40,8 +40,7 @@ from spark_jobs.compaction.aborted_offsets import Aborted
 from spark_jobs.compaction.cleaning_proof import not_a_part, rows
 from spark_jobs.compaction.key_hashes import Hashed
 from spark_jobs.compaction.log_cleaning import Replacement, Unproven, replacement, rows_of, sound_counts
-from spark_jobs.compaction.row_blocks import BlockFiles
-from spark_jobs.compaction.spread.range_rows import HashRange, RangeWriter, range_writer
+from spark_jobs.compaction.row_blocks import BlockFiles, BlockWriter, HashRangeRows, Rows, written
 from spark_jobs.compaction.spread.run import (
     GroupTask,
     SourcePiece,
@@ -55,6 +54,75 @@ from spark_jobs.compaction.spread.run import (
 from spark_jobs.lake.segments import cleaned_files
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.log_directory import slice_bytes
+
+_RUN_ROWS = 1 << 18
+_BLOCK_ROWS = 256
+"""A run has at least so many rows for each range, on average: smaller blocks take longer to find than to read."""
+_WIDTH = 3
+
+
+class RangeWriter:
+    """Collects rows into runs."""
+
+    def __init__(self, file: BlockWriter, bits: int, rows: int) -> None:
+        self._file, self._bits = file, bits
+        self._most = min(max(_RUN_ROWS, _BLOCK_ROWS << bits), rows)
+        self._held: list[Rows] = []
+        self._count = 0
+
+    def add(self, some: Hashed) -> None:
+        """Add rows that come after all others."""
+        table = np.empty((len(some), _WIDTH), np.uint64)
+        table[:, 0], table[:, 1], table[:, 2] = some.high, some.low, some.offsets.view(np.uint64)
+        self._held.append(table)
+        self._count += len(some)
+        if self._count >= self._most:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the rows that are held as a run."""
+        if not self._count:
+            return
+        table, self._held, self._count = np.concatenate(self._held), [], 0
+        # A shift by 64 is not defined.
+        ranges = (table[:, 0] >> np.uint64(64 - self._bits) if self._bits else np.zeros(len(table))).astype(np.uint16)
+        ends = np.cumsum(np.bincount(ranges, minlength=1 << self._bits))
+        self._file.add(table.take(np.argsort(ranges, kind="stable"), axis=0), ends)
+
+
+@contextmanager
+def range_writer(lake: str, path: str, bits: int, rows: int) -> Iterator[RangeWriter]:
+    """Write a file at a path relative to the lake; it appears when the context ends.
+
+    Args:
+        lake: The lake.
+        path: Path of the file.
+        bits: Leading bits of a hash that select its range.
+        rows: The most rows in memory.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    with written(lake, path, _WIDTH) as file:
+        writer = RangeWriter(file, bits, rows)
+        yield writer
+        writer.flush()
+
+
+class HashRange(HashRangeRows):
+    """The rows of files in one range of hashes, in the order of the log."""
+
+    def part(self, number: int) -> Iterator[Hashed]:
+        """The rows of a part, in the order of the log. Hashes lack the leading bits that are equal in the range."""
+        for path in self.paths:
+            for some in self.part_of(path, number):
+                yield _hashed(some, self._bits)
+
+
+def _hashed(rows: Rows, bits: int) -> Hashed:
+    numbers = np.ascontiguousarray(rows[:, 2]).view(np.int64)
+    return Hashed(rows[:, 0] << np.uint64(bits), np.ascontiguousarray(rows[:, 1]), numbers)
+
 
 _BATCH = struct.Struct(">qi")
 REMAINS, TOMBSTONE, OFFSET_SHIFT = 1, 2, 2

@@ -6,8 +6,8 @@ memory     one task at a time in each worker, one worker for each core; a worker
 death      a task whose worker dies runs once more, when no other task runs: memory may have been short. Some tasks
            are then done in another way (``second_try``). If its worker dies again, the error names the task. All
            other tasks run to their end first.
-disk       files of tasks that allow it are synced by threads here, while the workers go on (``file_syncs``)
-ahead      tasks that later jobs are expected to have may begin early; their results are kept (``kept_results``)
+disk       files of tasks that allow it are synced by threads here, while the workers go on (`FileSyncs`)
+ahead      tasks that later jobs are expected to have may begin early; their results are kept (`KeptResults`)
 progress   each task that is done is counted, with the bytes that it read, and reported
 cancel     an exception in the driver, an interrupt too, kills the workers: tasks may be killed at any moment
 """
@@ -24,6 +24,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
@@ -31,10 +32,97 @@ from typing import Any
 
 from logcore.columns.kernels.library import ENGINE_VARIABLE, is_chosen
 from logcore.storage.machine import processors
+from spark_jobs.lake.store.disk_sync import Unsynced, sync, sync_all
 from spark_jobs.tasks.executor import ExpectedTask, Follow, Result, Task, TaskFailed, WorkerDied, bound, second_try
-from spark_jobs.tasks.local.file_syncs import FileSyncs
-from spark_jobs.tasks.local.kept_results import KeptResults
 from spark_jobs.tasks.progress import OnProgress, TaskCounter
+
+LARGE_BYTES = 4 << 20
+_THREADS = 2
+"""A disk writes one file after another, but a second thread hides the pauses between two."""
+
+
+@dataclass(slots=True)
+class FileSyncs:
+    """A context: at its end everything that was added is on disk.
+
+    Large files are synced at once, because the disk needs time for them. Small ones wait for the end, where many are
+    synced together.
+
+    Raises:
+        OSError: At its end: the disk failed to write a file.
+    """
+
+    _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_THREADS))
+    _begun: list[Future[None]] = field(default_factory=list)
+    _waiting: list[str] = field(default_factory=list)
+    _directories: set[str] = field(default_factory=set)
+
+    def add(self, unsynced: Unsynced) -> None:
+        """Sync these files, and their directories at the end."""
+        self._directories |= unsynced.directories
+        for file in unsynced.files:
+            if os.path.getsize(file) >= LARGE_BYTES:
+                self._begun.append(self._threads.submit(sync, file))
+            else:
+                self._waiting.append(file)
+
+    def __enter__(self) -> FileSyncs:
+        """Return it."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Wait until everything is on disk; after an error nothing refers to the files, and nothing waits."""
+        if kind is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+            return
+        try:
+            for each in self._begun:
+                each.result()
+            sync_all([*self._waiting, *sorted(self._directories)])
+        finally:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+_Key = tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class KeptResults:
+    """Results by function and task. Each is given out once, because its files may be committed only once."""
+
+    _results: dict[_Key, tuple[Any, Sequence[str]]] = field(default_factory=dict)
+
+    def put(self, work: Callable[[Any], Any], task: object, result: object, files: Sequence[str]) -> None:
+        """Keep a result.
+
+        Args:
+            work: The function that the later job will name.
+            task: Its task.
+            result: What it returned.
+            files: Paths of the files that it wrote.
+        """
+        self._results[_key(work, task)] = result, files
+
+    def taken(self, work: Callable[[Any], Any], tasks: Sequence[Any]) -> dict[int, Any]:
+        """Take out the results of these tasks, by position; the others have none."""
+        if not self._results:
+            return {}
+        found = {at: self._results.pop(_key(work, task), None) for at, task in enumerate(tasks)}
+        return {at: kept[0] for at, kept in found.items() if kept is not None}
+
+    def discard(self) -> None:
+        """Forget what is left and remove its files, which no commit names."""
+        while self._results:
+            _, (_, files) = self._results.popitem()
+            for file in files:
+                with contextlib.suppress(OSError):  # an orphan, which maintenance removes
+                    os.unlink(file)
+
+
+def _key(work: Callable[[Any], Any], task: object) -> _Key:
+    function, arguments = bound(work)
+    return function, arguments, task
+
 
 WORKER_BYTES = 512 << 20
 """Resident memory from which an idle worker is replaced by a new one."""

@@ -1,7 +1,7 @@
 """Commits of offsets as decoded lines, from the buffers that the record kernels fill.
 
 One line for each record of `__consumer_offsets`, in the form of `logcore.cli.output.decoded_lines`. The kernel ends
-with FOREIGN at a record that is no commit of version 3 or 4 in its usual form (`logcore.topics.offset_commits`), and
+with FOREIGN at a record that is no commit of version 3 or 4 in its usual form (`logcore.topics.group_states`), and
 the caller writes its line. The caller provides the constant parts of lines as fragments, each with its size in its last
 byte.
 """

@@ -15,7 +15,7 @@ import pytest
 
 from logcore.cli.main import main
 from logcore.records.batch import read_header
-from logcore.storage import loaded_files, source_bytes
+from logcore.storage import partition_directories, source_bytes
 from tests import handmade
 
 pytestmark = pytest.mark.slow
@@ -145,7 +145,7 @@ def test_a_file_that_grows_between_two_looks_is_reported(
     directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     """What was decided on would not be what is written."""
-    monkeypatch.setattr(loaded_files, "KEPT_FILES", 1)
+    monkeypatch.setattr(partition_directories, "KEPT_FILES", 1)
     victim = directory / f"{BASES[2]:020d}.log"
     whole, loads = source_bytes.SourceBytes.fetch_all, []
 
@@ -168,7 +168,7 @@ def test_what_is_written_does_not_depend_on_what_is_kept_in_memory(
     monkeypatch.setenv("LOGLAKE_ENGINE", "kernels")
     written = []
     for kept in (64, 1):
-        monkeypatch.setattr(loaded_files, "KEPT_FILES", kept)
+        monkeypatch.setattr(partition_directories, "KEPT_FILES", kept)
         out = tmp_path / f"out{kept}" / "a-0"
         out.parent.mkdir()
         arguments = [*COMMANDS[command], str(directory), "--as-of", "1700000100000", "--out", str(out)]

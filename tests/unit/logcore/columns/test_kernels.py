@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from logcore.columns.cleaning import cleaned_batches, cleaned_indexes, cleaning, keyed_batches, offset_map
+from logcore.columns.cleaning import cleaned_batches, cleaning, keyed_batches, offset_map
 from logcore.columns.cleaning.cleaning import CompiledCleaner
 from logcore.columns.decoding import batch_table
 from logcore.columns.decoding.batch_table import BatchTable
@@ -84,7 +84,7 @@ def test_every_kind_of_code_gives_the_rows_of_the_reference(
 
 @pytest.mark.long
 def test_every_kind_of_code_cleans_alike(kernels: Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (cleaned_batches, cleaned_indexes, cleaning, keyed_batches, offset_map):
+    for module in (cleaned_batches, cleaning, keyed_batches, offset_map):
         monkeypatch.setattr(module, "library", lambda: kernels)
     rows = [(b"k%d" % (number % 40), bytes([number]) * number) for number in range(200)]
     log = b"".join(

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from logcore.columns.decoding import line_tables
+from logcore.columns.decoding import line_buffers
 from logcore.columns.decoding.compiled import CompiledLane
 from logcore.columns.decoding.line_buffers import LineBuffers, TextPool
 from logcore.columns.decoding.line_forms import LineForm, LineFormat
@@ -245,9 +245,9 @@ def test_tables_stay_in_memory_after_a_cache_dropped_them(form: LineForm) -> Non
     output = LineBuffers(PLACE, TextPool(), form)
     expected = texts(data, form)
     for rows in range(2):
-        for table in (line_tables.digit_pairs, line_tables.hex_pairs, line_tables.base64_couples):
+        for table in (line_buffers.digit_pairs, line_buffers.hex_pairs, line_buffers.base64_couples):
             table.cache_clear()
-        line_tables.printable_bits.cache_clear()
+        line_buffers.printable_bits.cache_clear()
         churned = [bytearray(b"@") * size for size in (200, 512, 4096, 8192, 16384, 139264) for _ in range(20)]
         lane: CompiledLane[list[memoryview]] = CompiledLane(data, 99, Wanted(), DEFAULT_LIMITS, 0, output)
         found = b"".join(bytes(piece) for pieces in lane.rows() for piece in pieces)

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from logcore.storage import loaded_files
-from logcore.storage.loaded_files import LoadedFiles
-from logcore.storage.partition_directories import partition_directory, refuse_changes
+from logcore.storage import partition_directories
+from logcore.storage.partition_directories import LoadedFiles, partition_directory, refuse_changes
 from logcore.storage.source_errors import SourceChanged, SourceUnreadable
 
 CONTENT = bytes(at * 7 % 251 for at in range(100_000))
@@ -39,14 +38,14 @@ def test_a_file_is_read_on_request_and_not_before(paths: list[Path], monkeypatch
 def test_of_unused_files_no_more_bytes_are_kept_than_the_limit(
     paths: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loaded_files, "KEPT_BYTES", 250_000)
+    monkeypatch.setattr(partition_directories, "KEPT_BYTES", 250_000)
     files = LoadedFiles()
     sources = [weakref.ref(files.file(str(path)).fetched) for path in paths]
     assert [source() is not None for source in sources] == [False, False, True, True]
 
 
 def test_no_more_files_are_kept_than_the_limit(paths: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loaded_files, "KEPT_FILES", 1)
+    monkeypatch.setattr(partition_directories, "KEPT_FILES", 1)
     files = LoadedFiles()
     sources = [weakref.ref(files.file(str(path)).fetched) for path in paths]
     assert [source() is not None for source in sources] == [False, False, False, True]
@@ -55,13 +54,13 @@ def test_no_more_files_are_kept_than_the_limit(paths: list[Path], monkeypatch: p
 def test_the_last_requested_file_is_kept_however_large_it_is(
     paths: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loaded_files, "KEPT_BYTES", 1)
+    monkeypatch.setattr(partition_directories, "KEPT_BYTES", 1)
     file = LoadedFiles().file(str(paths[0]))
     assert file.fetched is file.fetched
 
 
 def test_bytes_that_someone_holds_stay_as_they_were_read(paths: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loaded_files, "KEPT_FILES", 1)
+    monkeypatch.setattr(partition_directories, "KEPT_FILES", 1)
     files = LoadedFiles()
     held = files.file(str(paths[0])).content
     assert files.file(str(paths[1])).content == CONTENT[1:]
@@ -74,7 +73,7 @@ def test_bytes_that_someone_holds_stay_as_they_were_read(paths: list[Path], monk
 def test_a_file_that_is_not_as_it_was_seen_is_refused(
     paths: list[Path], harm: str, was_read: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loaded_files, "KEPT_FILES", 1)
+    monkeypatch.setattr(partition_directories, "KEPT_FILES", 1)
     files, path = LoadedFiles(), paths[0]
     file, other = files.file(str(path)), files.file(str(paths[1]))
     if was_read:

@@ -9,8 +9,8 @@ import tracemalloc
 import pytest
 
 from logcore.messages.reader import ReadMessage
+from logcore.topics.group_states import OffsetCommit, read_commit
 from logcore.topics.internal_topics import InternalTopic, record_messages
-from logcore.topics.offset_commits import OffsetCommit, read_commit
 
 TEXTS = ("", "a", "group-1", "größe", "\N{GRINNING FACE}" * 40, "x" * 200)
 

@@ -16,8 +16,14 @@ from spark_jobs.compaction.aborted_offsets import Aborted
 from spark_jobs.compaction.key_hashes import Hashed
 from spark_jobs.compaction.log_cleaning import CleaningResult, CleaningTask, clean_log
 from spark_jobs.compaction.spread import spread_cleaning, spread_steps
-from spark_jobs.compaction.spread.plain_steps import OFFSET_SHIFT, REMAINS, TOMBSTONE, lost_offset
-from spark_jobs.compaction.spread.range_rows import HashRange, range_writer
+from spark_jobs.compaction.spread.plain_steps import (
+    OFFSET_SHIFT,
+    REMAINS,
+    TOMBSTONE,
+    HashRange,
+    lost_offset,
+    range_writer,
+)
 from tests import handmade
 from tests.in_process import InProcessExecutor
 from tests.unit.spark_jobs.compaction.test_spread_cleaning import BEFORE, NOW, Log, archived, marker, row

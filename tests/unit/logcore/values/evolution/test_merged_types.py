@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from logcore.values.evolution.aligned import aligned
 from logcore.values.evolution.merged_type import merged_type
+from logcore.values.evolution.written_column import aligned
 from logcore.values.form import PLAIN, ValueColumn
 
 INNER = pa.struct([("x", pa.int32())])

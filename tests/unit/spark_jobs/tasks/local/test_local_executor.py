@@ -19,7 +19,7 @@ import pytest
 
 from spark_jobs.lake.store import disk_sync, storage
 from spark_jobs.tasks.executor import ExpectedTask, TaskFailed, WorkerDied, run_surviving
-from spark_jobs.tasks.local import file_syncs, local_executor, worker
+from spark_jobs.tasks.local import local_executor, worker
 from spark_jobs.tasks.local.local_executor import LocalExecutor
 from tests.unit.spark_jobs.tasks.local.worker_tasks import ChangingTask, NumberedTask, bound, work, write, write_cheaply
 
@@ -270,8 +270,8 @@ def test_files_that_are_synced_late_are_on_disk_when_the_run_returns(
     synced: list[str] = []
     whole: list[str] = []
     monkeypatch.setattr(disk_sync, "sync", synced.append)
-    monkeypatch.setattr(file_syncs, "sync", synced.append)
-    monkeypatch.setattr(file_syncs, "LARGE_BYTES", large_bytes)
+    monkeypatch.setattr(local_executor, "sync", synced.append)
+    monkeypatch.setattr(local_executor, "LARGE_BYTES", large_bytes)
     monkeypatch.setattr(disk_sync, "_sync_file_system", whole.append)
     paths = executor.run(write, tasks(tmp_path, *["content"] * count))
     assert [Path(path).read_text() for path in paths] == ["content"] * count
@@ -288,8 +288,8 @@ def test_a_disk_that_fails_to_keep_a_file_fails_the_run(executor, tmp_path, monk
             raise OSError(errno.EIO, "Input/output error", path)
 
     monkeypatch.setattr(disk_sync, "sync", fail)
-    monkeypatch.setattr(file_syncs, "sync", fail)
-    monkeypatch.setattr(file_syncs, "LARGE_BYTES", large_bytes)
+    monkeypatch.setattr(local_executor, "sync", fail)
+    monkeypatch.setattr(local_executor, "LARGE_BYTES", large_bytes)
     with pytest.raises(OSError, match="Input/output error"):
         executor.run(write, tasks(tmp_path, "a", "b", "c"))
 
