@@ -22,7 +22,7 @@ from logcore.storage.objects.addresses import AddressError, absolute, is_object
 from logcore.storage.objects.answers import said
 from spark_jobs.contracts import CONFIGS, Intake, JobConfig, JobReport
 from spark_jobs.errors import JobError, UsageError
-from spark_jobs.lake.delta.files.row_counts import refuse_removed_rows
+from spark_jobs.lake.delta.files.row_counts import refuse_foreign_rows
 from spark_jobs.lake.delta.tables import table_features
 from spark_jobs.lake.delta.tables.snapshots import forget_snapshots
 from spark_jobs.lake.delta.tables.snapshots import pinned_snapshots as pinned_snapshots
@@ -83,10 +83,11 @@ def refuse_tables(lake: str, *, rewrites: bool = False) -> None:
         rewrites: whether rows of ``records`` are to be written again.
 
     Raises:
-        TableRefused: a table is of a kind that no job works on, or rows of it were removed; the text says what to do.
+        TableRefused: a table is of a kind that no job works on, or has rows that another program removed or wrote; the
+            text says what to do.
     """
     table_features.refuse_unsupported(lake, rewrites=rewrites)
-    refuse_removed_rows(lake)
+    refuse_foreign_rows(lake)
 
 
 def check_run(

@@ -11,7 +11,7 @@ A table is rebuilt in one of two ways. `records` and all tables that cannot be d
 Delta's reader sees them, go into a table with our own layout. Any other table is moved aside, and the next
 ``loglake run`` derives it from the archive. So is `records` if it cannot be opened and no archived file was deleted,
 and a table of the cluster if it cannot be read: the next run reads the internal topics at the sources again.
-If another program removed rows of a table that cannot be derived, and nothing followed, the version before is restored.
+If another program removed or wrote rows of a table that cannot be derived, the version before is restored.
 The old directory is kept in both cases. Copying needs a JVM.
 
 Archived files are restored from the log's source, or from a copy of it, if its bytes have the recorded SHA-256.
@@ -252,9 +252,9 @@ def plan(lake: str, name: str) -> Rebuild:
     from spark_jobs.lake.cluster_columns import CLUSTER_TABLES
     from spark_jobs.lake.store import storage
 
-    before = None if name in (*DERIVED, "records") else _before_removal(lake, name)
+    before = None if name in (*DERIVED, "records") else _before_others(lake, name)
     if before is not None:
-        return Rebuild(name, False, (), "another program removed rows, and no commit of ours followed", before)
+        return Rebuild(name, False, (), "another program removed or wrote rows, and no commit of ours followed", before)
     copies, why = False, "it is derived from the archive"
     if name in FROM_SEGMENTS and _has_deleted_files(lake):
         copies, why = True, "retention or compaction deleted archived files that it describes"
@@ -287,10 +287,10 @@ def plan(lake: str, name: str) -> Rebuild:
     return Rebuild(name, False, aside, why)
 
 
-def _before_removal(lake: str, name: str) -> int | None:
-    """The version before other programs removed rows; None: they did not, or a commit of ours followed."""
+def _before_others(lake: str, name: str) -> int | None:
+    """The version before other programs removed or wrote rows; None: they did not, or a commit of ours followed."""
     from spark_jobs.errors import TableUnreadable
-    from spark_jobs.lake.delta.files.row_counts import row_counts
+    from spark_jobs.lake.delta.files.row_counts import WITHOUT_PROOF, row_counts, version_before_others
     from spark_jobs.lake.delta.state.foreign_commits import commits_since
     from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
     from spark_jobs.lake.delta.tables.table_location import reading
@@ -298,6 +298,9 @@ def _before_removal(lake: str, name: str) -> int | None:
     with contextlib.suppress(TableUnreadable), reading(lake, name):
         table = latest_snapshot(lake, name)
         written, there = (0, 0) if table is None else row_counts(table, name)
+        before = version_before_others(lake, name) if name in WITHOUT_PROOF else None
+        if before is not None:
+            return before
         versions = (each.version for each in commits_since(lake, name, -1).kept if each.is_ours)
         ours = next(versions, None) if there < written else None
         return None if table is None or ours == table.version() else ours

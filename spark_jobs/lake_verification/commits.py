@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from spark_jobs.lake.delta.files.row_counts import row_counts
+from spark_jobs.lake.delta.files.row_counts import WITHOUT_PROOF, row_counts, version_before_others
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.repair_commands import rebuild_command
 from spark_jobs.lake.store import storage
@@ -103,7 +103,7 @@ class _Reader:
             if version in checkpoints:
                 self._checkpoint(version, checkpoints[version], replays)
         self._recorded()
-        self._removed_rows()
+        self._foreign_rows()
         return self._log
 
     def _say(self, rule: str, message: str, **place: Any) -> None:
@@ -187,7 +187,7 @@ class _Reader:
             message = f"the checkpoint of version {version} does not match the commits up to it."
             self._say("commit-file-damaged", f"{message} {self._way_out()}", file=path)
 
-    def _removed_rows(self) -> None:
+    def _foreign_rows(self) -> None:
         name = self._opened.name
         if name in (*RECORD_TABLES, "batches"):
             return  # compared with other tables
@@ -201,6 +201,10 @@ class _Reader:
             command = rebuild_command(self._state.lake, name)
             message = f"it has {there:,} rows, and {written:,} were written: another program removed some."
             self._say("rows-removed", f"{message} Run `{command}`, then `loglake run` again.")
+        before = version_before_others(self._state.lake, name) if name in WITHOUT_PROOF else None
+        if before is not None:
+            message = f"another program wrote rows after version {before}, and nothing proves them."
+            self._say("rows-not-ours", message)
 
     def _recorded(self) -> None:
         """Compare with what the last run recorded in ``tables.json``."""

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from pyspark.sql import SparkSession
 
 from pipelines.run.run_request import RunRequest
@@ -235,6 +235,41 @@ def test_a_table_without_derivation_gets_rows_back_that_a_deletion_vector_hides(
     assert state_of(lake, name) == before
     for done in (lake.verify(), lake.run()):
         assert done.code == 0, done.said
+
+
+@pytest.mark.parametrize("name", ["logs", "segments"])
+@pytest.mark.parametrize("way", ["update", "overwrite", "append"])
+def test_rows_that_another_program_wrote_into_what_the_lake_has_are_an_error_until_the_version_before_is_back(
+    name: str, way: str, original: SmallLake, tmp_path: Path
+) -> None:
+    lake = original.copied(tmp_path / "lake")
+    before, table = state_of(lake, name), DeltaTable(str(lake.table(name)))
+    if way == "update":
+        table.update(updates={"next_offset": "next_offset + 1"}, predicate="topic = 'orders'")
+    else:
+        write_deltalake(table, pa.table(table.to_pyarrow_table().slice(0, 1)), mode=way)
+    command = f"loglake repair {lake.path} --rebuild {name} --apply"
+    verified = lake.verify()
+    assert (verified.code, command in verified.said) == (2, True), verified.said
+    for done in (lake.run(), lake.run()):
+        assert (done.code, command in done.said) == (3, True), done.said
+        assert "Nothing was written" in done.said
+    done = lake.loglake("repair", lake.path, "--rebuild", name, "--apply")
+    assert done.code == 0, done.said
+    assert state_of(lake, name) == before
+    for done in (lake.verify(), lake.run()):
+        assert done.code == 0, done.said
+
+
+@pytest.mark.parametrize("name", ["logs", "segments"])
+def test_rows_that_another_program_only_moved_to_other_files_change_nothing(
+    name: str, original: SmallLake, tmp_path: Path
+) -> None:
+    lake = original.copied(tmp_path / "lake")
+    DeltaTable(str(lake.table(name))).optimize.compact()
+    for done in (lake.run(), lake.verify()):
+        assert done.code <= 1, done.said
+        assert "rows-not-ours" not in done.said
 
 
 @pytest.mark.long

@@ -16,7 +16,7 @@ from spark_jobs.lake.segments import archive
 from spark_jobs.publish import job as publish
 from tests import handmade
 from tests.broker_directory import Partition
-from tests.spark.cycle import AS_OF_MS, Lake, states
+from tests.spark.cycle import AS_OF_MS, OF_OURS, Lake, states
 
 BATCH = 5
 
@@ -230,7 +230,7 @@ def put_back(lake: Lake, row: dict[str, object]) -> None:
 
     table = DeltaTable(str(lake.path / "tables" / "logs"))
     schema = table.to_pyarrow_table().schema
-    recorded = CommitProperties(app_transactions=[Transaction(recorded_as("logs"), 1)])  # as a commit of ours records
+    recorded = CommitProperties(OF_OURS, app_transactions=[Transaction(recorded_as("logs"), 1)])
     rows = pa.Table.from_pylist([row], schema=schema)
     write_deltalake(table, rows, mode="overwrite", commit_properties=recorded)
 

@@ -408,6 +408,7 @@ NOT_PASTED_HERE = {
     "table-went-back": OF_TABLES,
     "table-not-complete": "Information: the next run completes it.",
     "commits-not-kept": SHOWS_MORE,
+    "rows-not-ours": "tests/harm/test_removed_rows.py pastes the command.",
     "rows-removed": "tests/spark deletes rows by deletion vectors and runs the command.",
     "row-digest-differs": OF_TABLES,
     "page-checksum-differs": OF_TABLES,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from spark_jobs import launch
 from spark_jobs.contracts import JobReport, PublishConfig, ReplaceConfig, ValidateConfig
@@ -20,7 +20,7 @@ from spark_jobs.launch import run
 from spark_jobs.replace import job as replace
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
-from tests.spark.cycle import AS_OF_MS, Lake
+from tests.spark.cycle import AS_OF_MS, OF_OURS, Lake
 
 HOUR_MS = 3_600_000
 START_MS = 1_700_000_000_000
@@ -233,7 +233,9 @@ def _merge_all(lake: Lake) -> None:
 def _grow(lake: Lake) -> None:
     """Publish what has come to lie below the high watermark."""
     logs = DeltaTable(str(lake.path / "tables" / "logs"))
-    logs.update(predicate="topic = 'orders'", updates={"high_watermark": "40"})
+    logs.update(
+        predicate="topic = 'orders'", updates={"high_watermark": "40"}, commit_properties=CommitProperties(OF_OURS)
+    )
     run("validate", ValidateConfig(str(lake.path), "grown", AS_OF_MS))
     run("publish", PublishConfig(str(lake.path), "grown", AS_OF_MS))
 

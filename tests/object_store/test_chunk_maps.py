@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from logcore.cli.main import main
 from logcore.remote.chunked.chunk_map import ChunkMap, packed
@@ -24,7 +24,7 @@ from tests.conformance.remote_lakes import with_private_key
 from tests.in_process import without_spark
 from tests.object_store.gateway import Gateway, upload
 from tests.remote_storage import RemoteStorage, tiered
-from tests.spark.cycle import AS_OF_MS, Lake
+from tests.spark.cycle import AS_OF_MS, OF_OURS, Lake
 
 pytestmark = pytest.mark.object_store
 
@@ -76,14 +76,15 @@ class Tier:
         return [row["chunk_map"] for row in rows if row["etag"]]
 
     def change_maps(self, change: Callable[[list[bytes | None]], list[bytes | None]]) -> None:
-        """Write the table of segments as another engine may: with other chunk maps of the remote segments."""
+        """Write the table of segments, as a commit of ours, with other chunk maps of the remote segments."""
         table = DeltaTable(str(self.lake.path / "tables" / "segments"))
         whole = pa.table(table.to_pyarrow_table())
         rows = sorted(whole.to_pylist(), key=lambda row: row["base_offset"])
         remote = [row for row in rows if row["etag"]]
         for row, content in zip(remote, change([row["chunk_map"] for row in remote]), strict=True):
             row["chunk_map"] = content
-        write_deltalake(table, pa.Table.from_pylist(rows, schema=whole.schema), mode="overwrite")
+        changed, ours = pa.Table.from_pylist(rows, schema=whole.schema), CommitProperties(OF_OURS)
+        write_deltalake(table, changed, mode="overwrite", commit_properties=ours)
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "encrypted"])

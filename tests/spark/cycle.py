@@ -13,6 +13,8 @@ from spark_jobs.contracts import IngestConfig, JobReport, PublishConfig, Validat
 from spark_jobs.policies.policies_file import read_policies
 
 AS_OF_MS = 1_800_000_000_000
+OF_OURS = {"userMetadata": '{"run_id": "another run"}'}
+"""Metadata of a commit that no other program made."""
 
 
 class Lake:

@@ -129,6 +129,12 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "A table has fewer rows than Loglake wrote: another program removed some, perhaps by a deletion vector.",
             "`{rebuild}` makes the table again.",
         ),
+        "rows-not-ours": Rule(
+            _ERROR,
+            _ONE_RUN,
+            "Another program wrote rows into `segments` or `logs`, which say what the lake has. Nothing proves them.",
+            "`{rebuild}` restores the version before.",
+        ),
         "row-digest-differs": Rule(
             _ERROR, _ONE_RUN, "The rows of a table file are not those that were written.", OF_A_TABLE
         ),

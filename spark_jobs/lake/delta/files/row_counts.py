@@ -13,12 +13,15 @@ from deltalake import DeltaTable, QueryBuilder
 
 from spark_jobs.errors import TableRefused
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
+from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
 from spark_jobs.lake.delta.tables.table_features import features_beyond_files
 from spark_jobs.lake.delta.tables.table_location import reading
 from spark_jobs.lake.repair_commands import rebuild_command
 from spark_jobs.lake.store.written_file import WrittenFile
 
+WITHOUT_PROOF = ("segments", "logs")
+"""Tables that say what the lake has: their rows are compared with nothing else."""
 JUDGED_BY_LEDGER = ("records", "records_uncommitted")
 """Tables whose rows the offset ledger counts: rows may be deleted from them on purpose."""
 
@@ -42,14 +45,31 @@ def row_counts(table: DeltaTable, name: str) -> tuple[int, int]:
     return max(sum(rows), 0) if written is None else written, there
 
 
-def refuse_removed_rows(lake: str) -> None:
-    """Check the tables that say what the lake has: a run without some of their rows would make it worse.
+def version_before_others(lake: str, name: str) -> int | None:
+    """Return our newest version of a table, if another program wrote rows into the table after it; else None.
 
     Raises:
-        TableRefused: Another program removed rows; the text says what to do.
+        TableUnreadable: A commit is damaged.
+        StorageError: The object store failed.
+    """
+    wrote = False
+    newest = delta_log.newest_version(lake, name)
+    for version in range(-1 if newest is None else newest, -1, -1):
+        commit = delta_log.read_commit(lake, name, version)
+        if commit is None or commit.is_ours:
+            return version if commit is not None and wrote else None
+        wrote |= bool(commit.data_change and commit.added)
+    return None
+
+
+def refuse_foreign_rows(lake: str) -> None:
+    """Check the tables that say what the lake has: a run with wrong rows of them would make it worse.
+
+    Raises:
+        TableRefused: Another program removed or wrote rows; the text says what to do.
         TableUnreadable: A table is damaged.
     """
-    for name in ("segments", "logs"):
+    for name in WITHOUT_PROOF:
         table = latest_snapshot(lake, name)
         if table is None:
             continue
@@ -59,6 +79,12 @@ def refuse_removed_rows(lake: str) -> None:
             raise TableRefused(
                 f"Table {name} has {there:,} rows, and {written:,} were written: another program removed some. "
                 f"Put them back: `{rebuild_command(lake, name)}`. Nothing was written."
+            )
+        before = version_before_others(lake, name)
+        if before is not None:
+            raise TableRefused(
+                f"Table {name}: another program wrote rows after version {before}, and nothing proves them. Put that "
+                f"version back: `{rebuild_command(lake, name)}`. Nothing was written."
             )
 
 

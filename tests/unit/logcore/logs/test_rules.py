@@ -35,6 +35,7 @@ ABOUT_THE_WHOLE_LAKE = {
         "archive-not-checked",
         "row-digest-differs",
         "rows-removed",
+        "rows-not-ours",
         "page-checksum-differs",
     ),
     *("frontier-missing", "withdrawn-rows", "commit-file-damaged", "lake-identity-differs", "stray-archive-file"),

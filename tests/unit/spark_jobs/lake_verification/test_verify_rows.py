@@ -6,8 +6,9 @@ import json
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import CommitProperties, write_deltalake
 
+from tests.spark.cycle import OF_OURS
 from tests.unit.spark_jobs.lake_verification.harmed_files import (
     ORDERS_ROWS,
     PAYMENTS_ROWS,
@@ -147,7 +148,8 @@ def test_rows_that_neither_digest_nor_archive_prove_are_a_warning_and_never_clea
         if row["deleted_ms"]:
             (lake.path / row["path"]).unlink()
     schema = pa.schema(table(lake, "segments").schema().to_arrow())
-    write_deltalake(table(lake, "segments"), pa.Table.from_pylist(rows, schema=schema), mode="overwrite")
+    ours, kept = CommitProperties(OF_OURS), pa.Table.from_pylist(rows, schema=schema)
+    write_deltalake(table(lake, "segments"), kept, mode="overwrite", commit_properties=ours)
     done = verified(lake)
     assert done.code == 1
     about_rows = [each for each in done.of("not-provable") if each["table"] == "records"]
