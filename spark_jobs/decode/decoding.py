@@ -79,7 +79,7 @@ class Format:
                 indexes = parse(text, {}).indexes_of(message)
             decoder_of(name, text, message=indexes)
         except InvalidSchemaError as error:
-            raise UsageError(f"The schema {path}: {error}" if path else f"The format {name}: {error}") from error
+            raise UsageError(f"The schema {path}: {error}" if path else f"decode.{part}: {error}") from error
         return cls(name, text, indexes)
 
     @property

@@ -200,7 +200,9 @@ def _cut(
                 refused.append((start, stop, why))
         high = min(high, ranges[-1].end_offset)
         if high > max(low, end):
-            refused.append((max(low, end), high, "they are not published yet; `publish` adds them when they are due"))
+            refused.append(
+                (max(low, end), high, "they are not published yet; `loglake run` publishes them when they are due")
+            )
     return merged(chosen), refused
 
 

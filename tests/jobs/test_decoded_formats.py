@@ -149,6 +149,15 @@ def test_a_topic_whose_schema_cannot_be_used_waits_and_says_why(lake: Decoded, t
     assert lake.rows() == []
 
 
+def test_a_topic_whose_format_lacks_its_schema_waits_and_says_what_to_name(tmp_path: Path, capsys) -> None:
+    lake = Decoded(tmp_path, "topics:\n  orders:\n    decode.value: json\n")
+    lake.append((b"raw", b"{}"))
+    assert run(lake) == 1
+    said = capsys.readouterr().out
+    reason = "decode.value: The format json needs a schema. Name a file or a schema registry."
+    assert said == f"orders: waits: {reason} (1 offsets left)\n"
+
+
 def of_suite(report: JobReport) -> list[dict[str, Any]]:
     return [each for each in report.plan["expectations"] if each["name"].startswith("decoded suite.json")]
 
