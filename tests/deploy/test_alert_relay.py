@@ -107,7 +107,7 @@ def test_a_problem_reaches_chat_and_pager_and_its_end_resolves_the_incident(
     assert [path for path, _ in services.got] == ["/chat", "/pager"] * 2
     assert chat == {
         "text": "*error* lake shop: 1 unread-source, 1 failed run\n"
-        "• the lake: /srv/kafka does not exist.\n"
+        "• the sources: /srv/kafka does not exist.\n"
         f"  `loglake doctor --lake {lake}`\n"
         "• failed: shop__intake https://pages/runs/r1\n"
         f"What now: `loglake status {lake}`"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from deltalake import DeltaTable
 
 from logcore.storage import files, opened_source
 from spark_jobs.contracts import IngestConfig
@@ -159,25 +158,6 @@ def test_a_missing_archived_file_stops_the_validation_of_its_log_and_of_no_other
     assert lake.published("payments") == payments.rows
     assert lake.published("orders") == {}
     assert "archive-unreadable" in lake.rules()
-
-
-def test_a_log_that_an_earlier_version_stopped_at_for_its_old_format_goes_on_at_the_next_run(
-    source, lake, payments, unreadable
-):
-    old = source.partition("old-0")
-    old.roll()
-    old.write(handmade.message_v1(0, 1_700_000_000_000, b"k", b"v") + handmade.wrapper_v0([1, 2]))
-    old.roll(3)
-    unreadable.update(map(str, old.segments()))
-    lake.turn(source.path)
-    assert lake.published("old") == {}
-    logs = DeltaTable(str(lake.path / "tables" / "logs"))
-    logs.update(predicate="topic = 'old'", updates={"stopped": "'unsupported-format'"})
-    unreadable.clear()
-    lake.turn(source.path)
-    assert lake.stopped() == {"old-0": None, "payments-0": None}
-    assert lake.published("old") == {0: (b"k", b"v"), 1: (b"k", b"1"), 2: (b"k", b"2")}
-    assert lake.published("payments") == payments.rows
 
 
 def test_a_plan_of_ingest_writes_nothing(source, lake, orders):

@@ -126,7 +126,7 @@ def test_groups_are_chosen_by_name_and_printed_for_people(brokers_directory: Pat
 
 def test_a_record_that_cannot_be_read_is_reported_with_its_offset(brokers_directory: Path, capsys: Captured) -> None:
     log = brokers_directory / "__consumer_offsets-0" / f"{0:020d}.log"
-    log.write_bytes(handmade.simple_batch(0, [commit(3), (commit(4)[0], b"\0\x63")]))
+    log.write_bytes(handmade.simple_batch(0, [commit(3), (commit(4)[0], b"\0\x63"), commit(3)]))
     assert main(["groups", str(brokers_directory)]) == 1
     captured = capsys.readouterr()
     assert "orders-0  offset 3" in captured.out

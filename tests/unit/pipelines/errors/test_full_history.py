@@ -14,8 +14,8 @@ from pipelines.errors.step_errors import sentence_of
 
 def error_of(database: Path, statement: str) -> BaseException:
     """The error with which SQLAlchemy, which Dagster uses, answers a statement."""
-    connection = sqlalchemy.create_engine(f"sqlite:///{database}").connect()
-    with pytest.raises(sqlalchemy.exc.SQLAlchemyError) as caught:
+    engine = sqlalchemy.create_engine(f"sqlite:///{database}")
+    with pytest.raises(sqlalchemy.exc.SQLAlchemyError) as caught, engine.begin() as connection:
         connection.execute(sqlalchemy.text(statement))
     return caught.value
 

@@ -42,7 +42,7 @@ def lake(tmp_path: Path) -> str:
     _append(lake, "validations", VALIDATIONS, **whole, split_points="[]", as_of_ms=0, digest="d")
     _append(
         lake, "offset_ledger", OFFSET_LEDGER, start_offset=0, end_offset=100, state="present", records=100, gaps=0,
-        published=False, archived="held",
+        markers=0, published=False, archived="held",
     )  # fmt: skip
     return lake
 
