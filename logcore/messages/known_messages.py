@@ -1,4 +1,26 @@
-"""The schemas that are known, by family, type number and name. Texts are parsed on first use."""
+"""The schemas that are known, by family, type number and name. Texts are parsed on first use.
+
+The text of schemas:
+
+    OffsetCommitValue coordinator-value 1 versions 0-4 flexible 4+      a message: name, kind, type number
+      offset int64 0+                                                   a field: name, type, versions
+      leaderEpoch int32 3+ default -1 ignorable
+      topicId uuid 4+ tag 0 4+
+      topics []Topic 0+ null 1+                                         an array of structs
+        name string 0+                                                  a field of the struct
+      struct Partition                                                  a struct that several fields share
+        index int32 0+
+
+Two spaces for each level. After its versions a field may have, in this order:
+
+    null VERSIONS       where it may be null
+    tag N VERSIONS      where it is in the tagged section
+    flexible VERSIONS   where its encoding is flexible, if that differs from the message
+    default VALUE       `null`, or a number, `true`, `false`, a text
+    ignorable
+
+Versions are `3`, `0-4`, `3+` or `none`. A message without a type number has `-`.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,9 @@
 
 For maintenance of one partition. Files are loaded into memory on request (`LoadedFiles`). `logcore.storage.discovery`
 finds the logs in log directories.
+
+Maintenance does not read all files of a log at once. The files that were used last stay in memory, up to `KEPT_BYTES`;
+other files live as long as they are referenced. Each read checks that the file did not change since it was first seen.
 """
 
 from __future__ import annotations

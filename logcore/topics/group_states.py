@@ -14,6 +14,17 @@ State, as a broker computes it:
     Share       Empty without members, else Stable
 
 Source: org.apache.kafka.coordinator.group GroupMetadataManager, OffsetMetadataManager; ConsumerGroup.
+
+Commits of offsets, read straight from their bytes: they are by far the most records of `__consumer_offsets`.
+
+    key      int16 type 1, string group, string topic, int32 partition
+    value    int16 version 3 or 4, int64 offset, int32 leader epoch, string metadata, int64 commit time; version 4 has a
+             compact string, and ends with its tagged fields: none, or the topic id
+
+Only commits of this form are read. Every other record, and every doubt, is left to the generic reader, which is the
+specification: :func:`logcore.topics.internal_topics.record_messages`.
+
+Source: OffsetCommitKey.json, OffsetCommitValue.json.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 Its options are those of ``dagster-webserver``. What Dagster's pages link to is served under the same address, so links
 work through any proxy.
+
+A lake is data that may come from another person. So its pages are sent with a policy that lets a browser run no script
+of theirs, load nothing, and treat them as pages of another site.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from logcore.remote.stored_part import SegmentPart
 from logcore.segments.filenames import DirectoryKind, TopicPartition
 from logcore.storage.objects import object_file
 from logcore.storage.objects.object_reads import ObjectVersion
-from logcore.storage.remote_tier.chunked_segment import KEYS_VARIABLE
+from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE
 from tests import remote_objects
 from tests.bench.corpora import Segment, named, segment
 from tests.bench.objects import served

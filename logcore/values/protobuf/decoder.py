@@ -1,4 +1,19 @@
-"""The decoder of Protobuf values. One value after the other, read by Google's library, specifies the kernel's way."""
+"""The decoder of Protobuf values. One value after the other, read by Google's library, specifies the kernel's way.
+
+What a Protobuf message becomes: its columns, and how each field's content becomes a value.
+
+| Protobuf | column |
+|---|---|
+| `int32`, `sint32`, `sfixed32` | int32 |
+| `int64`, `sint64`, `sfixed64`, `uint32`, `fixed32` | int64 |
+| `uint64`, `fixed64` | decimal(20, 0) |
+| `float`, `double`, `bool`, `string`, `bytes` | the same |
+| enum | its name as text; a number without a name as decimal text |
+| message, group | struct; without fields, or inside of itself: JSON text |
+| `google.protobuf.Struct`, `Value`, `ListValue` | JSON text |
+| `google.protobuf.Timestamp` | timestamp in microseconds, UTC; nanoseconds below that are cut |
+| `repeated`, `map` | list, map |
+"""
 
 from __future__ import annotations
 

@@ -14,6 +14,11 @@ The rows of the proof come from the files' contents and not from the cleaner: th
 and a word: the offset times four, plus two for a tombstone, plus one if the new file has the record.
 
 A batch that turns out not to be plain ends the way (`NotPlain`): the log is then cleaned by `spread_steps`.
+
+Files of rows by range of hashes (`RangeWriter`, `HashRange`) have for each record with a key the hash of the key and a
+number, in the log's order: the record's offset, or the word of the proof.
+A file has some runs of rows, each with a block for each range. Within a block rows keep the order of the log, so the
+last row of a hash is the latest. Rows are not sorted by hash: a map of one range is made from them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Bytes of a file of a lake, or of a segment at its source, as memory: whole or a range."""
+"""Bytes of a file of a lake, or of a segment at its source, as memory: whole or a range.
+
+A file at its source is read into memory: others may truncate it, and access to a missing mapped byte kills the
+process. An object at its source is read once in a run. The task that registers it keeps its bytes (`local_copies`), and
+the tasks after it map that copy.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +27,7 @@ from spark_jobs.lake.store.storage import is_remote
 
 @contextmanager
 def mapped_at_source(path: str, start: int, end: int | None, registered: RegisteredObject | None) -> Iterator[Buffer]:
-    """Yield bytes [start, end) of a file at its source, at their positions in the file; see `mapped_file.mapped`.
+    """Yield bytes [start, end) of a file at its source, at their positions in the file; see `mapped`.
 
     Args:
         path: The file.
@@ -36,13 +41,10 @@ def mapped_at_source(path: str, start: int, end: int | None, registered: Registe
     """
     with ExitStack() as stack:
         kept = None if registered is None or end is None else local_copies.kept_registered(path, registered.etag, end)
-        if kept is not None:
-            copied = None
-            with suppress(SourceUnreadable):  # the run has just removed its copies
-                copied = stack.enter_context(map_file(kept))
-            if copied is not None:
-                yield copied
-                return
+        copied = _mapped_copy(stack, kept)
+        if copied is not None:
+            yield copied
+            return
     source = SourceBytes(path, sealed=False, seen=None if registered is None else _seen(path, end, registered))
     source.fetch(start, source.size if end is None else end)
     gone = source.unreadable(start, source.size if end is None else end)
@@ -51,6 +53,14 @@ def mapped_at_source(path: str, start: int, end: int | None, registered: Registe
         message = f"the disk failed to read {nbytes} bytes of it, from this position on"
         raise SourceUnreadable(message, file=path, position=gone[0][0])
     yield source.content
+
+
+def _mapped_copy(stack: ExitStack, kept: str | None) -> Buffer | None:
+    """Map a local copy; None if there is none."""
+    if kept is not None:
+        with suppress(SourceUnreadable):  # the run has just removed its copies
+            return stack.enter_context(map_file(kept))
+    return None
 
 
 def _seen(path: str, end: int | None, registered: RegisteredObject) -> SegmentFile | ObjectVersion | None:
@@ -101,11 +111,7 @@ def mapped(
             yield content
         return
     with ExitStack() as stack:
-        local = local_copies.kept(path)
-        copied = None
-        if local is not None:
-            with suppress(SourceUnreadable):  # the run has just removed its copies
-                copied = stack.enter_context(map_file(local))
+        copied = _mapped_copy(stack, local_copies.kept(path))
         if copied is not None:
             yield copied
             return
