@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.daemons import WAIT_SECONDS
+
 LAUNCH_BACKFILL = """mutation($p: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $p) {
   __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }"""
 BACKFILL = """query($id: String!) { partitionBackfillOrError(backfillId: $id) {
@@ -55,18 +57,18 @@ class Pages:
             state = self.ask(BACKFILL, id=backfill)["partitionBackfillOrError"]
             return state if state["status"].startswith(("COMPLETED", "FAILED", "CANCELED")) else None
 
-        return wait_for(ended, 300)
+        return wait_for(ended)
 
 
-def wait_for(what: Callable[[], Any], seconds: float) -> Any:
+def wait_for(what: Callable[[], Any]) -> Any:
     """The first true answer."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError):
             if answer := what():
                 return answer
         time.sleep(0.5)
-    raise AssertionError(f"nothing after {seconds} s")
+    raise AssertionError(f"nothing after {WAIT_SECONDS} s")
 
 
 @contextlib.contextmanager
@@ -88,7 +90,7 @@ def open_pages(home: Path, folder: Path, *options: str) -> Iterator[Pages]:
             start_new_session=True,
         )
     try:
-        wait_for(lambda: b"Ctrl-C" in log.read_bytes() or process.poll() is not None, 180)
+        wait_for(lambda: b"Ctrl-C" in log.read_bytes() or process.poll() is not None)
         assert process.poll() is None, log.read_text()
         yield Pages(port, process, log)
     finally:

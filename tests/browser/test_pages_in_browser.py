@@ -56,8 +56,8 @@ def materialize(page: Page, pages: Pages, *partitions: str) -> None:
         now = materializations(pages, "records")
         return all(now.count(each) > before.count(each) for each in partitions)
 
-    wait_for(done, 240)
-    wait_for(lambda: not running(pages), 60)
+    wait_for(done)
+    wait_for(lambda: not running(pages))
     after = materializations(pages, "records")
     assert {key: after.count(key) - before.count(key) for key in set(after)} == {
         key: int(key in partitions) for key in set(after)
@@ -129,7 +129,7 @@ def test_the_picture_of_a_topic_partition_names_its_damaged_offsets(page: Page) 
 
     picture = page.locator("img[src^='data:image/svg+xml']").first
     expect(picture).to_be_visible()
-    wait_for(lambda: picture.evaluate("image => image.complete && image.naturalWidth"), 30)
+    wait_for(lambda: picture.evaluate("image => image.complete && image.naturalWidth"))
     drawn = base64.b64decode(picture.get_attribute("src").partition(",")[2]).decode()
     assert "offsets [5, 10) corrupt" in drawn
     assert "1 damaged range: 5 corrupt of 15 offsets" in drawn
@@ -154,7 +154,7 @@ def test_a_backfill_of_two_partitions_is_one_run_that_makes_both(page: Page, pag
     materialize(page, pages, "orders-0", "orders-1")
 
     (backfill,) = pages.ask(BACKFILLS)["partitionBackfillsOrError"]["results"]
-    wait_for(lambda: pages.ask(BACKFILL, id=backfill["id"])["partitionBackfillOrError"]["status"] != "REQUESTED", 120)
+    wait_for(lambda: pages.ask(BACKFILL, id=backfill["id"])["partitionBackfillOrError"]["status"] != "REQUESTED")
     state = pages.ask(BACKFILL, id=backfill["id"])["partitionBackfillOrError"]
     assert (state["status"], state["numPartitions"], len(state["runs"])) == ("COMPLETED_SUCCESS", 2, 1), state
     page.goto(f"/runs/b/{backfill['id']}")
@@ -177,7 +177,7 @@ def test_a_canceled_run_frees_its_lease_and_leaves_nothing_half_done(page: Page,
     page.get_by_role("button", name="Terminate 1 run").click()
 
     canceled = time.monotonic()
-    wait_for(lambda: all(each["id"] != run for each in running(pages)), 60)
+    wait_for(lambda: all(each["id"] != run for each in running(pages)))
     assert pages.ask(STATUS, i=run)["runOrError"]["status"] == "CANCELED"
     page.goto(f"/runs/{run}")
     expect(page.get_by_text("Canceled").first).to_be_visible()

@@ -16,6 +16,7 @@ from pathlib import Path
 import pyspark
 
 from spark_jobs.machine.java import java_home
+from tests.daemons import WAIT_SECONDS, state_of
 
 CONF = {
     "spark.driver.host": "127.0.0.1",
@@ -24,7 +25,6 @@ CONF = {
     "spark.executor.cores": "1",
 }
 """What an application says that is to run on it."""
-_DEADLINE_SECONDS = 90
 
 
 @dataclass
@@ -97,14 +97,14 @@ class StandaloneCluster:
         return log
 
     def _wait(self, log: Path, pattern: str) -> str:
-        deadline = time.monotonic() + _DEADLINE_SECONDS
+        deadline = time.monotonic() + WAIT_SECONDS
         while True:
             text = log.read_text()
             if said := re.search(pattern, text):
                 return said[1] if said.groups() else said[0]
-            ended = [daemon.args for daemon in self._daemons if daemon.poll() is not None]
-            if ended or time.monotonic() > deadline:
-                raise RuntimeError(f"the cluster does not start: waiting for {pattern!r}\n{self.logs()}")
+            if any(daemon.poll() is not None for daemon in self._daemons) or time.monotonic() > deadline:
+                states = ", ".join(map(state_of, self._daemons))
+                raise RuntimeError(f"the cluster does not start ({states}): waiting for {pattern!r}\n{self.logs()}")
             time.sleep(0.1)
 
 

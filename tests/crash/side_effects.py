@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.daemons import WAIT_SECONDS
+
 _RANDOM = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _AUDITED = {
     "os.mkdir": "mkdir",
@@ -294,7 +296,7 @@ def _path(table: Any) -> str:
     return str(uri).removeprefix("file://").rstrip("/")
 
 
-def wait_for(path: Path, seconds: float = 60) -> None:
+def wait_for(path: Path, seconds: float = WAIT_SECONDS) -> None:
     """Return when a file is there; the other process is expected to make it."""
     deadline = time.monotonic() + seconds
     while not path.exists():
@@ -303,7 +305,7 @@ def wait_for(path: Path, seconds: float = 60) -> None:
         time.sleep(0.01)
 
 
-def wait_for_a_look(count: Path, seconds: float = 60) -> None:
+def wait_for_a_look(count: Path, seconds: float = WAIT_SECONDS) -> None:
     """Return when the counting process has looked once more, from the beginning: one look may be under way."""
     deadline = time.monotonic() + seconds
     seen = int(count.read_text())

@@ -97,9 +97,9 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arrangement]:
                 if name == "code-location":
                     check = [moved.get(word, word) for word in programs_of_our_environment(started.commands[1])]
             # All at once, as the containers of a pod start: the others find the code location when it answers.
-            wait_for(lambda: succeeds(check, environment), 120)
+            wait_for(lambda: succeeds(check, environment))
             pages = Pages(web, processes["webserver"], folder / "webserver.log")
-            wait_for(lambda: loaded(pages), 120)
+            wait_for(lambda: loaded(pages))
             yield Arrangement(folder, environment, processes, pages)
         finally:
             for process in processes.values():
@@ -141,7 +141,7 @@ def test_a_lake_appears_on_the_pages_and_its_runs_share_one_history(services: Ar
     done = subprocess.run(command, cwd=services.folder, env=services.environment, capture_output=True, text=True)
 
     assert done.returncode == 0, done.stderr
-    wait_for(lambda: services.pages.ask(ASSETS)["assetNodes"], 60)  # the code location loaded them again by itself
+    wait_for(lambda: services.pages.ask(ASSETS)["assetNodes"])  # the code location loaded them again by itself
     assert services.pages.ask(MADE)["assetNodes"] == [{"assetMaterializations": [{"partition": "orders-0"}]}]
 
     chosen = [{"path": ["shop", asset]} for asset in ("archived_segments", "validated_segments", "records")]

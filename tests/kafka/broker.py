@@ -16,10 +16,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tests.daemons import WAIT_SECONDS, state_of
 from tests.kafka import distribution
 
-_START_SECONDS = 90
-_STOP_SECONDS = 60
 _TRIES = 3
 _SCRIPT = ("-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent")
 """As in `kafka-run-class.sh`."""
@@ -127,7 +126,7 @@ class Broker:
         if self._process.poll() is None:
             self._process.stdin.close()
             try:
-                self._process.wait(_STOP_SECONDS)
+                self._process.wait(WAIT_SECONDS)
             except subprocess.TimeoutExpired:
                 self.kill()
                 raise
@@ -137,7 +136,7 @@ class Broker:
         self._process.kill()
         self._process.wait()
 
-    def run(self, main_class: str, *arguments: str, seconds: float = 180) -> str:
+    def run(self, main_class: str, *arguments: str, seconds: float = WAIT_SECONDS) -> str:
         """Run a class of ours as a client, the broker's address before the other arguments; returns its stdout.
 
         :raises RuntimeError: it ended with an error; the text has its stderr.
@@ -187,10 +186,11 @@ class Broker:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=self._folder
             )
-        ready, _, _ = select.select([self._process.stdout], [], [], _START_SECONDS)
+        ready, _, _ = select.select([self._process.stdout], [], [], WAIT_SECONDS)
         if not ready or b"started" not in self._process.stdout.readline():
+            state = state_of(self._process)
             self.kill()
-            raise RuntimeError(f"the broker did not start:\n{self._log_tail()}")
+            raise RuntimeError(f"the broker did not start ({state}):\n{self._log_tail()}")
 
     def _command(self, *arguments: str, **options: Any) -> list[str]:
         return distribution.command(*arguments, version=self._version, classes=self._classes, **options)

@@ -29,6 +29,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import NamedTuple
 
+from tests.daemons import WAIT_SECONDS
 from tests.kafka import distribution
 from tests.kafka.broker_validation import in_new_places
 
@@ -120,7 +121,7 @@ class JavaReader:
         check_inner_crc: bool = False,
         answer_bytes: int = 16 << 20,
         heap: str = "512m",
-        seconds_for_an_answer: float = 120.0,
+        seconds_for_an_answer: float = WAIT_SECONDS,
         version: str = distribution.VERSION,
     ) -> None:
         self._flags = (1 if check_crc else 0) | (2 if check_inner_crc else 0)

@@ -38,6 +38,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tests.daemons import WAIT_SECONDS
 from tests.kafka import distribution
 
 VERSIONS = ("3.9.2", "4.1.2", "4.4.0")
@@ -68,7 +69,7 @@ class StorageOracle:
     :raises distribution.Unavailable: that Kafka cannot be run here.
     """
 
-    def __init__(self, version: str, *, heap: str = "512m", seconds_for_an_answer: float = 120.0) -> None:
+    def __init__(self, version: str, *, heap: str = "512m", seconds_for_an_answer: float = WAIT_SECONDS) -> None:
         self.version = version
         self._seconds = seconds_for_an_answer
         command = distribution.command("Oracle", heap=heap, version=version, classes=classes(version))

@@ -21,6 +21,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.daemons import WAIT_SECONDS
+
 VERSION = "v1.8.0"
 MODULE = f"github.com/versity/versitygw/cmd/versitygw@{VERSION}"
 KEY, SECRET = "id", "not-secret"
@@ -170,9 +172,9 @@ def wait_for_answer(address: str, process: subprocess.Popen[bytes]) -> None:
     """Wait until a server answers, with an error too.
 
     Raises:
-        OSError: Its process ended, or it has not answered for a minute.
+        OSError: Its process ended, or it does not answer.
     """
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + WAIT_SECONDS
     while True:
         try:
             urllib.request.urlopen(address)
