@@ -57,6 +57,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def lake(made_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)  # a clone's own .loglake with lakes would be named on stderr
     return Path(shutil.copytree(made_once / "lake", tmp_path / "shop"))
 
 
