@@ -72,17 +72,13 @@ class ComparedCopies:
             compared = self.of(name)
             if compared is None:
                 continue
-            brokers = [log.broker_id for log in self._logs[name] if log.broker_id is not None]
-            is_once = len(set(brokers)) == len(brokers)
-            if (
-                is_once
-                and len(brokers) == len(self._logs[name])
-                and compared.undecided is None
-                and all(each.parts_at is None for each in compared.others)
-            ):
+            same = compared.undecided is None and all(each.parts_at is None for each in compared.others)
+            if same and are_of_different_brokers(self._logs[name]):
                 plain.append(str(name))
                 continue
-            twice = "" if is_once else " A broker does not start if two of its log directories have the same log."
+            brokers = [log.broker_id for log in self._logs[name] if log.broker_id is not None]
+            is_twice = len(set(brokers)) < len(brokers)
+            twice = " A broker does not start if two of its log directories have the same log." if is_twice else ""
             place = shown(compared.others[0].copy.log.directory)
             said.append(found("several-copies", f"{described(compared)}{twice}", file=place))
         if plain:
@@ -183,6 +179,11 @@ def topic_ids_of(logs: Iterable[SourceLog]) -> list[Finding]:
         )
         for topic, places in several.items()
     ]
+
+
+def are_of_different_brokers(logs: Sequence[SourceLog]) -> bool:
+    """Return whether each log directory names its broker, and no two the same one: then copies are replicas."""
+    return len({log.broker_id for log in logs} - {None}) == len(logs)
 
 
 def described(compared: CopyComparison) -> str:

@@ -426,7 +426,7 @@ class _Look:
         name, of_first = (filenames.parse_partition_directory(os.path.basename(each)) for each in (whole, first))
         if name is not None and of_first is not None and name != of_first:
             message = f"{shown(path)} is the same directory as {shown(first)}, which is read; this name is ignored."
-            self.say("second-source", path, message)
+            self.say("several-copies", path, message)
         return True
 
 

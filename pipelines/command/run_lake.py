@@ -57,7 +57,7 @@ from spark_jobs.contracts import Intake
 from spark_jobs.lake.view import registered_lakes
 from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import LakeState, read_state
-from spark_jobs.lake.view.open_findings import unread_source
+from spark_jobs.lake.view.open_findings import source_warnings, unread_source
 from spark_jobs.lake.view.recorded_answers import recorded_answers
 from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end
 from spark_jobs.policies.policies_file import Policies, read_policies
@@ -107,7 +107,8 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
         else:
             outcomes = [nothing]
             unread = unread_source(nothing.of_paths)
-            keep_run_end(lake, INTAKE_JOB, options.now_ms, unread and SOURCE_UNREAD, unread)
+            warned = source_warnings(nothing.of_paths)
+            keep_run_end(lake, INTAKE_JOB, options.now_ms, unread and SOURCE_UNREAD, unread, warned=warned)
             launch.register(lake, request.to_register)
     failure = next((outcome.failure for outcome in outcomes if outcome.failure is not None), None)
     if failure is not None:

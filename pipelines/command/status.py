@@ -83,7 +83,8 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
     outcome = RunOutcome("", {}, answers=tuple(answers))
     maintenance = rows["maintenance"].failed_checks if "maintenance" in rows else 0
     code = max(state.exit_code((), now_ms), checks_code(outcome, None))
-    code = max(code, ExitCode.DAMAGE if maintenance else ExitCode.CLEAN, ExitCode.WARNING if of_lag else code)
+    warned = ends["intake"].warned
+    code = max(code, ExitCode.DAMAGE if maintenance else code, ExitCode.WARNING if of_lag or warned else code)
     code = ExitCode.NOT_CHECKED if of_runs else ExitCode(code)
     try:
         check_policies(lake.path)
@@ -100,6 +101,8 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
     of_logs = (*damage_lines([state]), *warning_lines([state]), *open_transaction_lines([state], now_ms))
     for line in (*of_logs, *check_lines(outcome, None, shown=SHOWN_BY_LINES)):
         _print(f"  {line}")
+    if warned:
+        _print(f"  warning: the sources at the newest run: {warned} What to do: `{run}` says it")
     for problem in of_lag:
         _print(f"  {problem.severity}: {problem.place}: {problem.what}. What to do: `{run}`")
     if maintenance:

@@ -19,10 +19,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from logcore.errors import LogError
-from logcore.logs.growth.copies import CopyComparison
-from logcore.logs.model.findings import Finding, found
+from logcore.logs.growth.copies import CopyComparison, LogCopy
+from logcore.logs.model.findings import Finding, Severity, found
 from logcore.logs.model.log_selection import LogSelection
-from logcore.reading.compared_copies import ComparedCopies, not_decided, topic_ids_of
+from logcore.reading.compared_copies import ComparedCopies, are_of_different_brokers, not_decided, topic_ids_of
 from logcore.segments.filenames import DirectoryKind
 from logcore.storage.broker.moved_logs import is_moved_by_its_broker
 from logcore.storage.discovery import Discovery, HeaderReader, SourceLog, discover, source_path
@@ -126,10 +126,12 @@ def plan(config: IngestConfig) -> IngestPlan:
         by_broker = known is not None and is_moved and is_moved_by_its_broker(known.source, source.directory)
         kept = taken.get(name)
         if kept is not None or (is_moved and not config.move_source and not by_broker):
-            why = "" if kept is None else why or _has_later_epoch(kept, source)
-            movable, refused = (source, []) if known is None else source_changes.plan_move(config, source, known, held)
-            why, rule = (why, "") if movable else (why or _not_moved(refused), "several-copies")
-            left_alone.append(_second_source(kept or known or source, source, why, rule))
+            movable, refused = (None, []) if known is None else source_changes.plan_move(config, source, known, held)
+            if kept is not None:
+                left_alone.append(_left_alone(copies, kept, source, is_movable=movable is not None, refused=refused))
+            elif known is not None:
+                rule = "several-copies" if refused else "second-source"
+                left_alone.append(_second_source(known, source, _not_moved(refused) if refused else "", rule))
             continue
         if compared is not None and compared.undecided is not None:
             left_alone.append(replace(_second_source(source, source), finding=not_decided(compared)))
@@ -141,7 +143,7 @@ def plan(config: IngestConfig) -> IngestPlan:
         if known is not None and is_moved:
             log_plan, found_here = source_changes.plan_move(config, source, known, held)
             if log_plan is None:
-                left_alone.append(_second_source(known, source, _not_moved(found_here), "several-copies"))
+                left_alone.append(_second_source(known, source, _not_moved(found_here)))
                 continue
         else:
             log_plan, found_here = source_changes.plan_log(config, source, known, held, policy)
@@ -437,19 +439,44 @@ def _check_unpublished(lake: str, done: Sequence[CopiedLog]) -> None:
             raise ConcurrentChange(f"{log} was published up to {published} while it was to be cut back to {cuts[log]}.")
 
 
+def _left_alone(
+    copies: ComparedCopies, kept: SourceLog, other: SourceLog, *, is_movable: bool, refused: Sequence[PlacedFinding]
+) -> PlacedFinding:
+    """Say what another copy of a log has and lacks. It is offered only if it has more, and the lake would take it.
+
+    An ordinary replica of another broker, with nothing that the source lacks, is information.
+    """
+    compared = copies.compare([LogCopy(kept), LogCopy(other)])
+    (difference,) = compared.others
+    if compared.best.log.directory == other.directory:
+        is_same = not (difference.has or difference.lacks or difference.parts_at is not None)
+        reason = _has_later_epoch(kept, other) or ("it has the same history" if is_same else "")
+        difference = replace(difference, reason=reason, has=difference.lacks, lacks=difference.has)
+    is_part = compared.undecided is None and difference.parts_at is None and not difference.has
+    is_explained = difference.lacks or difference.parts_at is not None
+    why = [str(difference), *([_not_moved(refused)] if refused and not is_explained else [])]
+    is_offered = is_movable and bool(difference.has) and difference.parts_at is None
+    placed = _second_source(kept, other, "; ".join(why), "second-source" if is_offered else "several-copies")
+    if is_part and not (refused and not is_explained) and are_of_different_brokers([kept, other]):
+        return replace(placed, finding=replace(placed.finding, severity=Severity.INFO))
+    return placed
+
+
 def _has_later_epoch(kept: SourceLog, other: SourceLog) -> str:
     ours, theirs = (log.leader_epochs[-1].epoch if log.leader_epochs else -1 for log in (kept, other))
     return f"its last leader epoch is {theirs}, not {ours}" if theirs > ours >= 0 else ""
 
 
 def _not_moved(refused: Sequence[PlacedFinding]) -> str:
-    return f"it is not moved here: {refused[-1].finding.message}"
+    return f"it cannot be taken: {refused[-1].finding.message.split(' stops: ', 1)[-1]}"
 
 
-def _second_source(kept: LogRow | SourceLog, other: SourceLog, why: str = "", rule: str = "") -> PlacedFinding:
+def _second_source(
+    kept: LogRow | SourceLog, other: SourceLog, why: str = "", rule: str = "several-copies"
+) -> PlacedFinding:
     directory = kept.source if isinstance(kept, LogRow) else kept.directory
     left = f"the copy in {other.directory} is left alone{f': {why}' if why else ''}"
     message = f"{other.topic_partition} is taken from {directory}; {left.rstrip('.')}."
-    finding = found(rule or "second-source", message, file=other.directory)
+    finding = found(rule, message, file=other.directory)
     log = kept.log if isinstance(kept, LogRow) else None
     return PlacedFinding(finding, log, other.topic_partition.topic, other.topic_partition.partition)

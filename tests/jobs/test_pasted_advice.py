@@ -399,7 +399,7 @@ NOT_PASTED_HERE = {
     "remote-storage-empty": SHOWS_MORE,
     "source-cleaned": "Words about later runs; nothing brings the records back.",
     "source-trimmed": SHOWS_MORE,
-    "second-source": "tests/jobs/test_move_source.py moves logs.",
+    "second-source": "tests/unit/spark_jobs/ingest/test_moved_sources.py pastes the command.",
     "log-not-judged": SHOWS_MORE,
     "output-mismatch": OF_TABLES,
     "table-file-damaged": OF_TABLES,

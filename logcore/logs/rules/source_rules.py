@@ -332,16 +332,16 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "second-source": Rule(
             _WARNING,
             _ONE_RUN,
-            "A topic partition is already taken from another directory; this copy of it is not read.",
-            "Nothing, or take the log from this directory: `loglake run {directory} --lake {lake} --move-source`. That "
-            "is refused if this copy parts from the archive, or ends before it.",
+            "A topic partition is taken from another directory. This copy of it is not read, and the lake can take it.",
+            "Nothing, or take the log from this directory: `loglake run {directory} --lake {lake} --move-source`.",
         ),
         "several-copies": Rule(
             _WARNING,
             _ONE_RUN,
-            "A topic partition is in several directories. If each is of another broker and the copies do not part, it "
-            "is information.",
-            "Nothing, if the named copy is the right one. Otherwise name only the directory of another.",
+            "A topic partition is in several directories. If each is of another broker, the copies do not part and the "
+            "used one has all offsets, it is information.",
+            "Nothing, if the named copy is the right one. Otherwise read the other one into a new lake.",
+            for_logs="Nothing, if the named copy is the right one. Otherwise name only the directory of another.",
         ),
         "copies-undecided": Rule(
             _ERROR,

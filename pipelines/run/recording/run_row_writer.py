@@ -16,7 +16,7 @@ from pipelines.run.step_result import StepResult
 from spark_jobs.contracts import JobReport
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.lake_state import read_state
-from spark_jobs.lake.view.open_findings import path_findings, unread_source
+from spark_jobs.lake.view.open_findings import path_findings, source_warnings, unread_source
 from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end
 from spark_jobs.lake.view.runs.run_rows import FAILED, SUCCEEDED, append_run, has_row
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
@@ -71,7 +71,10 @@ class RunRowWriter:
             not answer.passed and not answer.is_unanswered and answer.severity is Severity.ERROR
             for answer in done.answers
         )
-        self.so_far.unread = self.so_far.unread or unread_source(path_findings(done.reports))
+        of_paths = path_findings(done.reports)
+        self.so_far.unread = self.so_far.unread or unread_source(of_paths)
+        if any(report.job == "ingest" for report in done.reports):
+            self.so_far.warned = self.so_far.warned or source_warnings(of_paths)
         if done.state is not None:
             self.so_far.saw(done.state)
         self._keep()
@@ -118,10 +121,12 @@ class RunRowWriter:
         """Record the end in the home. Returns its time, and whether the run before failed in the same way."""
         ended_ms = max(self.now_ms(), self.so_far.started_ms)
         unread = self.so_far.unread if error == SOURCE_UNREAD else None
-        return ended_ms, keep_run_end(self.lake, self.so_far.job, ended_ms, error, unread, self.seen)
+        return ended_ms, keep_run_end(
+            self.lake, self.so_far.job, ended_ms, error, unread, self.seen, self.so_far.warned
+        )
 
     def _keep(self) -> None:
-        if self.is_kept and (self.so_far.did_work or self.so_far.unread):
+        if self.is_kept and (self.so_far.did_work or self.so_far.unread or self.so_far.warned):
             self.so_far.keep()
 
     def _write(self, ended_ms: int, outcome: str, step: str | None = None, error: str | None = None) -> None:

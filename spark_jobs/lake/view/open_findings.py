@@ -23,8 +23,8 @@ from spark_jobs.lake.store import storage
 from spark_jobs.lake.view import expectation_results, harm, ledger_comparison
 from spark_jobs.lake.view.ledger_states import ALARMING
 
-_MOST_UNREAD = 3
-"""Paths that could not be read beyond this many are only counted."""
+_MOST_SAID = 3
+"""Findings about paths beyond this many are only counted."""
 
 
 def read_open_findings(
@@ -75,10 +75,20 @@ def path_findings(reports: Iterable[JobReport]) -> tuple[Finding, ...]:
 
 def unread_source(findings: Iterable[Finding]) -> str | None:
     """Return what of the sources could not be read, and why, in one line; None: all was read."""
-    messages = [finding.message for finding in findings if exit_code([finding]) is ExitCode.NOT_CHECKED]
-    more = len(messages) - _MOST_UNREAD
-    said = [*messages[:_MOST_UNREAD], *([f"{more} more cannot be read."] if more > 0 else [])]
-    return " ".join(said) or None
+    return (
+        _in_one_line([f.message for f in findings if exit_code([f]) is ExitCode.NOT_CHECKED], "cannot be read") or None
+    )
+
+
+def source_warnings(findings: Iterable[Finding]) -> str:
+    """Return the warnings about source paths in one line; empty: there are none."""
+    return _in_one_line([f.message for f in findings if exit_code([f]) is ExitCode.WARNING], "of this kind")
+
+
+def _in_one_line(messages: Sequence[str], ending: str) -> str:
+    more = len(messages) - _MOST_SAID
+    said = [*messages[:_MOST_SAID], *([f"{more} more {ending}."] if more > 0 else [])]
+    return " ".join(said)
 
 
 @dataclass(frozen=True)

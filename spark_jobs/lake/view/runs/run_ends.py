@@ -33,6 +33,8 @@ class RunEnds:
     """Class of the error of the newest run that failed."""
     unread: str | None = None
     """Which source it could not read, and why; None: another error."""
+    warned: str = ""
+    """Warnings of the newest run about its source paths; the lake has nothing of them."""
     seen: str | None = None
     """Digest of the listing of the sources before the newest run of the command line that succeeded. The sensor asks
     for no run of what that run has taken in."""
@@ -74,6 +76,7 @@ def keep_run_end(
     error: str | None = None,
     unread: str | None = None,
     seen: str | None = None,
+    warned: str | None = None,
 ) -> bool:
     """Record the end of a run in the home. If that is impossible, the run itself still counts.
 
@@ -84,6 +87,7 @@ def keep_run_end(
         error: Class of its error; None: it succeeded.
         unread: Which source it could not read, and why.
         seen: Digest of the listing of the sources before the run; None: not known.
+        warned: Its warnings about source paths; None: it did not look at them.
 
     Returns:
         Whether the run before failed with the same error.
@@ -91,10 +95,11 @@ def keep_run_end(
     with suppress(JobError, UsageError, OSError):
         kept = _kept(lake)
         before = kept.get(job, RunEnds())
+        warned = before.warned if warned is None else warned
         if error is None:
-            after = replace(before, succeeded_ms=ended_ms, seen=seen or before.seen)
+            after = replace(before, succeeded_ms=ended_ms, seen=seen or before.seen, warned=warned)
         else:
-            after = replace(before, failed_ms=ended_ms, error=error, unread=unread)
+            after = replace(before, failed_ms=ended_ms, error=error, unread=unread, warned=warned)
         content = {name: asdict(ends) for name, ends in {**kept, job: after}.items()}
         registry.put_in_home(_file(lake), json.dumps(content).encode())
         return error is not None and before.is_failing and (before.error, before.unread) == (error, unread)

@@ -58,6 +58,8 @@ class UnfinishedRun:
     """Whether it wrote something without a job."""
     unread: str | None = None
     """Which source could not be read, and why."""
+    warned: str | None = None
+    """Warnings about source paths; None: it did not look at them."""
 
     @property
     def did_work(self) -> bool:

@@ -43,7 +43,7 @@ def test_two_links_to_one_directory_are_one_log_and_that_is_reported(root: Path)
     (root / "payments-0").symlink_to(root / "orders-0")
     discovery = discover([str(root)])
     assert str(only_log(discovery).topic_partition) == "orders-0"
-    finding = only(discovery, "second-source")
+    finding = only(discovery, "several-copies")
     assert finding.file == f"{root}/payments-0"
     assert f"{root}/orders-0" in finding.message
 

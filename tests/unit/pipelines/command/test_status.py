@@ -18,7 +18,7 @@ from spark_jobs.lake.store import lease
 from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end
 from spark_jobs.lake_commands.metrics.lake_metrics import lake_samples
 from tests import handmade, pasted_advice
-from tests.broker_directory import LogDirectory
+from tests.broker_directory import CLUSTER, LogDirectory
 from tests.in_process import without_spark
 from tests.spark.cycle import Lake
 
@@ -149,6 +149,38 @@ def test_a_source_that_vanished_is_an_error_until_a_run_succeeds(lakes: Path, st
     assert figures["loglake_last_success_age_seconds", None] == 540
     keep_run_end(lake, "intake", NOW_MS)
     assert status(lake)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("broker", "count", "code"),
+    [(2, 5, 0), (2, 15, 1), (1, 5, 1)],
+    ids=["a replica that is behind", "a replica that has more", "another disk of the broker"],
+)
+def test_run_and_status_agree_on_a_partition_in_several_directories(
+    broker: int, count: int, code: int, tmp_path: Path, status: Status
+) -> None:
+    """Until a run no longer meets the other copy."""
+    first, other, lake = LogDirectory(tmp_path / "first"), LogDirectory(tmp_path / "other"), str(tmp_path / "lake")
+    orders = first.partition("orders-0")
+    orders.append(10)
+    first.high_watermarks(orders_0=10)
+    other.partition("orders-0").append(count)
+    other.high_watermarks(orders_0=count)
+    (other.path / "meta.properties").write_text(f"version=1\ncluster.id={CLUSTER}\nnode.id={broker}\n")
+    with without_spark():
+        assert main(["run", str(first.path), "--lake", lake]) == 0
+        assert status(lake)[0] == 0
+        for _ in range(2):  # the second run writes nothing
+            assert main(["run", str(first.path), str(other.path), "--lake", lake]) == code
+            said = status(lake)
+            assert (said[0], f"the copy in {other.path}/orders-0 is left alone" in said[1]) == (code, code == 1), said[
+                1
+            ]
+        orders.append(5)
+        first.high_watermarks(orders_0=15)
+        shutil.rmtree(other.path)
+        assert main(["run", str(first.path), "--lake", lake]) == 0
+        assert status(lake)[0] == 0
 
 
 @pytest.mark.parametrize(("minutes", "code"), [(14, 0), (15, 0), (16, 3)])

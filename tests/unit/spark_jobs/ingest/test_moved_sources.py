@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 
+from logcore.cli.main import main
+from logcore.logs.rules.advice import advice
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest import job as ingest
 from spark_jobs.lake.segments import archive
-from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
+from spark_jobs.lake.view.harmed_places import harmed_place
+from tests.broker_directory import CLUSTER, OTHER_TOPIC_ID, LogDirectory
 from tests.in_process import InProcessExecutor
+from tests.pasted_advice import commands_in
+
+Captured = pytest.CaptureFixture[str]
 
 UUID = "478272f0a33c41a18c274462e3ef6713"
 
@@ -61,24 +68,63 @@ def test_a_log_that_its_broker_moved_to_its_other_disk_grows_on_from_there(
     assert sources_of(lake) == {"orders-0": (str(moved.path), 20)}
 
 
+def replica(path: Path, broker: int) -> LogDirectory:
+    """A log directory of another broker of the cluster."""
+    directory = LogDirectory(path)
+    (path / "meta.properties").write_text(f"version=1\ncluster.id={CLUSTER}\nnode.id={broker}\n")
+    return directory
+
+
+@pytest.mark.parametrize("is_known", [False, True])
 @pytest.mark.parametrize(
-    ("count", "tag", "rule"),
-    [(15, b"v", "second-source"), (5, b"v", "several-copies"), (15, b"w", "several-copies")],
+    ("count", "tag", "broker", "level", "words"),
+    [
+        (5, b"v", 2, "info", "it ends at offset 5, not at 10; it lacks [5, 10)"),
+        (10, b"v", 2, "info", "it has the same history"),
+        (5, b"v", 1, "warning", "it ends at offset 5, not at 10; it lacks [5, 10)"),  # a disk of the same broker
+        (5, b"w", 2, "warning", "the copies part at offset 0"),
+        (15, b"v", 2, "warning", "only it has [10, 15)"),
+    ],
 )
-def test_a_copy_that_cannot_be_taken_is_not_offered_with_move_source(
+def test_another_copy_is_named_with_what_it_has_and_lacks_and_offered_only_if_the_lake_takes_it(
+    count: int, tag: bytes, broker: int, level: str, words: str, is_known: bool, tmp_path: Path, capsys: Captured
+) -> None:
+    """An ordinary replica that only lacks offsets is no warning, and is never offered."""
+    first, lake = LogDirectory(tmp_path / "first"), tmp_path / "lake"
+    orders, other = first.partition("orders-0"), replica(tmp_path / "other", broker)
+    orders.append(10)
+    orders.epochs([(0, 0)] if is_known or tag == b"v" else [(0, 0), (1, 10)])
+    if is_known or count > 10:
+        turn(lake, first.path)
+    other.partition("orders-0").append(count, tag=tag)
+    for paths in ((first.path, other.path), (other.path, first.path)):
+        config = IngestConfig(lake=str(lake), run_id="run", as_of_ms=0, sources=tuple(map(str, paths)))
+        plan = ingest.plan(config)
+        [said] = [finding for finding in plan.of_paths if finding.file == str(other.path / "orders-0")]
+        assert f"orders-0 is taken from {first.path}/orders-0; the copy in {other.path}/orders-0" in said.message
+        assert words in said.message, said.message
+        assert (said.severity, said.rule) == (level, "second-source" if count > 10 else "several-copies"), paths
+        ingest.apply(plan, config, InProcessExecutor())
+        offered = commands_in(advice(said.rule, harmed_place(str(lake), finding=said)))
+        assert [f"loglake run {other.path}/orders-0 --lake {lake} --move-source"] * (count > 10) == offered
+    assert sources_of(lake) == {"orders-0": (str(orders.path), 10)}
+    for command in offered:
+        assert main(shlex.split(command)[1:]) in (0, 1)
+        assert sources_of(lake) == {"orders-0": (str(other.path / "orders-0"), count)}, capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("count", "tag", "rule"), [(15, b"v", "second-source"), (5, b"v", "several-copies")])
+def test_a_copy_that_is_named_alone_is_offered_only_if_the_lake_takes_it(
     count: int, tag: bytes, rule: str, tmp_path: Path
 ) -> None:
     first, other = LogDirectory(tmp_path / "first"), LogDirectory(tmp_path / "other")
     first.partition("orders-0").append(10)
     turn(tmp_path / "lake", first.path)
     other.partition("orders-0").append(count, tag=tag)
-    for paths in ((first.path, other.path), (other.path, first.path), (other.path,)):
-        config = IngestConfig(lake=str(tmp_path / "lake"), run_id="run", as_of_ms=0, sources=tuple(map(str, paths)))
-        said = {
-            finding.rule for finding in ingest.plan(config).of_paths if finding.file == str(other.path / "orders-0")
-        }
-        assert said == {rule}, paths
-    assert sources_of(tmp_path / "lake") == {"orders-0": (str(first.path / "orders-0"), 10)}
+    config = IngestConfig(lake=str(tmp_path / "lake"), run_id="run", as_of_ms=0, sources=(str(other.path),))
+    [said] = [finding for finding in ingest.plan(config).of_paths if "is taken from" in finding.message]
+    assert (said.rule, said.severity) == (rule, "warning")
+    assert ("it cannot be taken: the source ends at offset 5, the archive at 10" in said.message) == (count == 5)
 
 
 def test_a_log_of_another_topic_id_in_the_brokers_other_directory_is_left_alone_and_reported(
