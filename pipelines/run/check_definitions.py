@@ -204,8 +204,8 @@ NOTHING_REMOTE = CheckDefinition(
     "No log of the lake has offsets that are in the remote tier (tiered storage) and were not read from there. Their "
     "records are not published; all others are.",
     "name the remote storage once: `{run} --remote DIR`, where DIR is its directory or s3:// prefix. If it was named, "
-    "`loglake verify LOGDIR --remote DIR` says why a segment cannot be read. If the lake needs only local offsets, "
-    "ignore this warning.",
+    "`loglake verify {directory} --remote DIR` says why a segment cannot be read. If the lake needs only local "
+    "offsets, ignore this warning.",
 )
 ROWS_EQUAL_LEDGER = CheckDefinition(
     "rows_equal_ledger",

@@ -8,8 +8,10 @@ The job ``expectations`` checks the table; here its results become a check.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from logcore.logs.model.findings import Finding, Severity, offsets_text
 from logcore.logs.model.offset_ledger import OffsetState
@@ -160,6 +162,7 @@ def nothing_remote(state: LakeState) -> CheckAnswer:
             _named(state, log),
             offsets_text(each.start_offset, each.end_offset),
             Severity.WARNING,
+            what_to_do=filled(NOTHING_REMOTE.what_to_do, _place_of_source(state, log)),
         )
         for log, each in remote
     ]
@@ -172,6 +175,11 @@ def nothing_remote(state: LakeState) -> CheckAnswer:
             "logs with a remote part": len({log.log for log, _ in remote}),
         },
     )
+
+
+def _place_of_source(state: LakeState, log: LogState) -> HarmedPlace:
+    """The log directory of a log."""
+    return replace(harmed_place(state.lake, log=log.row), directory=os.path.dirname(log.row.source))
 
 
 def rows_equal_ledger(state: LakeState, counts: LedgerComparison) -> CheckAnswer:

@@ -362,12 +362,12 @@ def _copy(lake: str, name: str, run_id: str) -> None:
         print(f"  columns carried over: {', '.join(made.extra)}")
     if made.missing:
         print(
-            f"  missing columns, now empty: {', '.join(made.missing)}; loglake run PATH --lake {lake} "
-            "--replace .. fills them from the archive"
+            f"  missing columns, now empty: {', '.join(made.missing)}; {replace_command(lake)} fills them from the "
+            "archive"
         )
     print(f"  the old one is kept as {kept}; delete it when it is no longer needed")
     if name == "records":
-        print(f"  compare its rows with the archive: loglake run PATH --lake {lake} --replace ..")
+        print(f"  compare its rows with the archive: {replace_command(lake)}")
 
 
 def _has_deleted_files(lake: str) -> bool:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from logcore.cli.output.record_lines import json_line
 from logcore.cli.reading.arguments import clock_ms, natural, offset_range, selection_of
 from logcore.exit_codes import ExitCode
+from spark_jobs.lake.repair_commands import replace_command
 from spark_jobs.lake_commands.outcome import guarded, lake_at, recorded
 
 if TYPE_CHECKING:
@@ -137,8 +138,7 @@ def _text(lake: str, made: WithdrawalPlan, run_id: str | None) -> str:
     if run_id is None:
         lines.append(
             f"{what} are gone from records as of version {made.table_version}. Nothing was written: --apply withdraws "
-            "them. If they were not deleted on purpose, bring them back: loglake run PATH --lake "
-            f"{lake} --replace A..B."
+            f"them. If they were not deleted on purpose, bring them back: {replace_command(lake)}"
         )
     else:
         lines.append(f"{what} are withdrawn (run {run_id}).")

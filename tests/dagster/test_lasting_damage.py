@@ -59,6 +59,10 @@ def test_offsets_in_the_remote_tier_are_a_warning_that_names_them_and_no_damage(
     check = check_of(result, "nothing_remote")
     assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert check.description == "orders-0 of lake lake, offsets [4, 6): 2 offsets in the remote tier"
+    source = read_state(lake).logs[0].row.source
+    advice = str(check.metadata["what to do"].value)
+    assert f"`loglake run {os.path.dirname(source)} --lake {lake} --remote DIR`" in advice
+    assert f"`loglake verify {os.path.dirname(source)} --remote DIR` says why" in advice
     assert check_of(result, "no_damage").passed
     assert check_of(result, "every_offset_accounted_for").passed
 

@@ -21,7 +21,7 @@ import pytest
 from deltalake import DeltaTable
 
 from logcore.cli.main import main
-from logcore.logs.model.findings import RULES
+from logcore.logs.rules import LAKE_STATE_RULES, MAINTENANCE_RULES, RULES
 from logcore.logs.rules.advice import HarmedPlace, advice
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
@@ -396,7 +396,6 @@ NOT_PASTED_HERE = {
     "copy-under-another-name": SHOWS_MORE,
     "remote-tier": "DIR is storage that only the operator knows; tests/jobs has remote storage.",
     "remote-metadata": SHOWS_MORE,
-    "remote-storage-empty": SHOWS_MORE,
     "source-cleaned": "Words about later runs; nothing brings the records back.",
     "source-trimmed": SHOWS_MORE,
     "second-source": "tests/unit/spark_jobs/ingest/test_moved_sources.py pastes the command.",
@@ -440,6 +439,20 @@ def test_each_rule_with_a_command_is_pasted_or_has_a_reason() -> None:
 
 def test_a_lake_whose_sources_are_not_known_says_what_the_word_is() -> None:
     assert "LOGDIR is the log directory of the broker." in advice("missing-offsets", HarmedPlace(lake="/lake"))
+
+
+ONLY_IN_A_LAKE = {
+    *(*MAINTENANCE_RULES, *LAKE_STATE_RULES, "changed-after-publishing"),
+    *("topic-recreated", "source-diverged", "source-behind", "trimmed-before-ingest", "source-trimmed"),
+    *("source-cleaned", "second-source"),
+    *("archive-unreadable", "archive-changed", "log-not-judged", "output-mismatch", "table-file-damaged"),
+}
+
+
+def test_advice_about_files_in_no_lake_names_no_lake() -> None:
+    for rule in RULES:
+        said = advice(rule, HarmedPlace(directory="/logs/t-0", topic="t", partition=0))
+        assert rule in ONLY_IN_A_LAKE or not re.search(r"\b(LAKE|LOGDIR|policies\.yaml)\b|`loglake run", said), said
 
 
 def test_commands_of_a_lake_have_no_word_that_loglake_knows() -> None:

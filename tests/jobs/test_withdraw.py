@@ -102,6 +102,8 @@ def test_without_apply_the_ranges_that_are_gone_are_listed_and_nothing_is_writte
     ]
     assert summary["summary"]["records"] == 3
     assert summary["summary"]["run_id"] is None
+    assert command(lake) == 1
+    assert f" --lake {lake.path} --replace ..\n" in capsys.readouterr().out
     assert lake.versions() == versions
     assert not (lake.path / "lease.json").read_text().count("withdraw")
 

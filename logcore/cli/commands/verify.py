@@ -53,6 +53,7 @@ class Verdict(StrEnum):
 _WORSE = {verdict: number for number, verdict in enumerate(Verdict)}
 _TAILS = frozenset({"torn-tail", "zero-padding"})
 _MISSING = frozenset({"missing-offsets", "high-watermark-beyond-log-end"})
+_NOT_READ = frozenset({"unreadable", "source-changed"})
 
 
 def verdict_of(finding: Finding) -> Verdict:
@@ -77,6 +78,10 @@ class Lines(CommandNotes):
     """Directory of the log that is being validated, as it is shown."""
     log_directory: str | None = None
     """The same as it is."""
+    path: str | None = None
+    """The first path that was named."""
+    unread: set[str] = field(default_factory=set)
+    """Paths that could not be read when logs were looked for."""
     severities: Counter[Severity] = field(default_factory=Counter)
     verdict: Verdict = Verdict.CLEAN
     """The verdict of the findings since it was last set."""
@@ -95,7 +100,9 @@ class Lines(CommandNotes):
         self.verdict = max(self.verdict, verdict_of(finding), key=_WORSE.__getitem__)
         for place in (finding.file, os.path.dirname(finding.file)) if finding.file is not None else ():
             self._places[place] = max(self.verdict_at(place), verdict_of(finding), key=_WORSE.__getitem__)
-        directory = self.log_directory or finding.file
+        if finding.rule in _NOT_READ and self.log is None and finding.file is not None:
+            self.unread.add(finding.file)
+        directory = self.log_directory or finding.file or self.path
         of_log = None if directory is None else parse_topic_partition(os.path.basename(directory))
         topic, partition = (None, None) if of_log is None else (of_log.topic, of_log.partition)
         self.advice.add(finding, HarmedPlace(directory=directory, topic=topic, partition=partition))
@@ -169,14 +176,16 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.sample or arguments.resume:
         arguments.parser.error("--sample and --resume are for a lake; none of these paths is one")
     is_text = arguments.format == "text"
-    lines, options = Lines(form=arguments.format), read_options(arguments)
+    lines, options = Lines(form=arguments.format, path=arguments.paths[0]), read_options(arguments)
     lines.terminal = Terminal.of(sys.stdout) if is_text else FILE
     logs = tuple(log for log in find_logs(options, lines, is_check=True) if log.kind is DirectoryKind.LIVE)
     progress = ReadProgress(sum(segment.log_bytes for log in logs for segment in log.segments))
     lines.progress = progress.line
     validation = LogValidation(logs, lines, progress)
     progress.line.begin()  # kernels were compiled, if necessary: that time says nothing about the bytes
-    verdicts: Counter[Verdict] = Counter()
+    found = {shown(log.directory) for log in logs}
+    lost = [place for place in lines.unread if not {place, os.path.dirname(place)} & found]
+    verdicts: Counter[Verdict] = Counter({Verdict.NOT_CHECKED: len(lost)})
     try:
         for log in logs:
             lines.log, lines.log_directory = shown(log.directory), log.directory

@@ -13,6 +13,7 @@ from logcore.logs.rules.log_rules import FILL, REINDEX
 from logcore.logs.rules.rule import Outcome, Persistence, Rule, Severity
 
 _INFO, _WARNING, _ERROR, _UNCHECKED = Severity.INFO, Severity.WARNING, Severity.ERROR, Outcome.UNCHECKED
+_READABLE = "Give the user read permission, or replace the disk. For an object store, do what the message says."
 _FOR_GOOD, _ONE_RUN, _WHILE_STOPPED = Persistence.FOR_GOOD, Persistence.ONE_RUN, Persistence.WHILE_STOPPED
 
 PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
@@ -36,10 +37,10 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             _WHILE_STOPPED,
             "The operating system or the object store fails to read a file, a range of it, or a listing.",
-            "Give the user read permission, or replace the disk. For an object store, do what the message says. "
-            "Bytes that the disk has lost may be in another copy: `{run} --fill-from COPY`, where COPY is its log "
-            "directory.",
+            f"{_READABLE} Bytes that the disk has lost may be in another copy: `{{run}} --fill-from COPY`, where COPY "
+            "is its log directory.",
             _UNCHECKED,
+            for_logs=_READABLE,
         ),
         "not-a-log-directory": Rule(
             _ERROR,
@@ -147,6 +148,8 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "Some offsets are only in the remote tier, and no remote storage was named that gives them.",
             "Name the remote storage: `{run} --remote DIR`, where DIR is its directory or `s3://` prefix. If the "
             "lake needs only the local part, do nothing.",
+            for_logs="`loglake verify {directory} --remote DIR` reads them, or says why a segment cannot be used; "
+            "DIR is the directory or `s3://` prefix of the remote storage.",
         ),
         "remote-tier-unproven": Rule(
             _WARNING,
@@ -181,8 +184,8 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ONE_RUN,
             "Remote storage that was named has no object of any segment, although the metadata says that segments were "
             "copied. Nothing is counted as lost, and the local part of the logs is read.",
-            "Mount the storage, or correct the directory or prefix. `loglake remote {directory} --remote DIR` shows "
-            "what is there. If all objects were deleted, do without `--remote`: the offsets stay `remote`.",
+            "Mount the storage, or correct the directory or prefix. If all objects were deleted, do without "
+            "`--remote`: the offsets stay `remote`.",
             _UNCHECKED,
         ),
         "remote-segment-unreadable": Rule(

@@ -17,7 +17,7 @@ from logcore.storage.source_errors import shown
 from spark_jobs.contracts import Intake
 from spark_jobs.errors import UsageError
 from spark_jobs.lake.decoded.remembered_tables import remembered
-from spark_jobs.lake.repair_commands import ingest_command
+from spark_jobs.lake.repair_commands import ingest_command, run_command
 from spark_jobs.lake.segments.archive import read_logs
 from spark_jobs.lake.setup import lake_names, registry
 from spark_jobs.lake.setup.identity import read_identity
@@ -152,7 +152,7 @@ def check_policies(lake: str, named: str | None = None) -> None:
         raise UsageError(
             f"The lake {lake} has tables that follow policies ({_few([shown(table) for table in tables])}), and no "
             f"policies file is registered for it in the home {registry.home()}. Nothing was made or changed. Name the "
-            f"file once: loglake run PATH... --lake {quote(lake)} --policies FILE; or set LOGLAKE_HOME to the home "
+            f"file once: {run_command(lake)} --policies FILE; or set LOGLAKE_HOME to the home "
             "where it is registered. A file without decode and latest leaves these tables as they are."
         )
 

@@ -65,6 +65,29 @@ def test_a_log_without_a_fault_is_only_counted(log: Path, capsys: Captured) -> N
     )
 
 
+def test_a_directory_that_cannot_be_opened_counts_as_not_checked(log: Path, capsys: Captured) -> None:
+    """A log in a log directory, and a log directory: the volume of each is not mounted."""
+    for place in (log / "payments-0", log.parent / "disk2"):
+        place.symlink_to(log.parent / "not mounted")
+    lines, summary = verified(capsys, str(log), code=3)
+    assert [line["rule"] for line in lines] == ["unreadable"]
+    assert summary["logs"] == logs_of(clean=1, not_checked=1)
+    _, summary = verified(capsys, str(log), str(log.parent / "disk2"), code=3)
+    assert summary["logs"] == logs_of(clean=1, not_checked=2)
+
+
+def test_a_segment_that_cannot_be_opened_counts_its_log_once(log: Path, capsys: Captured) -> None:
+    segment(log, 0).unlink()
+    segment(log, 0).symlink_to(log / "not mounted")
+    _, summary = verified(capsys, str(log), code=3)
+    assert summary["logs"] == logs_of(not_checked=1)
+
+
+def test_the_advice_to_list_names_the_path(log: Path, capsys: Captured) -> None:
+    assert main(["verify", "--topic", "other", str(log)]) == 3
+    assert f"`loglake ls {log}` lists what there is." in capsys.readouterr().out
+
+
 def test_a_finding_has_the_keys_of_the_contract_in_their_order(log: Path, capsys: Captured) -> None:
     content = handmade.flip(made.SEALED, len(made.FIRST) + 40)
     segment(log, 0).write_bytes(content)
