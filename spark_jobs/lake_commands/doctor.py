@@ -5,6 +5,7 @@ Without ``--lake`` all registered lakes are checked, with the sources that they 
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 
@@ -12,12 +13,17 @@ from logcore.cli.doctor.checks import CheckedPlaces, Checks, CheckState, Install
 from logcore.cli.doctor.installation import folder_check, source_check
 from logcore.storage.discovery import shown
 from spark_jobs.errors import JobError, UsageError
+from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, topics_with_tables
+from spark_jobs.lake.delta.files.live_files import newest_files
+from spark_jobs.lake.delta.tables.table_location import reading, table_uri
 from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake.store import lease, storage
+from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake.view.registered_lakes import home_folder, read_home, read_registered, unused_home
 from spark_jobs.machine.engine import JobEngine, chosen_engine
 from spark_jobs.machine.java import find_java
 
+_OF_TOPICS = (DECODED, UNDECODED, LATEST)
 _OTHER_HOME = "Name a folder of your own with LOGLAKE_HOME."
 _OTHER_LAKE = "Change its owner or permissions, or make room."
 
@@ -59,8 +65,32 @@ def lake_check(path: str, now_ms: int) -> InstallationCheck:
         text = f"{shown(path)} is no lake: it has no {LAKE_FILE}."
         advice = f"Name another --lake, or make it with `loglake run PATH... --lake {shown(path)}`."
         return InstallationCheck("lake", CheckState.FAILED, text, advice)
+    unread = list(_unread_tables(path))
+    if unread:
+        more = f" So it is with {len(unread) - 1} more." if unread[1:] else ""
+        return InstallationCheck("lake", CheckState.FAILED, f"{unread[0]}{more}")
     cluster = "no cluster id" if identity.cluster is None else f"cluster {identity.cluster}"
     return InstallationCheck("lake", CheckState.OK, f"{shown(path)} can be read, layout {identity.layout}, {cluster}")
+
+
+def _unread_tables(lake: str) -> Iterator[str]:
+    """Say why each table cannot be read that is damaged, or that this user may not read."""
+    of_topics = [f"{kind}/{topic}" for kind in _OF_TOPICS for topic in topics_with_tables(lake, (kind,))]
+    for name in (*TABLES, *of_topics):
+        try:
+            for file in newest_files(lake, name):
+                if not storage.is_remote(lake):
+                    _refuse_unread(lake, name, file.path)
+        except JobError as error:
+            yield str(error)
+
+
+def _refuse_unread(lake: str, name: str, file: str) -> None:
+    with reading(lake, name, file):
+        path = storage.join(table_uri(lake, name), file)
+        os.stat(path)
+        if not os.access(path, os.R_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
 
 def _home() -> Iterator[InstallationCheck]:

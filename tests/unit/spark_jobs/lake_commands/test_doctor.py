@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,34 @@ def test_a_lake_in_order_is_clean(lake: Path, tmp_path: Path, capsys: Captured) 
     code, found = doctor(capsys, "--lake", str(lake), str(tmp_path / "source"))
     assert code == 0
     assert {found[name][0]["state"] for name in ("lake", "lake-disk", "source")} == {"ok"}
+
+
+@pytest.mark.parametrize("harmed", ["segments/_delta_log/*.json", "offset_ledger/*.parquet", "records"])
+def test_a_lake_with_a_table_that_cannot_be_read_is_named_with_the_table(
+    harmed: str, lake: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log is damaged, a file of rows is gone, the user may not read a directory."""
+    for path in (lake / "tables").glob(harmed):
+        if path.is_dir():
+            monkeypatch.setattr(os, "access", lambda place, _: "/records/" not in str(place))
+        elif path.suffix == ".json":
+            path.write_text("{")
+        else:
+            path.unlink()
+    code, found = doctor(capsys, "--lake", str(lake))
+    assert (code, found["lake"][0]["state"]) == (3, "failed")
+    assert f"Table {harmed.split('/')[0]}: {lake}/tables/" in found["lake"][0]["text"]
+    assert "can't be read" in found["lake"][0]["text"]
+
+
+def test_a_table_of_a_topic_that_cannot_be_read_is_named(lake: Path, capsys: Captured) -> None:
+    shutil.copytree(lake / "tables" / "records", lake / "tables" / "decoded" / "orders")
+    assert doctor(capsys, "--lake", str(lake))[0] == 0
+    for path in (lake / "tables" / "decoded" / "orders" / "_delta_log").iterdir():
+        path.write_text("{")
+    code, found = doctor(capsys, "--lake", str(lake))
+    assert code == 3
+    assert "Table decoded/orders: " in found["lake"][0]["text"]
 
 
 def test_it_changes_nothing_in_lake_and_home(lake: Path, tmp_path: Path, capsys: Captured) -> None:
