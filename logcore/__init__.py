@@ -19,10 +19,9 @@ Example:
 TYPE_CHECKING = False  # what type checkers take for true; importing `typing` would take most of the import's time
 if TYPE_CHECKING:
     from logcore.columns.schema import RECORDS_SCHEMA
-    from logcore.errors import CorruptionReason, CorruptRecordError, LogError
+    from logcore.errors import CorruptionReason, CorruptRecordError, LogError, OffsetOutOfRange
     from logcore.library.damage import DamageFound
     from logcore.library.log import Log, open_partition, open_segment
-    from logcore.library.log_batches import LogBatch
     from logcore.library.log_directory import LogDirectory, open_log_directory
     from logcore.library.log_meaning import TransactionReport
     from logcore.library.validation import ValidationReport, ValidationTotals
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from logcore.logs.model.topic_config import TopicConfig
     from logcore.logs.model.transactions import Transaction, TransactionState
     from logcore.logs.writer.writer import LogWriter
+    from logcore.reading.log_batches import LogBatch
     from logcore.reading.read_options import ReadRules
     from logcore.records.builder import build_batch
     from logcore.records.compression import Codec
@@ -61,6 +61,7 @@ __all__ = [
     "LogError",
     "LogWriter",
     "OffsetAnswer",
+    "OffsetOutOfRange",
     "OffsetState",
     "ReadRules",
     "Record",
@@ -95,11 +96,12 @@ _MODULES = {
     "Finding": "logs.model.findings",
     "LedgerRange": "logs.model.offset_ledger",
     "Log": "library.log",
-    "LogBatch": "library.log_batches",
+    "LogBatch": "reading.log_batches",
     "LogDirectory": "library.log_directory",
     "LogError": "errors",
     "LogWriter": "logs.writer.writer",
     "OffsetAnswer": "logs.lookup",
+    "OffsetOutOfRange": "errors",
     "OffsetState": "logs.model.offset_ledger",
     "ReadRules": "reading.read_options",
     "Record": "records.model",

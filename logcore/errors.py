@@ -6,6 +6,7 @@ LogError
 ├─ CorruptIndexError      a derived file (index, checkpoint, metadata text) is invalid; it can be rebuilt
 ├─ CorruptChunkError      a stored chunk of a remote segment does not give the segment's bytes
 ├─ SegmentKeyError        a private key does not decrypt the AES key of a remote segment: one of the two is another
+├─ OffsetOutOfRange       a read begins at an offset that the log does not have, as a consumer's position can
 └─ UnsupportedFormatError an unknown format version of a side file; batches of all formats are read
 
 A caller's own mistake is a ValueError or TypeError and never one of these. Messages never contain keys, values or
@@ -176,6 +177,13 @@ class CorruptChunkError(LogError):
 
 class SegmentKeyError(LogError):
     """The private key that was given does not decrypt the AES key of a remote segment. Either may be the wrong one."""
+
+
+class OffsetOutOfRange(LogError):
+    """A read begins below the log start or above the log end.
+
+    Source: Kafka's OffsetOutOfRangeException.
+    """
 
 
 class UnsupportedFormatError(LogError):

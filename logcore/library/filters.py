@@ -57,16 +57,14 @@ class RecordFilter:
             raise TypeError(f"a key is bytes, not {type(key).__name__}; encode text first")
         return cls(start_offset, end_offset, epoch_ms(since), epoch_ms(until), key)
 
-    def wanted(self, visible: tuple[tuple[int, int], ...], columns: tuple[str, ...] | None) -> Wanted:
-        """Return the filter for the decoding engines.
+    def wanted(self, columns: tuple[str, ...] | None) -> Wanted:
+        """Return the filter for the decoding engines, without the offsets.
 
         Args:
-            visible: The ranges of wanted offsets that are visible.
             columns: The columns to decode; None: all.
         """
         return Wanted(
             columns=columns,
-            visible=visible,
             since=self.since_ms,
             until=self.until_ms,
             key=self.key,

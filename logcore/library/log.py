@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from logcore.errors import LogError
 from logcore.library.damage import OnFinding, Reports, read_lazily
 from logcore.library.filters import RecordFilter, epoch_ms
-from logcore.library.log_batches import LogBatch, batches_of
 from logcore.library.log_meaning import TransactionReport, ledger_of, read_meaning, transactions_of
 from logcore.library.opened_logs import concerning, logs_at
 from logcore.logs import lookup
@@ -19,9 +18,9 @@ from logcore.logs.lookup import OffsetAnswer
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.offset_ledger import LedgerRange
 from logcore.logs.model.sources import SourceLog
+from logcore.reading.consumer_log import ConsumerLog, OffsetReset
+from logcore.reading.log_batches import LogBatch, batches_of
 from logcore.reading.read_options import HighWatermark, IsolationLevel, ReadRules
-from logcore.reading.unmatched_options import log_end
-from logcore.reading.visible_offsets import visible_window, with_high_watermark
 from logcore.records.model import Record
 from logcore.storage.discovery import shown
 from logcore.storage.objects.addresses import absolute
@@ -59,7 +58,11 @@ class Log:
     path: str
     rules: ReadRules
     findings: tuple[Finding, ...] = ()
-    _source: SourceLog = field(kw_only=True, repr=False)
+    _log: ConsumerLog = field(kw_only=True, repr=False)
+
+    @property
+    def _source(self) -> SourceLog:
+        return self._log.source
 
     @property
     def topic(self) -> str:
@@ -102,6 +105,7 @@ class Log:
         since: datetime | int | None = None,
         until: datetime | int | None = None,
         key: bytes | None = None,
+        offset_reset: OffsetReset = "none",
         on_finding: OnFinding | None = None,
     ) -> Iterator[Record]:
         """Iterate over the visible records, in offset order. Control records are left out.
@@ -112,13 +116,16 @@ class Log:
             since: Only records with this timestamp or a later one: a datetime with a time zone, or epoch milliseconds.
             until: Only records with an earlier timestamp.
             key: Only records with exactly this key.
+            offset_reset: What happens if `start_offset` is below the log start or above the log end, as a consumer's
+                `auto.offset.reset`: `none` is an error, `earliest` begins at the log start, `latest` at the end.
             on_finding: Gets the findings; see the class.
 
         Returns:
             A lazy iterator. Some megabytes of a segment are decoded at a time.
 
         Raises:
-            ValueError: A bound is no offset or time, or the start is above the log end.
+            OffsetOutOfRange: The start is out of range.
+            ValueError: A bound is no offset or time.
             TypeError: The key is not bytes.
             DamageFound: While iterating, without `on_finding`.
 
@@ -128,10 +135,9 @@ class Log:
         """
         from logcore.library.record_columns import records_of_log
 
-        chosen = self._in_range(RecordFilter.of(start_offset, end_offset, since, until, key))
-        return read_lazily(
-            on_finding, self.findings, lambda reports: records_of_log(self._source, self.rules, chosen, reports)
-        )
+        start = self._position(start_offset, offset_reset)
+        chosen = RecordFilter.of(start, end_offset, since, until, key)
+        return read_lazily(on_finding, self.findings, lambda reports: records_of_log(self._log, chosen, reports))
 
     def record_batches(
         self,
@@ -142,6 +148,7 @@ class Log:
         since: datetime | int | None = None,
         until: datetime | int | None = None,
         key: bytes | None = None,
+        offset_reset: OffsetReset = "none",
         on_finding: OnFinding | None = None,
     ) -> pa.RecordBatchReader:
         """Return the visible records as a stream of Arrow batches, for DuckDB, Polars and every other reader of Arrow.
@@ -153,13 +160,15 @@ class Log:
             since: As for `records`.
             until: As for `records`.
             key: As for `records`.
+            offset_reset: As for `records`.
             on_finding: Gets the findings; see the class. It is called in the thread of the query engine.
 
         Returns:
             A reader that can be read once.
 
         Raises:
-            ValueError: There is no such column, a bound is no offset or time, or the start is above the log end.
+            OffsetOutOfRange: The start is out of range.
+            ValueError: There is no such column, or a bound is no offset or time.
             TypeError: The columns are one string, or the key is not bytes.
             DamageFound: While reading, without `on_finding`. A query engine may turn it into an error of its own.
 
@@ -169,14 +178,16 @@ class Log:
         """
         from logcore.library.record_columns import reader_of
 
-        chosen = self._in_range(RecordFilter.of(start_offset, end_offset, since, until, key))
-        return reader_of([self._source], self.rules, chosen, columns, on_finding, self.findings)
+        start = self._position(start_offset, offset_reset)
+        chosen = RecordFilter.of(start, end_offset, since, until, key)
+        return reader_of([self._log], chosen, columns, on_finding, self.findings)
 
     def batches(
         self,
         *,
         start_offset: int | None = None,
         end_offset: int | None = None,
+        offset_reset: OffsetReset = "none",
         on_finding: OnFinding | None = None,
     ) -> Iterator[LogBatch]:
         """Iterate over the record batches in the files, control batches and invisible records included.
@@ -184,16 +195,18 @@ class Log:
         Args:
             start_offset: Only batches that contain this offset or a later one.
             end_offset: Only batches that begin before this offset.
+            offset_reset: As for `records`.
             on_finding: Gets the findings; see the class.
 
         Returns:
             A lazy iterator. Every record is checked, as for `validate`.
 
         Raises:
-            ValueError: A bound is no offset, or the start is above the log end.
+            OffsetOutOfRange: The start is out of range.
+            ValueError: A bound is no offset.
             DamageFound: While iterating, without `on_finding`.
         """
-        chosen = self._in_range(RecordFilter.of(start_offset, end_offset, None, None, None))
+        chosen = RecordFilter.of(self._position(start_offset, offset_reset), end_offset, None, None, None)
         start, end = chosen.start_offset, chosen.end_offset
         return read_lazily(on_finding, self.findings, lambda reports: batches_of(self._source, start, end, reports))
 
@@ -273,7 +286,7 @@ class Log:
         timestamp = epoch_ms(time)
         if timestamp is None or timestamp < 0:
             raise ValueError(f"{time} is no time from 1970 on")
-        answer = self._answer(timestamp, on_finding)
+        answer = self._log.list_offsets(timestamp, Reports(on_finding, self.findings))
         return None if answer == lookup.NOTHING else answer
 
     def end_offset(self, *, on_finding: OnFinding | None = None) -> int:
@@ -285,22 +298,11 @@ class Log:
         Raises:
             DamageFound: Without `on_finding`.
         """
-        return self._answer(lookup.LATEST, on_finding).offset
+        return self._log.list_offsets(lookup.LATEST, Reports(on_finding, self.findings)).offset
 
-    def _in_range(self, chosen: RecordFilter) -> RecordFilter:
-        """The filter. Raises ValueError if its start is out of range, as for a consumer."""
-        start, segments = chosen.start_offset, self._source.segments
-        end = log_end(self._source) if start and segments and start > segments[-1].base_offset else None
-        if start and end is not None and start > end:
-            raise ValueError(f"offset {start} is out of range: {self._source.topic_partition} ends at offset {end}")
-        return chosen
-
-    def _answer(self, at: int, on_finding: OnFinding | None) -> OffsetAnswer:
-        from logcore.library.offset_lookup import lookup_log
-
-        reports = Reports(on_finding, self.findings)
-        log = with_high_watermark(self._source, self.rules.high_watermark)
-        return lookup.list_offsets(lookup_log(log, at, visible_window(log, self.rules).end, reports), at)
+    def _position(self, start: int | None, reset: OffsetReset) -> int | None:
+        RecordFilter.of(start, None, None, None, None)  # a number that is no offset is no position either
+        return start if start is None else self._log.position(start, reset)
 
 
 def open_partition(
@@ -369,4 +371,4 @@ def _only(path: str, rules: ReadRules, is_meant: Callable[[SourceLog], bool], ot
         if logs or not findings:
             raise LogError(otherwise, file=shown(path))
         raise LogError(findings[0].message)
-    return Log(path, rules, concerning(found[0], path, findings), _source=found[0])
+    return Log(path, rules, concerning(found[0], path, findings), _log=ConsumerLog(found[0], rules))

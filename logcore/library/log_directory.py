@@ -14,6 +14,7 @@ from logcore.library.filters import RecordFilter
 from logcore.library.log import Log, same_path
 from logcore.library.opened_logs import concerning, logs_at, not_among
 from logcore.logs.model.findings import Finding
+from logcore.reading.consumer_log import ConsumerLog
 from logcore.reading.read_options import HighWatermark, IsolationLevel, ReadRules
 from logcore.storage.discovery import shown
 
@@ -74,7 +75,7 @@ class LogDirectory:
 
         Args:
             columns: Names of `RECORDS_SCHEMA`, in the wanted order; None: all. Other columns are not decoded.
-            start_offset: As for `Log.records`, in each log; so are the other filters.
+            start_offset: The lowest offset of each log. It is a filter: no log is out of range.
             end_offset: As for `Log.records`.
             since: As for `Log.records`.
             until: As for `Log.records`.
@@ -96,8 +97,7 @@ class LogDirectory:
         from logcore.library.record_columns import reader_of
 
         chosen = RecordFilter.of(start_offset, end_offset, since, until, key)
-        sources = [log._source for log in self.logs]
-        return reader_of(sources, self.rules, chosen, columns, on_finding, self.findings)
+        return reader_of([log._log for log in self.logs], chosen, columns, on_finding, self.findings)
 
     def validate(self, *, compacted: bool = False) -> ValidationReport:
         """Apply every rule to every byte of the logs and of the files beside them, as `loglake verify` does.
@@ -148,7 +148,9 @@ def open_log_directory(
     refusal = next((each for each in findings if each.rule in _REFUSALS and each.file == shown(directory)), None)
     if refusal is not None:
         raise LogError(refusal.message)
-    logs = (Log(log.directory, rules, concerning(log, directory, findings), _source=log) for log in found)
+    logs = (
+        Log(log.directory, rules, concerning(log, directory, findings), _log=ConsumerLog(log, rules)) for log in found
+    )
     return LogDirectory(directory, rules, tuple(logs), findings)
 
 

@@ -9,12 +9,11 @@ import pyarrow as pa
 from logcore.columns.schema import RECORDS_SCHEMA
 from logcore.library.damage import OnFinding, Reports, read_lazily
 from logcore.library.filters import RecordFilter
-from logcore.library.shown_segments import columns_of, shown_segments
 from logcore.logs.model.findings import Finding
-from logcore.logs.model.sources import SourceLog
+from logcore.reading.consumer_log import ConsumerLog
 from logcore.reading.notes import Notes
-from logcore.reading.read_options import OffsetRange, ReadRules
-from logcore.reading.visible_offsets import visible_window, with_high_watermark
+from logcore.reading.read_options import OffsetRange
+from logcore.reading.shown_segments import columns_of
 from logcore.records.model import Record, TimestampType
 
 LEAST_ROWS = 4096
@@ -50,8 +49,7 @@ def schema_of_columns(columns: Iterable[str] | None) -> pa.Schema:
 
 
 def reader_of(
-    logs: Sequence[SourceLog],
-    rules: ReadRules,
+    logs: Sequence[ConsumerLog],
     chosen: RecordFilter,
     columns: Iterable[str] | None,
     on_finding: OnFinding | None,
@@ -61,7 +59,6 @@ def reader_of(
 
     Args:
         logs: The logs.
-        rules: Which offsets are visible.
         chosen: Which visible records are wanted.
         columns: Names of `RECORDS_SCHEMA`; None: all.
         on_finding: Gets the findings; None: the first error is raised.
@@ -77,13 +74,13 @@ def reader_of(
     def batches(reports: Reports) -> Iterator[pa.RecordBatch]:
         names = tuple(schema.names)
         for log in logs:
-            yield from joined(batches_of_log(log, rules, chosen, names, reports), schema)
+            yield from joined(batches_of_log(log, chosen, names, reports), schema)
 
     return pa.RecordBatchReader.from_batches(schema, read_lazily(on_finding, findings, batches))
 
 
 def batches_of_log(
-    log: SourceLog, rules: ReadRules, chosen: RecordFilter, columns: tuple[str, ...] | None, notes: Notes
+    log: ConsumerLog, chosen: RecordFilter, columns: tuple[str, ...] | None, notes: Notes
 ) -> Iterator[pa.RecordBatch]:
     """Yield the chosen records of a log in offset order, in batches of the decoding engine's size.
 
@@ -91,16 +88,13 @@ def batches_of_log(
 
     Args:
         log: The log.
-        rules: Which offsets are visible.
         chosen: Which visible records are wanted.
         columns: Names of `RECORDS_SCHEMA`; None: all. The batches have them in the order of the schema.
         notes: Gets the findings.
     """
-    log = with_high_watermark(log, rules.high_watermark)
     offsets = OffsetRange(chosen.start_offset, chosen.end_offset)
-    wanted = chosen.wanted(visible_window(log, rules).ranges(offsets), columns)
-    for shows in shown_segments(log, wanted, notes):
-        yield from columns_of(shows, notes, to_the_end=chosen.end_offset is None)
+    for shows in log.choose(offsets, chosen.wanted(columns)).segments(notes):
+        yield from columns_of(shows, notes)
 
 
 def joined(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -132,16 +126,15 @@ def _one(batches: list[pa.RecordBatch], schema: pa.Schema) -> list[pa.RecordBatc
     return pa.Table.from_batches(batches, schema).combine_chunks().to_batches()
 
 
-def records_of_log(log: SourceLog, rules: ReadRules, chosen: RecordFilter, notes: Notes) -> Iterator[Record]:
+def records_of_log(log: ConsumerLog, chosen: RecordFilter, notes: Notes) -> Iterator[Record]:
     """Yield the chosen records of a log as values, in offset order.
 
     Args:
         log: The log.
-        rules: Which offsets are visible.
         chosen: Which visible records are wanted.
         notes: Gets the findings.
     """
-    for batch in batches_of_log(log, rules, chosen, _RECORD_COLUMNS, notes):
+    for batch in batches_of_log(log, chosen, _RECORD_COLUMNS, notes):
         yield from records_in(batch)
 
 

@@ -16,9 +16,10 @@ from typing import Any
 from unittest.mock import patch
 
 from logcore.columns.wanted import Wanted
-from logcore.library.shown_segments import columns_of, shown_segments
 from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.reading.consumer_log import ChosenRecords
 from logcore.reading.notes import Notes
+from logcore.reading.shown_segments import columns_of
 from logcore.remote.aiven_layout import index_path
 from logcore.remote.stored_part import SegmentPart
 from logcore.segments.filenames import DirectoryKind, TopicPartition
@@ -83,7 +84,7 @@ def offset_lines(mib: int) -> Iterator[Line]:
             with _counted() as sizes:
                 found = [
                     each
-                    for shows in shown_segments(_log(remote), wanted, notes, seek=offset, end=offset + 1)
+                    for shows in ChosenRecords(_log(remote), wanted, offset, offset + 1).segments(notes)
                     for rows in columns_of(shows, notes)
                     for each in rows.column("offset").to_pylist()
                 ]
@@ -164,7 +165,7 @@ def _read(file: SegmentFile, made: Segment) -> float:
     """Seconds of a reading of all records. What came is compared after the clock has stopped."""
     notes, log = Notes(), _log(file)
     begun = time.perf_counter()
-    found = [rows for shows in shown_segments(log, FIELDS, notes) for rows in columns_of(shows, notes)]
+    found = [rows for shows in ChosenRecords(log, FIELDS).segments(notes) for rows in columns_of(shows, notes)]
     taken = time.perf_counter() - begun
     totals = Totals()
     for rows in found:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from logcore.cli.output.command_notes import CommandNotes
-from logcore.library.offset_lookup import lookup_log
 from logcore.logs import lookup
 from logcore.logs.model.transactions import TransactionState
+from logcore.reading.offset_lookup import lookup_log
 from logcore.reading.read_options import ReadRules
 from logcore.reading.visible_offsets import visible_window
 from logcore.segments.filenames import DirectoryKind

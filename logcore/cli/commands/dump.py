@@ -9,7 +9,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby, islice
 from typing import TextIO
 
@@ -35,16 +35,18 @@ from logcore.cli.reading.arguments import (
 from logcore.columns.decoding.line_forms import LineForm, LineFormat
 from logcore.columns.wanted import Wanted
 from logcore.errors import CorruptionReason, LogError
-from logcore.library.shown_segments import ShownSegment, columns_of, shown_segments
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.checked_segments import checked_batches
 from logcore.reading.chosen_logs import find_logs
+from logcore.reading.consumer_log import ChosenRecords, ConsumerLog
 from logcore.reading.internal_topics.internal_logs import internal_logs
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import OffsetRange, ReadOptions
+from logcore.reading.shown_segments import ShownSegment, columns_of
 from logcore.reading.unmatched_options import beyond_offsets
-from logcore.reading.visible_offsets import committed_end, visible_window, with_high_watermark
+from logcore.reading.visible_offsets import committed_end
 from logcore.records.batch import BatchHeader, read_header
+from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.scanning.scan import Stretch
 from logcore.storage.discovery import new_text, read_range, shown
 from logcore.topics.internal_topics import InternalTopic
@@ -125,7 +127,7 @@ def _run(arguments: argparse.Namespace, notes: CommandNotes) -> int:
     if arguments.checkpoints:  # root files may name partitions whose directories are gone
         quiet.append("nothing-chosen")
     logs = find_logs(options, notes, quiet=quiet, is_one_copy=True)
-    logs = tuple(with_high_watermark(log, options.rules.high_watermark) for log in logs)
+    logs = tuple(ConsumerLog(log, options.rules).log for log in logs)
     beyond = None if arguments.checkpoints else beyond_offsets(options, logs, everything=side or arguments.all)
     if beyond is not None:
         notes.say(beyond)
@@ -184,44 +186,31 @@ def _committed_end(log: SourceLog, arguments: argparse.Namespace) -> int | None:
     return committed_end(log, arguments.high_watermark) if log.is_metadata else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """What is shown of a log: the records, where to begin to read, and where to end; see `shown_segments`."""
-
-    log: SourceLog
-    wanted: Wanted
-    seek: int | None
-    end: int | None
-
-
-def _choices(arguments: argparse.Namespace, options: ReadOptions, logs: tuple[SourceLog, ...]) -> Iterator[_Choice]:
+def _choices(
+    arguments: argparse.Namespace, options: ReadOptions, logs: tuple[SourceLog, ...]
+) -> Iterator[ChosenRecords]:
+    wanted = Wanted(
+        since=arguments.since,
+        until=arguments.until,
+        key=arguments.key,
+        control=arguments.control,
+        producer_id=arguments.producer_id,
+        header=arguments.header,
+    )
     for log in logs:
-        visible = visible_window(log, options.rules).ranges(options.offsets)
-        wanted = Wanted(
-            visible=visible,
-            since=arguments.since,
-            until=arguments.until,
-            key=arguments.key,
-            control=arguments.control,
-            producer_id=arguments.producer_id,
-            header=arguments.header,
-        )
-        seek = visible[0][0] if arguments.offsets.start is not None and visible else None
-        choice = _Choice(log, wanted, seek, arguments.offsets.end)
-        yield choice if arguments.tail is None else _tail_of(choice, arguments.tail)
+        chosen = ConsumerLog(log, options.rules).choose(options.offsets, wanted)
+        yield chosen if arguments.tail is None else _tail_of(chosen, arguments.tail)
 
 
-def _tail_of(choice: _Choice, count: int) -> _Choice:
-    """Reduce a choice to its last `count` records."""
+def _tail_of(chosen: ChosenRecords, count: int) -> ChosenRecords:
+    """Reduce chosen records to their last `count`."""
     from logcore.cli.reading.tail import tail_start  # imports NumPy
 
-    if count == 0:
-        return replace(choice, wanted=replace(choice.wanted, visible=()))
-    first = tail_start(choice.log, choice.wanted, count, choice.end)
+    first = tail_start(chosen, count) if count else MAX_OFFSET
     if first is None:
-        return choice
-    visible = tuple((max(start, first), end) for start, end in choice.wanted.visible or () if end > first)
-    return replace(choice, wanted=replace(choice.wanted, visible=visible), seek=first)
+        return chosen
+    visible = tuple((max(start, first), end) for start, end in chosen.wanted.visible or () if end > first)
+    return replace(chosen, wanted=replace(chosen.wanted, visible=visible), seek=first)
 
 
 def _dump_records(
@@ -258,7 +247,7 @@ def _dump_records(
 
 def _dump_decoded(
     arguments: argparse.Namespace,
-    choices: Iterator[_Choice],
+    choices: Iterator[ChosenRecords],
     notes: Notes,
     out: TextIO,
     plain: DecodedLines,
@@ -291,27 +280,24 @@ def _dump_snapshots(
     out.writelines(islice(lines, arguments.limit))
 
 
-def _shown(choices: Iterable[_Choice], notes: Notes) -> Iterator[ShownSegment]:
+def _shown(choices: Iterable[ChosenRecords], notes: Notes) -> Iterator[ShownSegment]:
     """The segments of some logs that have chosen records."""
     for choice in choices:
-        yield from shown_segments(choice.log, choice.wanted, notes, seek=choice.seek, end=choice.end)
+        yield from choice.segments(notes)
 
 
 def _dump_plainly(
-    arguments: argparse.Namespace, choices: Iterator[_Choice], notes: Notes, plain: PlainLines, left: int | None
+    arguments: argparse.Namespace, choices: Iterator[ChosenRecords], notes: Notes, plain: PlainLines, left: int | None
 ) -> int | None:
     for choice in choices:
-        end = _committed_end(choice.log, arguments)
-        left = plain.write_log(
-            choice.log, choice.wanted, notes, left, seek=choice.seek, end=choice.end, committed_end=end
-        )
+        left = plain.write_log(choice, notes, left, committed_end=_committed_end(choice.log, arguments))
         if left == 0:
             break
     return left
 
 
 def _dump_columns(
-    arguments: argparse.Namespace, choices: Iterator[_Choice], notes: Notes, out: TextIO, shows_committed: bool
+    arguments: argparse.Namespace, choices: Iterator[ChosenRecords], notes: Notes, out: TextIO, shows_committed: bool
 ) -> None:
     from logcore.cli.output.column_files import ColumnSink  # imports pyarrow
     from logcore.columns.schema import RECORDS_SCHEMA
@@ -321,7 +307,7 @@ def _dump_columns(
     left = sys.maxsize if arguments.limit is None else arguments.limit
     for choice in choices if left else ():
         committed_end = _committed_end(choice.log, arguments)
-        for shows in shown_segments(choice.log, choice.wanted, notes, seek=choice.seek, end=choice.end):
+        for shows in choice.segments(notes):
             if arguments.limit is None:
                 columns = joined(columns_of(shows, notes), RECORDS_SCHEMA)
             else:

@@ -8,18 +8,26 @@ from dataclasses import replace
 
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.record_lines import committed_word, json_line, time_text
-from logcore.cli.reading.arguments import add_choice, add_paths, add_remote, high_watermark, read_options, time_ms
+from logcore.cli.reading.arguments import (
+    add_choice,
+    add_paths,
+    add_remote,
+    high_watermark,
+    natural,
+    read_options,
+    time_ms,
+)
 from logcore.errors import LogError
-from logcore.library.offset_lookup import lookup_log
 from logcore.logs import lookup
 from logcore.logs.lookup import OffsetAnswer
 from logcore.logs.model.findings import Severity
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.chosen_logs import find_logs
+from logcore.reading.consumer_log import ConsumerLog
 from logcore.reading.internal_topics.cluster_metadata import tiered_topics
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadOptions
-from logcore.reading.visible_offsets import committed_end, visible_window, with_high_watermark
+from logcore.reading.visible_offsets import committed_end
 from logcore.segments.side_files import time_index
 from logcore.segments.side_files.leader_epochs import epoch_for_offset
 
@@ -63,6 +71,13 @@ def add_parser(
     parser.add_argument(
         "--at", type=moment, required=True, metavar="TIME|" + "|".join(NAMES), help="what to find in each log"
     )
+    parser.add_argument(
+        "--before",
+        type=natural,
+        metavar="N",
+        help="instead: at most N offsets at which segments begin, latest first, of segments that were last changed at "
+        "or before the time, as brokers before 4.0 answer version 0 of ListOffsets",
+    )
     parser.add_argument("--format", choices=("text", "jsonl"), default="text")
     parser.add_argument(
         "--isolation.level",
@@ -86,6 +101,8 @@ def run(arguments: argparse.Namespace) -> int:
     notes, options = CommandNotes(), read_options(arguments)
     if arguments.at in _OF_REMOTE_STORAGE and not options.remotes:
         arguments.parser.error("latest-tiered and earliest-pending-upload need --remote with the remote storage")
+    if arguments.before is not None and arguments.at < lookup.EARLIEST:
+        arguments.parser.error("--before is for a time, latest or earliest")
     choice = options.rules.high_watermark
     quiet = ["no-high-watermark"] if choice != "checkpoint" else []
     if arguments.at < 0:  # a broker finds these in local segments, or knows them without a search
@@ -94,9 +111,12 @@ def run(arguments: argparse.Namespace) -> int:
     for log in find_logs(options, notes, quiet=quiet, is_one_copy=True):
         end = committed_end(log, choice)
         try:
-            looked = lookup_log(
-                with_high_watermark(log, choice), arguments.at, visible_window(log, options.rules).end, notes
-            )
+            consumed = ConsumerLog(log, options.rules)
+            if arguments.before is not None:
+                found = consumed.offsets_before(arguments.at, arguments.before, arguments.now_ms, notes)
+                sys.stdout.write(_segments_line(log, found, arguments.format))
+                continue
+            looked = consumed.lookup(arguments.at, notes)
             if log.topic_partition.topic in tiered and looked.has_only_local_segments:
                 looked = replace(looked, tiered_end_offset=0)
             answer = lookup.list_offsets(looked, arguments.at)
@@ -132,6 +152,13 @@ def _write(log: SourceLog, answer: OffsetAnswer, committed: bool | None, argumen
     else:
         word = "" if committed is None or answer == lookup.NOTHING else f"  {committed_word(committed)}"
         sys.stdout.write(_text_line(log, answer).rstrip("\n") + word + "\n")
+
+
+def _segments_line(log: SourceLog, offsets: tuple[int, ...], form: str) -> str:
+    if form == "jsonl":
+        name = log.topic_partition
+        return json_line({"topic": name.topic, "partition": name.partition, "offsets": list(offsets)})
+    return f"{log.topic_partition}  " + (f"offsets {' '.join(map(str, offsets))}" if offsets else "no segment") + "\n"
 
 
 def _fields(log: SourceLog, answer: OffsetAnswer) -> dict[str, object]:

@@ -18,9 +18,9 @@ from logcore.cli.output.record_lines import json_line
 from logcore.columns.decoding.line_buffers import LineBuffers, TextPool
 from logcore.columns.decoding.line_forms import LineForm, LineFormat
 from logcore.columns.kernels.decoding.decoding_frames import RecordsFrame
-from logcore.library.shown_segments import ShownSegment, place_of
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.sources import SourceLog
+from logcore.reading.shown_segments import ShownSegment, place_of
 from logcore.records.batch import BatchHeader
 from logcore.records.model import Record, TimestampType
 from logcore.topics.decoded_records import decode_record

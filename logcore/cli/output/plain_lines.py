@@ -10,10 +10,9 @@ from typing import TextIO
 
 from logcore.cli.output.record_lines import committed_word, line_of
 from logcore.columns.decoding.line_forms import LineForm, LineFormat
-from logcore.columns.wanted import Wanted
 from logcore.errors import LogError
-from logcore.library.shown_segments import segments_among
 from logcore.logs.model.sources import SourceLog
+from logcore.reading.consumer_log import ChosenRecords
 from logcore.reading.notes import Notes
 from logcore.reading.segment_reading import cannot_read, open_segment, steps
 from logcore.records.batch import BatchHeader
@@ -29,48 +28,42 @@ class PlainLines:
 
     def write_log(
         self,
-        log: SourceLog,
-        wanted: Wanted,
+        chosen: ChosenRecords,
         notes: Notes,
         limit: int | None = None,
         *,
-        seek: int | None = None,
-        end: int | None = None,
         committed_end: int | None = None,
     ) -> int | None:
         """Write the wanted records of a log, and report damage.
 
         Args:
-            log: The log.
-            wanted: The wanted records.
+            chosen: The log, and its wanted records.
             notes: Reports damage.
             limit: Most lines to write; None for any number.
-            seek: As in `shown_segments`.
-            end: As in `shown_segments`.
             committed_end: The end of committed offsets in KRaft's metadata log.
 
         Returns:
             How many more lines may be written; None for any number.
         """
-        left = limit
-        for segment in segments_among(log, wanted.visible) if left != 0 else ():
+        left, log, wanted = limit, chosen.log, chosen.wanted
+        for segment in chosen.files() if left != 0 else ():
             records: list[Record] = []
             try:
-                source, walk = open_segment(log, segment, records, seek)
+                source, walk = open_segment(log, segment, records, chosen.seek)
             except LogError as error:
                 cannot_read(segment, error, notes)
                 continue
             for item in steps(log, segment, source, walk, notes):
                 if isinstance(item, ScannedBatch) and wanted.may_hold(item.header):
-                    chosen = [record for record in records if wanted.holds(record, item.header.reader_shift)][:left]
-                    for record in chosen:
+                    held = [record for record in records if wanted.holds(record, item.header.reader_shift)][:left]
+                    for record in held:
                         self._out.write(self._line(log, item.header, record, committed_end))
                     if left is not None:
-                        left -= len(chosen)
+                        left -= len(held)
                     if left == 0:
                         return left
                 records.clear()
-                if end is not None and walk.next_offset >= end:
+                if chosen.end is not None and walk.next_offset >= chosen.end:
                     break
         return left
 

@@ -14,13 +14,13 @@ from logcore.columns.kernels.call_frames import SLACK, address_of
 from logcore.columns.kernels.decoding.decoding_frames import RecordsFrame
 from logcore.columns.kernels.families import Work
 from logcore.columns.kernels.library import is_chosen
-from logcore.columns.wanted import Wanted
 from logcore.errors import LogError
-from logcore.library.shown_segments import ShownSegment, rows_of, segments_among
 from logcore.logs.model.findings import Finding
-from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.logs.model.sources import SegmentFile
+from logcore.reading.consumer_log import ChosenRecords
 from logcore.reading.notes import Notes
 from logcore.reading.segment_reading import index_of, segment_bytes
+from logcore.reading.shown_segments import ShownSegment, rows_of
 from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Record
 from logcore.segments.side_files.proved_entries import ProvedEntries
 
@@ -59,22 +59,20 @@ class _OffsetBuffers:
         return self._held[: frame.rows].copy()
 
 
-def tail_start(log: SourceLog, wanted: Wanted, count: int, end: int | None = None) -> int | None:
+def tail_start(chosen: ChosenRecords, count: int) -> int | None:
     """Find the offset of the last wanted record but `count` - 1.
 
     Args:
-        log: The log.
-        wanted: The wanted records.
+        chosen: The log, and its wanted records.
         count: How many records, at least 1.
-        end: As in `shown_segments`.
 
     Returns:
         The offset; None if the log has fewer wanted records.
     """
     left = count
-    for segment in reversed(list(segments_among(log, wanted.visible))):
+    for segment in reversed(list(chosen.files())):
         try:
-            offsets = _last_offsets(log, segment, wanted, left, end)
+            offsets = _last_offsets(chosen, segment, left)
         except LogError:
             continue  # the reading reports it
         if len(offsets) == left:
@@ -83,15 +81,16 @@ def tail_start(log: SourceLog, wanted: Wanted, count: int, end: int | None = Non
     return None
 
 
-def _last_offsets(log: SourceLog, segment: SegmentFile, wanted: Wanted, count: int, end: int | None) -> Offsets:
+def _last_offsets(chosen: ChosenRecords, segment: SegmentFile, count: int) -> Offsets:
     """Return the offsets of at most the last `count` wanted records of a segment."""
+    log = chosen.log
     source = segment_bytes(log, segment)
     entries, nbytes = ProvedEntries(index_of(segment), segment.base_offset, source), FIRST_BYTES
     while True:
         start = entries.start_of_end(nbytes)
         held: deque[Offsets] = deque()
         total = 0
-        for offsets in _offsets_of(ShownSegment(log, segment, source, wanted, start, end)):
+        for offsets in _offsets_of(ShownSegment(log, segment, source, chosen.wanted, start, chosen.end)):
             held.append(offsets)
             total += len(offsets)
             while total - len(held[0]) >= count:

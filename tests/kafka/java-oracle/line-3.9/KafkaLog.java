@@ -108,6 +108,12 @@ final class KafkaLog {
         return log.deleteOldSegments();
     }
 
+    List<Long> offsetsBefore(long at, int count) {
+        List<Long> offsets = new ArrayList<>();
+        log.legacyFetchOffsetsBefore(at, count).foreach(offset -> offsets.add((Long) offset));
+        return offsets;
+    }
+
     void moveStart(long offset) {
         log.maybeIncrementLogStartOffset(offset, LogStartOffsetIncrementReason.ClientRecordDeletion);
     }

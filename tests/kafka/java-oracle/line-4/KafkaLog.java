@@ -103,6 +103,10 @@ final class KafkaLog {
         return log.deleteOldSegments();
     }
 
+    List<Long> offsetsBefore(long at, int count) {
+        throw new UnsupportedOperationException("4.0 removed version 0 of ListOffsets");
+    }
+
     void moveStart(long offset) throws IOException {
         log.maybeIncrementLogStartOffset(offset, LogStartOffsetIncrementReason.ClientRecordDeletion);
     }

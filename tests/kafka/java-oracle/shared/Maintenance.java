@@ -1,4 +1,5 @@
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.nio.ByteBuffer;
 import java.util.Base64;
@@ -51,6 +52,18 @@ final class Maintenance {
             }
             int deleted = open.log.deleteOldSegments();
             return open.state().put("deleted_segments", deleted);
+        }
+    }
+
+    /** Offsets at which segments begin, as version 0 of ListOffsets had them. */
+    static ObjectNode offsetsBefore(Command command) throws Exception {
+        try (OpenLog open = new OpenLog(command, true)) {
+            ObjectNode answer = Command.object();
+            ArrayNode offsets = answer.putArray("offsets");
+            for (long offset : open.log.offsetsBefore(command.number("at", -1), (int) command.number("count", 1))) {
+                offsets.add(offset);
+            }
+            return answer;
         }
     }
 

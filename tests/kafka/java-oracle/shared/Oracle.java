@@ -31,6 +31,7 @@ public final class Oracle {
                 case "recover" -> Maintenance.recover(command);
                 case "clean" -> Maintenance.clean(command);
                 case "retain" -> Maintenance.retain(command);
+                case "offsets_before" -> Maintenance.offsetsBefore(command);
                 case "write" -> Maintenance.write(command);
                 case "generate" -> RandomLog.generate(command);
                 case "bench" -> Bench.run(command);

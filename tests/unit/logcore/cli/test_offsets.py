@@ -9,6 +9,7 @@ import pytest
 
 from logcore.cli.main import main
 from tests import handmade
+from tests.broker_directory import LogDirectory
 from tests.unit.logcore.cli import conftest as made
 
 Captured = pytest.CaptureFixture[str]
@@ -231,3 +232,41 @@ def test_a_segment_that_goes_away_is_reported_and_the_other_logs_continue(
     monkeypatch.setattr(segment_reading, "segment_bytes", gone)
     lines = answer(capsys, 0, str(known), code=3)
     assert {line["topic"]: line["offset"] for line in lines} == {"later": -1, "orders": 0}
+
+
+@pytest.mark.parametrize(
+    ("at", "count", "expected"),
+    [
+        ("latest", 9, [50, 40, 30, 20]),
+        ("latest", 2, [50, 40]),
+        ("latest", 0, []),
+        ("earliest", 9, [20]),
+        (T + 2_000, 9, [30, 20]),
+        (T + 1_999, 9, [20]),
+        (T + 999, 9, []),
+    ],
+)
+def test_offsets_before_a_time_are_those_of_segments_changed_until_then(
+    tmp_path: Path, capsys: Captured, at: object, count: int, expected: list[int]
+) -> None:
+    """By hand: segments 10, 30 and 40, changed after 1, 2 and 3 s; the log start is 20, the log end 50."""
+    source = LogDirectory(tmp_path / "logs")
+    orders = source.partition("orders-0")
+    orders.next_offset = 10
+    for number, count_of in enumerate((20, 10, 10)):
+        path = orders.roll()
+        orders.append(count_of)
+        os.utime(path, ns=((T + 1_000 * (number + 1)) * 1_000_000,) * 2)
+    source.checkpoint("log-start", orders_0=20)
+    source.high_watermarks(orders_0=50)
+    (line,) = answer(capsys, at, "--before", str(count), str(source.path))
+    assert line == {"topic": "orders", "partition": 0, "offsets": expected}
+    source.high_watermarks(orders_0=35)
+    (line,) = answer(capsys, at, "--before", str(count), str(source.path))
+    above = [offset for offset in expected if offset > 35]
+    assert line["offsets"] == ([35] if above else []) + expected[len(above) :]
+
+
+def test_offsets_before_a_time_are_not_for_other_special_values(known: Path, capsys: Captured) -> None:
+    assert main(["offsets", "--at", "max-timestamp", "--before", "3", str(known)]) == 64
+    assert "--before is for a time, latest or earliest" in capsys.readouterr().err

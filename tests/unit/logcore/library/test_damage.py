@@ -15,7 +15,7 @@ import pytest
 import logcore
 from logcore.cli.main import main
 from logcore.columns.engines import Engine
-from logcore.library import shown_segments
+from logcore.reading import consumer_log
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
 from tests.conftest import Sample
@@ -245,7 +245,7 @@ def test_findings_of_one_log_are_no_errors_of_another(logdir: LogDirectory, orde
 
 
 def test_opening_looks_at_names_and_not_at_records(orders: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shown_segments, "segment_bytes", None)
+    monkeypatch.setattr(consumer_log, "segment_bytes", None)
     for path in orders.segments():
         path.write_bytes(b"junk" * 100)
     assert logcore.open_partition(orders.path).findings == ()

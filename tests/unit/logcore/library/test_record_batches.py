@@ -168,12 +168,12 @@ def test_all_columns_reach_both_engines(sample: Callable[[str], Sample]) -> None
 
 
 def test_an_engine_that_stops_early_leaves_the_rest_unread(shop: LogDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    from logcore.library import shown_segments
+    from logcore.reading import consumer_log
 
     opened: list[str] = []
-    real = shown_segments.segment_bytes
+    real = consumer_log.segment_bytes
     monkeypatch.setattr(record_columns, "LEAST_ROWS", 1)
-    monkeypatch.setattr(shown_segments, "segment_bytes", lambda *a: opened.append(a[1].path) or real(*a))
+    monkeypatch.setattr(consumer_log, "segment_bytes", lambda *a: opened.append(a[1].path) or real(*a))
     reader = logcore.open_log_directory(shop.path).record_batches(["offset"])
     reader.read_next_batch()
     reader.close()

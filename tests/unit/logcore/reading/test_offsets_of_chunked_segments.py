@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from logcore.columns.wanted import Wanted
-from logcore.library import shown_segments as shown
 from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.reading import shown_segments
+from logcore.reading.consumer_log import ChosenRecords
 from logcore.reading.notes import Notes
 from logcore.reading.segment_reading import index_of
+from logcore.reading.shown_segments import columns_of
 from logcore.remote.aiven_layout import index_path
 from logcore.remote.stored_part import SegmentPart
 from logcore.segments.filenames import DirectoryKind, TopicPartition
@@ -64,8 +66,8 @@ def chunks_for(offset: int, segment: SegmentFile, monkeypatch: pytest.MonkeyPatc
         wanted = Wanted(("offset", "value"), ((offset, offset + 1),))
         rows = [
             row
-            for shows in shown.shown_segments(log, wanted, notes, seek=offset, end=offset + 1)
-            for batch in shown.columns_of(shows, notes)
+            for shows in ChosenRecords(log, wanted, offset, offset + 1).segments(notes)
+            for batch in columns_of(shows, notes)
             for row in batch.to_pylist()
         ]
     assert rows == [{"offset": offset, "value": b"%04d" % offset * (VALUE_BYTES // 4)}]
@@ -81,7 +83,7 @@ def test_the_offset_index_of_a_segment_in_chunks_is_found(segment: SegmentFile) 
 def test_an_offset_costs_one_chunk_and_at_a_border_two(segment: SegmentFile, monkeypatch: pytest.MonkeyPatch) -> None:
     # As a chunk of 4 MiB, pieces of 2 MiB and a look at 64 KiB.
     monkeypatch.setattr(source_bytes, "PIECE", CHUNK_BYTES // 2)
-    monkeypatch.setattr(shown, "FIRST_BYTES", CHUNK_BYTES // 64)
+    monkeypatch.setattr(shown_segments, "FIRST_BYTES", CHUNK_BYTES // 64)
     alone = 0
     for offset in range(1, BATCHES, 7):
         batch = segment.size // BATCHES

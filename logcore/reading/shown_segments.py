@@ -1,19 +1,15 @@
-"""The segments of a log of which something is wanted, and their records as Arrow columns.
-
-`loglake dump` and the library read through here.
-"""
+"""The segments of a log of which something is wanted, and their records as Arrow columns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from logcore.columns.wanted import Place, Wanted
-from logcore.errors import LogError
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.notes import Notes
-from logcore.reading.segment_reading import cannot_read, reading_start, rows_of_segment, segment_bytes
+from logcore.reading.segment_reading import rows_of_segment
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.side_files.proved_entries import ReadingStart
@@ -67,26 +63,6 @@ def place_of(log: SourceLog, segment: SegmentFile) -> Place:
     return Place(topic, partition, log_id, f"{segment.base_offset:020d}")
 
 
-def shown_segments(
-    log: SourceLog, wanted: Wanted, notes: Notes, *, seek: int | None = None, end: int | None = None
-) -> Iterator[ShownSegment]:
-    """The segments that can hold a wanted offset, opened one by one. A file that cannot be opened is reported.
-
-    Args:
-        log: The log.
-        wanted: The wanted records.
-        notes: Reports what cannot be opened.
-        seek: Begin at an entry of the index for this offset. Damage before it is not reported.
-        end: Reading may end at this offset. Damage from there on is not reported.
-    """
-    for segment in segments_among(log, wanted.visible):
-        try:
-            source = segment_bytes(log, segment)
-            yield ShownSegment(log, segment, source, wanted, reading_start(segment, source, seek), end)
-        except LogError as error:
-            cannot_read(segment, error, notes)
-
-
 def segments_among(log: SourceLog, visible: tuple[tuple[int, int], ...] | None) -> Iterator[SegmentFile]:
     """The segments whose offsets may lie between the first and the last visible offset. No file is opened."""
     if visible is None:
@@ -100,23 +76,17 @@ def segments_among(log: SourceLog, visible: tuple[tuple[int, int], ...] | None) 
             yield segment
 
 
-def columns_of(
-    shows: ShownSegment, notes: Notes, *, to_the_end: bool = True, in_steps: bool = False
-) -> Iterator[pa.RecordBatch]:
+def columns_of(shows: ShownSegment, notes: Notes, *, in_steps: bool = False) -> Iterator[pa.RecordBatch]:
     """The wanted records of a segment as Arrow columns, in order. What is wrong with the segment is reported.
 
     Args:
         shows: The segment.
         notes: Reports damage.
-        to_the_end: Look at the whole segment, so that damage at its end is reported. Else the read ends after the last
-            visible offset, and damage from there on is not reported.
         in_steps: Few records may be read: look at few bytes at first.
     """
     from logcore.columns.engines import decode_segment
 
-    log, segment, visible = shows.log, shows.segment, shows.wanted.visible
-    if not to_the_end and visible is not None:
-        shows = replace(shows, end=visible[-1][1] if visible else 0)
+    log, segment = shows.log, shows.segment
 
     def decode(chunk: Chunk) -> SegmentRows[pa.RecordBatch]:
         return decode_segment(

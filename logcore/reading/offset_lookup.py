@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from functools import partial
 
 from logcore.errors import LogError
-from logcore.library.log_batches import LogBatch
 from logcore.logs import lookup
 from logcore.logs.lookup import LookupLog, LookupSegment
 from logcore.logs.model import readable_end
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.checked_segments import checked_batches
+from logcore.reading.log_batches import LogBatch
 from logcore.reading.notes import Notes
 from logcore.segments import filenames
 from logcore.segments.scanning.scan import ScannedBatch
@@ -64,6 +64,41 @@ def lookup_log(log: SourceLog, at: int, visible_end: int, notes: Notes) -> Looku
         log.local_start_offset,
         log.tiered_end_offset,
     )
+
+
+def offsets_before(
+    log: SourceLog, at: int, count: int, as_of_ms: int, visible_end: int, notes: Notes
+) -> tuple[int, ...]:
+    """Return offsets at which segments begin, descending, as brokers before 4.0 answer version 0 of ListOffsets.
+
+    A segment counts if its file was last changed at or before the time. The log end counts as changed now. Only local
+    segments count.
+
+    Args:
+        log: The log.
+        at: A time in epoch milliseconds, `lookup.LATEST` (all segments) or `lookup.EARLIEST` (the first).
+        count: The most offsets.
+        as_of_ms: The clock, epoch milliseconds.
+        visible_end: The end of the visible offsets. It replaces those above it.
+        notes: Gets the findings about the last segment.
+
+    Source: Kafka 3.9 UnifiedLog.legacyFetchOffsetsBefore, Partition.legacyFetchOffsetsForTimestamp.
+    """
+    local = [segment for segment in log.segments if segment.base_offset >= (log.local_start_offset or 0)]
+    known = [(max(segment.base_offset, log.log_start_offset), segment.modified_ms) for segment in local]
+    end = max([log.log_start_offset, *(segment.base_offset for segment in local[-1:])])
+    if local and local[-1].size:
+        end = max(end, _extent(log, local[-1], notes)[1])
+        known.append((end, as_of_ms))
+    if at == lookup.EARLIEST:
+        known = known[:1]
+    elif at != lookup.LATEST:
+        while known and known[-1][1] > at:
+            known.pop()
+    offsets = sorted((offset for offset, _ in known[::-1][:count]), reverse=True)
+    bound = readable_end.high_watermark(visible_end, log_start_offset=log.log_start_offset, log_end_offset=end)
+    above = [offset for offset in offsets if offset > bound]
+    return (*([bound] if above else []), *offsets[len(above) :])
 
 
 def _extent(log: SourceLog, segment: SegmentFile, notes: Notes) -> tuple[int, int]:
