@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.crash.side_effects import Order
+from tests.daemons import WAIT_SECONDS
 from tests.in_process import EVERY_JOB_ON_SPARK, without_spark
 from tests.warm_server import import_too, write_imported
 
@@ -101,7 +102,7 @@ class Commands:
         """End the server."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=WAIT_SECONDS)
 
 
 def serve() -> None:

@@ -44,7 +44,7 @@ class Pages:
             data=json.dumps({"query": query, "variables": variables}).encode(),
             headers={"content-type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=60) as response:
+        with urllib.request.urlopen(request, timeout=WAIT_SECONDS) as response:
             answer: dict[str, Any] = json.load(response)
         assert "errors" not in answer, answer
         return answer["data"]

@@ -18,6 +18,7 @@ import pytest
 from dagster_graphql.client.query import METADATA_ENTRY_FRAGMENT, STEP_EVENT_FRAGMENTS
 from playwright.sync_api import Page, Response, expect
 
+from tests.daemons import WAIT_SECONDS
 from tests.dagster.conftest import loglake
 from tests.jobs.registered_schemas import Registered, avro, named, text, zigzag
 from tests.pages import Pages, open_pages, wait_for
@@ -134,7 +135,7 @@ def shown(pages: Pages) -> Shown:
             shown.links |= {entry["url"] for entry in entries if "/data_docs/" in entry.get("url", "")}
     shown.keep("programs", pages.ask(PROGRAMS))
     for link in sorted(shown.links):
-        with urllib.request.urlopen(f"{pages.address}{link}", timeout=60) as response:
+        with urllib.request.urlopen(f"{pages.address}{link}", timeout=WAIT_SECONDS) as response:
             shown.texts[link] = response.read().decode()
     return shown
 

@@ -26,6 +26,7 @@ from typing import Any
 
 from spark_jobs.policies.policies_file import read_policies
 from tests.crash.side_effects import Happening
+from tests.daemons import WAIT_SECONDS
 from tests.warm_server import import_too, write_imported
 
 AS_OF_MS = 1_800_000_000_000
@@ -102,7 +103,7 @@ class Forks:
         """End the server."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=WAIT_SECONDS)
 
 
 def serve() -> None:

@@ -23,6 +23,7 @@ import duckdb
 from deltalake import DeltaTable
 
 from tests.conftest import REPOSITORY
+from tests.daemons import WAIT_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Reader:
 
     def end(self) -> tuple[list[Snapshot], list[str]]:
         """The snapshots that it saw, in order, and what went wrong."""
-        out, _ = self._process.communicate("end\n", timeout=120)
+        out, _ = self._process.communicate("end\n", timeout=WAIT_SECONDS)
         assert self._process.returncode == 0
         *seen, wrong = out.splitlines()
         return [self.first, *map(_snapshot, seen)], json.loads(wrong)

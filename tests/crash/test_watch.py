@@ -14,6 +14,7 @@ import pytest
 from tests.broker_directory import LogDirectory
 from tests.crash import visible
 from tests.crash.sampling import EVERY_KILL
+from tests.daemons import WAIT_SECONDS
 from tests.sampling import chance
 
 FAST = ("--interval", "0.05")
@@ -49,7 +50,7 @@ def test_a_watch_that_is_killed_again_and_again_loses_and_doubles_nothing(tmp_pa
             source.high_watermarks(orders_0=orders.next_offset)
             time.sleep(0.1)
         process.kill()
-        process.communicate(timeout=60)
+        process.communicate(timeout=WAIT_SECONDS)
         visible.check(tmp_path / "lake")
         published = offsets(tmp_path)
         assert published == list(range(len(published))), f"after kill {kill + 1}"
@@ -58,7 +59,7 @@ def test_a_watch_that_is_killed_again_and_again_loses_and_doubles_nothing(tmp_pa
     while len(offsets(tmp_path)) < orders.next_offset and time.monotonic() < deadline:
         time.sleep(0.2)
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=WAIT_SECONDS)
     assert (process.returncode, err) == (0, ""), err
     assert "published" in out
     assert offsets(tmp_path) == list(range(orders.next_offset))

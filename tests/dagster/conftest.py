@@ -20,6 +20,7 @@ from pipelines.definitions import build_definitions
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.registry import register, remember
 from spark_jobs.lake.view.registered_lakes import read_home, read_registered
+from tests.daemons import WAIT_SECONDS
 from tests.dagster.fake_jobs import WORLDS, FakeLauncher, World
 
 
@@ -156,7 +157,7 @@ def loglake(*arguments: str | Path, **environment: str) -> subprocess.CompletedP
         env=clean | environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=WAIT_SECONDS,
         check=False,
     )
 

@@ -18,6 +18,7 @@ from pipelines.errors.failures import CANCELED
 from spark_jobs.lake.store import lease
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.conftest import REPOSITORY
+from tests.daemons import WAIT_SECONDS
 from tests.dagster.conftest import loglake
 
 pytestmark = [pytest.mark.dagster, pytest.mark.stored, pytest.mark.usefixtures("signals_act")]
@@ -70,7 +71,7 @@ def test_a_cancelled_backfill_loses_nothing_and_the_next_run_does_the_rest(tmp_p
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         begun = time.monotonic()
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=WAIT_SECONDS)
         took = time.monotonic() - begun
     assert (tmp_path / "waits").exists(), errors
     assert took < 30

@@ -16,6 +16,7 @@ from pipelines.definitions import build_definitions
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
 from tests.conftest import REPOSITORY
+from tests.daemons import WAIT_SECONDS
 
 pytestmark = pytest.mark.dagster
 
@@ -55,7 +56,7 @@ def test_workspace_yaml_is_valid_from_another_directory_and_without_a_network(tm
         env={**os.environ, **nowhere, "DAGSTER_HOME": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=WAIT_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 
 from pipelines.command.dagster_history import open_instance
 from tests.broker_directory import LogDirectory
+from tests.daemons import WAIT_SECONDS
 
 pytestmark = pytest.mark.dagster
 
@@ -41,7 +42,7 @@ def run(tmp_path: Path, source: LogDirectory, *options: str, history: str = "his
         env=os.environ | places,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=WAIT_SECONDS,
         check=False,
     )
     lines = done.stdout.splitlines()

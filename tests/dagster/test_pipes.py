@@ -20,6 +20,7 @@ from logcore.exit_codes import ExitCode
 from pipelines.command.history import settings_file
 from tests.broker_directory import LogDirectory
 from tests.conftest import REPOSITORY
+from tests.daemons import WAIT_SECONDS
 from tests.dagster.conftest import loglake
 
 pytestmark = pytest.mark.dagster
@@ -95,7 +96,7 @@ def test_the_project_of_the_page_gets_materializations_checks_and_log_messages(
         env=os.environ | variables,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=WAIT_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
@@ -250,7 +251,7 @@ def test_without_the_variables_there_is_no_report_and_dagster_pipes_is_not_impor
             env=variables,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=WAIT_SECONDS,
             check=True,
         )
     assert "pipes False False" in done.stdout

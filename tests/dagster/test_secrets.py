@@ -24,6 +24,7 @@ from spark_jobs.lake.view.registered_lakes import read_home
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.conftest import REPOSITORY
+from tests.daemons import WAIT_SECONDS
 from tests.planted_secrets import PLANTED, is_planted, write_metadata
 
 pytestmark = [pytest.mark.dagster, pytest.mark.stored]
@@ -66,7 +67,7 @@ class Place:
         """Run a program (default: loglake) and keep what it prints."""
         line = [*(program or (sys.executable, "-m", "logcore.cli.main")), *map(str, words)]
         done = subprocess.run(
-            line, env=self.environment | more, cwd=REPOSITORY, capture_output=True, timeout=300, check=False
+            line, env=self.environment | more, cwd=REPOSITORY, capture_output=True, timeout=WAIT_SECONDS, check=False
         )
         self.seen.outputs.append((" ".join(line[3:]), done.stdout + done.stderr))
         assert done.returncode in expected, (line, done.stdout.decode(), done.stderr.decode())
@@ -83,7 +84,7 @@ class Place:
             assert process.stdout is not None
             first = process.stdout.readline()
             process.send_signal(signal.SIGTERM)
-            rest, errors = process.communicate(timeout=120)
+            rest, errors = process.communicate(timeout=WAIT_SECONDS)
         assert first.startswith(b"published 2 records"), errors
         self.seen.outputs.append(("watch", first + rest + errors))
 

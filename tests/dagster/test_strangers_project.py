@@ -19,6 +19,7 @@ from spark_jobs.lake.setup.registry import recall, registration_file
 from spark_jobs.lake.view.registered_lakes import read_home, read_registered
 from tests.broker_directory import LogDirectory
 from tests.conftest import REPOSITORY
+from tests.daemons import WAIT_SECONDS
 
 pytestmark = pytest.mark.dagster
 
@@ -31,7 +32,7 @@ def dagster(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
         env=os.environ | environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=WAIT_SECONDS,
         check=False,
     )
 

@@ -18,6 +18,7 @@ from logcore.storage.objects.answers import said
 from spark_jobs.errors import JobError
 from spark_jobs.machine import java
 from tests.broker_directory import LogDirectory
+from tests.daemons import WAIT_SECONDS
 
 pytestmark = [pytest.mark.dagster, pytest.mark.usefixtures("signals_act")]
 
@@ -56,7 +57,7 @@ def start(source: LogDirectory, tmp_path: Path, **environment: str) -> subproces
 
 def run(source: LogDirectory, tmp_path: Path, **environment: str) -> tuple[int, str]:
     process = start(source, tmp_path, **environment)
-    err = process.communicate(timeout=300)[1]
+    err = process.communicate(timeout=WAIT_SECONDS)[1]
     return process.returncode, err
 
 
@@ -97,7 +98,7 @@ def test_an_interrupt_ends_with_130_and_says_what_to_type(source, tmp_path):
     commits = tmp_path / "lake" / "tables" / "segments" / "_delta_log"
     assert until(lambda: list(commits.glob("*.json")), within_s=120)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=WAIT_SECONDS)
     assert (process.returncode, out) == (130, "")
     assert "interrupted" in err
     assert "same command again" in err
@@ -132,7 +133,7 @@ def test_an_interrupt_while_spark_starts_leaves_no_jvm(source, tmp_path, jvms, d
     assert until(jvms, within_s=120)
     time.sleep(delay_s)
     process.send_signal(signal.SIGINT)
-    err = process.communicate(timeout=120)[1]
+    err = process.communicate(timeout=WAIT_SECONDS)[1]
     assert process.returncode == 130
     assert "same command again" in err
     assert until(lambda: not jvms(), within_s=30)

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.daemons import WAIT_SECONDS
+
 USER, DATABASE = "dagster", "dagster"
 
 
@@ -50,7 +52,7 @@ def running() -> Iterator[dict[str, str]]:
     def run(program: str, *arguments: str) -> None:
         command = [str(folder / program), "--pgdata", str(root / "data"), *arguments]
         log = (root / "log").open("ab")
-        done = subprocess.run(command, user=user, cwd=root, stdout=log, stderr=log, timeout=60, check=False)
+        done = subprocess.run(command, user=user, cwd=root, stdout=log, stderr=log, timeout=WAIT_SECONDS, check=False)
         assert done.returncode == 0, (root / "log").read_text()
 
     try:

@@ -24,6 +24,7 @@ from spark_jobs.lake.setup.registry import remember
 from spark_jobs.lake.view.registered_lakes import home_folder, read_home
 from spark_jobs.lake.view.runs.run_ends import keep_run_end
 from tests.conftest import REPOSITORY
+from tests.daemons import WAIT_SECONDS
 
 NOON = 1_800_000_000_000
 
@@ -80,7 +81,7 @@ def relay(services: Services) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.wait(timeout=30)
+        process.wait(timeout=WAIT_SECONDS)
 
 
 def test_a_problem_reaches_chat_and_pager_and_its_end_resolves_the_incident(

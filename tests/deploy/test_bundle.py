@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.daemons import WAIT_SECONDS
 from tests.deploy.manifests import CONTAINERS, DEPLOY
 from tests.repository import wheels
 
@@ -90,7 +91,7 @@ def test_the_context_of_the_image_has_all_that_the_wheel_needs(tmp_path: Path) -
         else:
             shutil.copy(here, context / name)
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "wheels")]
-    subprocess.run(build, cwd=context, check=True, capture_output=True, timeout=120)
+    subprocess.run(build, cwd=context, check=True, capture_output=True, timeout=WAIT_SECONDS)
     (made,) = (tmp_path / "wheels").glob("*.whl")
     assert made.read_bytes() == wheels.built(tmp_path / "ordinary").read_bytes()
     assert (context / "deploy" / "containers" / "dagster" / "workspace.yaml").exists()

@@ -24,6 +24,7 @@ import yaml
 from logcore.cli.main import main
 from pipelines.ui import code_location
 from tests.conftest import REPOSITORY
+from tests.daemons import WAIT_SECONDS
 from tests.deploy import manifests
 from tests.deploy.manifests import COMPOSE, CONTAINERS, DEPLOY, DOCKERFILE, KUBERNETES, Started
 
@@ -35,14 +36,14 @@ PYTHON_OWN = {"PATH", "PYTHONUNBUFFERED"}
 def compose_schema_says(file: Path) -> subprocess.CompletedProcess[str]:
     """Of a file, with the schema that the package of the program brings: no network."""
     program = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(file)]
-    return subprocess.run(program, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(program, capture_output=True, text=True, check=False, timeout=WAIT_SECONDS)
 
 
 def hadolint_says(text: str) -> subprocess.CompletedProcess[str]:
     program = shutil.which("hadolint", path=str(Path(sys.executable).parent))
     if program is None:
         pytest.skip("hadolint is not installed: its package has a program for x86-64 and Linux only")
-    return subprocess.run([program, "-"], input=text, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run([program, "-"], input=text, capture_output=True, text=True, check=False, timeout=WAIT_SECONDS)
 
 
 def test_the_compose_file_keeps_the_schema_of_the_compose_specification():

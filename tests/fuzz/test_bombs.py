@@ -12,6 +12,7 @@ import pytest
 
 from logcore.columns.engines import Engine, available
 from tests.conftest import REPOSITORY
+from tests.daemons import WAIT_SECONDS
 from tests.fuzz.bombs import BOMBS
 
 ENGINES = list(available())
@@ -44,7 +45,7 @@ def read(engine: Engine, names: list[str]) -> dict[str, dict[str, Any]]:
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=WAIT_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -21,6 +21,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.daemons import WAIT_SECONDS
+
 SECONDS = 60
 """A proof of this small lake takes a tenth of one."""
 
@@ -83,7 +85,7 @@ class Prover:
         line = self._process.stdout.readline()
         if line:
             return Answer(**json.loads(line))
-        code = self._process.wait(timeout=30)
+        code = self._process.wait(timeout=WAIT_SECONDS)
         errors = Path(self._errors.name).read_text(errors="replace")[-500:]
         self._begin()
         return Answer(code, names_it=False, same=False, said=f"the process ended with {code}: {errors}")
@@ -92,7 +94,7 @@ class Prover:
         """End the process."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=WAIT_SECONDS)
         self._errors.close()
 
 

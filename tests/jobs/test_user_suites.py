@@ -16,6 +16,7 @@ from spark_jobs.contracts import ExpectationsConfig, JobReport
 from spark_jobs.expectations import user_suites
 from spark_jobs.policies.policies_file import read_policies
 from tests.broker_directory import LogDirectory
+from tests.daemons import WAIT_SECONDS
 from tests.in_process import InProcessExecutor
 from tests.jobs.test_expectations import ORDERS, PAYMENTS, built, lake  # noqa: F401 - fixtures
 
@@ -125,6 +126,6 @@ def test_without_a_suite_great_expectations_and_pandas_frames_are_not_needed(tmp
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=WAIT_SECONDS,
     )
     assert done.stdout.splitlines()[-1] == "loaded:", done.stderr

@@ -29,6 +29,7 @@ from xml.sax.saxutils import quoteattr
 
 from spark_jobs.errors import JobError
 from spark_jobs.machine.java import find_java
+from tests.daemons import WAIT_SECONDS
 
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "java"
@@ -120,7 +121,9 @@ def jdk() -> Path:
         java = find_java().executable
     except JobError as error:
         raise Unavailable(f"no JDK: {error}") from error
-    listed = subprocess.run([str(java), "--list-modules"], capture_output=True, text=True, timeout=60, check=False)
+    listed = subprocess.run(
+        [str(java), "--list-modules"], capture_output=True, text=True, timeout=WAIT_SECONDS, check=False
+    )
     if "jdk.compiler@" not in listed.stdout:
         raise Unavailable(f"{java} has no compiler; a JDK of 17 or later is needed (JAVA_HOME, or the PATH)")
     return java

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.daemons import WAIT_SECONDS
 from tests.kafka import distribution, storage_oracle
 
 NOWHERE = """<ivysettings><settings defaultResolver="none"/><caches defaultCacheDir="{cache}"/>
@@ -98,7 +99,7 @@ def test_without_a_java_the_tests_are_skipped_with_the_reason(tmp_path: Path):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=WAIT_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stdout

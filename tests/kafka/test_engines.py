@@ -11,6 +11,7 @@ import pytest
 
 from logcore.columns.engines import Engine, available, decode_segment
 from logcore.columns.wanted import Place, Wanted
+from tests.daemons import WAIT_SECONDS
 from tests.kafka import distribution
 from tests.kafka.conftest import SEEDS, Produced
 from tests.kafka.java_reader import JavaBatch, JavaReader, Reading
@@ -37,7 +38,7 @@ def written(kafka: None, tmp_path_factory: pytest.TempPathFactory) -> list[Path]
     paths = [folder / f"{seed}.log" for seed in SEEDS]
     for seed, path in zip(SEEDS, paths, strict=True):
         command = distribution.command("WriteSegment", seed, str(BATCHES), str(path))
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
         assert done.returncode == 0, done.stderr
     return paths
 

@@ -12,6 +12,7 @@ import pytest
 from logcore.messages.kafka_json import message_json
 from logcore.messages.known_messages import MessageFamily, messages_of
 from logcore.messages.reader import ReadMessage, read_message
+from tests.daemons import WAIT_SECONDS
 from tests.kafka import distribution, message_schemas
 from tests.message_bytes import PackedMessage
 
@@ -50,7 +51,7 @@ def test_kafkas_classes_read_and_write_what_ours_do(classes: Path) -> None:
     ]
     asked = "".join(f"{schema.name} {version} {message.content.hex()}\n" for schema, version, message in packed)
     command = distribution.command("Messages", version=distribution.MESSAGES, classes=classes)
-    done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
     assert done.returncode == 0, done.stderr
     answers = done.stdout.splitlines()
     assert len(answers) == len(packed) == 122 * MESSAGES_OF_A_VERSION

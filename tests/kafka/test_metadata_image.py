@@ -15,6 +15,7 @@ from logcore.messages.known_messages import MessageFamily, message_named
 from logcore.messages.reader import ReadMessage
 from logcore.topics.cluster_states import RESOURCES, ClusterState
 from tests import sampling
+from tests.daemons import WAIT_SECONDS
 from tests.kafka import distribution
 from tests.kafka.operated_cluster import classes
 
@@ -218,7 +219,7 @@ def test_the_state_of_random_clusters_is_kafkas_own_image() -> None:
     chance = sampling.chance("metadata images")
     clusters = [RandomCluster(chance).values for _ in range(CLUSTERS)]
     asked = "".join("".join(f"{value.hex()}\n" for value in values) + "\n" for values in clusters)
-    done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
     assert done.returncode == 0, done.stderr
     images = done.stdout.split("\n\n") if done.stdout else []
     assert len(images) == CLUSTERS + 1

@@ -13,6 +13,7 @@ from logcore.remote.lineage import highest_tiered_offset, joined, offsets_in_lin
 from logcore.remote.remote_segment import RemoteSegment, RemoteSegmentState
 from logcore.segments.filenames import TopicPartition
 from logcore.segments.side_files.leader_epochs import EpochEntry
+from tests.daemons import WAIT_SECONDS
 from tests.kafka import distribution
 
 pytestmark = [pytest.mark.kafka, pytest.mark.long]
@@ -115,7 +116,7 @@ def test_remote_segments_have_the_offsets_that_a_broker_finds_in_them(kafka: Non
         input="".join(json.dumps(each) + "\n" for each in asked),
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=WAIT_SECONDS,
         check=True,
     )
     answers = [json.loads(line) for line in done.stdout.splitlines()]

@@ -18,6 +18,7 @@ from logcore.exit_codes import ExitCode
 from spark_jobs.lake.store import lease, storage
 from tests.broker_directory import LogDirectory
 from tests.conftest import REPOSITORY
+from tests.daemons import WAIT_SECONDS
 from tests.object_store.gateway import Gateway, upload
 from tests.object_store.test_run import published
 
@@ -55,7 +56,7 @@ def cancel(tmp_path: Path, program: str, number: signal.Signals, *arguments: str
         while not waits.exists() and process.poll() is None and time.monotonic() < end:
             time.sleep(0.02)
         process.send_signal(number)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=WAIT_SECONDS)
     assert waits.exists(), errors
     return process.returncode, errors
 
@@ -63,7 +64,7 @@ def cancel(tmp_path: Path, program: str, number: signal.Signals, *arguments: str
 def run(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     variables = os.environ | {"LOGLAKE_HOME": str(tmp_path / "home"), "DAGSTER_HOME": str(tmp_path / "dagster")}
     line = [sys.executable, "-m", "logcore.cli.main", "run", *arguments]
-    return subprocess.run(line, env=variables, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(line, env=variables, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
 
 
 @pytest.mark.long

@@ -31,6 +31,7 @@ from spark_jobs.lake.store.lease import hold
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.policies.policies_file import read_policies
 from tests.broker_directory import LogDirectory
+from tests.daemons import WAIT_SECONDS
 from tests.spark.cycle import AS_OF_MS
 
 pytestmark = [pytest.mark.object_store, pytest.mark.spark]
@@ -58,7 +59,7 @@ def loglake(*arguments: str, home: Path, **environment: str) -> subprocess.Compl
     clean = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"}
     command = [sys.executable, "-m", "logcore.cli.main", *arguments]
     given = clean | {"DAGSTER_HOME": str(home)} | environment
-    return subprocess.run(command, env=given, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, env=given, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
 
 
 @pytest.mark.long

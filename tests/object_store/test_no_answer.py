@@ -18,6 +18,7 @@ from spark_jobs.lake.delta.commits import row_commits
 from spark_jobs.lake.delta.tables import snapshots, table_rows
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
+from tests.daemons import WAIT_SECONDS
 from tests.object_store.stalling import StallingProxy
 
 SECONDS = 3
@@ -113,7 +114,7 @@ def test_a_run_ends_when_the_store_stops_answering_in_the_middle_of_it(bucket, p
     environment = os.environ | {"LOGLAKE_HOME": str(tmp_path / "home"), "DAGSTER_HOME": str(tmp_path / "dagster")}
     source = sample("transactions-4.4.0").logdir
     command = [sys.executable, "-m", "logcore.cli.main", "run", str(source), "--lake", f"{bucket}/lake"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
     ended = time.monotonic()
     assert proxy.stalled_at is not None, f"{proxy.requests} requests"
     assert ended - proxy.stalled_at < 40  # the bound in README is about the store; Spark and Dagster end too

@@ -26,6 +26,7 @@ from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake.view.registered_lakes import home_folder
 from spark_jobs.policies.policies_file import NO_POLICIES
 from tests.broker_directory import LogDirectory
+from tests.daemons import WAIT_SECONDS
 from tests.object_store.gateway import Gateway, upload
 from tests.spark.cycle import AS_OF_MS
 
@@ -321,7 +322,7 @@ def test_the_command_reads_a_bucket_into_a_bucket_and_says_nothing_new_the_secon
     command = [sys.executable, "-m", "logcore.cli.main", "run", source, "--lake", lake]
 
     def run() -> subprocess.CompletedProcess[str]:
-        return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300, check=False)
+        return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
 
     first = run()
     assert first.returncode == 1, first.stderr  # the broker left transactions open

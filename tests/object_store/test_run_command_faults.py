@@ -15,6 +15,7 @@ import pytest
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_rows import open_dataset
 from tests.broker_directory import LogDirectory
+from tests.daemons import WAIT_SECONDS
 from tests.object_store.faults import Answer, FaultyProxy, Request
 from tests.object_store.gateway import Gateway, upload
 
@@ -49,7 +50,7 @@ class Place:
     def run(self) -> tuple[int, str]:
         """Run it to its end; its exit code and stderr."""
         process = self.start()
-        _, stderr = process.communicate(timeout=120)
+        _, stderr = process.communicate(timeout=WAIT_SECONDS)
         return process.returncode, stderr
 
     def published(self) -> list[tuple[str, int, int]]:
@@ -103,7 +104,7 @@ def test_a_run_that_is_killed_while_it_reads_an_object_is_completed_by_the_next(
     process = place.start()
     assert reached.wait(60)
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate(timeout=WAIT_SECONDS)
     killed.set()
     assert len(place.published()) < len(ALL)
     place.proxy.rule = None

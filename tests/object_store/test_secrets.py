@@ -13,6 +13,7 @@ from logcore.storage.objects.listing import pages
 from spark_jobs.lake.store import storage
 from tests.broker_directory import LogDirectory
 from tests.conftest import REPOSITORY
+from tests.daemons import WAIT_SECONDS
 from tests.object_store.gateway import upload
 
 pytestmark = [pytest.mark.object_store, pytest.mark.dagster]
@@ -33,7 +34,7 @@ def test_the_secret_key_of_a_store_is_in_no_output_and_is_stored_nowhere(server:
     def said(expected: tuple[int, ...], *words: str, **more: str) -> bytes:
         line = [sys.executable, "-m", "logcore.cli.main", *words]
         done = subprocess.run(
-            line, env=environment | more, cwd=REPOSITORY, capture_output=True, timeout=300, check=False
+            line, env=environment | more, cwd=REPOSITORY, capture_output=True, timeout=WAIT_SECONDS, check=False
         )
         assert done.returncode in expected, done.stderr.decode()
         return done.stdout + done.stderr

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.daemons import WAIT_SECONDS
 
 
 def run_setup(python: Path) -> subprocess.CompletedProcess[str]:
@@ -20,7 +21,7 @@ def run_setup(python: Path) -> subprocess.CompletedProcess[str]:
         env=os.environ | {"PYTHON": str(python)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=WAIT_SECONDS,
         check=False,
     )
 
@@ -70,7 +71,9 @@ def test_the_workspace_loads_from_any_directory(tmp_path):
         REPOSITORY / "workspace.yaml",
     ]
     settings = os.environ | {"DAGSTER_HOME": str(tmp_path), "LOGLAKE_HOME": str(tmp_path / "home")}
-    done = subprocess.run(command, cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "Validation successful for code location loglake" in done.stderr + done.stdout
 

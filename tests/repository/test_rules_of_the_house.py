@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.daemons import WAIT_SECONDS
 
 PACKAGES = ("logcore", "spark_jobs", "pipelines")
 OPENS_A_FILE = {"open", "fdopen", "open_code", "mmap", "memmap"}
@@ -141,7 +142,7 @@ def test_no_room_without_a_name():
 def fresh_python(code: str) -> str:
     """Output of a new interpreter in the repository's top folder, site packages and all."""
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -164,7 +165,7 @@ def test_an_import_brings_no_more_than_it_needs(module, absent):
 def test_layers_hold():
     """The contracts of pyproject.toml, as `make lint` checks them."""
     command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
     assert done.returncode == 0, done.stdout
     assert "0 broken" in done.stdout
 

@@ -19,12 +19,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.conftest import REPOSITORY
+from tests.daemons import WAIT_SECONDS
 
 
 def built(folder: Path) -> Path:
     """The wheel of this work tree, made by its build backend."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, timeout=WAIT_SECONDS)
     (wheel,) = folder.glob("*.whl")
     return wheel
 
@@ -82,7 +83,7 @@ class Environment:
             env=kept | {"PYTHONDONTWRITEBYTECODE": "1"},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=WAIT_SECONDS,
             check=False,
         )
 
@@ -107,7 +108,7 @@ def installed(wheel: Path, root: Path, names: set[str] | None) -> Environment:
             (packages / place.name).symlink_to(place)
     uv = Path(sys.executable).with_name("uv")
     command = [uv, "pip", "install", "--quiet", "--offline", "--no-deps", "--python", environment.python, wheel]
-    subprocess.run([str(word) for word in command], check=True, capture_output=True, timeout=120)
+    subprocess.run([str(word) for word in command], check=True, capture_output=True, timeout=WAIT_SECONDS)
     return environment
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from spark_jobs.machine import class_archive
 from spark_jobs.machine.jars import delta_jars
+from tests.daemons import WAIT_SECONDS
 
 pytestmark = pytest.mark.spark
 
@@ -48,7 +49,7 @@ def session(jars: Path) -> tuple[list[str], str]:
     """The output of a session with these jars: rows, whether its JVM has the archive's option, whether it mapped it."""
     settings = os.environ | {"LOGLAKE_JARS_DIR": str(jars)}
     command = [sys.executable, "-c", SESSION]
-    done = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.split(), done.stderr
 

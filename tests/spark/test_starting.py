@@ -17,6 +17,7 @@ from spark_jobs.machine import jars
 from spark_jobs.machine.jars import LockedJar, delta_jars
 from spark_jobs.machine.session import get_session
 from tests.conftest import REPOSITORY
+from tests.daemons import WAIT_SECONDS
 
 pytestmark = pytest.mark.spark
 
@@ -47,7 +48,9 @@ def run_first_job(tmp_path: Path, **environment: str) -> subprocess.CompletedPro
     # the repository's folder on the path replaces the editable install
     settings = os.environ | {"PYTHONPATH": str(REPOSITORY)} | environment
     command = [sys.executable, "-c", FIRST_JOB, str(tmp_path / "table")]
-    return subprocess.run(command, cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(
+        command, cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False
+    )
 
 
 @pytest.mark.long
@@ -179,7 +182,7 @@ def run_secrets_script(
         env=os.environ | {"PYTHONPATH": str(REPOSITORY)} | secrets | environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=WAIT_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr

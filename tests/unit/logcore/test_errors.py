@@ -12,6 +12,7 @@ from logcore.errors import (
     LogError,
     UnsupportedFormatError,
 )
+from tests.daemons import WAIT_SECONDS
 
 
 def test_an_error_says_where_what_and_what_to_do_in_one_paragraph() -> None:
@@ -70,11 +71,11 @@ LOADED = "; print([m for m in ('pyarrow', 'numpy', 'lz4', 'snappy', 'zstandard')
 
 def test_importing_the_package_imports_nothing_heavy() -> None:
     code = "import sys, logcore" + LOADED
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=WAIT_SECONDS)
     assert run.stdout.strip() == "[]"
 
 
 def test_reading_uncompressed_batches_imports_no_codec_and_no_arrow() -> None:
     code = "import sys, logcore.records.record, logcore.records.builder" + LOADED
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=WAIT_SECONDS)
     assert run.stdout.strip() == "[]"

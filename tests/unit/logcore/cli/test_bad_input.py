@@ -16,6 +16,7 @@ from logcore.cli.main import main
 from tests import handmade
 from tests.broker_directory import LogDirectory
 from tests.conftest import REPOSITORY
+from tests.daemons import WAIT_SECONDS
 from tests.unit.logcore.cli.conftest import write_checkpoint
 
 pytestmark = pytest.mark.slow
@@ -207,7 +208,7 @@ def test_an_output_file_on_a_full_disk_is_one_message_and_leaves_nothing(
         capture_output=True,
         text=True,
         preexec_fn=write_limit,
-        timeout=120,
+        timeout=WAIT_SECONDS,
         check=False,
     )
     assert done.returncode == 3, done.stderr
@@ -238,7 +239,7 @@ def test_recover_on_a_full_disk_is_one_message_and_leaves_nothing(whole: Path, t
         capture_output=True,
         text=True,
         preexec_fn=write_limit,
-        timeout=120,
+        timeout=WAIT_SECONDS,
         check=False,
     )
     assert done.returncode == 3, done.stderr

@@ -18,6 +18,7 @@ from logcore.cli.doctor.installation import package_checks, python_check
 from logcore.cli.main import main
 from tests import handmade
 from tests.conftest import REPOSITORY
+from tests.daemons import WAIT_SECONDS
 
 Captured = pytest.CaptureFixture[str]
 
@@ -68,7 +69,13 @@ def in_a_process(*arguments: str, **variables: str) -> Answer:
     command = [sys.executable, "-m", "logcore.cli.main", "doctor", "--format", "jsonl", *arguments]
     variables["PYTHONPATH"] = os.pathsep.join([*filter(None, [variables.get("PYTHONPATH")]), str(REPOSITORY)])
     done = subprocess.run(
-        command, env={**os.environ, **variables}, capture_output=True, text=True, timeout=120, check=False, cwd="/"
+        command,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=WAIT_SECONDS,
+        check=False,
+        cwd="/",
     )
     return Answer(done.returncode, [json.loads(line) for line in done.stdout.splitlines()])
 

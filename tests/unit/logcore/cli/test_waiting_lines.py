@@ -17,6 +17,7 @@ from logcore.columns.decoding import compiled, turns
 from logcore.records.compression import compress
 from logcore.storage.machine import processors
 from tests import handmade
+from tests.daemons import WAIT_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -126,7 +127,7 @@ sys.exit(main(sys.argv[1:]))
 def test_an_output_that_takes_nothing_ends_the_threads_that_wait_for_their_turn(log: Path) -> None:
     called = [sys.executable, "-c", FULL, "dump", "--format", "jsonl", str(log)]
     with open("/dev/full", "wb") as full:
-        done = subprocess.run(called, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+        done = subprocess.run(called, stdout=full, stderr=subprocess.PIPE, timeout=WAIT_SECONDS, check=False)
     assert done.returncode == 3
     assert b"cannot be written: No space left" in done.stderr
 

@@ -23,6 +23,7 @@ from logcore.columns.kernels.recovering.recovery_frame import RecoveryFrame
 from logcore.storage.machine.module_sources import ModuleSources
 from tests import handmade
 from tests.conftest import REPOSITORY
+from tests.daemons import WAIT_SECONDS
 
 KERNELS = Path("logcore/columns/kernels")
 MODULES = sorted({family.module for family in FAMILIES})
@@ -37,7 +38,7 @@ def ran(code: str, *arguments: str, path: Path = REPOSITORY, **environment: str)
         cwd="/",
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=WAIT_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -314,7 +315,7 @@ def test_processes_at_once_and_a_damaged_file_end_with_the_same_code(tmp_path: P
         subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    answers = sorted(json.loads(process.communicate(timeout=120)[0])["numba"] for process in both)
+    answers = sorted(json.loads(process.communicate(timeout=WAIT_SECONDS)[0])["numba"] for process in both)
     assert answers == [False, True]  # one compiled, the other loaded
     (path,) = (each for each in (tmp_path / "home" / "kernels").iterdir() if each.suffix != ".lock")
     whole = path.read_bytes()

@@ -32,6 +32,7 @@ from logcore.logs.model.broker_line import BrokerLine
 from logcore.records.model import DEFAULT_LIMITS
 from tests import handmade
 from tests.conftest import REPOSITORY, Sample
+from tests.daemons import WAIT_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -215,7 +216,7 @@ def ran(code: str, *arguments: str, path: str = "", **environment: str) -> dict[
         cwd="/",
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=WAIT_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr

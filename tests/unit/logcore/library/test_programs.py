@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY, Sample
+from tests.daemons import WAIT_SECONDS
 
 PAGE = REPOSITORY / "docs" / "library.md"
 _PROGRAM = re.compile(r"^```python\n(?P<code>.*?)^```\n```text\n(?P<shown>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -30,7 +31,7 @@ def folder(tmp_path: Path, sample: Callable[[str], Sample]) -> Path:
 @pytest.mark.parametrize(("code", "shown"), PROGRAMS, ids=[f"program {n}" for n in range(len(PROGRAMS))])
 def test_a_program_prints_what_the_page_shows(folder: Path, code: str, shown: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False
     )
     assert done.returncode == 0, done.stderr
     assert without_spaces_at_ends(done.stdout) == shown

@@ -13,6 +13,7 @@ import pytest
 
 import logcore
 from tests.conftest import REPOSITORY
+from tests.daemons import WAIT_SECONDS
 
 PAGE = (REPOSITORY / "docs" / "library.md").read_text()
 
@@ -20,7 +21,7 @@ PAGE = (REPOSITORY / "docs" / "library.md").read_text()
 def fresh_python(code: str) -> str:
     """Output of a new interpreter."""
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -10,6 +10,7 @@ import pytest
 
 from logcore.errors import CorruptionReason
 from logcore.records.compression import Codec, compress, decompress
+from tests.daemons import WAIT_SECONDS
 from tests.unit.logcore.records.compressed_streams import CODECS, TEXT, lz4_frame, refusal, xerial, zstd_frame
 
 pytestmark = pytest.mark.slow
@@ -79,7 +80,11 @@ def test_a_bomb_of_a_gibibyte_stops_at_the_cap_in_bounded_memory(codec: Codec, b
     bomb = BOMBS[codec](1024, before)
     assert len(bomb) < 64 << 20
     run = subprocess.run(
-        [sys.executable, "-c", MEASURE, str(int(codec))], input=bomb, capture_output=True, check=True, timeout=60
+        [sys.executable, "-c", MEASURE, str(int(codec))],
+        input=bomb,
+        capture_output=True,
+        check=True,
+        timeout=WAIT_SECONDS,
     )
     reason, grown_kib = run.stdout.split()
     assert reason.decode() == CorruptionReason.OUTPUT_CAP

@@ -24,6 +24,7 @@ from logcore.records.snappy_encoder import (
     use_library,
 )
 from spark_jobs.machine.snappy_library import load_snappy_java
+from tests.daemons import WAIT_SECONDS
 from tests.in_process import InProcessExecutor
 
 TEXT = b" ".join(b"%d" % (number * number) for number in range(20_000))
@@ -174,7 +175,9 @@ def test_importing_finds_and_loads_nothing() -> None:
         "compression.compress(2, b'something'); "
         "print(snappy_encoder.jvm_encoder(), [name for name in sys.modules if name.startswith(('pyspark', 'spark_'))])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT_SECONDS, check=True
+    )
     assert done.stdout == "0 []\n"
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from logcore.storage.machine import anonymous_memory
 from logcore.storage.machine.anonymous_memory import HUGE_PAGE, AnonymousMemory
+from tests.daemons import WAIT_SECONDS
 
 
 @pytest.mark.parametrize("size", [1, mmap.PAGESIZE, 3 * HUGE_PAGE - 5])
@@ -60,7 +61,7 @@ def test_a_limit_on_addresses_above_what_the_machine_has_is_left_to_the_rest_of_
         "memory = AnonymousMemory(100, grows=True); "
         "mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); print(memory.can_lengthen)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT_SECONDS)
     assert (done.stdout.strip(), done.stderr) == ("False", "")
 
 

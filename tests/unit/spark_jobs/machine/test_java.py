@@ -11,6 +11,7 @@ import pytest
 
 from spark_jobs.errors import JobError
 from spark_jobs.machine.java import find_java, java_home
+from tests.daemons import WAIT_SECONDS
 
 
 def make_java(folder: Path, version: str) -> Path:
@@ -121,7 +122,7 @@ def test_a_shim_that_two_homes_share_by_a_link_never_starts_itself(tmp_path, mon
     (other / "java").symlink_to(tmp_path / "home" / "java")
     monkeypatch.setenv("LOGLAKE_HOME", str(other))
     shim = java_home() / "bin" / "java"
-    done = subprocess.run([shim, "argument"], capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run([shim, "argument"], capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
     assert done.stdout == "argument\n"
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from tests.daemons import WAIT_SECONDS
+
 PROGRAM = """
 import sys
 from spark_jobs.prestart import load_arrow
@@ -18,5 +20,7 @@ print(table.to_pandas()["number"].tolist(), pa.Table.from_pandas(table.to_pandas
 
 
 def test_arrow_is_loaded_without_pandas_and_makes_data_frames_later() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=WAIT_SECONDS, check=False
+    )
     assert done.stdout.splitlines() == ["[1, ['a']] False", "[1, 2] {'number': [1, 2]}"], done.stderr
