@@ -65,7 +65,7 @@ class ChosenRecords:
 
 @dataclass(frozen=True)
 class ConsumerLog:
-    """A log with the rules of its consumer. Nothing is read before it is asked for.
+    """A log with the rules of its consumer. Reads are lazy.
 
     Attributes:
         source: The log, by its files.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+import yaml
 
 from pipelines.command.history import settings_file
 from pipelines.definitions import build_definitions
@@ -107,3 +109,51 @@ def test_policies_without_sources_are_refused_with_one_sentence(home: Path, tmp_
     with pytest.raises(UsageError, match="name its sources too"):
         loglake_assets(str(tmp_path / "shop"), "policies.yaml")
     assert read_home(str(home)).lakes == ()
+
+
+def test_a_component_that_dg_scaffolds_has_the_definitions_of_its_lake(home: Path, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    package = project / "src" / "shop_project"
+    (package / "defs").mkdir(parents=True)
+    (project / "pyproject.toml").write_text(
+        '[project]\nname = "shop_project"\nversion = "0.1"\n[tool.dg]\ndirectory_type = "project"\n'
+        '[tool.dg.project]\nroot_module = "shop_project"\n'
+    )
+    (package / "__init__.py").touch()
+    (package / "definitions.py").write_text(
+        "from pathlib import Path\n\nimport dagster as dg\n\n\n@dg.definitions\ndef defs():\n"
+        "    return dg.load_from_defs_folder(path_within_project=Path(__file__).parent)\n"
+    )
+    variables = {"LOGLAKE_HOME": str(home), "PYTHONPATH": str(package.parent), "DAGSTER_HOME": str(tmp_path)}
+    lake, logs = str(tmp_path / "shop"), str(tmp_path / "kafka-logs")
+
+    def dg_command(*words: str) -> str:
+        program = Path(sys.executable).with_name("dg")
+        done = subprocess.run(
+            [program, *words],
+            cwd=project,
+            env=os.environ | variables,
+            capture_output=True,
+            text=True,
+            timeout=WAIT_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    kind = "pipelines.lake_component.LakeComponent"
+    assert kind in dg_command("list", "components", "--json")
+    dg_command("scaffold", "defs", kind, "shop", "--lake", lake, "--sources", logs)
+    assert yaml.safe_load((package / "defs" / "shop" / "defs.yaml").read_text()) == {
+        "type": kind,
+        "attributes": {"lake": lake, "sources": [logs]},
+    }
+    listed = json.loads(dg_command("list", "defs", "--json"))
+    assert recall(lake).intakes == (Intake((logs,)),)
+    ours = loglake_assets(lake).resolve_asset_graph()
+    assert {each["asset_key"] for each in listed["assets"]} >= {
+        key.to_user_string() for key in ours.materializable_asset_keys
+    }
+    checks = {f"{check.asset_key.to_user_string()}:{check.name}" for check in ours.asset_check_keys}
+    assert {each["key"] for each in listed["asset_checks"]} == checks
+    assert {"shop__intake", "shop__maintenance"} <= {each["name"] for each in listed["jobs"]}
