@@ -18,7 +18,7 @@ def test_the_demo_comes_first():
 
 def test_the_pages_for_operators_have_commands_to_run():
     names = {page.name for page in PAGES}
-    assert names >= {"quickstart.md", "publishing.md", "maintenance.md", "rescue.md", "safety.md", "operations.md"}
+    assert names >= {"quickstart.md", "publishing.md", "maintenance.md", "guarantees.md", "operations.md"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
