@@ -23,6 +23,7 @@ from logcore.logs.growth.copies import CopyComparison, LogCopy
 from logcore.logs.model.findings import Finding, Severity, found
 from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.compared_copies import ComparedCopies, are_of_different_brokers, not_decided, topic_ids_of
+from logcore.reading.internal_topics.log_ends import ends_inside, log_end
 from logcore.segments.filenames import DirectoryKind
 from logcore.storage.broker.moved_logs import is_moved_by_its_broker
 from logcore.storage.discovery import Discovery, HeaderReader, SourceLog, discover, source_path
@@ -126,9 +127,10 @@ def plan(config: IngestConfig) -> IngestPlan:
         by_broker = known is not None and is_moved and is_moved_by_its_broker(known.source, source.directory)
         kept = taken.get(name)
         if kept is not None or (is_moved and not config.move_source and not by_broker):
-            movable, refused = (None, []) if known is None else source_changes.plan_move(config, source, known, held)
+            moved, said = (None, []) if known is None else source_changes.plan_move(config, source, known, held)
+            refused = said if moved is None else []
             if kept is not None:
-                left_alone.append(_left_alone(copies, kept, source, is_movable=movable is not None, refused=refused))
+                left_alone.append(_left_alone(copies, kept, source, known, refused))
             elif known is not None:
                 rule = "several-copies" if refused else "second-source"
                 left_alone.append(_second_source(known, source, _not_moved(refused) if refused else "", rule))
@@ -440,31 +442,42 @@ def _check_unpublished(lake: str, done: Sequence[CopiedLog]) -> None:
 
 
 def _left_alone(
-    copies: ComparedCopies, kept: SourceLog, other: SourceLog, *, is_movable: bool, refused: Sequence[PlacedFinding]
+    copies: ComparedCopies,
+    kept: SourceLog,
+    other: SourceLog,
+    known: LogRow | None,
+    refused: Sequence[PlacedFinding],
 ) -> PlacedFinding:
     """Say what another copy of a log has and lacks. It is offered only if it has more, and the lake would take it.
 
-    An ordinary replica of another broker, with nothing that the source lacks, is information.
+    A replica of another broker, with nothing that the source lacks, is information.
+
+    Args:
+        kept: The source.
+        other: The copy.
+        known: The log in the lake; None: it is new.
+        refused: Why the lake would not take the copy; empty: it would.
     """
-    compared = copies.compare([LogCopy(kept), LogCopy(other)])
-    (difference,) = compared.others
-    if compared.best.log.directory == other.directory:
-        is_same = not (difference.has or difference.lacks or difference.parts_at is not None)
-        reason = _has_later_epoch(kept, other) or ("it has the same history" if is_same else "")
-        difference = replace(difference, reason=reason, has=difference.lacks, lacks=difference.has)
-    is_part = compared.undecided is None and difference.parts_at is None and not difference.has
-    is_explained = difference.lacks or difference.parts_at is not None
-    why = [str(difference), *([_not_moved(refused)] if refused and not is_explained else [])]
-    is_offered = is_movable and bool(difference.has) and difference.parts_at is None
-    placed = _second_source(kept, other, "; ".join(why), "second-source" if is_offered else "several-copies")
-    if is_part and not (refused and not is_explained) and are_of_different_brokers([kept, other]):
-        return replace(placed, finding=replace(placed.finding, severity=Severity.INFO))
-    return placed
-
-
-def _has_later_epoch(kept: SourceLog, other: SourceLog) -> str:
-    ours, theirs = (log.leader_epochs[-1].epoch if log.leader_epochs else -1 for log in (kept, other))
-    return f"its last leader epoch is {theirs}, not {ours}" if theirs > ours >= 0 else ""
+    ours, theirs = log_end(kept), log_end(other)
+    # What the archive agrees with needs no comparison, which reads all headers of segments.
+    if known is not None and ours is not None and theirs is not None and (not refused or ends_inside(other, kept)):
+        has_more, parts, why = not refused and theirs > ours, False, "it has the same history"
+        if theirs < ours:
+            why = f"it ends at offset {theirs}, not at {ours}; it lacks [{theirs}, {ours})"
+        elif has_more:
+            why = f"only it has [{ours}, {theirs})"
+    else:
+        compared = copies.compare([LogCopy(kept), LogCopy(other)])
+        (difference,) = compared.others
+        is_best = compared.best.log.directory == kept.directory
+        has_more, parts = bool(difference.has) or not is_best, difference.parts_at is not None
+        why = str(difference) if is_best else f"the copies part at offset {difference.parts_at}" if parts else ""
+        why = "; ".join(filter(None, (why, _not_moved(refused) if refused else "")))
+    is_offered = has_more and not (parts or refused or known is None)
+    placed = _second_source(kept, other, why, "second-source" if is_offered else "several-copies")
+    if parts or has_more or not are_of_different_brokers([kept, other]):
+        return placed
+    return replace(placed, finding=replace(placed.finding, severity=Severity.INFO))
 
 
 def _not_moved(refused: Sequence[PlacedFinding]) -> str:

@@ -78,7 +78,7 @@ class CopyDifference:
     Attributes:
         copy: The copy.
         evidence: What decided against it.
-        reason: The same with values, as a part of a sentence; may be empty.
+        reason: The same with values, as a part of a sentence.
         parts_at: The first offset at which the copies have different histories; None: they do not part.
         has: Offsets that only this copy has.
         lacks: Offsets that only the other copy has.
@@ -92,11 +92,10 @@ class CopyDifference:
     lacks: tuple[Range, ...]
 
     def __str__(self) -> str:
-        parts = [self.reason] if self.reason else []
-        parts += [] if self.parts_at is None else [f"the copies part at offset {self.parts_at}"]
+        parts = [] if self.parts_at is None else [f"the copies part at offset {self.parts_at}"]
         for ranges, words in ((self.has, "only it has"), (self.lacks, "it lacks")):
             parts += [f"{words} {' and '.join(f'[{start}, {end})' for start, end in ranges)}"] if ranges else []
-        return "; ".join(parts)
+        return "; ".join([self.reason, *parts])
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,17 @@ read. Then the stated high watermark counts as it is, and no commit is called on
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from logcore.errors import LogError
+from logcore.logs.growth.divergence import is_same_batch
 from logcore.logs.model import readable_end
 from logcore.logs.model.findings import Finding, found
-from logcore.logs.model.sources import SourceLog
+from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.read_options import HighWatermark
 from logcore.reading.segment_reading import reading_start
+from logcore.records.batch import BatchHeader
 from logcore.segments.filenames import MAX_OFFSET
 from logcore.storage.discovery import HeaderReader, shown
 from logcore.storage.source_bytes import SourceBytes
@@ -65,24 +68,48 @@ class LogEnds:
         place = topic, partition
         if place not in self._ends:
             log = self._by_place.get(place)
-            self._ends[place] = None if log is None else _log_end(log)
+            self._ends[place] = None if log is None else log_end(log)
         return self._ends[place]
 
 
-def _log_end(log: SourceLog) -> int | None:
-    """The offset after the last batch of a log; None if it is not known."""
+def log_end(log: SourceLog) -> int | None:
+    """Return the offset after the last batch of a log; None if it is not known."""
     last = log.segments[-1] if log.segments else None
     if log.named_files or any(last is None or base >= last.base_offset for base in log.unreadable):
         return None
     if last is None:
         return log.log_start_offset
-    end = max(log.log_start_offset, last.base_offset)
     try:
-        # Entries of the index that their batches prove: only the rest of the segment is read.
-        start = reading_start(last, SourceBytes(last.path, sealed=False, seen=last), MAX_OFFSET)
-        for _, header in HeaderReader().headers(last, start.position):
-            if header is not None:
-                end = max(end, header.next_offset)
+        header = _first_header(last, MAX_OFFSET)
     except LogError:
         return None  # reported where the log itself is read
-    return end
+    return max(log.log_start_offset, last.base_offset, 0 if header is None else header.next_offset)
+
+
+def ends_inside(log: SourceLog, longer: SourceLog) -> bool:
+    """Return whether the last batch of a log is also in another copy: then they do not part up to there.
+
+    False also if that cannot be told, for instance because the other copy was cleaned there.
+    """
+    if not log.segments:
+        return True
+    with suppress(LogError):
+        mine = _first_header(log.segments[-1], MAX_OFFSET)
+        for segment in reversed(longer.segments):
+            if mine is not None and segment.base_offset <= mine.base_offset:
+                theirs = _first_header(segment, mine.base_offset)
+                return theirs is not None and is_same_batch(mine, theirs)
+    return False
+
+
+def _first_header(segment: SegmentFile, offset: int) -> BatchHeader | None:
+    """The header of the first batch that reaches an offset, else the last one; None: there is no batch."""
+    # Entries of the index that their batches prove: only the rest of the segment is read.
+    start = reading_start(segment, SourceBytes(segment.path, sealed=False, seen=segment), offset)
+    found = None
+    for _, header in HeaderReader().headers(segment, start.position):
+        if header is not None and (found is None or header.next_offset > found.next_offset):
+            found = header
+            if header.last_offset >= offset:
+                break
+    return found
