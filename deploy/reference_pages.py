@@ -198,7 +198,8 @@ def policies_page() -> str:
             f"{', '.join(f'`{unit}`' for unit in unit_names(TIMES))}. A size is in bytes, or has a unit: "
             f"{', '.join(f'`{unit}`' for unit in unit_names(SIZES))}.\n"
             "- A mistake in the file ends a command with exit code 64. The message names each mistake with line and "
-            "column.\n"
+            "column. A file that `run` or `watch` gets with `--policies` must have usable schemas and suites too. "
+            "Later, a schema that breaks only makes its topic [wait](decoding.md#when-a-topic-waits).",
             "- `loglake config check policies.yaml` does the same without a run. `loglake config schema` prints a JSON "
             "schema for editors.\n",
             _FROM_CLUSTER,

@@ -12,8 +12,9 @@ import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.machinery import ModuleSpec
 from typing import Any, Protocol
 
@@ -35,7 +36,7 @@ from spark_jobs.lake.store.lease import hold
 from spark_jobs.lake.view.registered_lakes import check_policies
 from spark_jobs.machine import engine as engines
 from spark_jobs.machine.engine import JobEngine, chosen_engine
-from spark_jobs.policies.policies_file import Policies
+from spark_jobs.policies.policies_file import Policies, read_policies
 from spark_jobs.tasks.executor import Executor, counting
 from spark_jobs.tasks.progress import JobListener as JobListener
 from spark_jobs.tasks.progress import TaskProgress as TaskProgress
@@ -119,6 +120,44 @@ def check_run(
         _check_first_sources(sources, engine)
     else:
         check_policies(lake, policies.path)
+
+
+def read_usable_policies(path: str) -> Policies:
+    """Read a policies file that an operator names, and check it as ``loglake config check`` and ``loglake run`` do.
+
+    Schemas and suites that it names must be usable too. Later, a registered file whose schema breaks makes its topic
+    wait, and the other work of a run goes on.
+
+    Args:
+        path: The file.
+
+    Raises:
+        UsageError: A line for each mistake.
+    """
+    policies, mistakes = read_policies(path), []
+    for policy in policies.topics:
+        lines = dict(policy.lines)
+        checks: list[tuple[tuple[str, ...], Callable[[], object]]] = []
+        if policy.decodes:
+            from spark_jobs.decode.decoding import Format
+
+            of_parts = ((part, partial(Format.of, policy, "", part)) for part in ("key", "value"))
+            checks += [((f"decode_{part}_schema", f"decode_{part}"), check) for part, check in of_parts]
+        for field in ("expectations_suite", "decode_expectations_suite"):
+            suite = getattr(policy, field)
+            if suite is not None:
+                from spark_jobs.expectations.user_suites import check_suite
+
+                checks.append(((field,), partial(check_suite, suite)))
+        for stated, check in checks:
+            try:
+                check()
+            except UsageError as error:
+                line = next((lines[field] for field in stated if field in lines), None)
+                mistakes.append(f"{path}, line {line}: {str(error).rstrip('.')}.")
+    if mistakes:
+        raise UsageError("\n".join(mistakes))
+    return policies
 
 
 _WRONG_PLACES = ("not-a-log-directory", "not-a-segment", "illegal-topic-name")

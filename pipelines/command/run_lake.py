@@ -233,6 +233,8 @@ def _request(options: argparse.Namespace, lake: str) -> RunRequest:
     said: dict[str, Any] = {field.name: getattr(options, field.name, None) for field in fields(RunRequest)}
     said["high_watermark"] = str(said["high_watermark"])
     said["policies"] = os.path.abspath(options.policies) if options.policies else None
+    if options.policies:
+        launch.read_usable_policies(options.policies)
     for name in ("sources", "fill_from", "remote"):
         said[name] = [launch.source_place(path) for path in said[name]]
     stated: dict[str, Any] = {

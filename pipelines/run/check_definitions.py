@@ -238,7 +238,7 @@ DECODED_ROWS_EQUAL_RECORDS = CheckDefinition(
     RECORDS,
     "Of each topic that a policy decodes, the rows of decoded/TOPIC and of undecoded/TOPIC are together the rows of "
     "records below the same offsets, and no topic waits. It answers only for lakes with such a policy.",
-    "do what the line says. To decode all rows of a topic again: `{again}`.",
+    "decode all rows of the topic again: `{again}`. For a topic that waits, the line names the command.",
 )
 UNDECODED_SHARE_STEADY = CheckDefinition(
     "undecoded_share_steady",
@@ -262,7 +262,7 @@ LATEST_FOLLOWS_RECORDS = CheckDefinition(
     RECORDS,
     "Of each topic whose policy has latest, the table latest/TOPIC was computed from the rows that records has now "
     "below the same offsets, and no topic waits. It answers only for lakes with such a policy.",
-    "do what the line says. To compute the table of a topic again: `{again}`.",
+    "compute the table of the topic again: `{again}`. For a topic that waits, the line names the command.",
 )
 CLUSTER_FOLLOWS_SOURCES = CheckDefinition(
     "cluster_follows_sources",

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from logcore.values.undecodable import Reason
 from spark_jobs.decode.decode_task import DecodeResult, DecodeTask
 from spark_jobs.lake.decoded.topic_tables import UNDECODED, topic_table
+from spark_jobs.lake.repair_commands import topic_command
 from spark_jobs.tasks.executor import run_surviving
 
 if TYPE_CHECKING:
@@ -158,6 +159,6 @@ def _why(task: DecodeTask, how: str) -> str:
     if start < task.undecoded_from and start not in dict(task.given_up):
         return (
             f"the worker that decoded offset {start} {how}. An earlier run decoded it, and was killed before its last "
-            f"commit. Run again, or decode all rows again: --replace {task.span.topic}"
+            f"commit. Run again, or decode all rows again: `{topic_command(task.lake, 'decode', task.span.topic)}`"
         )
     return f"the worker that read offset {start} of {files} {how}, also when it did not decode the row. {memory}"

@@ -100,6 +100,19 @@ class Format:
         return replace(self, writers=topic_writers(schemas, self.naming, part, table, compiled_writer))
 
 
+def lacking_schema(policy: TopicPolicy) -> str | None:
+    """Return the setting of a schema that a policy's formats need and the policy lacks; None: it lacks none."""
+    if policy.decode_schemas is None:
+        parts = (
+            ("key", policy.decode_key, policy.decode_key_schema),
+            ("value", policy.decode_value, policy.decode_value_schema),
+        )
+        for part, name, path in parts:
+            if name in _WITH_SCHEMA and path is None:
+                return f"decode.{part}.schema"
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class TopicFormats:
     """The formats of a topic's keys and values."""

@@ -127,9 +127,9 @@ class _Made:
             if each.problem is not None
         ]
         way_of_wider = (
-            f"To write the wider column and all rows again: {topic_command(config.lake, 'decode', plan.topic)}"
+            f"To write the wider column and all rows again: `{topic_command(config.lake, 'decode', plan.topic)}`"
         )
-        way_of_others = f"To keep such rows undecoded, {policy_way(config, plan.topic, 'undecoded')}"
+        way_of_others = f"To keep such rows undecoded: {policy_way(config, plan.topic, 'on_schema_change=undecoded')}"
         stopped = [
             f"partition {logs[log].span.partition} waits at offset {stop.offset}: {stop.why}. "
             + (way_of_wider if stop.is_wider else way_of_others)

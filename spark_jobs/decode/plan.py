@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from logcore.texts import shell_word
 from logcore.values.form import ValueColumn, column_of
 from spark_jobs.contracts import DecodeConfig
 from spark_jobs.decode.deadly_rows import given_up_rows
 from spark_jobs.decode.decode_task import DecodeTask, stop_at_start
-from spark_jobs.decode.decoding import Format, TopicFormats
+from spark_jobs.decode.decoding import Format, TopicFormats, lacking_schema
 from spark_jobs.decode.schema_sources import SchemaSources
 from spark_jobs.decode.split_rows import SchemaStop
 from spark_jobs.errors import JobError, UsageError
@@ -28,7 +28,7 @@ from spark_jobs.lake.decoded.records_history import RecordsHistory
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, topic_table
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.table import Table
-from spark_jobs.lake.repair_commands import topic_command
+from spark_jobs.lake.repair_commands import follow_command, topic_command
 from spark_jobs.policies.topic_policies import TopicPolicy
 
 RECORDED = (POLICY, SEEN, SCHEMAS)
@@ -77,7 +77,13 @@ def _planned(
 ) -> DecodedTopicPlan:
     try:
         return _plan_topic(config, topic, history, sources)
-    except (JobError, UsageError):
+    except UsageError as error:
+        lacking = lacking_schema(topic.policy)
+        if lacking is None:
+            raise
+        way = policy_way(config, topic.name, f"{lacking}=FILE")
+        raise UsageError(f"{error} FILE is its path: {way}") from error
+    except JobError:
         raise
     except _UNFORESEEN as error:  # a schema that nobody thought of holds up its own topic only
         raise JobError(
@@ -85,12 +91,10 @@ def _planned(
         ) from error
 
 
-def policy_way(config: DecodeConfig, topic: str, choice: str) -> str:
-    """Return how a topic gets another policy for schemas that change, as the end of a sentence."""
-    return (
-        f"set `on_schema_change: {choice}` for {topic} in {config.policies.path}, then: "
-        f"loglake decode {shlex.quote(config.lake)} --topic {topic}"
-    )
+def policy_way(config: DecodeConfig, topic: str, setting: str) -> str:
+    """Return the command that sets something for a topic, such as ``on_schema_change=add``, and decodes it."""
+    setter = f"loglake config set {shell_word(str(config.policies.path))} {shell_word(topic)} {setting}"
+    return f"`{setter} && {follow_command(config.lake, config.JOB, topic)}`"
 
 
 def _plan_topic(
@@ -101,7 +105,7 @@ def _plan_topic(
     tables = TopicTables.of(config.lake, followed, DecodedTopicPlan.KINDS, RECORDED)
     recorded = tables.recorded(*RECORDED)
     replaces, waits, note = topic in config.replace, None, None
-    again = f". To decode all rows again: {topic_command(config.lake, 'decode', topic)}"
+    again = f". To decode all rows again: `{topic_command(config.lake, 'decode', topic)}`"
     if not replaces and tables.has_other_policy(formats.digest):
         waits = f"its policy or a schema differs from the one that its rows were decoded with{again}"
     elif not replaces:
@@ -162,14 +166,14 @@ def _with_schemas(
             return replace(plan, waits=writers.problem)
         if writers.added and policy.on_schema_change == "wait":
             added = ", ".join(writers.added)
-            way = policy_way(config, plan.topic, "add")
-            return replace(plan, waits=f"its schemas have new fields: {added}. To add them, {way}")
+            way = policy_way(config, plan.topic, "on_schema_change=add")
+            return replace(plan, waits=f"its schemas have new fields: {added}. To add them: {way}")
     used, before = (plan.recorded[kind][SCHEMAS] for kind in (UNDECODED, DECODED))
     if not plan.replaces and _is_half(plan.recorded) and (before is not None or used != formats.registry_digest):
         why = "its schemas changed after a run ended between two commits"
         if history.bytes_of(plan.topic) > FOLLOW_BYTES:
             way = topic_command(config.lake, "decode", plan.topic)
-            return replace(plan, waits=f"{why}. To decode all rows again: {way}")
+            return replace(plan, waits=f"{why}. To decode all rows again: `{way}`")
         return _with_schemas(
             config, replace(plan, replaces=True, note=f"{why}: all rows are decoded again"), policy, history, sources
         )

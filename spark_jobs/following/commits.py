@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from spark_jobs.contracts import FollowConfig, JobReport, LogChange, Scalar
 from spark_jobs.errors import ConcurrentChange, JobError
-from spark_jobs.following.topic_plan import FollowingPlan, Planned
+from spark_jobs.following.topic_plan import FollowingPlan, Planned, with_way
 from spark_jobs.lake.decoded.followed_topics import POLICY, SEEN
 from spark_jobs.lake.decoded.remembered_tables import remember
 from spark_jobs.lake.decoded.topic_tables import topic_table
@@ -58,6 +58,8 @@ def commit_topics(
                 raise
             except JobError as error:
                 described["waits"] = str(error)
+            why = described["waits"]
+            described["waits"] = with_way(config, topic.topic, None if why is None else str(why))
         topics.append(described)
     remember(config.lake, there)
     waiting = sum(topic["waits"] is not None for topic in topics)

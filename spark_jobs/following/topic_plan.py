@@ -5,7 +5,7 @@ topic waits.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from spark_jobs.contracts import FollowConfig
@@ -14,6 +14,7 @@ from spark_jobs.lake.decoded.followed_topics import POLICY, SEEN, FollowedTopic,
 from spark_jobs.lake.decoded.records_history import RecordsHistory
 from spark_jobs.lake.decoded.topic_tables import topic_table
 from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.repair_commands import follow_command
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.policies.topic_policies import TopicPolicy
 from spark_jobs.row_files.published_rows import Span
@@ -191,7 +192,14 @@ def plan_topics(
             plans.append(plan_topic(topic))
         except (JobError, UsageError) as error:  # of this topic only
             plans.append(_waiting(config.lake, topic, made, str(error)))
-    return FollowingPlan(tuple(plans))
+    return FollowingPlan(tuple(replace(each, waits=with_way(config, each.topic, each.waits)) for each in plans))
+
+
+def with_way(config: FollowConfig, topic: str, waits: str | None) -> str | None:
+    """Return why a topic waits with the command that follows when that is corrected, unless it names a command."""
+    if waits is None or "`loglake " in waits:
+        return waits
+    return f"{waits.rstrip('.')}. When that is corrected: `{follow_command(config.lake, config.JOB, topic)}`"
 
 
 def _waiting(lake: str, topic: FollowedTopic, made: type[Planned], why: str) -> Planned:

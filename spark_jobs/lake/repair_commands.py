@@ -75,6 +75,11 @@ def replace_command(lake: str, topic: str | None = None) -> str:
     return f"{run_command(lake)}{of_topic} --replace .."
 
 
+def follow_command(lake: str, job: str, topic: str) -> str:
+    """Return the command that brings a table of a topic up to date: by `decode` or `latest`."""
+    return f"loglake {job} {shlex.quote(lake)} --topic {shell_word(topic)}"
+
+
 def topic_command(lake: str, job: str, topic: str) -> str:
     """Return the command that writes a table of a topic again.
 
@@ -83,4 +88,4 @@ def topic_command(lake: str, job: str, topic: str) -> str:
         job: ``decode`` or ``latest``.
         topic: The topic.
     """
-    return f"loglake {job} {shlex.quote(lake)} --replace {topic}"
+    return f"loglake {job} {shlex.quote(lake)} --replace {shell_word(topic)}"

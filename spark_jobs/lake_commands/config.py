@@ -22,8 +22,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from logcore.cli.reading.arguments import clock_ms
@@ -85,10 +84,9 @@ config_command = ConfigCommand()
 
 
 def _check(options: argparse.Namespace) -> int:
-    from spark_jobs.policies.policies_file import read_policies
+    from spark_jobs.launch import read_usable_policies
 
-    policies = read_policies(options.file)
-    _refuse_unusable_files(policies, options.file)
+    policies = read_usable_policies(options.file)
     if options.format == "text":
         for line in _lines(policies):
             sys.stdout.write(f"{line}\n")
@@ -116,33 +114,6 @@ def _set(options: argparse.Namespace) -> int:
     for name, value in settings.items():
         sys.stdout.write(f"{options.file}: {options.topic} has {name} = {value}\n")
     return ExitCode.CLEAN
-
-
-def _refuse_unusable_files(policies: Any, file: str) -> None:
-    """Refuse schemas and suites that the policies name and a run could not use; also formats without their schema."""
-    from spark_jobs.decode.decoding import Format
-    from spark_jobs.errors import UsageError
-    from spark_jobs.expectations.user_suites import check_suite
-
-    mistakes = []
-    for policy in policies.topics:
-        lines = dict(policy.lines)
-        checks: list[tuple[tuple[str, ...], Callable[[], object]]] = [
-            ((f"decode_{part}_schema", f"decode_{part}"), partial(Format.of, policy, "", part))
-            for part in ("key", "value")
-        ]
-        for field in ("expectations_suite", "decode_expectations_suite"):
-            suite = getattr(policy, field)
-            if suite is not None:
-                checks.append(((field,), partial(check_suite, suite)))
-        for stated, check in checks:
-            try:
-                check()
-            except UsageError as error:
-                line = next((lines[field] for field in stated if field in lines), None)
-                mistakes.append(f"{file}, line {line}: {str(error).rstrip('.')}.")
-    if mistakes:
-        raise UsageError("\n".join(mistakes))
 
 
 def _print_topics(options: argparse.Namespace, policies: Any, lake: str | None) -> int:

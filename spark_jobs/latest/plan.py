@@ -20,6 +20,7 @@ from spark_jobs.lake.decoded.records_history import RecordsHistory
 from spark_jobs.lake.decoded.topic_tables import LATEST, topic_table
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.tables.table_features import is_supported
+from spark_jobs.lake.repair_commands import topic_command
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.latest.latest_task import LatestTask
 from spark_jobs.policies.topic_policies import LATEST_POLICIES, TopicPolicy
@@ -56,7 +57,7 @@ def _plan_topic(config: LatestConfig, history: RecordsHistory, followed: Followe
     if not replaces and tables.has_other_policy(digest):
         waits = (
             "its policy `latest` differs from the one that its rows were computed with. To compute them again: "
-            f"loglake latest {config.lake} --replace {topic}"
+            f"`{topic_command(config.lake, 'latest', topic)}`"
         )
     elif not replaces:
         why = _changed(config.lake, topic, followed.logs, found, history, files) or next(
@@ -82,7 +83,7 @@ def _plan_topic(config: LatestConfig, history: RecordsHistory, followed: Followe
     if opened is not None and not is_supported(opened):
         raise JobError(
             "another program removed rows by deletion vectors, or gave the table another feature. To compute it again: "
-            f"loglake latest {config.lake} --replace {topic}"
+            f"`{topic_command(config.lake, 'latest', topic)}`"
         )
     return replace(made, tasks=_tasks(config, made, policy, files, [] if replaces else table.files()))
 
@@ -106,7 +107,7 @@ def _tasks(
     if any(file.log_id is None or file.partition is None or file.rows < 0 for file in held):
         raise JobError(
             "another engine merged files of several logs. To compute the table again: "
-            f"loglake latest {config.lake} --replace {plan.topic}"
+            f"`{topic_command(config.lake, 'latest', plan.topic)}`"
         )
     made = []
     for span in plan.spans:

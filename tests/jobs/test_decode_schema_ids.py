@@ -103,7 +103,7 @@ def test_a_schema_that_changes_a_column_stops_its_log_until_the_policy_allows_it
     assert said is not None
     assert "partition 0 waits at offset 2: value: schema 2 cannot be aligned" in said
     assert "value.id: int64 → string" in said
-    assert "set `on_schema_change: undecoded` for orders in " + str(lake.policies) in said
+    assert f"`loglake config set {lake.policies} orders on_schema_change=undecoded && " in said
     assert [row["value"] for row in lake.rows() if row["partition"] == 0] == [{"id": 7}, {"id": 8}]
     assert len(lake.rows("undecoded")) == 1  # of partition 1: its value names no schema
     before = lake.versions()
@@ -123,7 +123,7 @@ def test_a_wider_number_waits_where_there_are_rows_and_a_replacement_takes_it(la
     lake.append((b"b", named(2, zigzag(1 << 40))))
     said = str(lake.said())
     assert "value.id: int32 → int64" in said
-    assert said.endswith(f"To write the wider column and all rows again: loglake decode {lake.path} --replace orders")
+    assert said.endswith(f"To write the wider column and all rows again: `loglake decode {lake.path} --replace orders`")
     lake.decode(replace=("orders",))
     assert lake.values() == [{"id": 7}, {"id": 1 << 40}]
 
@@ -136,8 +136,8 @@ def test_new_fields_wait_if_the_policy_says_so(lake: Registered) -> None:
     lake.register(2, SECOND, version=2)
     lake.append((b"b", second(8, "x")))
     assert lake.said() == (
-        f"its schemas have new fields: + value.note: string. To add them, set `on_schema_change: add` for orders in "
-        f"{lake.policies}, then: loglake decode {lake.path} --topic orders"
+        "its schemas have new fields: + value.note: string. To add them: `loglake config set "
+        f"{lake.policies} orders on_schema_change=add && loglake decode {lake.path} --topic orders`"
     )
     assert lake.values() == [{"id": 7}]
     lake.policy("    on_schema_change: add\n")
@@ -176,7 +176,10 @@ def test_a_header_that_differs_from_the_prefix_is_a_reason(lake: Registered) -> 
 
 def test_a_topic_waits_while_its_schemas_cannot_be_read(lake: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.append((b"a", first(7)))
-    assert lake.said() == "no schema can be read: the lake has no published record of the topic _schemas"
+    assert lake.said() == (
+        "no schema can be read: the lake has no published record of the topic _schemas. When that is corrected: "
+        f"`loglake decode {lake.path} --topic orders`"
+    )
     lake.policy("", place="env:REGISTRY_OF_THIS_TEST")
     assert "The variable REGISTRY_OF_THIS_TEST is not set" in str(lake.said())
     monkeypatch.setenv("REGISTRY_OF_THIS_TEST", "http://127.0.0.1:9")
@@ -383,7 +386,9 @@ def test_a_topic_waits_if_the_compiler_dies_and_is_decoded_by_the_next_run(tmp_p
     script.chmod(0o700)
     with monkeypatch.context() as patched:
         patched.setattr(sys, "executable", str(script))
-        assert lake.said() == "The compiler of Protobuf schemas was ended by signal 11. Try again."
+        said = lake.said()
+    assert str(said).startswith("The compiler of Protobuf schemas was ended by signal 11. Try again. ")
+    assert str(said).endswith(f"`loglake decode {lake.path} --topic orders`")
     assert lake.rows("undecoded") == []
     assert lake.said() is None
     assert lake.values() == [{"id": 7}]

@@ -151,11 +151,17 @@ def test_a_topic_whose_schema_cannot_be_used_waits_and_says_why(lake: Decoded, t
 
 def test_a_topic_whose_format_lacks_its_schema_waits_and_says_what_to_name(tmp_path: Path, capsys) -> None:
     lake = Decoded(tmp_path, "topics:\n  orders:\n    decode.value: json\n")
-    lake.append((b"raw", b"{}"))
+    lake.append((b"raw", b'{"id": 8}'))
     assert run(lake) == 1
     said = capsys.readouterr().out
-    reason = "decode.value: The format json needs a schema. Name a file or a schema registry."
-    assert said == f"orders: waits: {reason} (1 offsets left)\n"
+    reason = "decode.value: The format json needs a schema. Name a file or a schema registry. FILE is its path: "
+    commands = [f"config set {lake.policies} orders decode.value.schema=FILE", f"decode {lake.path} --topic orders"]
+    assert said == f"orders: waits: {reason}`{' && '.join(f'loglake {each}' for each in commands)}` (1 offsets left)\n"
+    (tmp_path / "order.json").write_text(json.dumps(SCHEMA))
+    for command in commands:
+        words = command.replace("FILE", "order.json").split()
+        assert main.main([*words, *(["--policies", str(lake.policies)] if words[0] == "decode" else [])]) == 0
+    assert [row["key"] for row in lake.rows()] == [b"raw"]
 
 
 def of_suite(report: JobReport) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
@@ -30,6 +31,11 @@ _SHOWN = 5
 
 def _advice(check: CheckDefinition, state: LakeState, topic: str, folder: str) -> str:
     return filled(check.what_to_do, replace(harmed_place(state.lake, table=f"{folder}/{topic}"), topic=topic))
+
+
+def _commands_in(waits: str) -> str:
+    """What to do about a topic that waits: its reason ends with the command that helps."""
+    return ", or ".join(dict.fromkeys(re.findall("`loglake [^`]+`", waits)))
 
 
 def decoded_rows_equal_records(
@@ -63,7 +69,7 @@ def decoded_rows_equal_records(
         Failure(
             f"the decoded table of {topic['topic']} waits: {topic['waits']}",
             severity=Severity.WARNING,
-            what_to_do=_advice(DECODED_ROWS_EQUAL_RECORDS, state, topic["topic"], "decoded"),
+            what_to_do=_commands_in(topic["waits"]),
         )
         for topic in told
     ]
@@ -187,7 +193,7 @@ def latest_follows_records(state: LakeState, topics: Sequence[LatestTopic], repo
         Failure(
             f"the table latest/{topic['topic']} waits: {topic['waits']}",
             severity=Severity.WARNING,
-            what_to_do=_advice(LATEST_FOLLOWS_RECORDS, state, topic["topic"], "latest"),
+            what_to_do=_commands_in(topic["waits"]),
         )
         for topic in planned
         if topic["waits"] is not None

@@ -12,6 +12,7 @@ import yaml
 
 from logcore.cli.main import main
 from spark_jobs.policies.policy_values import SIZES, TIMES, WholeNumber
+from tests.broker_directory import LogDirectory
 
 GOOD = """
 lake:
@@ -150,6 +151,15 @@ def test_schemas_and_suites_that_a_run_could_not_use_are_named_with_their_lines(
         lines, ("nope.json", "cut.avsc", "avro", "Other", "nope-suite.json", "empty.json"), strict=True
     ):
         assert named in line
+    source = LogDirectory(tmp_path / "source")
+    source.partition("orders-0").append(5)
+    for command in ("run", "watch"):  # refused before anything is made
+        words = [command, str(source.path), "--lake", str(tmp_path / "lake")]
+        assert main([*words, "--policies", str(tmp_path / "p.yaml")]) == 64
+        assert [line.partition("line ")[2] for line in capsys.readouterr().err.splitlines() if "line " in line] == [
+            line.partition("line ")[2] for line in lines
+        ]
+        assert not (tmp_path / "lake").exists()
 
 
 def test_an_empty_file_removes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
