@@ -74,9 +74,10 @@ def _fields(found_group: FoundGroup, ends: LogEnds, notes: CommandNotes) -> dict
     state, log = found_group.state, found_group.log
     offsets: list[dict[str, object]] = []
     for (topic, partition), commit in sorted(state.offsets.items()):
-        beyond = ends.commit_beyond(state.group, topic, partition, commit.offset)
-        if beyond is not None:
-            notes.say(beyond)
+        place = (state.group, topic, partition, commit.offset)
+        outside = ends.commit_beyond(*place) or ends.commit_below(*place)
+        if outside is not None:
+            notes.say(outside)
         end = ends.high_watermark(topic, partition)
         offsets.append(
             {
@@ -88,6 +89,7 @@ def _fields(found_group: FoundGroup, ends: LogEnds, notes: CommandNotes) -> dict
                 "commit_time": commit.commit_time_ms,
                 "high_watermark": end,
                 "lag": None if end is None else end - commit.offset,
+                "out_of_range": outside is not None,
             }
         )
     members = [
@@ -132,5 +134,7 @@ def _text(line: dict[str, object]) -> str:
         lines.append(f"  member {names}  {shown(' '.join(assigned)) or '-'}")
     for commit in offsets:
         lag = "" if commit["lag"] is None else f"  lag {commit['lag']}"
-        lines.append(f"  {value_text(commit['topic'])}-{commit['partition']}  offset {commit['offset']}{lag}")
+        range_text = "  out of range" if commit["out_of_range"] else ""
+        place = f"{value_text(commit['topic'])}-{commit['partition']}"
+        lines.append(f"  {place}  offset {commit['offset']}{lag}{range_text}")
     return "\n".join(lines) + "\n"

@@ -40,6 +40,13 @@ TOPIC_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "A group has committed an offset beyond the end of its log, so that the log has lost records or is older.",
             "Compare the sources: copies of one moment agree. Otherwise reset the group's offset before it reads on.",
         ),
+        "commit-below-log-start": Rule(
+            Severity.INFO,
+            Persistence.ONE_RUN,
+            "A group has committed an offset below the start of its log: records were deleted before the group read "
+            "them. It reads on where its `auto.offset.reset` says.",
+            "Nothing, if the group is not used any more. Otherwise look at its lag and at the topic's retention.",
+        ),
         "metadata-log-starts-late": Rule(
             Severity.ERROR,
             Persistence.ONE_RUN,

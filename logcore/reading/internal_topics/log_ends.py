@@ -64,6 +64,16 @@ class LogEnds:
         message = f"Group {shown(group)} has committed offset {offset} of {name}, whose log ends at {end}."
         return found("commit-beyond-log-end", message, start_offset=end, end_offset=offset)
 
+    def commit_below(self, group: str, topic: str, partition: int, offset: int) -> Finding | None:
+        """Return the finding about a commit below the start of its log; None if it is not there."""
+        log = self._by_place.get((topic, partition))
+        if log is None or log.named_files or offset >= log.log_start_offset:
+            return None
+        name, start = f"{shown(topic)}-{partition}", log.log_start_offset
+        said = f"Group {shown(group)} has committed offset {offset} of {name}, whose log starts at {start}"
+        message = f"{said}: [{offset}, {start}) are deleted."
+        return found("commit-below-log-start", message, start_offset=offset, end_offset=start)
+
     def _log_end(self, topic: str, partition: int) -> int | None:
         place = topic, partition
         if place not in self._ends:

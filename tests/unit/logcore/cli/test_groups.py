@@ -108,6 +108,24 @@ def test_a_commit_beyond_the_end_of_its_log_is_reported(broker: Path, capsys: Ca
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("offset", "is_outside"), [(2, True), (3, False), (10, False), (11, True)])
+def test_a_commit_outside_of_its_log_is_out_of_range_on_both_sides(
+    broker: Path, offset: int, is_outside: bool, capsys: Captured
+) -> None:
+    """The log has [3, 10). A consumer whose position is 10 waits for the next record."""
+    commits(broker, offset)
+    (broker / "log-start-offset-checkpoint").write_text("0\n1\norders 0 3\n")
+    code = 1 if offset == 11 else 0
+    assert main(["groups", str(broker)]) == code
+    printed = capsys.readouterr()
+    assert f"  orders-0  offset {offset}  lag {8 - offset}{'  out of range' if is_outside else ''}\n" in printed.out
+    below = "info commit-below-log-start: Group billing has committed offset 2 of orders-0, whose log starts at 3: "
+    assert (f"{below}[2, 3) are deleted." in printed.err) == (offset == 2)
+    assert main(["groups", str(broker), "--format", "jsonl"]) == code
+    (line,) = capsys.readouterr().out.splitlines()
+    assert [each["out_of_range"] for each in json.loads(line)["offsets"]] == [is_outside]
+
+
 def test_a_commit_above_the_high_watermark_is_within_its_log(broker: Path, capsys: Captured) -> None:
     commits(broker, 10)
     assert lag(capsys, broker) == (8, -2)

@@ -68,6 +68,7 @@ BESIDE_SEGMENTS = {
 
 ABOUT_INTERNAL_TOPICS = {
     *("message-not-read", "message-not-interpreted", "no-internal-topic", "commit-beyond-log-end"),
+    "commit-below-log-start",
     *("group-partitions-missing", "group-partitions-unknown"),
     *("metadata-log-starts-late", "metadata-transaction-open", "settings-in-doubt", "snapshots-at-one-offset"),
 }
