@@ -44,6 +44,14 @@ def json_shown(line: str) -> str:
     return line if line.isprintable() else _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
 
 
+def milliseconds(value: int) -> str:
+    """Return a time with its unit, and in a larger unit too: ``753117082 ms (8.7 days)``."""
+    for unit, size in (("days", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)):
+        if abs(value) >= size:
+            return f"{value} ms ({value / size:,.1f} {unit})"
+    return f"{value} ms"
+
+
 def shell_word(text: str) -> str:
     """Quote a text for a shell. Control characters, and bytes that are not UTF-8, are escaped inside of `$'...'`."""
     if text.isprintable():

@@ -6,16 +6,16 @@ A rerun with nothing new prints the same.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from logcore import texts
 from logcore.cli.output.aligned_table import aligned_table
-from logcore.cli.output.terminal import size_text
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
 from logcore.logs.rules.advice import advice, filled
+from pipelines.command.maintenance_plan import described_plan
 from pipelines.run.check_definitions import (
     NO_DAMAGE,
     NO_HANGING_TRANSACTION,
@@ -42,7 +42,7 @@ SHOWN_BY_LINES = frozenset({NO_DAMAGE.name, SOURCES_AGREE.name, NO_HANGING_TRANS
 """Checks whose failures the lines about damage, stopped logs, paths and open transactions show."""
 
 LISTED = 20
-"""Maximum number of entries of one kind shown of a plan, and of warnings."""
+"""Maximum number of warnings shown, and of damaged places."""
 
 
 def logs_table(states: Sequence[LakeState], *, name_lakes: bool = False) -> str:
@@ -197,44 +197,10 @@ def plan_lines(outcome: RunOutcome, state: LakeState) -> list[str]:
         lines += [f"  {asset}: {', '.join(keys[:8])}{more}"] if keys else []
     names = {log.log: log.topic_partition for log in state.logs}
     for asset, plan in outcome.plans.items():
-        described = describe(plan, names)
-        lines += [f"  {asset}, a plan only:", *(f"    {line}" for line in described)] if described else []
+        described = described_plan(plan, names)
+        title = f"  {asset}, a plan only; --apply carries it out:"
+        lines += [title, *(f"    {line}" for line in described)] if described else []
     return ["", "maintenance:", *(lines or ["  nothing is due"])]
-
-
-def describe(plan: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
-    """A plan as short lines, without empty entries.
-
-    Args:
-        plan: As a job reports it.
-        names: Topic partitions by log key.
-    """
-    lines = []
-    for name, value in plan.items():
-        word = name.replace("_", " ")
-        if isinstance(value, dict):
-            figures = _figures(value, names)
-            lines += [f"{word}: {figures}"] if figures else []
-        elif isinstance(value, list | tuple):
-            for item in value[:LISTED]:
-                text = _figures(item, names) if isinstance(item, dict) else str(item)
-                lines.append(text if name == "logs" else f"{word}: {text}")
-            lines += [f"{word}: and {len(value) - LISTED:,} more"] if len(value) > LISTED else []
-        elif value not in (None, 0, "") and not name.endswith("_ms"):
-            lines.append(f"{word}: {value}")
-    return lines
-
-
-def _figures(item: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    shown = {key: len(value) if isinstance(value, list | tuple) else value for key, value in item.items()}
-    log = str(shown.pop("log", ""))
-    name = shown.pop("topic_partition", None) or names.get(log)
-    figures = ", ".join(
-        size_text(int(value)) if key == "bytes" else f"{key.replace('_', ' ')} {value}"
-        for key, value in shown.items()
-        if isinstance(value, int | str) and value not in (0, "") and not key.endswith("_ms")
-    )
-    return figures if name is None else f"{name}: {figures}"
 
 
 def verdict_line(outcomes: Sequence[RunOutcome], state: LakeState, chosen: Collection[str] | None) -> str:

@@ -14,7 +14,6 @@ from deltalake import DeltaTable
 
 from pipelines import cli
 from pipelines.cli import run_command
-from pipelines.command.summary import describe
 from spark_jobs.lake.store.lease import hold
 from tests import handmade
 from tests.broker_directory import LogDirectory
@@ -115,20 +114,6 @@ def test_the_help_names_every_option_of_the_contract(capsys) -> None:
     )
     for option in [*options.split(" "), "apply", "log-level"]:
         assert f"--{option}" in said, option
-
-
-def test_a_plan_is_described_in_short_lines() -> None:
-    plan = {"logs": [{"topic_partition": "orders-0", "bytes": 10, "segments": [{}, {}]}], "unfinished": {"ledgers": []}}
-    assert describe(plan, {}) == ["orders-0: 10 B, segments 2"]
-    assert describe({"logs": [], "unfinished": {}}, {}) == []
-    assert describe({"vacuum": {"floor_ms": 604_800_000, "files": 0}}, {}) == []
-    assert describe({"logs": [{"log": "A.0/0", "segments": 3}]}, {"A.0/0": "orders-0"}) == ["orders-0: segments 3"]
-
-
-def test_a_long_plan_is_cut_after_its_beginning_with_the_number_of_other_entries() -> None:
-    described = describe({"merges": [{"table": "records", "files": number} for number in range(25)]}, {})
-    assert len(described) == 21
-    assert described[-1] == "merges: and 5 more"
 
 
 def test_a_second_run_in_one_process_keeps_nothing_from_the_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> None:

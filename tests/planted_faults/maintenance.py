@@ -302,7 +302,7 @@ FAULTS = (
     Fault(
         "retention goes below its bytes",
         "logcore/logs/retention/retention.py",
-        "if left - segment.size < limit:",
+        "if after < limit:",
         "if left < limit:",
         ("tests/unit/logcore/logs/test_retention.py",),
     ),

@@ -148,8 +148,9 @@ class ProducerStates:
 
     def _reload(self, log_start: int, end_offset: int) -> None:
         for offset in self._known.outside(log_start, end_offset):
-            why = "lies above the rebuilt part" if offset > end_offset else "lies at or below the log's start"
-            self._remove(offset, f"it {why}")
+            above = f"the part that is recovered begins at offset {end_offset}; it is made again from the records"
+            below = f"its offset is not above the log start offset {log_start}"
+            self._remove(offset, above if offset > end_offset else below)
         newest = self._known.latest
         if end_offset == self.map_end:
             self.map_end = max(self.map_end, log_start)

@@ -33,6 +33,8 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Generic, Protocol, TypeVar
 
+from logcore.texts import milliseconds
+
 CLEANUP_DELETE = "delete"
 CLEANUP_COMPACT = "compact"
 """The values of `cleanup.policy`."""
@@ -231,7 +233,7 @@ def _guard(
     if end is None:
         return "it is the last segment and damaged: the log end is unknown"
     if end > high_watermark:
-        return f"it ends at offset {end}, above {high_watermark}, and offsets that are not committed stay"
+        return f"it ends at offset {end}, and only offsets below the high watermark {high_watermark} are committed"
     if following is None and segment.size == 0:
         return "it is the last segment and empty"
     return None
@@ -260,10 +262,11 @@ def _beyond(segments: Sequence[RetainedSegment], limit: int, rule: RetentionRule
 
     def check(segment: RetainedSegment, _: RetainedSegment | None) -> _Verdict:
         nonlocal left
-        if left - segment.size < limit:
-            return _Verdict(False, f"without it {left - segment.size} bytes would be left, {rule} is {limit}")
-        left -= segment.size
-        return _Verdict(True, f"{left} bytes are left without it, {rule} is {limit}")
+        after, states = left - segment.size, f"and {rule} is {limit} bytes"
+        if after < limit:
+            return _Verdict(False, f"without it the log would have {after} bytes, {states}")
+        left = after
+        return _Verdict(True, f"without it the log still has {after} bytes, {states}")
 
     return check
 
@@ -275,7 +278,8 @@ def _older(as_of_ms: int, limit: int, rule: RetentionRule) -> _Check[RetainedSeg
             return _Verdict(False, "it is damaged: the age of its latest record is unknown")
         age = as_of_ms - largest
         if age < 0:
-            return _Verdict(False, f"its latest record is {-age} ms in the future of the clock")
-        return _Verdict(age > limit, f"its latest record is {age} ms old, {rule} is {limit}")
+            return _Verdict(False, f"its latest record is {milliseconds(-age)} later than the clock")
+        why = f"its latest record is {milliseconds(age)} old, and {rule} is {milliseconds(limit)}"
+        return _Verdict(age > limit, why)
 
     return check

@@ -57,6 +57,7 @@ from logcore.segments.scanning.scan import Stretch
 from logcore.segments.side_files import checkpoints, leader_epochs, producer_state
 from logcore.segments.side_files.leader_epochs import Epochs
 from logcore.segments.startup import StartFiles
+from logcore.texts import milliseconds
 
 
 def segment_findings(
@@ -109,8 +110,8 @@ def _index_finding(segment: DirectorySegment, config: TopicConfig, as_of_ms: int
     verdict = "delete" if age > config.local_limit_ms else "keep"
     yield found(
         "time-index-differs",
-        f"{segment.log.name}: {state}; for a broker that starts on these files its latest record is {age} ms old, "
-        f"and would {verdict} it by {name} {config.local_limit_ms} alone",
+        f"{segment.log.name}: {state}; for a broker that starts on these files its latest record is "
+        f"{milliseconds(age)} old, and would {verdict} it by {name} of {milliseconds(config.local_limit_ms)} alone",
         file=segment_file_name(segment.base_offset, TIME_INDEX_SUFFIX),
     )
 

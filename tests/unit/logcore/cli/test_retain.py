@@ -110,8 +110,12 @@ def test_the_plan_says_of_each_segment_what_becomes_of_it_and_why_and_nothing_is
         (10, "keep", None),
         (20, "keep", None),
     ]
-    assert plan["segments"][0]["why"] == [f"its latest record is {2 * HOUR} ms old, retention.ms is {HOUR}"]
-    assert plan["segments"][1]["why"][-1] == f"its latest record is {HOUR} ms old, retention.ms is {HOUR}"
+    assert plan["segments"][0]["why"] == [
+        "its latest record is 7200000 ms (2.0 h) old, and retention.ms is 3600000 ms (1.0 h)"
+    ]
+    assert plan["segments"][1]["why"][-1] == (
+        "its latest record is 3600000 ms (1.0 h) old, and retention.ms is 3600000 ms (1.0 h)"
+    )
     assert plan["segments"][2]["why"] == ["the segment of base offset 10 stays, and so do all after it"]
     assert plan["log_start_offset"] == {"before": 0, "after": 10}
     assert (plan["compat"], plan["as_of_ms"], plan["high_watermark"]) == ("4.0", T, 30)
@@ -186,7 +190,7 @@ def test_a_time_index_that_misleads_a_broker_is_a_warning_that_says_what_it_woul
     (orders / f"{10:020d}.timeindex").write_bytes(bytes(24))
     assert main(["retain", str(orders), "--plan", "--as-of", str(T), "--config", f"retention.ms={HOUR}"]) == 1
     captured = capsys.readouterr()
-    assert f"its latest record is {T} ms old, and would delete it" in captured.err
+    assert f"its latest record is {T} ms ({T / 86_400_000:,.1f} days) old, and would delete it" in captured.err
     assert [s["action"] for s in json.loads(captured.out)["segments"]] == ["delete", "keep", "keep"]
 
 

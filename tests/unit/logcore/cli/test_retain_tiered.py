@@ -80,8 +80,8 @@ def test_the_last_segment_is_followed_by_a_new_one_when_it_is_due(log: TieredLog
     assert (gone(made), made["new_segment"]) == ([0], 20)
     assert made["segments"][0]["rule"] == "local.retention.ms"
     assert made["segments"][1]["why"] == [
-        "its latest record is 1000 ms old, local.retention.ms is 0, but its offsets from 10 on are not known to be in "
-        "remote storage"
+        "its latest record is 1000 ms (1.0 s) old, and local.retention.ms is 0 ms, but its offsets from 10 on are not "
+        "known to be in remote storage"
     ]
     assert made["checkpoints"]["log-start-offset-checkpoint"] == 0
     assert made["checkpoints"]["recovery-point-offset-checkpoint"] == 20

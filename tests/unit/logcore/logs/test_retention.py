@@ -123,7 +123,7 @@ def test_a_deletion_says_why_in_kafkas_names_and_numbers() -> None:
         log_end_offset=20,
     )
     assert [(d.rule, d.why) for d in decision.deletions] == [
-        (RetentionRule.RETENTION_MS, "its latest record is 70 ms old, retention.ms is 60")
+        (RetentionRule.RETENTION_MS, "its latest record is 70 ms old, and retention.ms is 60 ms")
     ]
 
 
