@@ -12,7 +12,7 @@ from logcore.logs.model.offset_ledger import EVIDENCE_REMOTE
 from logcore.storage.objects.remembered_reads import RememberedRead
 from spark_jobs.contracts import LogChange
 from spark_jobs.ingest import late_segments, remote_ranges
-from spark_jobs.ingest.log_growth import IngestLogPlan, beyond_log_end, of_log
+from spark_jobs.ingest.log_growth import IngestLogPlan, lost_at_end, of_log
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.tasks import segment_slices
@@ -100,9 +100,8 @@ def copied_log(log: IngestLogPlan, results: Sequence[CopyResult]) -> CopiedLog:
     if log.needs_bytes and not added:
         return CopiedLog(log, row, placed=tuple(of_log(row, f) for f in said), is_stuck=True)
     said += log.said
-    is_short = row.high_watermark is not None and row.high_watermark > row.next_offset
-    if is_short and row.stopped is None and not log.waits:
-        said.append(beyond_log_end(row))
+    if row.stopped is None and not log.waits:
+        said += lost_at_end(row, log.given_up_to)
     rows = ([row] if log.is_news(row) else []) + ([log.earlier] if log.earlier is not None else [])
     is_stuck |= _is_final(log, failure) or (bool(of_remote) and not added)
     placed = tuple(of_log(row, f) for f in said)

@@ -48,6 +48,8 @@ class IngestLogPlan:
     """New row of the previous incarnation."""
     said: tuple[Finding, ...] = ()
     """Findings to report once a part of this plan is committed."""
+    given_up_to: int | None = None
+    """The highest high watermark that was stated, if `log-end` takes its place: what is lost below it is given up."""
     waits: bool = False
     """Whether something at the end waits for a later run, or for a later round of this one."""
 
@@ -147,11 +149,12 @@ def plan_growth(
         gaps = json.dumps([gap for gap in observed.gap_evidence if gap not in later])
         row = replace(known, log_start_offset=observed.log_start_offset, gaps=gaps)
         return IngestLogPlan(row, (), known, waits=True), []
+    given_up_to = None
+    if config.high_watermark == "log-end":
+        given_up_to = max(source.high_watermark or 0, (known and known.high_watermark) or 0)
     if not kept and not is_first and growth.stop is None:
-        high_watermark = observed.high_watermark
-        if high_watermark is not None and high_watermark > observed.next_offset:
-            placed.append(of_log(observed, beyond_log_end(observed)))
-    return IngestLogPlan(observed, tuple(kept), known, waits=kept != tasks), placed
+        placed += [of_log(observed, finding) for finding in lost_at_end(observed, given_up_to)]
+    return IngestLogPlan(observed, tuple(kept), known, given_up_to=given_up_to, waits=kept != tasks), placed
 
 
 def _waits(config: IngestConfig, task: CopyTask, known: LogRow, policy: TopicPolicy | None) -> bool:
@@ -300,7 +303,21 @@ def epochs_of(known: LogRow | None) -> tuple[tuple[int, int], ...]:
     return tuple((entry.epoch, entry.start_offset) for entry in known.epochs) if known else ()
 
 
-def beyond_log_end(row: LogRow) -> Finding:
+def lost_at_end(row: LogRow, given_up_to: int | None) -> list[Finding]:
+    """Say which committed offsets are missing after the readable log end, or are given up with it."""
+    if row.high_watermark is None and given_up_to is not None and given_up_to > row.next_offset:
+        lost = f"[{row.next_offset}, {given_up_to})"
+        message = (
+            f"{row.topic_partition}: the committed offsets {lost} are lost and given up: the log end "
+            f"{row.next_offset} takes the place of the high watermark {given_up_to} (--high-watermark log-end)."
+        )
+        return [found("offsets-given-up", message, start_offset=row.next_offset, end_offset=given_up_to)]
+    if row.high_watermark is None or row.high_watermark <= row.next_offset:
+        return []
+    return [_beyond_log_end(row)]
+
+
+def _beyond_log_end(row: LogRow) -> Finding:
     """Finding for a high watermark above the readable log end."""
     return found(
         "high-watermark-beyond-log-end",

@@ -398,6 +398,7 @@ NOT_PASTED_HERE = {
     "remote-metadata": SHOWS_MORE,
     "source-cleaned": "Words about later runs; nothing brings the records back.",
     "source-trimmed": SHOWS_MORE,
+    "offsets-given-up": "The same command as high-watermark-beyond-log-end, which is pasted above.",
     "second-source": "tests/unit/spark_jobs/ingest/test_moved_sources.py pastes the command.",
     "log-not-judged": SHOWS_MORE,
     "output-mismatch": OF_TABLES,

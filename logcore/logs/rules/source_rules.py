@@ -379,6 +379,13 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             for_logs="If the copy was made while the broker ran, copy it again. Otherwise look for another replica: no "
             "command brings the offsets back.",
         ),
+        "offsets-given-up": Rule(
+            _INFO,
+            _FOR_GOOD,
+            "Committed offsets were lost at the end of a log, and a run was told to go on without them.",
+            "Nothing: the log goes on at its end, and later records may have these offsets. If another replica has the "
+            "lost records: `loglake run COPY --lake {lake}{log} --move-source`; COPY is its log directory.",
+        ),
         "archive-unreadable": Rule(
             _ERROR,
             _ONE_RUN,
