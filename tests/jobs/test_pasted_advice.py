@@ -275,7 +275,7 @@ def test_a_move_that_was_refused_is_not_advised_again(lake: Lake, tmp_path: Path
     other.partition("orders-0").append(30, tag=b"w")
     code, printed = said(lake.capsys, "run", other.path, "--lake", lake.path, "--move-source")
     assert code == 1
-    assert "it is not moved here" in printed
+    assert "it cannot be taken: " in printed
     assert "--move-source" not in printed
 
 

@@ -382,7 +382,7 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "offsets-given-up": Rule(
             _INFO,
             _FOR_GOOD,
-            "Committed offsets were lost at the end of a log, and a run was told to go on without them.",
+            "Committed offsets were lost at the end of a log, and the options of a run said to go on without them.",
             "Nothing: the log goes on at its end, and later records may have these offsets. If another replica has the "
             "lost records: `loglake run COPY --lake {lake}{log} --move-source`; COPY is its log directory.",
         ),

@@ -99,7 +99,7 @@ def log_end(log: SourceLog) -> int | None:
 def ends_inside(log: SourceLog, longer: SourceLog) -> bool:
     """Return whether the last batch of a log is also in another copy: then they do not part up to there.
 
-    False also if that cannot be told, for instance because the other copy was cleaned there.
+    False also if that is not known, for instance because the other copy was cleaned there.
     """
     if not log.segments:
         return True
