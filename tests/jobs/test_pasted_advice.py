@@ -445,7 +445,7 @@ def test_a_lake_whose_sources_are_not_known_says_what_the_word_is() -> None:
 ONLY_IN_A_LAKE = {
     *(*MAINTENANCE_RULES, *LAKE_STATE_RULES, "changed-after-publishing"),
     *("topic-recreated", "source-diverged", "source-behind", "trimmed-before-ingest", "source-trimmed"),
-    *("source-cleaned", "second-source"),
+    *("source-cleaned", "second-source", "offsets-given-up"),
     *("archive-unreadable", "archive-changed", "log-not-judged", "output-mismatch", "table-file-damaged"),
 }
 
