@@ -16,6 +16,7 @@ from typing import Any
 
 from logcore.cli.reading.arguments import add_lakes, clock_ms, high_watermark, natural, offset_range, time_ms
 from logcore.exit_codes import ExitCode
+from logcore.storage.objects.answers import said
 
 
 class RunCommand:
@@ -410,7 +411,7 @@ def _guarded(work: Callable[[], int]) -> int:
         _complain(str(error))
         return ExitCode.NOT_CHECKED
     except OSError as error:
-        _complain(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}")
+        _complain(f"{said(error)} Remove the cause, and type the same command again.")
         return ExitCode.NOT_CHECKED
     except KeyboardInterrupt:
         sys.stderr.write("interrupted: what was committed stays. Run the same command again to continue.\n")

@@ -139,7 +139,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         # Sources have their own errors: this is an error of the output.
         where = f" {shown(str(error.filename))}" if error.filename else ""
-        sys.stderr.write(f"error: the output{where} cannot be written: {error.strerror or type(error).__name__}.\n")
+        why = f"{error.strerror or type(error).__name__}. Remove the cause, and type the same command again."
+        sys.stderr.write(f"error: the output{where} cannot be written: {why}\n")
         return ExitCode.NOT_CHECKED
     except KeyboardInterrupt:
         sys.stderr.write("interrupted: nothing was written to a source. To start again, type the same command.\n")

@@ -109,6 +109,24 @@ def mapped_file(path: str) -> mmap.mmap | bytes:
 
 
 @contextmanager
+def written_in(directory: str) -> Iterator[None]:
+    """Give errors of the system that name no file the directory: a full disk names none, nor do Arrow's errors.
+
+    Args:
+        directory: Where the caller writes.
+
+    Raises:
+        OSError: As in the block.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            raise OSError(error.errno, os.strerror(error.errno), directory) from error
+        raise
+
+
+@contextmanager
 def new_text(path: str) -> Iterator[TextIO]:
     """Create a UTF-8 text file for a command's output; bytes that are not text become escapes.
 

@@ -24,7 +24,7 @@ from logcore.segments import filenames
 from logcore.segments.filenames import TopicPartition
 from logcore.segments.side_files import checkpoints
 from logcore.storage.broker.broker_lock import refuse_if_in_use
-from logcore.storage.files import copy_range, read_file
+from logcore.storage.files import copy_range, read_file, written_in
 from logcore.storage.source_errors import shown
 
 _UNFINISHED = ".unfinished"
@@ -116,14 +116,15 @@ class PartitionOutput:
     @contextmanager
     def stream(self, name: str, modified_ms: int) -> Iterator[BinaryIO]:
         """Open a new file for writing. When the context ends, it is synced and gets its modification time."""
-        with open(os.path.join(self._path, name), "xb") as stream:
+        with written_in(self._final), open(os.path.join(self._path, name), "xb") as stream:
             yield stream
             stream.flush()
             _settle(stream.fileno(), modified_ms * 1_000_000)
 
     def _copy(self, name: str, source: str, size: int | None, modified_ms: int | None) -> None:
         origin, path = os.path.join(self._source, source), os.path.join(self._path, name)
-        copy_range(origin, 0, size, path, sealed=True, is_summed=False)
+        with written_in(self._final):
+            copy_range(origin, 0, size, path, sealed=True, is_summed=False)
         # In nanoseconds: a broker reads milliseconds, but a copied file keeps its exact time.
         nanoseconds = os.stat(origin).st_mtime_ns if modified_ms is None else modified_ms * 1_000_000
         descriptor = os.open(path, os.O_RDONLY)

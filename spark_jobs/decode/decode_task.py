@@ -9,6 +9,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logcore.storage.objects.answers import said
 from spark_jobs.decode.decoding import TopicFormats, decoding_of
 from spark_jobs.decode.split_rows import SchemaStop, split_rows
 from spark_jobs.errors import JobError
@@ -171,7 +172,7 @@ def decode_rows(task: DecodeTask) -> DecodeResult:
         decoded.end_log()
         undecoded.end_log()
     except (JobError, OSError) as error:
-        return DecodeResult(error=str(error))
+        return DecodeResult(error=said(error) if isinstance(error, OSError) else str(error))
     finally:
         decoded.abandon()
         undecoded.abandon()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from logcore.exit_codes import ExitCode
+from logcore.storage.objects.answers import said
 
 if TYPE_CHECKING:
     from spark_jobs.contracts import JobConfig
@@ -26,8 +27,11 @@ def guarded(work: Callable[[], int]) -> int:
         return ExitCode.USAGE
     except BrokenPipeError:
         raise  # the reader of the output has closed the pipe (`| head`), which is no error
-    except (JobError, OSError) as error:
+    except JobError as error:
         sys.stderr.write(f"error: {error}\n")
+        return ExitCode.NOT_CHECKED
+    except OSError as error:
+        sys.stderr.write(f"error: {said(error)} Remove the cause, and type the same command again.\n")
         return ExitCode.NOT_CHECKED
 
 
@@ -35,25 +39,31 @@ def guarded(work: Callable[[], int]) -> int:
 def recorded(lake: str, command: str, now_ms: int, run_id: str) -> Iterator[UnfinishedRun]:
     """Write a row in the table `runs` for a command that wrote, or failed while it did. Yields what it did so far.
 
-    Without the row the command still counts: a note says why there is none.
+    Raises:
+        JobError: The command did its work, and the row cannot be written. Of a failed command its own error counts.
     """
     from spark_jobs.errors import JobError
     from spark_jobs.lake.view.runs.run_rows import FAILED, SUCCEEDED, append_run
     from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 
-    run, begun, failed = UnfinishedRun(run_id, command, command, now_ms, now_ms), time.monotonic(), None
+    run, begun = UnfinishedRun(run_id, command, command, now_ms, now_ms), time.monotonic()
+
+    def append(failed: str | None = None) -> None:
+        if run.did_work:
+            ended_ms = now_ms + round((time.monotonic() - begun) * 1000)
+            append_run(lake, run.row(FAILED if failed else SUCCEEDED, ended_ms, failed and command, failed))
+
     try:
         yield run
     except Exception as error:
-        failed = type(error).__name__
+        with suppress(JobError, OSError):
+            append(type(error).__name__)
         raise
-    finally:
-        if run.did_work:
-            ended_ms = now_ms + round((time.monotonic() - begun) * 1000)
-            try:
-                append_run(lake, run.row(FAILED if failed else SUCCEEDED, ended_ms, failed and command, failed))
-            except (JobError, OSError) as error:
-                sys.stderr.write(f"note: the table runs has no row of this run: {error}\n")
+    try:
+        append()
+    except (JobError, OSError) as error:
+        why = said(error) if isinstance(error, OSError) else error
+        raise JobError(f"The work is done, and its row in the table runs is not: {why}") from error
 
 
 def run_job(config: JobConfig, now_ms: int) -> Mapping[str, Any]:

@@ -355,7 +355,7 @@ def _copy(lake: str, name: str, run_id: str) -> None:
         made = rebuild(spark, lake, name, folder, run_id)
     except (PySparkException, Py4JError) as error:
         said = str(error).strip().splitlines() or [type(error).__name__]
-        raise JobError(f"Table {name}: its rows cannot be copied: {said[0]}") from error
+        raise JobError(f"Table {name}: its rows cannot be copied: {said[-1]}") from error
     kept = table_swap.put_in_place(lake, name, made.version)
     print(f"table {name}: {made.rows:,} rows of version {made.version} in {made.files:,} files")
     if made.extra:

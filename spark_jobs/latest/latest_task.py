@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from logcore.storage.objects.answers import said
 from spark_jobs.errors import JobError
 from spark_jobs.lake.decoded.topic_tables import LATEST, latest_spec, topic_table
 from spark_jobs.lake.delta.files.live_files import LiveFile
@@ -72,7 +73,7 @@ def latest_rows(task: LatestTask) -> LatestResult:
     try:
         return _written(task, files, spec)
     except (JobError, OSError) as error:
-        return LatestResult(error=str(error))
+        return LatestResult(error=said(error) if isinstance(error, OSError) else str(error))
     finally:
         files.abandon()
 

@@ -8,6 +8,7 @@ in between fail at once. So a job with a thousand files left does not wait a tho
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -50,8 +51,11 @@ class StoreFailed(SourceUnreadable):
 
 def said(error: BaseException) -> str:
     """Return the message of another library's error in one line with a full stop, without a server's XML, debugging
-    texts, stacks and terminal colours.
+    texts, stacks and terminal colours. Of an error of the system: its file, and the system's own text.
     """
+    if isinstance(error, OSError) and error.errno is not None:
+        where = f"{shown(os.fsdecode(error.filename))}: " if isinstance(error.filename, str | bytes) else ""
+        return f"{where}{os.strerror(error.errno)}."
     text = _FOR_DEVELOPERS.split(str(error) or type(error).__name__, maxsplit=1)[0]
     line = _DURATION.sub("", " ".join(_DECORATION.sub(" ", text).split())).rstrip(": ")
     return line if line.endswith(".") else f"{line}."

@@ -24,8 +24,9 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from logcore.storage.objects.answers import said
 from logcore.storage.objects.listing import StoredObject
-from spark_jobs.errors import LeaseHeld, StorageError
+from spark_jobs.errors import JobError, LeaseHeld, StorageError
 from spark_jobs.lake.store import object_store, storage
 
 LEASE_FILE = "lease.json"
@@ -55,15 +56,14 @@ def hold(lake: str, purpose: str) -> Iterator[None]:
     Raises:
         LeaseHeld: Another process holds it; the text names process, host and purpose.
         StorageError: The object store did not answer.
+        JobError: The lake cannot be written.
     """
     is_remote = storage.is_remote(lake)
-    if not is_remote:
-        os.makedirs(lake, exist_ok=True)
     path = storage.join(lake if is_remote else os.path.realpath(lake), LEASE_FILE)
     with _guard:
         held = _held.get(path)
         if held is None:
-            held = _held[path] = _Held(_ObjectLease(path, purpose).take() if is_remote else _take(path, purpose), 0)
+            held = _held[path] = _Held(_ObjectLease(path, purpose).take() if is_remote else _taken(path, purpose), 0)
         held.depth += 1
     try:
         yield
@@ -102,6 +102,18 @@ def is_held(lake: str, now_ms: int) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def _taken(path: str, purpose: str) -> Callable[[], None]:
+    """Take the lease of a local lake; return a function that releases it."""
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return _take(path, purpose)
+    except OSError as error:
+        raise JobError(
+            f"The lake {os.path.dirname(path)} cannot be written: {said(error)} Remove the cause, and type the same "
+            "command again."
+        ) from error
 
 
 def _take(path: str, purpose: str) -> Callable[[], None]:

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 from pyarrow import fs
 
+from logcore.storage.files import written_in
 from logcore.storage.objects.object_reads import ObjectVersion
 from spark_jobs.errors import UsageError
 from spark_jobs.lake.store import disk_sync, local_copies, object_store
@@ -275,7 +276,8 @@ def staged(directory: str) -> Iterator[Staged]:
     os.makedirs(directory, exist_ok=True)
     path = os.path.join(directory, f".{uuid.uuid4().hex}.writing")
     try:
-        yield Staged(path)
+        with written_in(directory):
+            yield Staged(path)
     finally:
         with suppress(FileNotFoundError):
             os.unlink(path)

@@ -135,7 +135,7 @@ def answered(lake: str, name: str) -> Iterator[None]:
     except JobError:
         raise
     except (DeltaError, OSError) as error:
-        is_full = any(os.strerror(code) in str(error) for code in (errno.ENOSPC, errno.EDQUOT))
+        is_full = any(os.strerror(code) in str(error) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
         cause = f"The disk of {lake} is full. " if is_full else ""
         raise CommitUnanswered(
             f"{cause}Table {name}: a commit was not confirmed ({said(error)}) Remove the cause and run again: "

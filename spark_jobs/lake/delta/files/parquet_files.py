@@ -19,6 +19,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from logcore.storage.files import written_in
 from spark_jobs.lake.delta.files.row_digest import RowDigest, of_bytes
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile, new_file_name
@@ -117,7 +118,8 @@ class OpenFile(contextlib.ExitStack):
         for group in groups:
             if group.nbytes <= COPIED_BYTES:
                 group = group.combine_chunks()
-            self._writer.write_table(group, row_group_size=ROW_GROUP_ROWS)
+            with written_in(os.path.dirname(self._local)):
+                self._writer.write_table(group, row_group_size=ROW_GROUP_ROWS)
             self.size += group.nbytes
             for batch in group.to_batches():
                 self._digest.update(batch)
@@ -128,7 +130,8 @@ class OpenFile(contextlib.ExitStack):
         proven = self._spec.name in TABLES and is_proven()
         if proven:
             self._writer.add_key_value_metadata(self._digest.footer())
-        self._writer.close()
+        with written_in(os.path.dirname(self._local)):
+            self._writer.close()
         status, content = os.stat(self._local), of_bytes(self._local)
         self.close()
         return WrittenFile(

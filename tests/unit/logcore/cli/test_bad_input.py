@@ -243,7 +243,8 @@ def test_recover_on_a_full_disk_is_one_message_and_leaves_nothing(whole: Path, t
         check=False,
     )
     assert done.returncode == 3, done.stderr
-    assert os.strerror(errno.EFBIG) in done.stderr
+    why = f"the output {target}/orders-0 cannot be written: {os.strerror(errno.EFBIG)}. Remove the cause"
+    assert why in done.stderr
     assert "mistake" not in done.stderr
     assert list(target.iterdir()) == []
 
