@@ -314,6 +314,28 @@ def test_an_archived_file_that_changed_is_restored_with_the_printed_command(lake
     assert lake.verify()[0] == 0
 
 
+def test_a_marker_that_turned_below_the_frontier_is_named_and_mended_with_the_printed_command(lake: Lake) -> None:
+    lake.log.append(4, **TRANSACTIONAL)
+    lake.log.marker(7, handmade.ABORT)
+    lake.source.high_watermarks(orders_0=35)
+    assert lake.run()[0] == 0
+    [archived] = sorted((lake.path / "archive").rglob(f"{20:020d}*.log"))
+    turned = [handmade.marker(34, kind, producer_id=7, leader_epoch=0) for kind in (handmade.ABORT, handmade.COMMIT)]
+    data = archived.read_bytes()
+    os.chmod(archived, 0o644)
+    archived.write_bytes(data.replace(*turned))
+    assert archived.read_bytes() != data
+    assert said(lake.capsys, "repair", lake.path, "--rebuild", "findings", "--apply")[0] == 0
+    code, printed = lake.run()
+    assert code == 2
+    assert "offsets [30, 34) were aborted when they were published" in printed
+    assert lake.offsets() == {*range(30)}
+    for words in ("--archive --apply", "--rebuild findings --apply", "loglake run"):
+        assert pasted(lake.capsys, printed, words) == 0
+    assert archived.read_bytes() == data
+    assert lake.run()[0] == 0
+
+
 @pytest.mark.parametrize("table", ["offset_ledger", "validations", "batches"])
 def test_a_lost_table_is_made_again_with_the_printed_command(lake: Lake, table: str) -> None:
     assert lake.run()[0] == 0

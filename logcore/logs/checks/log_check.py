@@ -212,7 +212,9 @@ class _LogCheck:
 
     def _take_gap(self, start: int, end: int, position: int) -> None:
         self._doubt(start)
-        why = self._rules.loss(start, end)
+        if not self._log.named_files:
+            start = max(start, self._log.log_start_offset)  # brokers and the ledger begin there
+        why = self._rules.loss(start, end) if start < end else None
         if self._segment is None or self._is_damaged or why != "no-explanation":
             return  # explained, or reported already by the check of the bytes
         self._gaps.append((start, end, self._at_start, self._segment.path, position))

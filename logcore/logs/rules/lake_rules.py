@@ -18,6 +18,12 @@ RESTORE = (
     "`loglake repair {lake} --archive --apply` restores it from the source. If the source has other bytes now, add "
     "`--from COPY`, where COPY is a copy of the log directory. What is registered at its source must be put back there."
 )
+RESTORE_AND_VALIDATE = (
+    "`loglake repair {lake} --archive --apply && loglake repair {lake} --rebuild findings --apply && {run}` restores "
+    "the archive from the source and validates it again. If the source has other bytes now, add `--from COPY` after "
+    "`--archive`, where COPY is a copy of the log directory."
+)
+"""What to do for archived bytes that were validated when they had changed: the findings stay until that is repeated."""
 OF_A_TABLE = "`{again}` writes the rows again."
 """What to do for a data file of a table."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
+from logcore.logs.rules.lake_rules import RESTORE_AND_VALIDATE
 from logcore.logs.rules.rule import Persistence, Rule, Severity
 
 _INFO, _WARNING, _ERROR = Severity.INFO, Severity.WARNING, Severity.ERROR
@@ -221,8 +222,7 @@ WHOLE_LOG_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             _FOR_GOOD,
             "Archived bytes no longer agree with what was published from them; the rows stay.",
-            "`loglake repair {lake} --archive --apply` restores the archive from the source. If the source has other "
-            "bytes now, add `--from COPY`, where COPY is a copy of the log directory.",
+            RESTORE_AND_VALIDATE,
         ),
     }
 )

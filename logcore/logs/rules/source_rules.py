@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from logcore.logs.rules.lake_rules import OF_A_TABLE, RESTORE
+from logcore.logs.rules.lake_rules import OF_A_TABLE, RESTORE, RESTORE_AND_VALIDATE
 from logcore.logs.rules.log_rules import FILL, REINDEX
 from logcore.logs.rules.rule import Outcome, Persistence, Rule, Severity
 
@@ -412,7 +412,7 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             Persistence.UNTIL_REPLACED,
             "Archived bytes are not those that were copied.",
-            RESTORE,
+            RESTORE_AND_VALIDATE,
         ),
         "output-mismatch": Rule(
             _ERROR,

@@ -88,6 +88,30 @@ def test_the_advice_to_list_names_the_path(log: Path, capsys: Captured) -> None:
     assert f"`loglake ls {log}` lists what there is." in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("rolls", [False, True])
+@pytest.mark.parametrize("log_start", [0, 5, 7, 9, 12])
+def test_a_gap_counts_from_the_log_start_on_as_in_the_ledger(
+    rolls: bool, log_start: int, tmp_path: Path, capsys: Captured
+) -> None:
+    """Offsets [5, 9) are gone, inside a segment or before the next one; a broker never reads below the log start."""
+    orders = LogDirectory(tmp_path).partition("orders-0")
+    orders.append(5)
+    orders.next_offset = 9
+    if rolls:
+        orders.roll()
+    orders.append(10)
+    LogDirectory(tmp_path).high_watermarks(orders_0=19)
+    (tmp_path / "log-start-offset-checkpoint").write_text(f"0\n1\norders 0 {log_start}\n")
+    main(["ledger", "--format", "jsonl", str(tmp_path)])
+    ranges = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    missing = [(each["start_offset"], each["end_offset"]) for each in ranges if each["state"] == "missing"]
+    assert missing == ([(max(5, log_start), 9)] if log_start < 9 else [])
+    main(["verify", "--format", "jsonl", str(tmp_path)])
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()[:-1]]
+    gaps = [(each["rule"], each["offset"]) for each in found if each["rule"] in ("missing-offsets", "offset-gap")]
+    assert gaps == [("missing-offsets" if rolls else "offset-gap", start) for start, _ in missing]
+
+
 def test_a_finding_has_the_keys_of_the_contract_in_their_order(log: Path, capsys: Captured) -> None:
     content = handmade.flip(made.SEALED, len(made.FIRST) + 40)
     segment(log, 0).write_bytes(content)
