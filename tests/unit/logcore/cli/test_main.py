@@ -125,10 +125,25 @@ def test_help_of_a_rule_says_what_it_means_and_what_to_do(rule: str, capsys: Cap
     assert "{" not in said
 
 
+def test_help_of_a_rule_is_its_severity_meaning_advice_and_what_the_words_in_it_are(capsys: Captured) -> None:
+    assert main.main(["help", "packed-segment"]) == 0
+    first, meaning, to_do, for_files, words = capsys.readouterr().out.splitlines()
+    assert (
+        first
+        == "packed-segment: error, exit code 2. In a lake it counts as long as the log is stopped for this reason."
+    )
+    assert meaning.startswith("A file has the name of a segment, and somebody packed it")
+    assert to_do.startswith("What to do: Unpack the file ")
+    assert to_do.endswith("read the log again: `loglake run LOGDIR --lake LAKE`.")
+    assert for_files.startswith("For files that are in no lake: Unpack the file with the command of the message. ")
+    assert "LOGDIR is the log directory" in words
+
+
 def test_help_lists_every_rule_once(capsys: Captured) -> None:
     assert main.main(["help", "rules"]) == 0
-    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
-    assert listed == list(RULES)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines if line.startswith("  ")] == list(RULES)
+    assert lines[0] == "Paths and directories:"
 
 
 def test_help_names_every_command_of_the_contract(capsys: Captured) -> None:
