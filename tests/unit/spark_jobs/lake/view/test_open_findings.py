@@ -104,12 +104,13 @@ def test_damaged_ranges_count_as_long_as_the_ledger_has_them(lake: str):
 
 
 def test_the_remote_tier_counts_as_long_as_offsets_of_the_finding_are_remote(lake: str):
+    say(lake, "remote-tier-unproven", start_offset=None, end_offset=None)
     say(lake, "remote-tier")
     assert open_rules(lake) == set()
     change(lake, gaps=json.dumps([[0, 4, "remote-tier"]]))
-    assert open_rules(lake) == set()
+    assert open_rules(lake) == {"remote-tier-unproven"}, "without offsets it is about the whole log"
     change(lake, gaps=json.dumps([[0, 5, "remote-tier"]]))
-    assert open_rules(lake) == {"remote-tier"}
+    assert open_rules(lake) == {"remote-tier", "remote-tier-unproven"}
 
 
 def test_a_high_watermark_that_fell_counts_until_it_has_passed_its_old_value(lake: str):
