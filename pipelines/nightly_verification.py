@@ -24,6 +24,7 @@ from pipelines.run.run_request import AS_OF
 from spark_jobs.contracts import JobReport, VerifyConfig
 from spark_jobs.lake.view.harmed_places import place_of_row
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, lake_name
+from spark_jobs.outlines import VerifiedPart
 
 VERIFICATION_JOB = "verification"
 PARTS = 7
@@ -85,7 +86,7 @@ def part_of(moment: datetime) -> int:
     return moment.weekday() + 1
 
 
-def answer(lake: str, report: JobReport) -> CheckAnswer:
+def answer(lake: str, report: JobReport[VerifiedPart]) -> CheckAnswer:
     """Build the check's answer. Findings of severity info do not fail it."""
     failures = [
         Failure(
@@ -100,7 +101,7 @@ def answer(lake: str, report: JobReport) -> CheckAnswer:
         for place in [place_of_row(lake, found)]
         if found["severity"] != Severity.INFO
     ]
-    part = f"part {report.plan['part']} of {report.plan['parts']} of lake {lake_name(lake)}"
+    part = f"part {report.plan.part} of {report.plan.parts} of lake {lake_name(lake)}"
     figures = {name.replace("_", " "): value for name, value in report.metrics.items()}
     return LAKE_VERIFIED.answer(
         lake, failures, f"{part}: {report.metrics['things']} things verified", {**figures, "part": part}

@@ -13,10 +13,11 @@ from logcore.cli.reading.command_parser import CommandParser
 from logcore.cli.termination import terminated_as_interrupted
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity, exit_code
-from spark_jobs.contracts import CONFIGS, JobReport
+from spark_jobs.contracts import CONFIGS, JobReport, as_json
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.launch import plan, run
 from spark_jobs.machine.engine import JobEngine
+from spark_jobs.outlines import Outline
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -34,12 +35,10 @@ def main(argv: list[str] | None = None) -> int:
         return ExitCode.USAGE
     try:
         if options.plan:
-            import json
-
-            print(json.dumps(plan(config).as_dict()))
+            print(as_json(plan(config).outline, ensure_ascii=True))
             return ExitCode.CLEAN
         with terminated_as_interrupted():
-            report = run(options.job, config, engine=options.engine)
+            report = run(config, engine=options.engine)
     except UsageError as error:
         print(error, file=sys.stderr)
         return ExitCode.USAGE
@@ -53,7 +52,7 @@ def main(argv: list[str] | None = None) -> int:
     return _exit_code(report)
 
 
-def _exit_code(report: JobReport) -> ExitCode:
+def _exit_code(report: JobReport[Outline]) -> ExitCode:
     return exit_code(Finding(str(f["rule"]), Severity(str(f["severity"])), "") for f in report.findings)
 
 

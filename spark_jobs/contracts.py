@@ -10,11 +10,14 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
+from spark_jobs import outlines
+from spark_jobs.outlines import Outline, Outline_co, Topic_co
+from spark_jobs.outlines import Scalar as Scalar
 from spark_jobs.policies.policies_file import NO_POLICIES, Policies, read_policies
 
-Scalar = str | int | float | bool | None
+Reported = TypeVar("Reported", bound=Outline)
 
 
 class JsonContract:
@@ -22,7 +25,7 @@ class JsonContract:
 
     def to_json(self) -> str:
         """The object as JSON text, keys in field order."""
-        return json.dumps(_fields(self), ensure_ascii=False, default=_plain)
+        return as_json(self)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -59,12 +62,28 @@ class JsonContract:
             raise ValueError(f"{cls.__name__}: {error}") from error
 
 
-def _fields(value: Any) -> dict[str, Any]:
-    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+def as_json(value: object, *, ensure_ascii: bool = False) -> str:
+    """A contract or an outline as JSON text, keys in field order."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, default=_plain)
+
+
+def as_values(value: object) -> Any:
+    """The same as values of JSON, for a reader that shows whatever there is."""
+    return json.loads(as_json(value))
 
 
 def _plain(value: Any) -> Any:
-    return value.path if isinstance(value, Policies) else _fields(value)
+    if isinstance(value, Policies):
+        return value.path
+    return {
+        each.name.rstrip("_"): item
+        for each in dataclasses.fields(value)
+        if (item := getattr(value, each.name)) != each.default or not _is_left_out(value, item)
+    }
+
+
+def _is_left_out(value: object, item: object) -> bool:
+    return isinstance(value, Outline) and item in (None, "")
 
 
 def _frozen(value: Any) -> Any:
@@ -75,8 +94,17 @@ def _frozen(value: Any) -> Any:
     return value
 
 
+class JobConfig(JsonContract, Generic[Outline_co]):
+    """Configuration of a job; its type says what the job reports."""
+
+    JOB: ClassVar[str]
+    lake: str
+    run_id: str
+    as_of_ms: int
+
+
 @dataclass(frozen=True, slots=True)
-class LakeJob(JsonContract):
+class LakeJob(JobConfig[Outline_co]):
     """Configuration that every job on a lake has."""
 
     lake: str
@@ -87,7 +115,7 @@ class LakeJob(JsonContract):
 
 
 @dataclass(frozen=True, slots=True)
-class MaintenanceJob(LakeJob):
+class MaintenanceJob(LakeJob[Outline_co]):
     """A job on the archive of selected logs that follows policies."""
 
     policies: Policies = NO_POLICIES
@@ -132,7 +160,7 @@ class Intake(SourceOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class IngestConfig(SourceOptions, JsonContract):
+class IngestConfig(SourceOptions, JobConfig[outlines.IngestOutline]):
     """What ``ingest`` reads and where it writes."""
 
     JOB: ClassVar[str] = "ingest"
@@ -164,7 +192,7 @@ class IngestConfig(SourceOptions, JsonContract):
 
 
 @dataclass(frozen=True, slots=True)
-class ValidateConfig(LakeJob):
+class ValidateConfig(LakeJob[outlines.ValidateOutline]):
     """Which logs ``validate`` checks; by default each log with something new."""
 
     JOB: ClassVar[str] = "validate"
@@ -175,7 +203,7 @@ class ValidateConfig(LakeJob):
 
 
 @dataclass(frozen=True, slots=True)
-class PublishConfig(LakeJob):
+class PublishConfig(LakeJob[outlines.PublishOutline]):
     """Which decided offsets ``publish`` adds to ``records``."""
 
     JOB: ClassVar[str] = "publish"
@@ -193,7 +221,7 @@ class PublishConfig(LakeJob):
 
 
 @dataclass(frozen=True, slots=True)
-class ReplaceConfig(LakeJob):
+class ReplaceConfig(LakeJob[outlines.ReplaceOutline]):
     """Which published ranges below the frontier ``replace`` publishes again; without a range, those filled late."""
 
     JOB: ClassVar[str] = "replace"
@@ -215,7 +243,7 @@ class ReplaceConfig(LakeJob):
 
 
 @dataclass(frozen=True, slots=True)
-class OptimizeConfig(LakeJob):
+class OptimizeConfig(LakeJob[outlines.OptimizeOutline]):
     """Merge small files of the tables in their order, then remove files that no version within the retention period
     names.
     """
@@ -236,7 +264,7 @@ class OptimizeConfig(LakeJob):
 
 
 @dataclass(frozen=True, slots=True)
-class ExpectationsConfig(LakeJob):
+class ExpectationsConfig(LakeJob[outlines.RangesOutline]):
     """Which published ranges ``expectations`` checks."""
 
     JOB: ClassVar[str] = "expectations"
@@ -247,10 +275,9 @@ class ExpectationsConfig(LakeJob):
 
 
 @dataclass(frozen=True, slots=True)
-class FollowConfig(LakeJob):
+class FollowConfig(LakeJob[outlines.FollowingOutline[Topic_co]]):
     """What jobs share whose tables of topics follow ``records``, as the policies say."""
 
-    JOB: ClassVar[str]
     policies: Policies = NO_POLICIES
     topics: tuple[str, ...] = ()
     """Globs; empty means all."""
@@ -259,14 +286,14 @@ class FollowConfig(LakeJob):
 
 
 @dataclass(frozen=True, slots=True)
-class DecodeConfig(FollowConfig):
+class DecodeConfig(FollowConfig[outlines.DecodedOutline]):
     """Decoded tables of topics, up to the frontiers of ``records``."""
 
     JOB: ClassVar[str] = "decode"
 
 
 @dataclass(frozen=True, slots=True)
-class LatestConfig(FollowConfig):
+class LatestConfig(FollowConfig[outlines.LatestOutline]):
     """Tables of the newest row of each key, up to the frontiers of ``records``."""
 
     JOB: ClassVar[str] = "latest"
@@ -275,7 +302,7 @@ class LatestConfig(FollowConfig):
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterConfig(LakeJob):
+class ClusterConfig(LakeJob[outlines.ClusterOutline]):
     """Tables of what the internal topics at the sources say."""
 
     JOB: ClassVar[str] = "cluster"
@@ -297,21 +324,21 @@ class ClusterConfig(LakeJob):
 
 
 @dataclass(frozen=True, slots=True)
-class RetentionConfig(MaintenanceJob):
+class RetentionConfig(MaintenanceJob[outlines.RetentionOutline]):
     """Retention of the archive by Kafka's predicates; without ``apply`` only the plan."""
 
     JOB: ClassVar[str] = "retention"
 
 
 @dataclass(frozen=True, slots=True)
-class CompactionConfig(MaintenanceJob):
+class CompactionConfig(MaintenanceJob[outlines.CompactionOutline]):
     """Cleaning of the archive by key; without ``apply`` only the plan."""
 
     JOB: ClassVar[str] = "compaction"
 
 
 @dataclass(frozen=True, slots=True)
-class RebuildIndexesConfig(MaintenanceJob):
+class RebuildIndexesConfig(MaintenanceJob[outlines.IndexesOutline]):
     """Side files of the archive's live segments; of the policies ``index.interval.bytes`` counts."""
 
     JOB: ClassVar[str] = "rebuild_indexes"
@@ -322,7 +349,7 @@ class RebuildIndexesConfig(MaintenanceJob):
 
 
 @dataclass(frozen=True, slots=True)
-class RecoverConfig(MaintenanceJob):
+class RecoverConfig(MaintenanceJob[outlines.RecoverOutline]):
     """What a broker's start would leave of archived logs; with ``apply`` as log directories under ``out``.
 
     Without ``logs`` the latest log of each topic partition is used. Of the policies only ``index.interval.bytes``
@@ -337,7 +364,7 @@ class RecoverConfig(MaintenanceJob):
 
 
 @dataclass(frozen=True, slots=True)
-class TidyArchiveConfig(LakeJob):
+class TidyArchiveConfig(LakeJob[outlines.TidyOutline]):
     """Delete archive files that are no longer needed, and join small slices; without ``apply`` only the plan."""
 
     JOB: ClassVar[str] = "tidy_archive"
@@ -358,7 +385,7 @@ class TidyArchiveConfig(LakeJob):
 
 
 @dataclass(frozen=True, slots=True)
-class VerifyConfig(LakeJob):
+class VerifyConfig(LakeJob[outlines.VerifiedPart]):
     """Prove one of several equal parts of a lake. The job only reads, and takes no lease."""
 
     JOB: ClassVar[str] = "verify"
@@ -368,7 +395,7 @@ class VerifyConfig(LakeJob):
 
 
 @dataclass(frozen=True, slots=True)
-class CheckForeignRowsConfig(LakeJob):
+class CheckForeignRowsConfig(LakeJob[outlines.ForeignFiles]):
     """Files of ``records`` that other engines wrote since the last run, compared with the archive."""
 
     JOB: ClassVar[str] = "check_foreign_rows"
@@ -376,26 +403,27 @@ class CheckForeignRowsConfig(LakeJob):
     """Log keys whose findings are reported; None: all. Each file is compared, because no later run reads it."""
 
 
-JobConfig = (
-    IngestConfig
-    | ValidateConfig
-    | PublishConfig
-    | ReplaceConfig
-    | OptimizeConfig
-    | ExpectationsConfig
-    | RetentionConfig
-    | CompactionConfig
-    | RebuildIndexesConfig
-    | RecoverConfig
-    | TidyArchiveConfig
-    | VerifyConfig
-    | CheckForeignRowsConfig
-    | DecodeConfig
-    | LatestConfig
-    | ClusterConfig
-)
-
-CONFIGS: Mapping[str, type[JobConfig]] = {config.JOB: config for config in get_args(JobConfig)}
+CONFIGS: Mapping[str, type[JobConfig[Outline]]] = {
+    config.JOB: config
+    for config in (
+        IngestConfig,
+        ValidateConfig,
+        PublishConfig,
+        ReplaceConfig,
+        OptimizeConfig,
+        ExpectationsConfig,
+        RetentionConfig,
+        CompactionConfig,
+        RebuildIndexesConfig,
+        RecoverConfig,
+        TidyArchiveConfig,
+        VerifyConfig,
+        CheckForeignRowsConfig,
+        DecodeConfig,
+        LatestConfig,
+        ClusterConfig,
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,7 +444,7 @@ class LogChange(JsonContract):
 
 
 @dataclass(frozen=True, slots=True)
-class JobReport(JsonContract):
+class JobReport(JsonContract, Generic[Outline_co]):
     """What a job did, or would do."""
 
     job: str
@@ -425,11 +453,16 @@ class JobReport(JsonContract):
     changed: tuple[LogChange, ...] = ()
     findings: tuple[Mapping[str, Scalar], ...] = ()
     """New ``findings`` rows of this run, without their run id."""
-    plan: Mapping[str, Any] = field(default_factory=dict)
-    """The plan as a dry run prints it."""
+    plan: Outline_co = field(kw_only=True)
+    """What there was to do, as a dry run prints it."""
     used_executor: bool = False
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
     engine: str = ""
     """What ran its tasks, and why: ``local: no Spark cluster is configured``; empty if it had no tasks."""
     left: tuple[str, ...] = ()
     """Topic partitions of which a later round of the same run takes more."""
+
+    @classmethod
+    def of(cls, config: JobConfig[Reported], plan: Reported, **more: Any) -> JobReport[Reported]:
+        """Return the report of a job; ``more`` has the other fields."""
+        return JobReport(config.JOB, config.run_id, config.lake, plan=plan, **more)

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from logcore.storage.discovery import discover, shown, source_path
 from logcore.storage.objects.addresses import AddressError, absolute, is_object
 from logcore.storage.objects.answers import said
-from spark_jobs.contracts import CONFIGS, Intake, JobConfig, JobReport
+from spark_jobs.contracts import Intake, JobConfig, JobReport
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.delta.files.row_counts import refuse_foreign_rows
 from spark_jobs.lake.delta.tables import table_features
@@ -36,6 +36,7 @@ from spark_jobs.lake.store.lease import hold
 from spark_jobs.lake.view.registered_lakes import check_policies
 from spark_jobs.machine import engine as engines
 from spark_jobs.machine.engine import JobEngine, chosen_engine
+from spark_jobs.outlines import Outline_co
 from spark_jobs.policies.policies_file import Policies, read_policies
 from spark_jobs.tasks.executor import Executor, counting
 from spark_jobs.tasks.progress import JobListener as JobListener
@@ -50,7 +51,7 @@ REWRITES_RECORDS = ("replace", "optimize")
 """Jobs that take files of ``records`` away."""
 
 
-class Plan(Protocol):
+class Plan(Protocol[Outline_co]):
     """What every job's plan can say of itself."""
 
     @property
@@ -61,18 +62,19 @@ class Plan(Protocol):
     def needs_executor(self) -> bool:
         """Whether the job has tasks for an executor."""
 
-    def as_dict(self) -> dict[str, object]:
-        """The plan as values for JSON."""
+    @property
+    def outline(self) -> Outline_co:
+        """What a report and a dry run say of it."""
 
 
-def plan(config: JobConfig) -> Plan:
+def plan(config: JobConfig[Outline_co]) -> Plan[Outline_co]:
     """The plan of a job: a value that one can print. Planning starts no executor.
 
     Raises:
         TableRefused: a table is of a kind that the job does not work on.
     """
     refuse_tables(config.lake, rewrites=config.JOB in REWRITES_RECORDS)
-    made: Plan = _job(config.JOB).plan(config)
+    made: Plan[Outline_co] = _job(config.JOB).plan(config)
     return made
 
 
@@ -281,7 +283,7 @@ def working_ahead(lake: str, engine: str | None = None) -> Iterator[None]:
         yield
 
 
-def report_if_empty(config: JobConfig) -> JobReport | None:
+def report_if_empty(config: JobConfig[Outline_co]) -> JobReport[Outline_co] | None:
     """Plan a job and report that it has nothing to do. Nothing is written.
 
     Returns:
@@ -292,17 +294,16 @@ def report_if_empty(config: JobConfig) -> JobReport | None:
     """
     identity.read_identity(config.lake)
     made = plan(config)
-    return _empty_report(config, made) if made.is_empty else None
+    return JobReport.of(config, made.outline) if made.is_empty else None
 
 
 def run(
-    job: str,
-    config: JobConfig,
+    config: JobConfig[Outline_co],
     *,
     engine: str | None = None,
     listener: JobListener | None = None,
-) -> JobReport:
-    """Run one job to its end.
+) -> JobReport[Outline_co]:
+    """Run the job of a configuration to its end.
 
     Args:
         engine: ``local`` or ``spark``; None or ``auto``: as :func:`spark_jobs.machine.engine.chosen_engine` decides.
@@ -313,31 +314,28 @@ def run(
         TableRefused: another engine made a table into what the job does not work on; nothing was written.
         ConcurrentChange: other commits kept overtaking the plan.
         JobError: anything else that kept the job from its work.
-        UsageError: no such job.
     """
-    if job not in CONFIGS or job != config.JOB:
-        raise UsageError(f"no job {job!r} with a {type(config).__name__}; the jobs are {', '.join(CONFIGS)}.")
     try:
         identity.read_identity(config.lake)  # refuses a layout that this version would damage
-        with contextlib.nullcontext() if job in WITHOUT_LEASE else hold(config.lake, job):
+        with contextlib.nullcontext() if config.JOB in WITHOUT_LEASE else hold(config.lake, config.JOB):
             return retried(lambda: _run_once(config, engine, listener), PLAN_ATTEMPTS)
     except JobError:
         raise
     except OSError as error:
         # Faults of a source's files are findings of their log: this one is the lake's.
         raise JobError(
-            f"The job {job} could not go on in the lake {config.lake}: {said(error)} What was written before "
+            f"The job {config.JOB} could not go on in the lake {config.lake}: {said(error)} What was written before "
             "is kept; remove the cause and run again."
         ) from error
 
 
-def _run_once(config: JobConfig, engine: str | None, listener: JobListener | None) -> JobReport:
+def _run_once(config: JobConfig[Outline_co], engine: str | None, listener: JobListener | None) -> JobReport[Outline_co]:
     _name_the_main_module()
     job = _job(config.JOB)
     made = plan(config)
     if made.is_empty:
-        return _empty_report(config, made)
-    report: JobReport
+        return JobReport.of(config, made.outline)
+    report: JobReport[Outline_co]
     if not made.needs_executor:
         report = job.apply(made, config, None)
         return report
@@ -375,10 +373,6 @@ def _name_the_main_module() -> None:
     main = sys.modules["__main__"]
     if not hasattr(main, "__file__") and getattr(main, "__spec__", None) is None:
         main.__spec__ = ModuleSpec("__main__", None)
-
-
-def _empty_report(config: JobConfig, made: Plan) -> JobReport:
-    return JobReport(config.JOB, config.run_id, config.lake, plan=made.as_dict())
 
 
 def start_executor(lake: str, engine: str | None = None) -> Executor:

@@ -41,6 +41,7 @@ from pipelines.run.listener import RunFailure
 from spark_jobs.contracts import JobConfig
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.registered_lakes import lake_name
+from spark_jobs.outlines import Outline
 
 VARIABLES = ("DAGSTER_PIPES_CONTEXT", "DAGSTER_PIPES_MESSAGES")
 CHECKS = "loglake_checks"
@@ -83,7 +84,7 @@ class PipesReport:
         """A file whose lines become log messages, and lines on stderr."""
         return _Lines(self.log)
 
-    def announce(self, config: JobConfig) -> None:
+    def announce(self, config: JobConfig[Outline]) -> None:
         """Log that a job begins."""
         self.log(f"{lake_name(config.lake)}: {config.JOB} …")
 

@@ -28,6 +28,7 @@ from spark_jobs.contracts import JobConfig, JobReport
 from spark_jobs.lake.view.registered_lakes import lake_path
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 from spark_jobs.launch import JobListener
+from spark_jobs.outlines import Outline, Outline_co
 from spark_jobs.policies.policies_file import Policies
 
 if TYPE_CHECKING:
@@ -55,9 +56,9 @@ class EngineLauncher:
     listener: JobListener | None = None
     """Gets what happens while a job runs; None: no listener."""
 
-    def run(self, config: JobConfig) -> JobReport:
+    def run(self, config: JobConfig[Outline_co]) -> JobReport[Outline_co]:
         """Run the job of this configuration. An empty plan starts nothing."""
-        return launch.run(config.JOB, config, engine=self.engine, listener=self.listener)
+        return launch.run(config, engine=self.engine, listener=self.listener)
 
 
 class HistoryInBackground:
@@ -173,7 +174,7 @@ def announcer() -> Announce | None:
         return None
     terminal = os.fdopen(os.dup(sys.stderr.fileno()), "w", buffering=1)
 
-    def announce(config: JobConfig) -> None:
+    def announce(config: JobConfig[Outline]) -> None:
         terminal.write(f"{os.path.basename(config.lake)}: {config.JOB} …\n")
 
     return announce

@@ -24,6 +24,7 @@ from pipelines.run.check_definitions import (
     Failure,
     sentence,
 )
+from spark_jobs.contracts import as_values
 from spark_jobs.lake.view.alarms import damage_of, stops_of
 from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import LakeState
@@ -197,7 +198,7 @@ def plan_lines(outcome: RunOutcome, state: LakeState) -> list[str]:
         lines += [f"  {asset}: {', '.join(keys[:8])}{more}"] if keys else []
     names = {log.log: log.topic_partition for log in state.logs}
     for asset, plan in outcome.plans.items():
-        described = described_plan(plan, names)
+        described = described_plan(as_values(plan), names)
         title = f"  {asset}, a plan only; --apply carries it out:"
         lines += [title, *(f"    {line}" for line in described)] if described else []
     return ["", "maintenance:", *(lines or ["  nothing is due"])]

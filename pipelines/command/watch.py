@@ -44,6 +44,7 @@ from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.open_findings import path_findings
 from spark_jobs.lake.view.runs.run_ends import keep_run_end
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
+from spark_jobs.outlines import Outline
 from spark_jobs.policies.policies_file import NO_POLICIES
 from spark_jobs.prestart import start_workers
 
@@ -97,13 +98,13 @@ class RoundListener(CollectingListener):
     """How long the job took; None: it did not run."""
     _begun: float = 0.0
 
-    def job_begins(self, config: JobConfig) -> None:
+    def job_begins(self, config: JobConfig[Outline]) -> None:
         """See :class:`CollectingListener`."""
         super().job_begins(config)
         if config.JOB == ClusterConfig.JOB:
             self._begun = time.monotonic()
 
-    def job_reported(self, report: JobReport) -> None:
+    def job_reported(self, report: JobReport[Outline]) -> None:
         """See :class:`CollectingListener`."""
         super().job_reported(report)
         if report.job == ClusterConfig.JOB:

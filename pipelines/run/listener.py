@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, found
@@ -12,8 +11,9 @@ from pipelines.run.check_definitions import CheckAnswer
 from pipelines.run.step_result import StepResult
 from spark_jobs.contracts import JobConfig, JobReport
 from spark_jobs.lake.view.open_findings import path_findings
+from spark_jobs.outlines import Outline
 
-Announce = Callable[[JobConfig], None]
+Announce = Callable[[JobConfig[Outline]], None]
 
 REFUSED = "replacement-refused"
 """Rule of the findings on ranges that could not be published again."""
@@ -40,7 +40,7 @@ WRITTEN = {
 """Words for what a job wrote, by job and metric."""
 
 
-def _written(reports: Sequence[JobReport]) -> dict[str, int]:
+def _written(reports: Sequence[JobReport[Outline]]) -> dict[str, int]:
     counts = {
         words: sum(int(r.metrics.get(metric) or 0) for r in reports if r.job == job and r.metrics.get("applied", True))
         for (job, metric), words in WRITTEN.items()
@@ -55,17 +55,17 @@ class RunListener:
     needs the values passes its own listener as the resource ``listener``.
     """
 
-    def job_begins(self, config: JobConfig) -> None:
+    def job_begins(self, config: JobConfig[Outline]) -> None:
         """A job is about to start."""
 
-    def job_reported(self, report: JobReport) -> None:
+    def job_reported(self, report: JobReport[Outline]) -> None:
         """A job has ended."""
 
-    def reports_of(self, run_id: str, job: str) -> Sequence[JobReport]:
+    def reports_of(self, run_id: str, job: str) -> Sequence[JobReport[Outline]]:
         """Reports of a job in the earlier rounds of a run; none if this listener keeps none."""
         return ()
 
-    def planned(self, asset: str, plan: Mapping[str, Any]) -> None:
+    def planned(self, asset: str, plan: Outline) -> None:
         """A job made a plan for an asset, and was not allowed to execute it."""
 
     def refused(self, message: str) -> None:
@@ -105,7 +105,7 @@ class RunOutcome:
     run_id: str
     changed: Mapping[str, tuple[str, ...]]
     """Partition keys that were materialized, by asset."""
-    plans: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    plans: Mapping[str, Outline] = field(default_factory=dict)
     """Plans that were made and not executed, by asset."""
     refused: tuple[Finding, ...] = ()
     """The refused parts of the request."""
@@ -135,14 +135,14 @@ class ReportKeeper(RunListener):
     """
 
     def __init__(self) -> None:
-        self.reports: list[JobReport] = []
+        self.reports: list[JobReport[Outline]] = []
         self._not_recorded: dict[tuple[str, str], StepResult] = {}
 
-    def job_reported(self, report: JobReport) -> None:
+    def job_reported(self, report: JobReport[Outline]) -> None:
         """Keep the report."""
         self.reports.append(report)
 
-    def reports_of(self, run_id: str, job: str) -> Sequence[JobReport]:
+    def reports_of(self, run_id: str, job: str) -> Sequence[JobReport[Outline]]:
         """Reports of a job in a run, so far."""
         return [report for report in self.reports if report.run_id == run_id and report.job == job]
 
@@ -169,18 +169,18 @@ class CollectingListener(ReportKeeper):
     def __init__(self, announce: Announce | None = None) -> None:
         super().__init__()
         self._announce = announce
-        self.plans: dict[str, Mapping[str, Any]] = {}
+        self.plans: dict[str, Outline] = {}
         self.refusals: list[str] = []
         self.answers: list[CheckAnswer] = []
         self.error: BaseException | None = None
         """Error of the failed step; no later step begins."""
 
-    def job_begins(self, config: JobConfig) -> None:
+    def job_begins(self, config: JobConfig[Outline]) -> None:
         """Announce the job."""
         if self._announce is not None:
             self._announce(config)
 
-    def planned(self, asset: str, plan: Mapping[str, Any]) -> None:
+    def planned(self, asset: str, plan: Outline) -> None:
         """Keep the plan."""
         self.plans[asset] = plan
 

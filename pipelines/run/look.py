@@ -26,6 +26,7 @@ from spark_jobs.lake.view.expectation_results import RecordsVersion, read_result
 from spark_jobs.lake.view.harm import look_at_tables
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.ledger_comparison import compare_with_ledger
+from spark_jobs.outlines import Outline_co
 from spark_jobs.policies.policies_file import Policies
 
 
@@ -33,7 +34,7 @@ from spark_jobs.policies.policies_file import Policies
 class PlansOnly:
     """A launcher that plans jobs and starts none."""
 
-    def run(self, config: JobConfig) -> JobReport:
+    def run(self, config: JobConfig[Outline_co]) -> JobReport[Outline_co]:
         """Report that the job has nothing to do.
 
         Raises:
@@ -92,12 +93,12 @@ def present_answers(lake: str, policies: Policies, as_of_ms: int) -> Iterator[Ch
     yield checks.no_hanging_transaction(state, as_of_ms)
     yield checks.tables_unharmed(state, look_at_tables(lake).harm(), ())
     if decoded := DecodedTopic.all_of(lake, policies):
-        report = launch.report_if_empty(DecodeConfig(lake, "", as_of_ms, policies))
-        yield topic_checks.decoded_rows_equal_records(state, decoded, report)
+        of_decode = launch.report_if_empty(DecodeConfig(lake, "", as_of_ms, policies))
+        yield topic_checks.decoded_rows_equal_records(state, decoded, of_decode)
         yield topic_checks.undecoded_share_steady(state, decoded)
         yield topic_checks.schemas_of_own_subject(state, decoded)
     if latest := LatestTopic.all_of(lake, policies):
-        report = launch.report_if_empty(LatestConfig(lake, "", as_of_ms, policies))
-        yield topic_checks.latest_follows_records(state, latest, report)
+        of_latest = launch.report_if_empty(LatestConfig(lake, "", as_of_ms, policies))
+        yield topic_checks.latest_follows_records(state, latest, of_latest)
     results = read_results(lake, RecordsVersion.now(lake))
     yield checks.expectations_met(restricted(state, tuple(results)), results, None)

@@ -26,15 +26,22 @@ from spark_jobs.contracts import JobReport
 from spark_jobs.lake.view.harm import Harm
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.open_transactions import duration
+from spark_jobs.outlines import (
+    CompactionOutline,
+    IndexesOutline,
+    LogOutline,
+    OptimizeOutline,
+    RetentionOutline,
+    TidyOutline,
+)
 
 OLD_MS = 7 * 86_400_000
 """Time after which planned work should have been done."""
 
-Found = Mapping[str, Any]
-"""A finding or a part of a plan, as plain values."""
 
-
-def retention_carried_out(state: LakeState, report: JobReport, as_of_ms: int, applied: bool) -> CheckAnswer:
+def retention_carried_out(
+    state: LakeState, report: JobReport[RetentionOutline], as_of_ms: int, applied: bool
+) -> CheckAnswer:
     """Check that what is due by age was retired.
 
     Args:
@@ -43,18 +50,18 @@ def retention_carried_out(state: LakeState, report: JobReport, as_of_ms: int, ap
         as_of_ms: The clock of the run.
         applied: Whether the job was allowed to act.
     """
-    due: Sequence[Found] = report.plan.get("logs", ())
-    looked_at = len(due) + len(report.plan.get("nothing_due", ()))
+    due = report.plan.logs
+    looked_at = len(due) + len(report.plan.nothing_due)
     if not looked_at:
         return RETENTION_CARRIED_OUT.unanswered(f"No segment of the lake {state.name} has a policy with retention.")
     failures = []
     for log in due:
-        ages = [as_of_ms - s["due_since_ms"] for s in log["segments"] if s["due_since_ms"] is not None]
+        ages = [as_of_ms - segment.due_since_ms for segment in log.segments if segment.due_since_ms is not None]
         if not applied and ages and max(ages) > OLD_MS:
             what = f"{counted(len(ages), 'segment')} due by retention.ms, the first for {duration(max(ages))}"
             failures.append(_planned(state, log, what))
     done = "retired in this run" if applied else "due; this run only planned"
-    segments = sum(len(log["segments"]) for log in due)
+    segments = sum(len(log.segments) for log in due)
     return RETENTION_CARRIED_OUT.answer(
         state.lake,
         failures,
@@ -62,26 +69,24 @@ def retention_carried_out(state: LakeState, report: JobReport, as_of_ms: int, ap
         {
             "logs with a policy": looked_at,
             "segments": segments,
-            "bytes": sum(int(log["bytes"]) for log in due),
+            "bytes": sum(log.bytes for log in due),
             "applied": applied,
         },
         is_of_plan=not applied,
     )
 
 
-def no_cleaning_refused(state: LakeState, report: JobReport) -> CheckAnswer:
+def no_cleaning_refused(state: LakeState, report: JobReport[CompactionOutline]) -> CheckAnswer:
     """Check that no log could not be cleaned.
 
     Args:
         state: The lake after the job.
         report: Of the job ``compaction``.
     """
-    due: Sequence[Found] = report.plan.get("logs", ())
-    passed: Sequence[Found] = report.plan.get("passed", ())
+    due, passed = report.plan.logs, report.plan.passed
     if not due and not passed and not report.findings:
         return NO_CLEANING_REFUSED.unanswered(f"No segment of the lake {state.name} has a policy with compact.")
-    refused = [each for each in passed if each.get("refused")]
-    failures = [_planned(state, each, f"not cleaned: {each['reason']}") for each in refused]
+    failures = [_planned(state, each, f"not cleaned: {each.reason}") for each in passed if each.refused]
     failures += _of_findings(state, report.findings)
     return NO_CLEANING_REFUSED.answer(
         state.lake,
@@ -110,7 +115,7 @@ def archive_bytes_match(state: LakeState, harm: Sequence[Harm]) -> CheckAnswer:
     )
 
 
-def no_file_waits_for_deletion(state: LakeState, report: JobReport, applied: bool) -> CheckAnswer:
+def no_file_waits_for_deletion(state: LakeState, report: JobReport[TidyOutline], applied: bool) -> CheckAnswer:
     """Check that files that are no longer needed could be deleted, in time.
 
     Args:
@@ -120,28 +125,25 @@ def no_file_waits_for_deletion(state: LakeState, report: JobReport, applied: boo
     """
     if not any(log.segments for log in state.logs):
         return NO_FILE_WAITS_FOR_DELETION.unanswered(f"The archive of the lake {state.name} has no segment.")
-    kinds: list[Found] = [report.plan.get(kind, {}) for kind in ("deletable", "orphans")]
-    files = [file for kind in kinds for file in kind.get("files", ())]
-    late = [] if applied else [file for file in files if file["waits_ms"] > OLD_MS]
+    kinds = report.plan.deletable, report.plan.orphans
+    late = [] if applied else [file for kind in kinds for file in kind.files if file.waits_ms > OLD_MS]
     failures = [
-        Failure(
-            f"waits for its deletion for {duration(file['waits_ms'])}", severity=Severity.WARNING, file=file["path"]
-        )
+        Failure(f"waits for its deletion for {duration(file.waits_ms)}", severity=Severity.WARNING, file=file.path)
         for file in late
     ]
     failures += _of_findings(state, (each for each in report.findings if each["rule"] == "archive-not-deleted"))
-    count, size = (sum(int(kind.get(name, 0)) for kind in kinds) for name in ("count", "bytes"))
+    count, size = sum(kind.count for kind in kinds), sum(kind.bytes for kind in kinds)
     done = "deleted in this run" if applied else "can be deleted; this run only planned"
     shown: Metadata = {"files": count, "bytes": size, "applied": applied}
-    kept: Sequence[Found] = report.plan.get("kept", {}).get("segments", ())
+    kept = report.plan.kept.segments
     if kept:
-        rows = [[each["log"], each["base_offset"], each["reason"]] for each in kept]
+        rows: list[list[str | int | None]] = [[each.log, each.base_offset, each.reason] for each in kept]
         shown = {**shown, "kept after their delay": table_value(["log", "base offset", "reason"], rows)}
     what = f"{counted(count, 'file')} {done}"
     return NO_FILE_WAITS_FOR_DELETION.answer(state.lake, failures, what, shown, is_of_plan=not applied)
 
 
-def indexes_written(state: LakeState, report: JobReport, applied: bool) -> CheckAnswer:
+def indexes_written(state: LakeState, report: JobReport[IndexesOutline], applied: bool) -> CheckAnswer:
     """Check that all index files could be written.
 
     Args:
@@ -149,7 +151,7 @@ def indexes_written(state: LakeState, report: JobReport, applied: bool) -> Check
         report: Of the job ``rebuild_indexes``.
         applied: Whether the job was allowed to act.
     """
-    segments, skipped = sum(log.segments for log in state.logs), len(report.plan.get("skipped", ()))
+    segments, skipped = sum(log.segments for log in state.logs), len(report.plan.skipped)
     if not applied:
         return INDEXES_WRITTEN.unanswered("This run only planned: no index file was written.")
     if segments <= skipped:
@@ -162,7 +164,7 @@ def indexes_written(state: LakeState, report: JobReport, applied: bool) -> Check
     )
 
 
-def table_files_sound(state: LakeState, report: JobReport) -> CheckAnswer:
+def table_files_sound(state: LakeState, report: JobReport[OptimizeOutline]) -> CheckAnswer:
     """Check that no file of a table was left as it is.
 
     Args:
@@ -172,22 +174,22 @@ def table_files_sound(state: LakeState, report: JobReport) -> CheckAnswer:
     if not state.logs:
         return TABLE_FILES_SOUND.unanswered(f"The lake {state.name} has no table yet.")
     failures = [
-        Failure(f"table {left['table']}: its files stay as they are, because {left['why']}", severity=Severity.WARNING)
-        for left in report.plan.get("left", ())
+        Failure(f"table {left.table}: its files stay as they are, because {left.why}", severity=Severity.WARNING)
+        for left in report.plan.left
     ]
     failures += _of_findings(state, report.findings)
-    merges = len(report.plan.get("merges", ()))
+    merges = len(report.plan.merges)
     return TABLE_FILES_SOUND.answer(
         state.lake, failures, f"{counted(merges, 'merge')} of small files, none refused", {"merges": merges}
     )
 
 
-def _planned(state: LakeState, log: Found, what: str) -> Failure:
-    name = f"{log['topic_partition']} of lake {state.name}"
-    return Failure(what, str(log["log"]), name, severity=Severity.WARNING)
+def _planned(state: LakeState, log: LogOutline, what: str) -> Failure:
+    name = f"{log.topic_partition} of lake {state.name}"
+    return Failure(what, log.log, name, severity=Severity.WARNING)
 
 
-def _of_findings(state: LakeState, findings: Iterable[Found]) -> list[Failure]:
+def _of_findings(state: LakeState, findings: Iterable[Mapping[str, Any]]) -> list[Failure]:
     failures = []
     for each in findings:
         severity = Severity(str(each["severity"]))

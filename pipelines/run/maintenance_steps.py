@@ -17,9 +17,11 @@ from spark_jobs.contracts import (
     RebuildIndexesConfig,
     RetentionConfig,
     TidyArchiveConfig,
+    as_values,
 )
 from spark_jobs.lake.view.harm import look_at_archive
 from spark_jobs.lake.view.lake_state import LakeState
+from spark_jobs.outlines import Outline_co
 
 
 def retain(run: Run) -> StepResult:
@@ -87,8 +89,8 @@ def optimize(run: Run) -> StepResult:
 def _planned_or_done(
     run: Run,
     asset: str,
-    config: Callable[[tuple[str, ...] | None], JobConfig],
-    answers: Callable[[LakeState, JobReport], Sequence[CheckAnswer]],
+    config: Callable[[tuple[str, ...] | None], JobConfig[Outline_co]],
+    answers: Callable[[LakeState, JobReport[Outline_co]], Sequence[CheckAnswer]],
 ) -> StepResult:
     """Run a maintenance job. Without `apply` there is only a plan, which is shown to the user.
 
@@ -109,7 +111,7 @@ def _planned_or_done(
     done.observations.append(
         Observation(
             asset,
-            {"lake": PathValue(run.lake), "plan": JsonValue(dict(report.plan))},
+            {"lake": PathValue(run.lake), "plan": JsonValue(as_values(report.plan))},
             "A plan only: nothing was changed. Run with apply to carry it out.",
         )
     )

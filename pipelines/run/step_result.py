@@ -10,6 +10,7 @@ from pipelines.run.check_definitions import CheckAnswer
 from spark_jobs.contracts import JobReport, LogChange
 from spark_jobs.lake.view.decoded.topic_asset import TopicAsset
 from spark_jobs.lake.view.lake_state import LakeState
+from spark_jobs.outlines import Outline
 
 _ADDED_UP = frozenset({"segments", "bytes", "batches", "records", "quarantined_bytes", "files"})
 """Figures of a log's change that rounds add up. Of the others the last round's counts."""
@@ -19,7 +20,7 @@ _ADDED_UP = frozenset({"segments", "bytes", "batches", "records", "quarantined_b
 class StepResult:
     """What a step did."""
 
-    reports: list[JobReport] = field(default_factory=list)
+    reports: list[JobReport[Outline]] = field(default_factory=list)
     answers: list[CheckAnswer] = field(default_factory=list)
     observations: list[Observation] = field(default_factory=list)
     """Observations to show although nothing changed."""

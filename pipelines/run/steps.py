@@ -40,6 +40,7 @@ from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.ledger_comparison import compare_with_ledger
 from spark_jobs.lake.view.open_findings import path_findings
 from spark_jobs.lake.view.registered_lakes import held_logs, remote_of
+from spark_jobs.outlines import Outline, Outline_co
 from spark_jobs.policies.policies_file import Policies
 
 READ_COMMITTED = "read_committed"
@@ -48,7 +49,7 @@ READ_COMMITTED = "read_committed"
 class Launcher(Protocol):
     """Starts one job of :mod:`spark_jobs` and waits for its report."""
 
-    def run(self, config: JobConfig) -> JobReport:
+    def run(self, config: JobConfig[Outline_co]) -> JobReport[Outline_co]:
         """Run the job of this configuration. An empty plan starts nothing."""
 
 
@@ -126,7 +127,7 @@ class Run:
         """The whole lake as it is now."""
         return read_state(self.lake)
 
-    def start(self, config: JobConfig) -> JobReport:
+    def start(self, config: JobConfig[Outline_co]) -> JobReport[Outline_co]:
         """Run a job to its end."""
         self.listener.job_begins(config)
         if self.recorder is None:
@@ -214,7 +215,7 @@ def validate(run: Run) -> StepResult:
     return done
 
 
-def _validate_new(run: Run) -> list[JobReport]:
+def _validate_new(run: Run) -> list[JobReport[Outline]]:
     logs = run.logs()
     if logs == ():
         return []
@@ -238,7 +239,7 @@ def publish(run: Run) -> StepResult:
     return done
 
 
-def _publish_new(run: Run) -> list[JobReport]:
+def _publish_new(run: Run) -> list[JobReport[Outline]]:
     logs = run.logs()
     if logs == ():
         return []
@@ -282,8 +283,8 @@ def _replace(run: Run, logs: tuple[str, ...] | None, done: StepResult) -> None:
         )
         report = run.start(config)
         done.reports.append(report)
-        refused = list(report.plan.get("refused", ()))
-        refused += [f["message"] for f in report.findings if f["rule"] == REFUSED and f["message"] not in refused]
+        refused = list(report.plan.refused)
+        refused += [str(f["message"]) for f in report.findings if f["rule"] == REFUSED and f["message"] not in refused]
         for message in refused:
             run.listener.refused(message)
         if refused:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ from spark_jobs.lake_verification.comparison import SCHEMA, Archive, Comparison,
 from spark_jobs.lake_verification.files import CHUNK_ROWS, LogRuns, add_offsets, comparison_findings, offsets_in
 from spark_jobs.lake_verification.runs import HeldOffsets
 from spark_jobs.lake_verification.verified_thing import DataUnreadable, readable
+from spark_jobs.outlines import ForeignFiles
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
@@ -60,9 +61,10 @@ class CheckForeignRowsPlan:
         """Always False: this process compares what other engines rewrite between two runs."""
         return False
 
-    def as_dict(self) -> dict[str, object]:
-        """The plan as plain values; ``answers`` are the known ones."""
-        return {"files": [file.path for file in self.files], "answers": dict(self.known)}
+    @property
+    def outline(self) -> ForeignFiles:
+        """What a report and a dry run say of it; the answers are the known ones."""
+        return ForeignFiles(tuple(file.path for file in self.files), self.known)
 
 
 @dataclass(slots=True)
@@ -86,7 +88,9 @@ def plan(config: CheckForeignRowsConfig) -> CheckForeignRowsPlan:
     return CheckForeignRowsPlan(tuple(new), {file.path: _beside(file, live) for file in new}, known)
 
 
-def apply(plan: CheckForeignRowsPlan, config: CheckForeignRowsConfig, executor: Executor | None) -> JobReport:
+def apply(
+    plan: CheckForeignRowsPlan, config: CheckForeignRowsConfig, executor: Executor | None
+) -> JobReport[ForeignFiles]:
     """Compare the files, record the answers and report differences."""
     logs = sorted(archive.read_logs(config.lake))
     archived = Archive.of(config.lake, logs) if plan.files else None
@@ -103,12 +107,10 @@ def apply(plan: CheckForeignRowsPlan, config: CheckForeignRowsConfig, executor: 
     if config.logs is not None:
         placed = [each for each in placed if each.log is None or each.log in config.logs]
     new = finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)
-    return JobReport(
-        job=config.JOB,
-        run_id=config.run_id,
-        lake=config.lake,
+    return JobReport.of(
+        config,
+        replace(plan.outline, answers=answers.by_file),
         findings=tuple(new),
-        plan=plan.as_dict() | {"answers": answers.by_file},
         metrics={
             "files": len(plan.files),
             "rows_by_archive": answers.rows,

@@ -12,9 +12,8 @@ that found nothing new the sources are not read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
@@ -35,7 +34,6 @@ from spark_jobs.cluster.unnamed_rows import both_names, known_rows
 from spark_jobs.contracts import ClusterConfig, JobReport
 from spark_jobs.errors import JobError
 from spark_jobs.lake.cluster import last_reading
-from spark_jobs.lake.cluster.source_directory import SourceDirectory
 from spark_jobs.lake.cluster_columns import CLUSTER_TABLES, SOURCE, ClusterTable
 from spark_jobs.lake.delta.commits import row_commits
 from spark_jobs.lake.delta.tables.table_rows import read_rows
@@ -44,6 +42,7 @@ from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.setup.identity import claim, cluster_of_logs, has_cluster
 from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.outlines import ClusterFinding, ClusterOutline, SourceDirectory
 from spark_jobs.tasks.executor import Executor
 
 __all__ = ["apply", "plan"]
@@ -94,34 +93,16 @@ class ClusterPlan:
         """Whether there are tasks: the driver reads internal topics by itself."""
         return False
 
-    def as_dict(self) -> dict[str, object]:
-        """The plan as plain values."""
-        return {
-            "rows": {COMMITS: self.commits.changed}
-            | {name: rows.num_rows for name, (_, rows) in self.replaced.items()},
-            "findings": [
-                {"rule": each.rule, "severity": str(each.severity), "message": each.message} for each in self.findings
-            ],
-            **self.found(),
-        }
-
-    def found(self) -> dict[str, Any]:
-        """What the sources say now, whether or not the tables have it: values for JSON."""
-        return {
-            "logs": list(self.logs),
-            "waits": dict(self.waits),
-            "beyond_log_end": list(self.beyond_log_end),
-            "directories": [each.as_dict() for each in self.directories],
-        }
-
-    @classmethod
-    def of_last_reading(cls, found: Mapping[str, Any]) -> ClusterPlan:
-        """A plan without work, with what an earlier reading found."""
-        return cls(
-            logs=tuple(found["logs"]),
-            waits=dict(found["waits"]),
-            beyond_log_end=tuple(found["beyond_log_end"]),
-            directories=tuple(map(SourceDirectory.of, found["directories"])),
+    @property
+    def outline(self) -> ClusterOutline:
+        """What a report and a dry run say of it."""
+        return ClusterOutline(
+            {COMMITS: self.commits.changed} | {name: rows.num_rows for name, (_, rows) in self.replaced.items()},
+            tuple(ClusterFinding(each.rule, each.severity, each.message) for each in self.findings),
+            self.logs,
+            self.waits,
+            self.beyond_log_end,
+            self.directories,
         )
 
 
@@ -139,11 +120,13 @@ def plan(config: ClusterConfig) -> ClusterPlan:
     basis = last_reading.basis_of(config)
     found = last_reading.recall(config.lake, basis) if config.only_after_intake else None
     if found is not None:
-        return ClusterPlan.of_last_reading(found)
+        return ClusterPlan(
+            logs=found.logs, waits=dict(found.waits), beyond_log_end=found.beyond_log_end, directories=found.directories
+        )
     made = _read(config)
     made.basis = basis
     if made.is_empty:
-        last_reading.keep(config.lake, basis, made.found())
+        last_reading.keep(config.lake, basis, made.outline)
     return made
 
 
@@ -193,7 +176,7 @@ def _not_opened(cluster: ClusterLogs, notes: Notes) -> dict[str, str]:
     return {str(cluster.place(log)[SOURCE]): why for log, why in waits.items()}
 
 
-def apply(plan: ClusterPlan, config: ClusterConfig, executor: Executor | None) -> JobReport:
+def apply(plan: ClusterPlan, config: ClusterConfig, executor: Executor | None) -> JobReport[ClusterOutline]:
     """Write what differs.
 
     Raises:
@@ -214,13 +197,11 @@ def apply(plan: ClusterPlan, config: ClusterConfig, executor: Executor | None) -
     placed = [PlacedFinding(finding) for finding in plan.findings]
     found = finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)
     if plan.basis is not None:
-        last_reading.keep(config.lake, last_reading.written_basis(plan.basis, config), plan.found())
-    return JobReport(
-        job=config.JOB,
-        run_id=config.run_id,
-        lake=config.lake,
+        last_reading.keep(config.lake, last_reading.written_basis(plan.basis, config), plan.outline)
+    return JobReport.of(
+        config,
+        plan.outline,
         findings=tuple({name: value for name, value in row.items() if name != "run_id"} for row in found),
-        plan=plan.as_dict(),
         metrics={"commits": new.changed, "tables": len(plan.replaced)},
     )
 

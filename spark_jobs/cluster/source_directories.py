@@ -12,7 +12,7 @@ from logcore.segments.side_files.checkpoints import parse_meta_properties
 from logcore.storage.broker.broker_state import MAX_PROPERTIES
 from logcore.storage.objects.addresses import directory_of
 from logcore.storage.source_reads import read_file
-from spark_jobs.lake.cluster.source_directory import SourceDirectory
+from spark_jobs.outlines import SourceDirectory
 
 
 def source_directories(logs: Iterable[SourceLog]) -> tuple[SourceDirectory, ...]:

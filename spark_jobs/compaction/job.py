@@ -40,6 +40,7 @@ from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.removals import Removal
 from spark_jobs.lake.store import run_folder
 from spark_jobs.lake.table_schemas import VALIDATIONS
+from spark_jobs.outlines import CompactionOutline
 
 if TYPE_CHECKING:
     from spark_jobs.compaction.log_cleaning import CleaningResult, DamagedPlace, Replacement
@@ -48,17 +49,15 @@ if TYPE_CHECKING:
 __all__ = ["apply", "plan"]
 
 
-def apply(plan: CompactionJobPlan, config: CompactionConfig, executor: Executor | None) -> JobReport:
+def apply(plan: CompactionJobPlan, config: CompactionConfig, executor: Executor | None) -> JobReport[CompactionOutline]:
     """Clean, prove, swap in one commit, and record it. Without ``config.apply`` only report the plan.
 
     Raises:
         ConcurrentChange: A log changed since the plan. The other logs are cleaned.
     """
-    report = JobReport(
-        job=config.JOB,
-        run_id=config.run_id,
-        lake=config.lake,
-        plan=plan.as_dict(),
+    report = JobReport.of(
+        config,
+        plan.outline,
         metrics={"applied": config.apply, "due_logs": len(plan.logs)},
     )
     if not config.apply:

@@ -6,7 +6,7 @@ Made from tables alone, without a JVM. `compaction` executes the plan.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from logcore.logs.compaction.selection import (
     CleanableRange,
@@ -23,6 +23,7 @@ from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.log_segments import GovernedLog, governed_logs
 from spark_jobs.lake.segments.removals import Unfinished
 from spark_jobs.lake.store import run_folder
+from spark_jobs.outlines import CompactionOutline, DirtyLog, NotCleaned
 from spark_jobs.policies.topic_policies import TopicPolicy
 
 
@@ -57,22 +58,6 @@ class CompactionLogPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class NotCleaned:
-    """A log with a policy that is not cleaned this time."""
-
-    log: str
-    topic_partition: str
-    reason: str
-    is_refused: bool = False
-    """Whether an earlier run could not clean it, for the same reason."""
-
-    def as_dict(self) -> dict[str, object]:
-        """The log and the reason; ``refused`` only where it is."""
-        values = asdict(self)
-        return values | {"refused": True} if values.pop("is_refused") else values
-
-
-@dataclass(frozen=True, slots=True)
 class CompactionJobPlan:
     """The work to do. The dry run prints it."""
 
@@ -93,29 +78,24 @@ class CompactionJobPlan:
         """Whether there is a log to clean: workers do it."""
         return bool(self.logs) and not self.is_dry_run
 
-    def as_dict(self) -> dict[str, object]:
-        """The plan as plain values."""
-        return {
-            "logs": [
-                {
-                    "log": log.row.log,
-                    "topic_partition": log.row.topic_partition,
-                    "compat": log.policy.compat,
-                    "first_dirty": log.first_dirty,
-                    "end_offset": log.end_offset,
-                    "dirty_ratio": round(log.dirty_ratio, 3),
-                    "segments": [segment.base_offset for segment in log.cleaned_segments],
-                    "bytes": log.bytes,
-                    "spread": log.is_spread,
-                }
-                for log in self.logs
-            ],
-            "passed": [passed.as_dict() for passed in self.passed],
-            "unfinished": {
-                "segments": [removal.segment.segment_id for removal in self.unfinished.actions],
-                "ledgers": list(self.unfinished.ledgers),
-            },
-        }
+    @property
+    def outline(self) -> CompactionOutline:
+        """What a report and a dry run say of it."""
+        return CompactionOutline(tuple(map(_dirty, self.logs)), self.passed, self.unfinished.outline)
+
+
+def _dirty(log: CompactionLogPlan) -> DirtyLog:
+    return DirtyLog(
+        log.row.log,
+        log.row.topic_partition,
+        log.policy.compat,
+        log.first_dirty,
+        log.end_offset,
+        round(log.dirty_ratio, 3),
+        tuple(segment.base_offset for segment in log.cleaned_segments),
+        log.bytes,
+        log.is_spread,
+    )
 
 
 def cleaned_id(log: str) -> str:
@@ -155,7 +135,7 @@ def plan(config: CompactionConfig) -> CompactionJobPlan:
             more = f"; from offset {limit} on some are missing and may come yet" if held_back else ""
             passed.append(NotCleaned(log, g.row.topic_partition, not_now.message + more))
         elif _is_known_to_stay(log_plan, said):
-            passed.append(NotCleaned(log, g.row.topic_partition, said[log, log_plan.end_offset][1], is_refused=True))
+            passed.append(NotCleaned(log, g.row.topic_partition, said[log, log_plan.end_offset][1], refused=True))
         else:
             plans.append(log_plan)
     return CompactionJobPlan(

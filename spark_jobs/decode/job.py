@@ -16,8 +16,9 @@ dies of is found, and is a row that could not be decoded (``deadly_rows``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from spark_jobs.contracts import DecodeConfig, JobReport, LogChange, Scalar
@@ -27,7 +28,7 @@ from spark_jobs.decode.decoding import decoding_of
 from spark_jobs.decode.plan import DecodedTopicPlan, plan, policy_way
 from spark_jobs.decode.split_rows import SchemaStop
 from spark_jobs.errors import JobError
-from spark_jobs.following.commits import Described, commit_topics, guards_of
+from spark_jobs.following.commits import commit_topics, guards_of
 from spark_jobs.following.topic_plan import FollowingPlan, LogSpan
 from spark_jobs.lake.decoded.followed_topics import SCHEMAS
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, decoded_spec, topic_table, undecoded_spec
@@ -36,9 +37,11 @@ from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.repair_commands import topic_command
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_spec import TableSpec
+from spark_jobs.outlines import DecodedOutline, FollowingOutline
 
 if TYPE_CHECKING:
-    from spark_jobs.tasks.executor import Executor
+    from spark_jobs.outlines import DecodedOutline, FollowingOutline
+from spark_jobs.tasks.executor import Executor
 
 __all__ = ["apply", "plan"]
 
@@ -46,31 +49,29 @@ _MOST_NAMED = 3
 """Tasks whose offsets a report names."""
 
 
-def apply(plan: FollowingPlan[DecodedTopicPlan], config: DecodeConfig, executor: Executor | None) -> JobReport:
+def apply(
+    plan: FollowingPlan[DecodedTopicPlan], config: DecodeConfig, executor: Executor | None
+) -> JobReport[FollowingOutline[DecodedOutline]]:
     """Decode; see :func:`~spark_jobs.following.commits.commit_topics`."""
     tasks = [task for topic in plan.due for task in topic.tasks]
     if executor is None:
         tasks = [task.second_try() for task in tasks]
     results = iter(surviving_results(executor, decode_rows, tasks))
 
-    def commit(
-        topic: DecodedTopicPlan, results: list[DecodeResult], described: Described, there: list[Table]
-    ) -> list[LogChange]:
-        made = _Made.of(config, topic, results)
-        described["retried"] = made.retried if executor is not None else None
-        described |= _commit_topic(config, topic, made, there)
-        return made.changes()
+    def describe(topic: DecodedTopicPlan, results: Sequence[DecodeResult]) -> DecodedOutline:
+        if not topic.is_due:
+            return topic.outline
+        again = [task for task, result in zip(topic.tasks, results, strict=True) if result.was_plain]
+        return replace(topic.outline, retried=_retried(again) if executor is not None else None)
 
-    return commit_topics(plan, config, results, commit, _metrics, used_executor=executor is not None)
+    commit = partial(_commit_topic, config)
+    return commit_topics(plan, config, results, describe, commit, _metrics, used_executor=executor is not None)
 
 
-def _metrics(topics: Sequence[Described], _: Sequence[LogChange]) -> dict[str, Scalar]:
-    def reasons(topic: Described) -> Mapping[str, int]:
-        return topic.get("undecoded", {})  # type: ignore[return-value]
-
+def _metrics(topics: Sequence[DecodedOutline], _: Sequence[LogChange]) -> dict[str, Scalar]:
     return {
-        "decoded": sum(int(str(topic.get("decoded", 0))) for topic in topics),
-        "undecoded": sum(sum(reasons(topic).values()) for topic in topics),
+        "decoded": sum(topic.decoded or 0 for topic in topics),
+        "undecoded": sum(sum((topic.undecoded or {}).values()) for topic in topics),
     }
 
 
@@ -102,8 +103,6 @@ class _Made:
     problems: list[str]
     stopped: list[str]
     """Logs that end before a row whose schema cannot be aligned with the table."""
-    retried: str | None = None
-    """What was decoded the plain way."""
 
     @classmethod
     def of(cls, config: DecodeConfig, plan: DecodedTopicPlan, results: Sequence[DecodeResult]) -> _Made:
@@ -136,9 +135,8 @@ class _Made:
             for log, stop in stops.items()
             if logs[log].problem is None
         ]
-        again = [task for task, result in zip(plan.tasks, results, strict=True) if result.was_plain]
         left = [each for each in logs.values() if each.problem is None]
-        return cls(plan, left, problems, stopped, _retried(again))
+        return cls(plan, left, problems, stopped)
 
     def files(self, kind: str) -> list[WrittenFile]:
         return [file for log in self.logs for file in log.files[kind]]
@@ -192,13 +190,20 @@ def _first_stops(tasks: Sequence[DecodeTask], results: Sequence[DecodeResult]) -
     return found
 
 
-def _commit_topic(config: DecodeConfig, plan: DecodedTopicPlan, made: _Made, there: list[Table]) -> dict[str, object]:
-    """Commit the logs of a topic that have no problem; return what to report about it.
+def _commit_topic(
+    config: DecodeConfig,
+    plan: DecodedTopicPlan,
+    results: Sequence[DecodeResult],
+    described: DecodedOutline,
+    there: list[Table],
+) -> tuple[DecodedOutline, list[LogChange]]:
+    """Commit the logs of a topic that have no problem; return what to report about it, and what changed.
 
     Args:
         there: Gets the tables that were committed to: now they exist.
     """
     assert plan.formats is not None
+    made = _Made.of(config, plan, results)
     waits = "; ".join([*made.problems, *made.stopped]) or None
     if plan.replaces and waits is not None:  # a replacement is whole or not at all
         raise JobError(f"nothing was replaced: {waits}")
@@ -212,12 +217,8 @@ def _commit_topic(config: DecodeConfig, plan: DecodedTopicPlan, made: _Made, the
         table = topic_table(config.lake, kind, plan.topic)
         if _commit(config, whole, table, spec, made.files(kind)):
             there.append(table)
-    return {
-        "decoded": sum(log.rows for log in made.logs),
-        "undecoded": made.reasons,
-        "left": plan.left - whole.left,
-        "waits": waits,
-    }
+    decoded, left = sum(log.rows for log in made.logs), plan.left - whole.left
+    return replace(described, decoded=decoded, undecoded=made.reasons, left=left, waits=waits), made.changes()
 
 
 def _commit(

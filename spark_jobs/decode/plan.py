@@ -29,6 +29,7 @@ from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, topic_table
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.repair_commands import follow_command, topic_command
+from spark_jobs.outlines import DecodedOutline
 from spark_jobs.policies.topic_policies import TopicPolicy
 
 RECORDED = (POLICY, SEEN, SCHEMAS)
@@ -61,6 +62,11 @@ class DecodedTopicPlan(TopicPlan[DecodeTask]):
     stops: Mapping[str, SchemaStop] = field(default_factory=dict)
     """Logs whose next row has a schema that cannot be aligned with the table."""
     formats: TopicFormats | None = None
+
+    @property
+    def outline(self) -> DecodedOutline:
+        """What a report and a dry run say of it."""
+        return DecodedOutline(*self.said)
 
 
 def plan(config: DecodeConfig) -> FollowingPlan[DecodedTopicPlan]:

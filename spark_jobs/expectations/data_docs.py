@@ -11,9 +11,9 @@ import html
 import urllib.parse
 from collections.abc import Iterable, Sequence
 
-from spark_jobs.contracts import Scalar
-from spark_jobs.expectations.range_checks import CHECKS, CRITICAL, SUITE, ExpectationResult, FrameRow
+from spark_jobs.expectations.range_checks import CHECKS, CRITICAL, SUITE, FrameRow
 from spark_jobs.lake.store import deletion, storage
+from spark_jobs.outlines import ExpectationResult, Scalar
 
 INDEX, VALIDATIONS = "index.html", "validations"
 KEPT_PAGES = 500

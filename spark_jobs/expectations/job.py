@@ -26,7 +26,6 @@ from spark_jobs.expectations.range_checks import (
     COMPLETENESS,
     ROW_COUNT,
     Evaluation,
-    ExpectationResult,
     FrameRow,
     evaluate,
 )
@@ -41,6 +40,7 @@ from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.segments.ledger_ranges import records_within, with_published
 from spark_jobs.lake.store import storage
+from spark_jobs.outlines import ExpectationResult, RangePlan, RangesOutline
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
@@ -48,30 +48,6 @@ if TYPE_CHECKING:
 DOCS = "data_docs"
 OWN = frozenset((*(check.name for check in CHECKS), ROW_COUNT, COMPLETENESS))
 """Names of our own expectations; others are of a user's suite."""
-
-
-@dataclass(frozen=True, slots=True)
-class RangePlan:
-    """A published range and its expected contents."""
-
-    log: str
-    topic: str
-    log_id: str
-    partition: int
-    start_offset: int
-    end_offset: int
-    expected_rows: int
-    crc_failures: int
-    crc_failures_of_log: int
-    log_end_offset: int
-    frontier: int
-    unpublished_decided_offsets: int
-    """Offsets that could have been published and were not."""
-
-    @property
-    def lag(self) -> int:
-        """Offsets from the frontier to the log end."""
-        return self.log_end_offset - self.frontier
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +66,10 @@ class ExpectationsPlan:
         """Whether there are ranges: workers count their rows."""
         return bool(self.ranges)
 
-    def as_dict(self) -> dict[str, object]:
-        """The plan as plain values."""
-        return {"ranges": [asdict(each) for each in self.ranges]}
+    @property
+    def outline(self) -> RangesOutline:
+        """What a dry run says of it."""
+        return RangesOutline(self.ranges)
 
 
 def plan(config: ExpectationsConfig) -> ExpectationsPlan:
@@ -123,7 +100,7 @@ def plan(config: ExpectationsConfig) -> ExpectationsPlan:
     return ExpectationsPlan(tuple(ranges))
 
 
-def apply(plan: ExpectationsPlan, config: ExpectationsConfig, executor: Executor) -> JobReport:
+def apply(plan: ExpectationsPlan, config: ExpectationsConfig, executor: Executor) -> JobReport[RangesOutline]:
     """Measure, check and report. Ranges that were due are recorded as checked whatever the result."""
     counted = _measure(executor, config.lake, plan.ranges)
     frame = _frame(plan.ranges, counted)
@@ -132,13 +109,11 @@ def apply(plan: ExpectationsPlan, config: ExpectationsConfig, executor: Executor
     page = write_pages(storage.join(config.lake, DOCS), config.run_id, config.as_of_ms, outcomes, frame)
     new = finding_rows.record(config.lake, _findings(plan, evaluation), config.run_id, config.as_of_ms)
     _mark_checked(config)
-    return JobReport(
-        job=config.JOB,
-        run_id=config.run_id,
-        lake=config.lake,
+    return JobReport.of(
+        config,
+        RangesOutline(expectations=outcomes, frame=tuple(frame), data_docs=page),
         changed=tuple(LogChange(r.log, r.topic, r.partition, row) for r, row in zip(plan.ranges, frame, strict=True)),
         findings=tuple(new),
-        plan={"expectations": [asdict(o) for o in outcomes], "frame": frame, "data_docs": page},
         used_executor=True,
         metrics={
             "success": evaluation.success,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from spark_jobs.contracts import Scalar
+from spark_jobs.outlines import ExpectationResult, Scalar
 
 FrameRow = dict[str, Scalar]
 """A range: its counts and its expected values."""
@@ -95,18 +95,6 @@ CHECKS: tuple[Check, ...] = (
 """Checks of every row of the frame. One more expectation checks the number of rows."""
 
 ROW_COUNT = "one_frame_row_per_range"
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectationResult:
-    """The result of one expectation."""
-
-    name: str
-    success: bool
-    severity: str
-    observed: str
-    failing: tuple[str, ...] = ()
-    """Logs on whose row it fails."""
 
 
 @dataclass(frozen=True, slots=True)

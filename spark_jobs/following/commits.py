@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from spark_jobs.contracts import FollowConfig, JobReport, LogChange, Scalar
@@ -13,28 +14,30 @@ from spark_jobs.lake.decoded.remembered_tables import remember
 from spark_jobs.lake.decoded.topic_tables import topic_table
 from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.delta.table import Table
+from spark_jobs.outlines import FollowingOutline, TopicOutline
 
 Result = TypeVar("Result")
-Described = dict[str, object]
-"""What a report says of a topic."""
-Commit = Callable[[Planned, list[Result], Described, list[Table]], list[LogChange]]
-"""Commits what the tasks of a topic made, and returns what changed by log. It adds to what the report says of the
-topic, and to the tables that exist."""
+Described = TypeVar("Described", bound=TopicOutline)
+Commit = Callable[[Planned, list[Result], Described, list[Table]], tuple[Described, list[LogChange]]]
+"""Commits what the tasks of a topic made; returns what the report says of the topic, and what changed by log. It adds
+to the tables that exist."""
 
 
 def commit_topics(
     plan: FollowingPlan[Planned],
-    config: FollowConfig,
+    config: FollowConfig[Described],
     results: Iterator[Result],
-    commit: Commit[Planned, Result],
+    describe: Callable[[Planned, Sequence[Result]], Described],
+    commit: Commit[Planned, Result, Described],
     metrics: Callable[[Sequence[Described], Sequence[LogChange]], Mapping[str, Scalar]],
     *,
     used_executor: bool,
-) -> JobReport:
+) -> JobReport[FollowingOutline[Described]]:
     """Commit each topic; a topic that fails does not keep the others from their rows.
 
     Args:
         results: Of the tasks of all topics that are due, in their order.
+        describe: Returns what the report says of a topic whose commit fails, or that is not due.
         metrics: Figures of the report, from what it says of topics and logs.
 
     Raises:
@@ -49,26 +52,24 @@ def commit_topics(
         if recorded[POLICY] is not None
     ]
     for topic in plan.topics:
-        described = topic.as_dict()
+        made = [next(results) for _ in topic.tasks] if topic.is_due else []
+        described = describe(topic, made)
         if topic.is_due:
-            made = [next(results) for _ in topic.tasks]
             try:
-                changed += commit(topic, made, described, there)
+                described, changes = commit(topic, made, described, there)
+                changed += changes
             except ConcurrentChange:
                 raise
             except JobError as error:
-                described["waits"] = str(error)
-            why = described["waits"]
-            described["waits"] = with_way(config, topic.topic, None if why is None else str(why))
+                described = replace(described, waits=str(error))
+            described = replace(described, waits=with_way(config, topic.topic, described.waits))
         topics.append(described)
     remember(config.lake, there)
-    waiting = sum(topic["waits"] is not None for topic in topics)
-    return JobReport(
-        job=config.JOB,
-        run_id=config.run_id,
-        lake=config.lake,
+    waiting = sum(topic.waits is not None for topic in topics)
+    return JobReport.of(
+        config,
+        FollowingOutline(tuple(topics)),
         changed=tuple(changed),
-        plan={"topics": topics},
         used_executor=used_executor,
         metrics={**metrics(topics, changed), "waiting": waiting},
     )

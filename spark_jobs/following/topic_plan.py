@@ -16,6 +16,7 @@ from spark_jobs.lake.decoded.topic_tables import topic_table
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.repair_commands import follow_command
 from spark_jobs.lake.segments.archive import LogRow
+from spark_jobs.outlines import FollowingOutline, TopicOutline
 from spark_jobs.policies.topic_policies import TopicPolicy
 from spark_jobs.row_files.published_rows import Span
 
@@ -79,9 +80,15 @@ class TopicPlan(Generic[Task]):
         """Whether the next plan would have to read many commits of ``records`` again."""
         return has_unseen(self.seen, self.recorded.get(self.KINDS[-1], {}).get(SEEN))
 
-    def as_dict(self) -> dict[str, object]:
-        """The plan as plain values."""
-        return {name: getattr(self, name) for name in ("topic", "left", "replaces", "waits", "note")}
+    @property
+    def said(self) -> tuple[str, int, bool, str | None, str | None]:
+        """The fields of :class:`TopicOutline`."""
+        return self.topic, self.left, self.replaces, self.waits, self.note
+
+    @property
+    def outline(self) -> TopicOutline:
+        """What a report and a dry run say of it."""
+        return TopicOutline(*self.said)
 
 
 Planned = TypeVar("Planned", bound=TopicPlan[Any])
@@ -109,9 +116,10 @@ class FollowingPlan(Generic[Planned]):
         size: int = sum(task.size for topic in self.due for task in topic.tasks)
         return size > IN_PROCESS_BYTES
 
-    def as_dict(self) -> dict[str, object]:
-        """The plan as plain values."""
-        return {"topics": [topic.as_dict() for topic in self.topics]}
+    @property
+    def outline(self) -> FollowingOutline[TopicOutline]:
+        """What a dry run says of it."""
+        return FollowingOutline(tuple(topic.outline for topic in self.topics))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +175,7 @@ class TopicTables:
 
 
 def plan_topics(
-    config: FollowConfig,
+    config: FollowConfig[TopicOutline],
     made: type[Planned],
     wants: Callable[[TopicPolicy], bool],
     planner: Callable[[RecordsHistory], Callable[[FollowedTopic], Planned]],
@@ -195,7 +203,7 @@ def plan_topics(
     return FollowingPlan(tuple(replace(each, waits=with_way(config, each.topic, each.waits)) for each in plans))
 
 
-def with_way(config: FollowConfig, topic: str, waits: str | None) -> str | None:
+def with_way(config: FollowConfig[TopicOutline], topic: str, waits: str | None) -> str | None:
     """Return why a topic waits with the command that follows when that is corrected, unless it names a command."""
     if waits is None or "`loglake " in waits:
         return waits

@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from logcore.errors import LogError
@@ -43,6 +43,7 @@ from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.setup.identity import claim, cluster_of_logs
 from spark_jobs.lake.setup.remembered_sources import keep_reads, recall_reads
 from spark_jobs.lake.store import local_copies
+from spark_jobs.outlines import IngestOutline
 from spark_jobs.tasks import segment_slices
 from spark_jobs.tasks.executor import ahead_of, run_tasks
 from spark_jobs.tasks.segment_copy import CopyResult, CopyTask, copy_segment, nothing_readable
@@ -77,14 +78,15 @@ class IngestPlan:
         """Whether there is nothing to copy and nothing to record."""
         return not self.findings and not any(log.moves_segments or log.is_changed for log in self.logs)
 
-    def as_dict(self) -> dict[str, object]:
-        """The plan as plain values."""
-        return {
-            "cluster": self.cluster,
-            "logs": [plan.as_dict() for plan in self.logs if plan.moves_segments or plan.is_changed],
-            "findings": [f"{p.finding.rule}: {p.finding.message}" for p in self.findings],
-            "of_paths": [asdict(finding) for finding in self.of_paths],
-        }
+    @property
+    def outline(self) -> IngestOutline:
+        """What a report and a dry run say of it."""
+        return IngestOutline(
+            self.cluster,
+            tuple(log.outline for log in self.logs if log.moves_segments or log.is_changed),
+            tuple(f"{placed.finding.rule}: {placed.finding.message}" for placed in self.findings),
+            self.of_paths,
+        )
 
 
 def plan(config: IngestConfig) -> IngestPlan:
@@ -175,7 +177,7 @@ def plan(config: IngestConfig) -> IngestPlan:
     return IngestPlan(tuple(plans), tuple(unseen), cluster, of_paths, left, remembered)
 
 
-def apply(plan: IngestPlan, config: IngestConfig, executor: Executor | None) -> JobReport:
+def apply(plan: IngestPlan, config: IngestConfig, executor: Executor | None) -> JobReport[IngestOutline]:
     """Copy, then commit.
 
     Raises:
@@ -194,13 +196,11 @@ def apply(plan: IngestPlan, config: IngestConfig, executor: Executor | None) -> 
         keep_reads(config.lake, plan.remembered)
     archive.commit_logs(config.lake, [row for log in done for row in log.rows], config.run_id)
     added = [segment for log in done for segment in log.added]
-    return JobReport(
-        job=config.JOB,
-        run_id=config.run_id,
-        lake=config.lake,
+    return JobReport.of(
+        config,
+        plan.outline,
         changed=tuple(log.change for log in done if log.rows or log.added),
         findings=tuple(new),
-        plan=plan.as_dict(),
         used_executor=executor is not None,
         metrics={
             "segments": len(added),

@@ -20,9 +20,10 @@ from spark_jobs.ingest.remote_ranges import RemotePart, with_start_lowered
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
+from spark_jobs.outlines import GrownLog, TakenBytes
 from spark_jobs.policies.topic_policies import TopicPolicy
 from spark_jobs.tasks.segment_copy import CopyTask, nothing_readable
-from spark_jobs.tasks.segment_slices import Swap, as_text
+from spark_jobs.tasks.segment_slices import Swap
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +78,16 @@ class IngestLogPlan:
         """Whether there is something to record even if nothing is copied."""
         return self.earlier is not None or self.is_news(self.observed)
 
-    def as_dict(self) -> dict[str, object]:
-        """The plan as plain values."""
-        plain: dict[str, object] = {
-            "log": self.observed.log,
-            "topic_partition": self.observed.topic_partition,
-            "stopped": self.observed.stopped,
-            "takes": [{"file": t.source, "from": t.start, "sealed": t.sealed} for t in (*self.remote, *self.tasks)],
-        }
-        return plain | {"swaps": [as_text(swap) for swap in self.swaps]}
+    @property
+    def outline(self) -> GrownLog:
+        """What a report and a dry run say of it."""
+        return GrownLog(
+            self.observed.log,
+            self.observed.topic_partition,
+            self.observed.stopped,
+            tuple(TakenBytes(task.source, task.start, task.sealed) for task in (*self.remote, *self.tasks)),
+            tuple(swap.outline for swap in self.swaps),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,14 +17,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from logcore.exit_codes import ExitCode
 from logcore.texts import json_shown, shown
 from spark_jobs.errors import UsageError
 from spark_jobs.lake_commands.followed_tables import add_options, described_topics
 from spark_jobs.lake_commands.outcome import guarded, lake_at
+
+if TYPE_CHECKING:
+    from spark_jobs.outlines import DecodedOutline
 
 
 class DecodeCommand:
@@ -104,27 +106,27 @@ def _infer(lake: str, topic: str) -> int:
     return ExitCode.CLEAN
 
 
-def _line(lake: str, topic: Mapping[str, Any], *, dry_run: bool) -> ExitCode:
+def _line(lake: str, topic: DecodedOutline, *, dry_run: bool) -> ExitCode:
     """Write the line of a topic; return the exit code that it calls for."""
-    name = topic["topic"]
-    if topic["waits"] is not None and "decoded" not in topic:
-        sys.stdout.write(f"{name}: waits: {shown(topic['waits'])} ({topic['left']:,} offsets left)\n")
+    name = topic.topic
+    if topic.waits is not None and topic.decoded is None:
+        sys.stdout.write(f"{name}: waits: {shown(topic.waits)} ({topic.left:,} offsets left)\n")
         return ExitCode.WARNING
-    note = "".join(f"; {topic[more]}" for more in ("waits", "note", "retried") if topic.get(more))
+    note = "".join(f"; {more}" for more in (topic.waits, topic.note, topic.retried) if more)
     if dry_run:
-        what = "all rows again, " if topic["replaces"] else ""
-        sys.stdout.write(f"{name}: would decode {what}{topic['left']:,} offsets{note}\n")
+        what = "all rows again, " if topic.replaces else ""
+        sys.stdout.write(f"{name}: would decode {what}{topic.left:,} offsets{note}\n")
         return ExitCode.CLEAN
-    reasons: Mapping[str, int] = topic.get("undecoded", {})
+    reasons = topic.undecoded or {}
     failed = "".join(f", {rows:,} {reason}" for reason, rows in sorted(reasons.items()))
     wrong = _unbalanced(lake, name)
     sys.stdout.write(
-        f"{name}: {topic.get('decoded', 0):,} decoded, {sum(reasons.values()):,} undecoded{failed}, "
-        f"{topic['left']:,} offsets left{note}{wrong}\n"
+        f"{name}: {topic.decoded or 0:,} decoded, {sum(reasons.values()):,} undecoded{failed}, "
+        f"{topic.left:,} offsets left{note}{wrong}\n"
     )
     if wrong:
         return ExitCode.DAMAGE
-    return ExitCode.WARNING if reasons or topic["waits"] else ExitCode.CLEAN
+    return ExitCode.WARNING if reasons or topic.waits else ExitCode.CLEAN
 
 
 def _unbalanced(lake: str, topic: str) -> str:

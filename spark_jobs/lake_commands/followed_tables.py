@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from logcore.cli.reading.arguments import clock_ms
 from spark_jobs.lake_commands.outcome import lake_at, refuse_unmatched, run_job
 
 if TYPE_CHECKING:
-    from spark_jobs.contracts import DecodeConfig, LatestConfig
+    from spark_jobs.contracts import FollowConfig
+    from spark_jobs.outlines import Topic_co
 
 
 def add_options(parser: argparse.ArgumentParser, replaces: str) -> None:
@@ -29,8 +30,8 @@ def add_options(parser: argparse.ArgumentParser, replaces: str) -> None:
 
 
 def described_topics(
-    options: argparse.Namespace, made: type[DecodeConfig | LatestConfig], **given: Any
-) -> Sequence[Mapping[str, Any]]:
+    options: argparse.Namespace, made: type[FollowConfig[Topic_co]], **given: Any
+) -> Sequence[Topic_co]:
     """Run the job, or plan it for ``--dry-run``; return what it says of each topic.
 
     Args:
@@ -54,6 +55,4 @@ def described_topics(
     topics = tuple(dict.fromkeys((*options.topic, *options.replace))) if options.topic else ()
     run_id = f"{made.JOB}-{uuid.uuid4().hex}"
     config = made(lake, run_id, as_of_ms, policies, topics, tuple(options.replace), **given)
-    planned: Any = launch.plan(config).as_dict() if options.dry_run else run_job(config, options.now_ms)
-    topics_of_plan: Sequence[Mapping[str, Any]] = planned["topics"]
-    return topics_of_plan
+    return (launch.plan(config).outline if options.dry_run else run_job(config, options.now_ms)).topics

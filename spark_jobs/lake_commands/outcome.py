@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from logcore.exit_codes import ExitCode
 from logcore.storage.objects.answers import said
@@ -14,6 +14,7 @@ from logcore.storage.objects.answers import said
 if TYPE_CHECKING:
     from spark_jobs.contracts import JobConfig
     from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
+    from spark_jobs.outlines import Outline_co
 
 
 def guarded(work: Callable[[], int]) -> int:
@@ -66,8 +67,8 @@ def recorded(lake: str, command: str, now_ms: int, run_id: str) -> Iterator[Unfi
         raise JobError(f"The work is done, and its row in the table runs is not: {why}") from error
 
 
-def run_job(config: JobConfig, now_ms: int) -> Mapping[str, Any]:
-    """Run the job of a command with a row in the table `runs`; return its plan.
+def run_job(config: JobConfig[Outline_co], now_ms: int) -> Outline_co:
+    """Run the job of a command with a row in the table `runs`; return what its report says of the work.
 
     Raises:
         JobError: It failed.
@@ -78,7 +79,7 @@ def run_job(config: JobConfig, now_ms: int) -> Mapping[str, Any]:
     begun = time.monotonic()
     with recorded(config.lake, config.JOB, now_ms, config.run_id) as run:
         try:
-            report = launch.run(config.JOB, config)
+            report = launch.run(config)
         except Exception as error:
             run.wrote = not isinstance(error, UsageError | LeaseHeld)  # these are raised before anything is written
             raise

@@ -13,12 +13,13 @@ again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from spark_jobs.contracts import JobReport, LatestConfig, LogChange, Scalar
 from spark_jobs.errors import JobError
-from spark_jobs.following.commits import Described, commit_topics, guards_of
+from spark_jobs.following.commits import commit_topics, guards_of
 from spark_jobs.following.topic_plan import FollowingPlan
 from spark_jobs.lake.decoded.followed_topics import ROWS
 from spark_jobs.lake.decoded.topic_tables import LATEST, latest_spec, topic_table
@@ -26,6 +27,7 @@ from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.latest.latest_task import LatestResult, latest_rows
 from spark_jobs.latest.plan import LatestTopicPlan, plan
+from spark_jobs.outlines import FollowingOutline, LatestCounts, LatestOutline
 from spark_jobs.tasks.executor import run_surviving
 
 if TYPE_CHECKING:
@@ -35,16 +37,20 @@ if TYPE_CHECKING:
 __all__ = ["apply", "plan"]
 
 
-def apply(plan: FollowingPlan[LatestTopicPlan], config: LatestConfig, executor: Executor | None) -> JobReport:
+def apply(
+    plan: FollowingPlan[LatestTopicPlan], config: LatestConfig, executor: Executor | None
+) -> JobReport[FollowingOutline[LatestOutline]]:
     """Bring each topic up to its frontiers; see :func:`~spark_jobs.following.commits.commit_topics`."""
     tasks = [task for topic in plan.due for task in topic.tasks]
     results = iter(run_surviving(executor, latest_rows, tasks, [task.size for task in tasks], _died))
     commit = partial(_commit, config)
-    return commit_topics(plan, config, results, commit, _metrics, used_executor=executor is not None)
+    return commit_topics(
+        plan, config, results, lambda topic, _: topic.outline, commit, _metrics, used_executor=executor is not None
+    )
 
 
-def _metrics(_: Sequence[Described], changed: Sequence[LogChange]) -> dict[str, Scalar]:
-    return {"rows_read": sum(int(str(each.metrics["rows_read"])) for each in changed)}
+def _metrics(topics: Sequence[LatestOutline], _: Sequence[LogChange]) -> dict[str, Scalar]:
+    return {"rows_read": sum(log.rows_read for topic in topics for log in topic.logs or ())}
 
 
 def _died(task: LatestTask, how: str) -> LatestResult:
@@ -59,10 +65,10 @@ def _commit(
     config: LatestConfig,
     plan: LatestTopicPlan,
     results: Sequence[LatestResult],
-    described: Described,
+    described: LatestOutline,
     there: list[Table],
-) -> list[LogChange]:
-    """Commit a topic at once, or nothing of it; return what changed, by log.
+) -> tuple[LatestOutline, list[LogChange]]:
+    """Commit a topic at once, or nothing of it; return what to report about it, and what changed, by log.
 
     Raises:
         JobError: A log could not be read or written.
@@ -73,22 +79,24 @@ def _commit(
     table = topic_table(config.lake, LATEST, plan.topic)
     guards = guards_of(plan, table)
     changes: list[LogChange] = []
+    logs: list[LatestCounts] = []
     for span, result in zip(plan.spans, results, strict=True):
         counts = result.counts
         assert counts is not None
         rows = counts.rows + (0 if plan.replaces else plan.rows[span.log] or 0)
         guards.append(Guard(table.application_id(span.log), span.frontiers[LATEST], span.end))
         guards.append(Guard(table.application_id(ROWS + span.log), plan.rows[span.log], rows))
-        metrics = {
-            "start_offset": span.start,
-            "end_offset": span.end,
-            "rows_read": counts.rows,
-            "without_key": counts.without_key,
-            "tombstones": counts.tombstones,
-            "rows_written": result.rows_written,
-            "rows_moved": result.rows_moved,
-        }
-        changes.append(LogChange(span.log, plan.topic, span.partition, metrics))
+        of_log = LatestCounts(
+            span.start,
+            span.end,
+            counts.rows,
+            counts.without_key,
+            counts.tombstones,
+            result.rows_written,
+            result.rows_moved,
+        )
+        logs.append(of_log)
+        changes.append(LogChange(span.log, plan.topic, span.partition, asdict(of_log)))
     table.commit(
         latest_spec(plan.topic),
         [file for result in results for file in result.written],
@@ -98,5 +106,4 @@ def _commit(
         removed=[file for result in results for file in result.removed],
     )
     there.append(table)
-    described |= {"left": 0, "logs": [dict(each.metrics) for each in changes]}
-    return changes
+    return replace(described, left=0, logs=tuple(logs)), changes

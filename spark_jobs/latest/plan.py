@@ -23,6 +23,7 @@ from spark_jobs.lake.delta.tables.table_features import is_supported
 from spark_jobs.lake.repair_commands import topic_command
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.latest.latest_task import LatestTask
+from spark_jobs.outlines import LatestOutline
 from spark_jobs.policies.topic_policies import LATEST_POLICIES, TopicPolicy
 
 
@@ -34,6 +35,11 @@ class LatestTopicPlan(TopicPlan[LatestTask]):
 
     rows: Mapping[str, int | None] = field(default_factory=dict)
     """Rows of ``records`` below the frontier, by log."""
+
+    @property
+    def outline(self) -> LatestOutline:
+        """What a report and a dry run say of it."""
+        return LatestOutline(*self.said)
 
 
 def plan(config: LatestConfig) -> FollowingPlan[LatestTopicPlan]:

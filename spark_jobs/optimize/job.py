@@ -20,7 +20,7 @@ verify`` would not see a changed bit. Its commit records no application versions
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -41,8 +41,9 @@ from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.optimize import log_cleanup
-from spark_jobs.optimize.planned_merges import LeftTable, plan_merges
-from spark_jobs.optimize.unused_files import Vacuumed, least_age, plan_vacuum, remove_files, table_histories
+from spark_jobs.optimize.planned_merges import plan_merges
+from spark_jobs.optimize.unused_files import least_age, plan_vacuum, remove_files, table_histories
+from spark_jobs.outlines import LeftTable, MergeOutline, OptimizeOutline, UnusedFile, UnusedFiles
 from spark_jobs.policies.policies_file import Policies
 from spark_jobs.row_files.file_runs import Merge
 from spark_jobs.row_files.merged_file import FileMergeTask, discard, merge_files
@@ -76,7 +77,7 @@ class OptimizePlan:
     """The work to do. The dry run prints it."""
 
     merges: tuple[Merge, ...]
-    vacuum: tuple[Vacuumed, ...]
+    vacuum: tuple[UnusedFile, ...]
     floor_ms: int
     """Minimum age of files that are removed."""
     checkpoints: Mapping[str, int]
@@ -95,28 +96,17 @@ class OptimizePlan:
         """Whether there is more to merge than the driver merges by itself."""
         return self.applied and sum(merge.size for merge in self.merges) > IN_PROCESS_BYTES
 
-    def as_dict(self) -> dict[str, object]:
-        """The plan as plain values."""
-        return {
-            "merges": [_described(merge) for merge in self.merges],
-            "left": [asdict(each) for each in self.left],
-            "vacuum": {
-                "count": len(self.vacuum),
-                "bytes": sum(each.file.size for each in self.vacuum),
-                "floor_ms": self.floor_ms,
-                "files": [
-                    {
-                        "table": each.table,
-                        "path": each.file.path,
-                        "size": each.file.size,
-                        "age_ms": each.age_ms,
-                        "was_live": each.file.was_live,
-                    }
-                    for each in self.vacuum[:LISTED_FILES]
-                ],
-            },
-            "checkpoints": dict(self.checkpoints),
-        }
+    @property
+    def outline(self) -> OptimizeOutline:
+        """What a report and a dry run say of it."""
+        return OptimizeOutline(
+            tuple(map(_described, self.merges)),
+            self.left,
+            UnusedFiles(
+                len(self.vacuum), sum(each.size for each in self.vacuum), self.floor_ms, self.vacuum[:LISTED_FILES]
+            ),
+            self.checkpoints,
+        )
 
 
 def plan(config: OptimizeConfig) -> OptimizePlan:
@@ -140,13 +130,11 @@ def plan(config: OptimizeConfig) -> OptimizePlan:
     )
 
 
-def apply(plan: OptimizePlan, config: OptimizeConfig, executor: Executor | None) -> JobReport:
+def apply(plan: OptimizePlan, config: OptimizeConfig, executor: Executor | None) -> JobReport[OptimizeOutline]:
     """Merge, write checkpoints, remove files. Without ``config.apply`` only report the plan."""
-    report = JobReport(
-        config.JOB,
-        config.run_id,
-        config.lake,
-        plan=plan.as_dict(),
+    report = JobReport.of(
+        config,
+        plan.outline,
         used_executor=executor is not None,
         metrics={"applied": 0},
     )
@@ -183,7 +171,7 @@ def apply(plan: OptimizePlan, config: OptimizeConfig, executor: Executor | None)
             "overtaken": len(overtaken),
             "checkpoints": checkpoints,
             "removed_files": len(removed),
-            "removed_bytes": sum(each.file.size for each in removed),
+            "removed_bytes": sum(each.size for each in removed),
         },
     )
 
@@ -314,22 +302,22 @@ def _clean_by_age(config: OptimizeConfig, table: DeltaTable, name: str, floor_ms
         table.cleanup_metadata()
 
 
-def _described(merge: Merge) -> dict[str, object]:
-    described: dict[str, object] = {"table": merge.table}
+def _described(merge: Merge) -> MergeOutline:
+    start, end = None, None
     if merge.log is not None:
-        described |= {
-            "topic": merge.topic,
-            "partition": merge.partition,
-            "log": merge.log,
-            "start_offset": merge.files[0].least["offset"],
-            "end_offset": merge.files[-1].greatest["offset"] + 1,
-        }
-    return described | {
-        "files": len(merge.files),
-        "into": merge.outputs,
-        "bytes": merge.size,
-        "rows": merge.rows,
-    }
+        start, end = merge.files[0].least["offset"], merge.files[-1].greatest["offset"] + 1
+    return MergeOutline(
+        table=merge.table,
+        topic=merge.topic,
+        partition=merge.partition,
+        log=merge.log,
+        start_offset=start,
+        end_offset=end,
+        files=len(merge.files),
+        into=merge.outputs,
+        bytes=merge.size,
+        rows=merge.rows,
+    )
 
 
 def _changes(done: Sequence[tuple[Merge, list[WrittenFile]]]) -> Iterator[LogChange]:

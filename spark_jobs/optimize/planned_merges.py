@@ -13,7 +13,6 @@ or if a file has rows of several logs. ``loglake verify`` names it; ``--replace`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from spark_jobs.contracts import OptimizeConfig
 from spark_jobs.errors import StorageError, TableUnreadable
@@ -29,21 +28,12 @@ from spark_jobs.lake.repair_commands import rebuild_command, replace_command, to
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.store.written_file import is_own_file
 from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.outlines import LeftTable
 from spark_jobs.row_files.file_runs import RECORD_TABLES, Merge, Sizes, log_merges, state_merges
 
 _DAMAGED = "its log is damaged. Remove its directory, then write it again"
 _FEATURES = "it has features that Loglake does not support. Remove its directory, then write it again"
 _SEVERAL_LOGS = "a file has rows of several logs, or its statistics do not name their log. Write it again"
-
-
-@dataclass(frozen=True, slots=True)
-class LeftTable:
-    """A table whose files stay as they are, or files of one topic in it, and why."""
-
-    table: str
-    """``decoded/<topic>``, ``records/<topic>``."""
-    why: str
-    """The reason, and the command that writes the files again."""
 
 
 def plan_merges(config: OptimizeConfig, names: Sequence[str] | None = None) -> tuple[list[Merge], list[LeftTable]]:

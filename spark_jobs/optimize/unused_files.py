@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 from spark_jobs.contracts import OptimizeConfig
 from spark_jobs.errors import StorageError, TableUnreadable, UsageError
 from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, existing
-from spark_jobs.lake.delta.files.live_files import IdleFile, idle_files, live_files
+from spark_jobs.lake.delta.files.live_files import idle_files, live_files
 from spark_jobs.lake.delta.tables.delta_log import History, read_history
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_features import is_supported
@@ -17,15 +16,7 @@ from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.optimize.log_cleanup import LEAST_VACUUM_MS
-
-
-@dataclass(frozen=True, slots=True)
-class Vacuumed:
-    """A file that no version within the retention period names."""
-
-    table: str
-    file: IdleFile
-    age_ms: int
+from spark_jobs.outlines import UnusedFile
 
 
 def table_histories(lake: str) -> dict[str, History]:
@@ -66,7 +57,7 @@ def least_age(config: OptimizeConfig, histories: Mapping[str, History]) -> int:
     return max([config.vacuum_after_ms, *(2 * history.longest_wait_ms for history in histories.values())])
 
 
-def plan_vacuum(config: OptimizeConfig, histories: Mapping[str, History], floor_ms: int) -> Iterator[Vacuumed]:
+def plan_vacuum(config: OptimizeConfig, histories: Mapping[str, History], floor_ms: int) -> Iterator[UnusedFile]:
     """Files that are old by the run's clock and by the store's clock.
 
     A run with a clock in the future must not remove files of a publish that is still working.
@@ -80,15 +71,15 @@ def plan_vacuum(config: OptimizeConfig, histories: Mapping[str, History], floor_
                 is_asked = True
             age = now_ms - file.since_ms
             if age > floor_ms:
-                yield Vacuumed(name, file, age)
+                yield UnusedFile(name, file.path, file.size, age, file.was_live)
 
 
-def remove_files(lake: str, files: Sequence[Vacuumed]) -> Iterator[Vacuumed]:
+def remove_files(lake: str, files: Sequence[UnusedFile]) -> Iterator[UnusedFile]:
     """Delete files, except those that a version added since the plan."""
     for name, of_table in groupby(files, key=lambda each: each.table):
         table = open_table(lake, name)
         live = {file.path for file in live_files(table)} if table is not None else set()
         for each in of_table:
-            if table is not None and each.file.path not in live:
-                storage.delete(storage.join(table_uri(lake, name), each.file.path))
+            if table is not None and each.path not in live:
+                storage.delete(storage.join(table_uri(lake, name), each.path))
                 yield each

@@ -39,6 +39,7 @@ from spark_jobs.lake.retries import retried
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.ledger_ranges import sync_published, with_published
 from spark_jobs.lake.store.written_file import WrittenFile, first_error
+from spark_jobs.outlines import PublishOutline, RangeToPublish
 from spark_jobs.policies.compression import Compression
 from spark_jobs.policies.policies_file import Policies
 from spark_jobs.policies.topic_policies import TopicPolicy
@@ -57,17 +58,11 @@ for each aborted transaction, gap or control record."""
 
 
 @dataclass(frozen=True, slots=True)
-class PublishLogPlan:
+class PublishLogPlan(RangeToPublish):
     """The range [start_offset, end_offset) that one log publishes, with ``records`` visible records."""
 
-    log: str
-    topic: str
     log_id: str
-    partition: int
     frontier: int | None
-    start_offset: int
-    end_offset: int
-    records: int
     tasks: tuple[WriteTask, ...]
 
     @property
@@ -98,15 +93,11 @@ class PublishPlan:
         """Whether records have to be decoded."""
         return any(log.tasks for log in self.logs) or self.uncommitted.needs_executor
 
-    def as_dict(self) -> dict[str, object]:
-        """The plan as plain values."""
-        keys = ("log", "topic", "partition", "start_offset", "end_offset", "records")
-        return {
-            "logs": [{key: getattr(log, key) for key in keys} | {"files": len(log.tasks)} for log in self.logs],
-            "waiting": list(self.waiting),
-            "stale_ledgers": list(self.stale_ledgers),
-            "uncommitted": self.uncommitted.as_dict(),
-        }
+    @property
+    def outline(self) -> PublishOutline:
+        """What a report and a dry run say of it."""
+        logs = tuple(map(RangeToPublish.of, self.logs))
+        return PublishOutline(logs, self.waiting, self.stale_ledgers, self.uncommitted.outline)
 
 
 def plan(config: PublishConfig) -> PublishPlan:
@@ -171,7 +162,7 @@ def plan(config: PublishConfig) -> PublishPlan:
     return PublishPlan(tuple(plans), tuple(waiting), tuple(sorted(stale)), tuple(unseen), tails)
 
 
-def apply(plan: PublishPlan, config: PublishConfig, executor: Executor | None) -> JobReport:
+def apply(plan: PublishPlan, config: PublishConfig, executor: Executor | None) -> JobReport[PublishOutline]:
     """Write, commit once, and update the ledger; then, on request, write undecided offsets.
 
     Raises:
@@ -201,13 +192,11 @@ def apply(plan: PublishPlan, config: PublishConfig, executor: Executor | None) -
     tails = uncommitted.apply(plan.uncommitted.without(behind), config.lake, config.run_id, executor)
     placed += tails.refused
     new = finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)
-    return JobReport(
-        job=config.JOB,
-        run_id=config.run_id,
-        lake=config.lake,
+    return JobReport.of(
+        config,
+        plan.outline,
         changed=tuple(_change(log, files[log.log]) for log in committed),
         findings=tuple(new),
-        plan=plan.as_dict(),
         used_executor=executor is not None,
         metrics={
             "records": sum(log.records for log in committed),
@@ -255,6 +244,7 @@ def _plan_log(
     inside = [r for r in ranges if r.start_offset >= start and r.end_offset <= end]
     present = [r for r in inside if r.shows]
     shown = merged((r.start_offset, r.end_offset) for r in inside if r.state in SHOWN and not r.withdrawn)
+    tasks = held.tasks(first, shown, as_of_ms, compression) if present else ()
     return PublishLogPlan(
         log=first.log,
         topic=first.topic,
@@ -264,7 +254,8 @@ def _plan_log(
         start_offset=start,
         end_offset=end,
         records=sum(r.records for r in present),
-        tasks=held.tasks(first, shown, as_of_ms, compression) if present else (),
+        files=len(tasks),
+        tasks=tasks,
     )
 
 

@@ -17,7 +17,7 @@ that is registered at its source.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from logcore.columns.engines import segment_recovery
@@ -47,6 +47,7 @@ from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.log_directory import side_file
 from spark_jobs.lake.segments.segment_files import segment_files
 from spark_jobs.lake.store import storage
+from spark_jobs.outlines import IndexesOutline, Skipped, UnindexedLog, UnindexedSegment
 from spark_jobs.policies.policies_file import Policies
 from spark_jobs.policies.topic_policies import TopicPolicy
 
@@ -85,15 +86,6 @@ class WrittenIndexes:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
-    """A live segment that gets no side files, and why."""
-
-    log: str
-    base_offset: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class RebuildPlan:
     """The work to do. The dry run prints it."""
 
@@ -119,16 +111,14 @@ class RebuildPlan:
         """Whether there is a log to process: workers read the segments."""
         return not self.is_empty
 
-    def as_dict(self) -> dict[str, object]:
-        """The plan as plain values."""
-        return {
-            "logs": [
-                {"log": segments[0].log, "segments": len(segments), "bytes": sum(s.size for s in segments)}
-                for segments in self.logs
-            ],
-            "segments": [{"log": s.log, "base_offset": s.base_offset, "bytes": s.size} for s in self.without],
-            "skipped": [asdict(each) for each in self.skipped],
-        }
+    @property
+    def outline(self) -> IndexesOutline:
+        """What a report and a dry run say of it."""
+        return IndexesOutline(
+            tuple(UnindexedLog(log[0].log, len(log), sum(s.size for s in log)) for log in self.logs),
+            tuple(UnindexedSegment(s.log, s.base_offset, s.size) for s in self.without),
+            self.skipped,
+        )
 
 
 def plan(config: RebuildIndexesConfig) -> RebuildPlan:
@@ -180,7 +170,7 @@ def _files_of(lake: str, live: Iterable[str], chosen: Sequence[str] | None) -> s
     return {storage.relative(path, lake) for path in listed}
 
 
-def apply(plan: RebuildPlan, config: RebuildIndexesConfig, executor: Executor | None) -> JobReport:
+def apply(plan: RebuildPlan, config: RebuildIndexesConfig, executor: Executor | None) -> JobReport[IndexesOutline]:
     """Write the side files, one task a log."""
     assert executor is not None  # a plan with work requires it
     passed = {(each.log, each.base_offset) for each in plan.skipped}
@@ -204,13 +194,11 @@ def apply(plan: RebuildPlan, config: RebuildIndexesConfig, executor: Executor | 
     ]
     new = finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)
     _looked_at(plan, config, [t.segments[0].log for t, r in zip(tasks, results, strict=True) if not r.refused])
-    return JobReport(
-        job=config.JOB,
-        run_id=config.run_id,
-        lake=config.lake,
+    return JobReport.of(
+        config,
+        plan.outline,
         changed=tuple(_changes(tasks, results)),
         findings=tuple(new),
-        plan=plan.as_dict(),
         used_executor=True,
         metrics={
             "logs": len(tasks),

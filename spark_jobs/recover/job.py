@@ -35,6 +35,7 @@ from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_schemas import LOG_ACTIONS
+from spark_jobs.outlines import RecoverOutline
 from spark_jobs.policies.policies_file import Policies
 from spark_jobs.policies.topic_policies import TopicPolicy
 from spark_jobs.tasks.archived_recovery import RecoveredLog, RecoverTask, recover_log
@@ -79,10 +80,11 @@ class RecoverPlan:
         """Whether there is more to read than the driver reads by itself."""
         return sum(s.size for log in self.logs for s in log.segments) > IN_PROCESS_BYTES
 
-    def as_dict(self) -> dict[str, object]:
-        """The plan as plain values."""
-        return {
-            "logs": [
+    @property
+    def outline(self) -> RecoverOutline:
+        """What a dry run says of it."""
+        return RecoverOutline(
+            tuple(
                 {
                     "log": log.row.log,
                     "topic_partition": log.row.topic_partition,
@@ -90,8 +92,8 @@ class RecoverPlan:
                     "bytes": sum(s.size for s in log.segments),
                 }
                 for log in self.logs
-            ]
-        }
+            )
+        )
 
 
 def plan(config: RecoverConfig) -> RecoverPlan:
@@ -117,7 +119,7 @@ def plan(config: RecoverConfig) -> RecoverPlan:
     return RecoverPlan(tuple(plans), lake_policies(config.policies, config.lake, config.as_of_ms))
 
 
-def apply(plan: RecoverPlan, config: RecoverConfig, executor: Executor | None = None) -> JobReport:
+def apply(plan: RecoverPlan, config: RecoverConfig, executor: Executor | None = None) -> JobReport[RecoverOutline]:
     """Recover each log; write the directories only with ``config.apply``."""
     tasks = [_task(log, plan.policies, config) for log in plan.logs]
     sizes = [sum(s.size for s in task.segments) for task in tasks]
@@ -126,19 +128,17 @@ def apply(plan: RecoverPlan, config: RecoverConfig, executor: Executor | None = 
     if config.apply:
         placed += _write_root_files(config, done)
         _tell(config, done)
-    return JobReport(
-        job=config.JOB,
-        run_id=config.run_id,
-        lake=config.lake,
-        changed=tuple(_changes(done)),
-        findings=tuple(finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)),
-        plan={
-            "logs": [
+    return JobReport.of(
+        config,
+        RecoverOutline(
+            tuple(
                 {"log": log.row.log, "topic_partition": log.row.topic_partition, "error": result.error}
                 | (result.plan or {})
                 for log, result in done
-            ]
-        },
+            )
+        ),
+        changed=tuple(_changes(done)),
+        findings=tuple(finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)),
         used_executor=executor is not None,
         metrics={
             "applied": config.apply,

@@ -41,6 +41,7 @@ from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.ledger_ranges import count_below
 from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.store.written_file import WrittenFile, first_error
+from spark_jobs.outlines import ReplacedRanges, ReplaceOutline
 from spark_jobs.replace.comparison import ArchivedLogs, Looked, Rewrite, compared, unless_lost, with_mixed_files
 from spark_jobs.replace.layout import RecordFiles, by_topic
 from spark_jobs.replace.lost_files import (
@@ -129,16 +130,14 @@ class ReplacePlan:
         """Whether rows have to be compared."""
         return bool(self.topics) or self.meets_lost_file
 
-    def as_dict(self) -> dict[str, object]:
-        """The plan as plain values."""
+    @property
+    def outline(self) -> ReplaceOutline:
+        """What a report and a dry run say of it."""
         logs = [log for topic in self.topics for log in topic.logs]
-        keys = ("log", "topic", "partition", "records")
-        return {
-            "logs": [
-                {key: getattr(log, key) for key in keys} | {"ranges": [list(r) for r in log.ranges]} for log in logs
-            ],
-            "refused": [placed.finding.message for placed in self.refused],
-        }
+        return ReplaceOutline(
+            tuple(ReplacedRanges(log.log, log.topic, log.partition, log.records, log.ranges) for log in logs),
+            tuple(placed.finding.message for placed in self.refused),
+        )
 
 
 @dataclass(slots=True)
@@ -183,7 +182,7 @@ def _in_vain(refused: Sequence[PlacedFinding]) -> dict[tuple[str, str], list[tup
     return {key: merged(sorted(found)) for key, found in ranges.items()}
 
 
-def apply(plan: ReplacePlan, config: ReplaceConfig, executor: Executor | None) -> JobReport:
+def apply(plan: ReplacePlan, config: ReplaceConfig, executor: Executor | None) -> JobReport[ReplaceOutline]:
     """Compare, rewrite differences with one commit per topic, then update the ledger.
 
     Raises:
@@ -195,13 +194,11 @@ def apply(plan: ReplacePlan, config: ReplaceConfig, executor: Executor | None) -
     published = {log: ranges for log, ranges in done.ranges.items() if ranges}
     mark_published(config.lake, published, config.run_id, include_withdrawn=config.include_withdrawn)
     new = finding_rows.record(config.lake, done.refused, config.run_id, config.as_of_ms)
-    return JobReport(
-        job=config.JOB,
-        run_id=config.run_id,
-        lake=config.lake,
+    return JobReport.of(
+        config,
+        plan.outline,
         changed=tuple(done.changed),
         findings=tuple(new),
-        plan=plan.as_dict(),
         used_executor=executor is not None,
         metrics={
             "compared_records": sum(log.records for topic in plan.topics for log in topic.logs),

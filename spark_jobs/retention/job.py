@@ -25,6 +25,7 @@ from spark_jobs.lake.segments import archive, removals
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.log_segments import GovernedLog, LogSegment, governed_logs, log_segments
 from spark_jobs.lake.segments.removals import RecordedAction, Unfinished
+from spark_jobs.outlines import DoubtedLog, DueLog, DueSegment, KeptLog, RetentionOutline
 from spark_jobs.policies.topic_policies import TopicPolicy
 
 if TYPE_CHECKING:
@@ -34,14 +35,10 @@ _ANY_OFFSET = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
-    """A source segment whose slices are retired, with the rule and the reason."""
+class Leaving(DueSegment):
+    """A source segment whose slices are retired."""
 
     segment: LogSegment
-    rule: str
-    why: str
-    due_since_ms: int | None = None
-    """When its age reached `retention.ms`, epoch milliseconds; None if another rule retires it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,41 +81,15 @@ class RetentionJobPlan:
         """Always False: rows are retired, no byte is read."""
         return False
 
-    def as_dict(self) -> dict[str, object]:
-        """The plan as plain values."""
-        return {
-            "logs": [
-                {
-                    "log": log.row.log,
-                    "topic_partition": log.row.topic_partition,
-                    "log_start_offset": log.leaving[-1].segment.next_offset,
-                    "bytes": sum(segment.size for segment in log.segments),
-                    "segments": [
-                        {
-                            "base_offset": each.segment.base_offset,
-                            "next_offset": each.segment.next_offset,
-                            "bytes": each.segment.facts.size,
-                            "rule": each.rule,
-                            "why": each.why,
-                            "due_since_ms": each.due_since_ms,
-                        }
-                        for each in log.leaving
-                    ],
-                    **_stay(log),
-                }
-                for log in self.logs
-            ],
-            "nothing_due": [
-                {"log": log.row.log, "topic_partition": log.row.topic_partition, **_stay(log)} for log in self.others
-            ],
-            "unfinished": {
-                "segments": [removal.segment.segment_id for removal in self.unfinished.actions],
-                "ledgers": list(self.unfinished.ledgers),
-            },
-            "in_doubt": [
-                {"log": row.log, "topic_partition": row.topic_partition, "why": why} for row, why in self.in_doubt
-            ],
-        }
+    @property
+    def outline(self) -> RetentionOutline:
+        """What a report and a dry run say of it."""
+        return RetentionOutline(
+            tuple(map(_due, self.logs)),
+            tuple(KeptLog(log.row.log, log.row.topic_partition, *_stay(log)) for log in self.others),
+            self.unfinished.outline,
+            tuple(DoubtedLog(row.log, row.topic_partition, why) for row, why in self.in_doubt),
+        )
 
 
 def plan(config: RetentionConfig) -> RetentionJobPlan:
@@ -138,18 +109,18 @@ def plan(config: RetentionConfig) -> RetentionJobPlan:
     )
 
 
-def apply(plan: RetentionJobPlan, config: RetentionConfig, executor: Executor | None = None) -> JobReport:
+def apply(
+    plan: RetentionJobPlan, config: RetentionConfig, executor: Executor | None = None
+) -> JobReport[RetentionOutline]:
     """Retire what is due in one commit and record it. Without ``config.apply`` only report the plan.
 
     Raises:
         ConcurrentChange: A log was changed since the plan.
     """
     retired = [segment for log in plan.logs for segment in log.segments]
-    report = JobReport(
-        job=config.JOB,
-        run_id=config.run_id,
-        lake=config.lake,
-        plan=plan.as_dict(),
+    report = JobReport.of(
+        config,
+        plan.outline,
         metrics={
             "applied": config.apply,
             "due_segments": len(retired),
@@ -166,10 +137,15 @@ def apply(plan: RetentionJobPlan, config: RetentionConfig, executor: Executor | 
     return replace(report, changed=removals.changes(finished))
 
 
-def _stay(log: RetentionLogPlan) -> dict[str, object]:
+def _due(log: RetentionLogPlan) -> DueLog:
+    size, due = sum(segment.size for segment in log.segments), tuple(map(DueSegment.of, log.leaving))
+    return DueLog(log.row.log, log.row.topic_partition, log.leaving[-1].next_offset, size, due, *_stay(log))
+
+
+def _stay(log: RetentionLogPlan) -> tuple[int | None, tuple[str, ...]]:
     if log.staying is None:
-        return {"stays": None, "why_it_stays": ["nothing stays: the log continues at its end"]}
-    return {"stays": log.staying.base_offset, "why_it_stays": list(log.why_it_stays)}
+        return None, ("nothing stays: the log continues at its end",)
+    return log.staying.base_offset, log.why_it_stays
 
 
 def _plan_log(log: GovernedLog, as_of_ms: int) -> RetentionLogPlan:
@@ -177,8 +153,8 @@ def _plan_log(log: GovernedLog, as_of_ms: int) -> RetentionLogPlan:
     decision = _decide(log.segments, log.row, log.policy, as_of_ms, limit)
     by_base = {segment.base_offset: segment for segment in log.segments}
     leaving = tuple(
-        Leaving(by_base[d.segment.base_offset], str(d.rule), _why(d), _due_since(d, log.policy))
-        for d in decision.deletions
+        Leaving(s.base_offset, s.next_offset, s.facts.size, str(d.rule), _why(d), _due_since(d, log.policy), s)
+        for d, s in ((d, by_base[d.segment.base_offset]) for d in decision.deletions)
     )
     staying = by_base[decision.stays[0].segment.base_offset] if decision.stays else None
     why = _why_it_stays(decision, staying, log.row, log.published_to, log.validated_to)

@@ -41,6 +41,7 @@ from spark_jobs.lake.segments.ledger_ranges import records_within
 from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.store.written_file import WriteResult, WrittenFile, first_error
 from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.outlines import UncommittedRange
 from spark_jobs.policies.compression import Compression
 from spark_jobs.policies.policies_file import Policies
 from spark_jobs.row_files.archived_bytes import ArchivedBytes
@@ -65,15 +66,9 @@ WITHOUT_ROWS = frozenset({OffsetState.CONTROL, OffsetState.COMPACTED, OffsetStat
 
 
 @dataclass(frozen=True, slots=True)
-class TailPlan:
+class TailPlan(UncommittedRange):
     """The change for one log: its rows from ``start_offset`` on are rebuilt."""
 
-    log: str
-    topic: str
-    partition: int
-    start_offset: int
-    decided_offset: int
-    end_offset: int
     removed: tuple[str, ...]
     """Files that the new ones replace."""
     states: tuple[tuple[int, int, str], ...]
@@ -104,10 +99,10 @@ class UncommittedPlan:
         """The plan for the other logs."""
         return UncommittedPlan(tuple(log for log in self.logs if log.log not in logs))
 
-    def as_dict(self) -> list[dict[str, object]]:
-        """The plan as plain values."""
-        keys = ("log", "topic", "partition", "start_offset", "decided_offset", "end_offset")
-        return [{key: getattr(log, key) for key in keys} | {"removed_files": len(log.removed)} for log in self.logs]
+    @property
+    def outline(self) -> tuple[UncommittedRange, ...]:
+        """What a report and a dry run say of it."""
+        return tuple(map(UncommittedRange.of, self.logs))
 
 
 @dataclass(slots=True)
@@ -306,6 +301,7 @@ def _plan_log(
         start_offset=start,
         decided_offset=decided,
         end_offset=end,
+        removed_files=len(removed),
         removed=tuple(file.path for file in removed),
         states=tuple(states),
         counted=sum(records_within(held.lake, row, start, end) for row in settled),

@@ -7,10 +7,11 @@ into files of their own. Each part keeps the source file and position of its byt
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from logcore.logs.model.findings import Finding, found
 from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.outlines import SliceOutline, SwapOutline
 from spark_jobs.tasks.segment_copy import CopyResult, CopyTask
 
 
@@ -32,6 +33,12 @@ class Swap:
     parts: tuple[SliceCopy, ...]
     findings: tuple[Finding, ...]
     """Findings to report after the swap."""
+
+    @property
+    def outline(self) -> SwapOutline:
+        """What a report and a dry run say of it."""
+        copies = [SliceOutline(t.source, t.start, t.first_offset, t.end) for t in (part.task for part in self.parts)]
+        return SwapOutline(self.because, tuple(segment.segment_id for segment in self.retired), tuple(copies))
 
 
 def part_of(lake: str, parent: Segment, start: int, end: int, base_offset: int, next_offset: int) -> SliceCopy:
@@ -83,18 +90,6 @@ def replaced_by(swap: Swap, made: Sequence[Segment]) -> dict[str, str]:
         if inside:
             stands[gone.segment_id] = inside[0]
     return stands
-
-
-def as_text(swap: Swap) -> dict[str, object]:
-    """The swap as plain values, for a printed plan."""
-    return {
-        "because": swap.because,
-        "retires": [s.segment_id for s in swap.retired],
-        "copies": [
-            {k: v for k, v in asdict(part.task).items() if k in ("source", "start", "end", "first_offset")}
-            for part in swap.parts
-        ],
-    }
 
 
 def _as_part(segment: Segment, parent: Segment) -> Segment:

@@ -40,6 +40,7 @@ from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import deletion, storage
 from spark_jobs.lake.store.storage import StoredFile
+from spark_jobs.outlines import Kept, LakeFile
 from spark_jobs.policies.policies_file import Policies
 from spark_jobs.policies.topic_policies import TopicPolicy
 
@@ -65,27 +66,6 @@ class Clocks:
     def is_alone(self) -> bool:
         """Whether no other process reads or writes the lake."""
         return self.longest_run_ms == 0
-
-
-@dataclass(frozen=True, slots=True)
-class LakeFile:
-    """A file of the lake that may be removed: path relative to the lake, bytes, and age."""
-
-    path: str
-    size: int
-    age_ms: int
-    waits_ms: int = 0
-    """How long it could have been removed already."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """A retired segment whose files are kept after their delay, and the reason."""
-
-    log: str
-    base_offset: int
-    segment_id: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)

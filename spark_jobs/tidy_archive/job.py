@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -35,12 +35,13 @@ from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_schemas import VALIDATIONS
+from spark_jobs.outlines import JoinedSlices, KeptFiles, LakeFile, LakeFiles, Mergeable, TidyOutline
 from spark_jobs.policies.policies_file import Policies
 from spark_jobs.tasks.executor import run_tasks
 from spark_jobs.tasks.merged_segment import MergedSlices, NotMerged, SegmentMergeTask, fit_together, merge_slices
 from spark_jobs.tasks.segment_pass import ValidatedSegment
 from spark_jobs.tidy_archive import archive_removal
-from spark_jobs.tidy_archive.archive_removal import NO_POLICY, Clocks, LakeFile, RemovalPlan
+from spark_jobs.tidy_archive.archive_removal import NO_POLICY, Clocks, RemovalPlan
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
@@ -175,29 +176,18 @@ class TidyArchivePlan:
         """Whether there is more to merge than the driver merges by itself."""
         return self.applied and sum(slices.size for slices in self.merges) > IN_PROCESS_BYTES
 
-    def as_dict(self) -> dict[str, object]:
-        """The lists as plain values."""
-        return {
-            "deletable": _listed(self.removal.files) | {"segments": len(self.removal.segments)},
-            "kept": {
-                "count": len(self.removal.kept),
-                "segments": [asdict(each) for each in self.removal.kept[:LISTED_FILES]],
-            },
-            "orphans": _listed(self.removal.orphans),
-            "mergeable": {
-                "count": len(self.merges),
-                "bytes": sum(slices.size for slices in self.merges),
-                "logs": [
-                    {
-                        "log": slices.log,
-                        "base_offsets": [segment.base_offset for segment in slices.segments],
-                        "size": slices.size,
-                    }
-                    for slices in self.merges[:LISTED_FILES]
-                ],
-            },
-            "unrecorded": len(self.unrecorded),
-        }
+    @property
+    def outline(self) -> TidyOutline:
+        """What a report and a dry run say of it."""
+        removal = self.removal
+        joined = [JoinedSlices(m.log, tuple(s.base_offset for s in m.segments), m.size) for m in self.merges]
+        return TidyOutline(
+            replace(_listed(removal.files), segments=len(removal.segments)),
+            KeptFiles(len(removal.kept), removal.kept[:LISTED_FILES]),
+            _listed(removal.orphans),
+            Mergeable(len(joined), sum(each.size for each in joined), tuple(joined[:LISTED_FILES])),
+            len(self.unrecorded),
+        )
 
 
 def plan(config: TidyArchiveConfig) -> TidyArchivePlan:
@@ -265,13 +255,13 @@ def _plan_to_join(config: TidyArchiveConfig, policies: Policies, clocks: Clocks)
     )
 
 
-def apply(plan: TidyArchivePlan, config: TidyArchiveConfig, executor: Executor | None = None) -> JobReport:
+def apply(plan: TidyArchivePlan, config: TidyArchiveConfig, executor: Executor | None = None) -> JobReport[TidyOutline]:
     """Delete, merge and record. Without ``config.apply`` only report the plan.
 
     Raises:
         ConcurrentChange: A log was changed since the plan.
     """
-    report = JobReport(config.JOB, config.run_id, config.lake, plan=plan.as_dict(), metrics={"applied": False})
+    report = JobReport.of(config, plan.outline, metrics={"applied": False})
     if not config.apply:
         return report
     lake, run_id = config.lake, config.run_id
@@ -469,9 +459,5 @@ def _changes(removal: RemovalPlan, done: Sequence[tuple[Slices, Segment]]) -> It
         yield LogChange(log, named[log].topic, named[log].partition, metrics[log])
 
 
-def _listed(files: tuple[LakeFile, ...]) -> dict[str, object]:
-    return {
-        "count": len(files),
-        "bytes": sum(file.size for file in files),
-        "files": [asdict(file) for file in files[:LISTED_FILES]],
-    }
+def _listed(files: tuple[LakeFile, ...]) -> LakeFiles:
+    return LakeFiles(len(files), sum(file.size for file in files), files[:LISTED_FILES])

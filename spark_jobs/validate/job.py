@@ -45,6 +45,7 @@ from spark_jobs.lake.segments.validations import ValidationCounts
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_schemas import TRANSACTIONS, VALIDATIONS
 from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.outlines import UnvalidatedLog, ValidateOutline
 from spark_jobs.tasks.batch_rows import BatchRows
 from spark_jobs.tasks.batch_stream import BatchFile, SegmentPlace
 from spark_jobs.tasks.log_pass import LogFacts, LogTask, ValidatedLog, validate_log
@@ -103,21 +104,20 @@ class ValidatePlan:
         """Whether there is work: validation always reads bytes or batches."""
         return bool(self.logs)
 
-    def as_dict(self) -> dict[str, object]:
-        """The plan as plain values."""
-        return {
-            "logs": [
-                {
-                    "log": plan.row.log,
-                    "topic_partition": plan.row.topic_partition,
-                    "segments": [s.segment_id for s in plan.segments],
-                    "from_offset": plan.resume_offset,
-                    "high_watermark": plan.row.high_watermark,
-                }
-                for plan in self.logs
-            ],
-            "unfinished_segments": list(self.unfinished),
-        }
+    @property
+    def outline(self) -> ValidateOutline:
+        """What a report and a dry run say of it."""
+        logs = [
+            UnvalidatedLog(
+                log.row.log,
+                log.row.topic_partition,
+                tuple(segment.segment_id for segment in log.segments),
+                log.resume_offset,
+                log.row.high_watermark,
+            )
+            for log in self.logs
+        ]
+        return ValidateOutline(tuple(logs), self.unfinished)
 
 
 def plan(config: ValidateConfig) -> ValidatePlan:
@@ -203,7 +203,7 @@ def _changed_from(row: LogRow, moved: Sequence[Segment], ledger: Sequence[Ledger
     return min(changed, default=None)
 
 
-def apply(plan: ValidatePlan, config: ValidateConfig, executor: Executor) -> JobReport:
+def apply(plan: ValidatePlan, config: ValidateConfig, executor: Executor) -> JobReport[ValidateOutline]:
     """Validate the new segments, then rebuild transactions and ledger from each log's resume offset."""
     expected = TableVersions(plan.versions)
     segments = [segment for log in plan.logs for segment in log.segments]
@@ -248,13 +248,11 @@ def apply(plan: ValidatePlan, config: ValidateConfig, executor: Executor) -> Job
     counts: dict[str, list[ValidationCounts]] = {}
     for segment, result in validated:
         counts.setdefault(segment.log, []).append(result.counts)
-    return JobReport(
-        job=config.JOB,
-        run_id=config.run_id,
-        lake=config.lake,
+    return JobReport.of(
+        config,
+        plan.outline,
         changed=tuple(_change(log, counts.get(log.row.log, ()), ledger[log.row.log]) for log in plan.logs),
         findings=tuple(new_findings),
-        plan=plan.as_dict(),
         used_executor=True,
         metrics={
             "segments": len(validated),

@@ -14,6 +14,7 @@ from spark_jobs.contracts import JobReport, Scalar, VerifyConfig
 from spark_jobs.errors import UsageError
 from spark_jobs.lake_verification.verified_thing import LakeFinding
 from spark_jobs.lake_verification.whole_lake import Sample, verify_whole_lake
+from spark_jobs.outlines import VerifiedPart
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
@@ -23,14 +24,9 @@ if TYPE_CHECKING:
 class VerifyPlan:
     """The part to verify."""
 
-    part: int
-    parts: int
+    outline: VerifiedPart
     is_empty: bool = False
     needs_executor: bool = False
-
-    def as_dict(self) -> dict[str, object]:
-        """The plan as plain values."""
-        return {"part": self.part, "parts": self.parts}
 
 
 def plan(config: VerifyConfig) -> VerifyPlan:
@@ -41,23 +37,21 @@ def plan(config: VerifyConfig) -> VerifyPlan:
     """
     if not 1 <= config.part <= config.parts:
         raise UsageError(f"part {config.part} of {config.parts}: parts are counted from 1.")
-    return VerifyPlan(config.part, config.parts)
+    return VerifyPlan(VerifiedPart(config.part, config.parts))
 
 
-def apply(plan: VerifyPlan, config: VerifyConfig, executor: Executor | None) -> JobReport:
+def apply(plan: VerifyPlan, config: VerifyConfig, executor: Executor | None) -> JobReport[VerifiedPart]:
     """Verify the part.
 
     Raises:
         JobError: There is no lake, or it is empty, or its store does not answer.
     """
     said: list[LakeFinding] = []
-    outcome = verify_whole_lake(config.lake, said.append, sample=Sample(plan.part, plan.parts))
-    return JobReport(
-        job=config.JOB,
-        run_id=config.run_id,
-        lake=config.lake,
+    outcome = verify_whole_lake(config.lake, said.append, sample=Sample(config.part, config.parts))
+    return JobReport.of(
+        config,
+        plan.outline,
         findings=tuple(_plain(each) for each in said),
-        plan=plan.as_dict(),
         metrics={**asdict(outcome.result.counts), "things": outcome.things},
     )
 

@@ -100,10 +100,10 @@ def _prepare(scratch: Path, log: DirtyLog) -> None:
         shutil.copy(path, partition.path)
     source.high_watermarks(huge_0=log.records + _LAST_RECORDS)
     lake = str(scratch / "lake")
-    launch.run("ingest", IngestConfig(lake, (str(source.path),), "take", _AS_OF_MS))
+    launch.run(IngestConfig(lake, (str(source.path),), "take", _AS_OF_MS))
     shutil.rmtree(source.path)
-    launch.run("validate", ValidateConfig(lake, "take", _AS_OF_MS))
-    launch.run("publish", PublishConfig(lake, "take", _AS_OF_MS))
+    launch.run(ValidateConfig(lake, "take", _AS_OF_MS))
+    launch.run(PublishConfig(lake, "take", _AS_OF_MS))
     stop_session()
     policy = f"cleanup.policy: compact, segment.bytes: {SEGMENT_MIB * MIB}, compaction.spread.bytes: 0"
     (scratch / "policies.yaml").write_text(f"topics: {{huge: {{{policy}}}}}")
@@ -123,7 +123,7 @@ def _serve(scratch: Path, cores: int) -> None:
             str(lake), "clean", _AS_OF_MS, read_policies(str(scratch / "policies.yaml")), apply=True
         )
         begun = time.perf_counter()
-        report = launch.run("compaction", config)
+        report = launch.run(config)
         answer: object = time.perf_counter() - begun
         if not report.metrics["replaced_segments"] or not report.metrics["spread_logs"]:
             raise Differ(f"{HUGE}: nothing was cleaned")

@@ -349,7 +349,7 @@ def _one_job(job: str, lake: str, policies: str, source: str) -> float:
         options["policies"] = policies
     with launch.open_lake(lake, "benchmark"):
         begun = time.perf_counter()
-        launch.run(job, CONFIGS[job].from_dict(options))
+        launch.run(CONFIGS[job].from_dict(options))
         return time.perf_counter() - begun
 
 

@@ -91,9 +91,9 @@ def write(partition: Path, random: np.random.Generator, keys: np.ndarray, first:
 def publish(source: Path, lake: Path, number: int) -> None:
     """Publish what is new in the source to `records`."""
     stated = (str(lake), f"run-{number}", AS_OF_MS)
-    launch.run("ingest", IngestConfig(str(lake), (str(source),), f"run-{number}", AS_OF_MS))
-    launch.run("validate", ValidateConfig(*stated))
-    launch.run("publish", PublishConfig(*stated))
+    launch.run(IngestConfig(str(lake), (str(source),), f"run-{number}", AS_OF_MS))
+    launch.run(ValidateConfig(*stated))
+    launch.run(PublishConfig(*stated))
 
 
 def _on_copy(lake: Path, policies: Path, expected: np.ndarray, replace: tuple[str, ...] = ()) -> float:
@@ -113,5 +113,5 @@ def _on_copy(lake: Path, policies: Path, expected: np.ndarray, replace: tuple[st
 def _latest(lake: Path, policies: Path, replace: tuple[str, ...] = ()) -> float:
     with without_spark():
         begun = time.process_time()
-        launch.run("latest", LatestConfig(str(lake), "latest", AS_OF_MS, read_policies(str(policies)), replace=replace))
+        launch.run(LatestConfig(str(lake), "latest", AS_OF_MS, read_policies(str(policies)), replace=replace))
         return time.process_time() - begun

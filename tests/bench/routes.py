@@ -70,8 +70,8 @@ class Routes:
         ingest = IngestConfig(lake, source, "ingest", AS_OF_MS, mode="reference", topics=(self.topic.name,))
 
         def work() -> None:
-            launch.run("ingest", ingest)
-            launch.run("validate", ValidateConfig(lake, "validate", AS_OF_MS))
+            launch.run(ingest)
+            launch.run(ValidateConfig(lake, "validate", AS_OF_MS))
 
         return clocked(work)()
 
@@ -109,7 +109,7 @@ class Routes:
         shutil.rmtree(self.lake, ignore_errors=True)
         shutil.copytree(self.validated, self.lake)
         config = PublishConfig(str(self.lake), "publish", AS_OF_MS)
-        seconds = clocked(lambda: launch.run("publish", config, engine=engine))()
+        seconds = clocked(lambda: launch.run(config, engine=engine))()
         _settle()
         return seconds
 

@@ -81,7 +81,7 @@ class Lakes:
     def _make(self, snapshot: Snapshot, salvage: str) -> CorpusLake:
         path = self.folder / salvage / snapshot.case / snapshot.name
         for config in journey(snapshot, str(self.corpus.directory(snapshot)), str(path), self.folder, salvage):
-            launch.run(config.JOB, config)
+            launch.run(config)
         return CorpusLake(path)
 
 

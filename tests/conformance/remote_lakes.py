@@ -55,4 +55,4 @@ def run_all(lake: str, source: str, run_id: str, *remote: str, mode: str = "copy
         PublishConfig(lake, run_id, AS_OF_MS, **EVERYTHING),
     ]
     for config in configs:
-        launch.run(config.JOB, config, engine=engine)
+        launch.run(config, engine=engine)

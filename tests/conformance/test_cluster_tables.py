@@ -28,7 +28,7 @@ Rows = list[dict[str, Any]]
 
 
 def cluster(lake: Lake, source: Path) -> JobReport:
-    return launch.run("cluster", ClusterConfig(str(lake.path), "cluster", AS_OF_MS, (str(source),)))
+    return launch.run(ClusterConfig(str(lake.path), "cluster", AS_OF_MS, (str(source),)))
 
 
 def made(corpus: Corpus, name: str, path: Path) -> Lake:
@@ -250,7 +250,7 @@ def test_a_second_run_writes_nothing(corpus: Corpus, tmp_path: Path, name: str) 
     before = lake.versions()
     report = cluster(lake, corpus.directory(snapshot(name)))
     assert lake.versions() == before
-    assert not any(report.plan["rows"].values())
+    assert not any(report.plan.rows.values())
 
 
 def test_two_lakes_have_the_same_rows_in_the_same_order(corpus: Corpus, tmp_path: Path) -> None:

@@ -30,9 +30,9 @@ def take(lake: Path, source: Path, number: int) -> None:
     """Each round has another log directory. A log keeps its source until an option names another one."""
     run, now = f"take-{number}", AS_OF_MS + number
     options = {"topics": ("c-*",), "move_source": number > 1}
-    launch.run("ingest", IngestConfig(str(lake), (str(source),), run, now, **options))
-    launch.run("validate", ValidateConfig(str(lake), run, now))
-    launch.run("publish", PublishConfig(str(lake), run, now))
+    launch.run(IngestConfig(str(lake), (str(source),), run, now, **options))
+    launch.run(ValidateConfig(str(lake), run, now))
+    launch.run(PublishConfig(str(lake), run, now))
 
 
 def compact(lake: Path, topic: str, settings: dict[str, object], now: int) -> JobReport:
@@ -41,7 +41,7 @@ def compact(lake: Path, topic: str, settings: dict[str, object], now: int) -> Jo
     policies.write_text("\n".join(["topics:", f"  {topic}:", "    cleanup.policy: compact", *lines]))
     (log,) = [row.log for row in archive.read_logs(str(lake)).values() if row.topic == topic]
     return launch.run(
-        "compaction", CompactionConfig(str(lake), f"clean-{now}", now, read_policies(str(policies)), (log,), apply=True)
+        CompactionConfig(str(lake), f"clean-{now}", now, read_policies(str(policies)), (log,), apply=True)
     )
 
 
@@ -115,13 +115,13 @@ def test_a_lake_that_took_what_the_broker_had_leaves_what_the_broker_left(
             now = (as_of["as_of_ms"] or as_of["cleaning_began_ms"] or [stated["taken_ms"]])[0]
             report = compact(lake, topic, settings_of(corpus, version, topic, spread=spread), now)
             if (version, number, f"{topic}-0") in NOT_CLEANED:
-                assert report.plan["logs"] == [], topic
+                assert report.plan.logs == (), topic
                 continue
             assert report.findings == (), topic
             assert report.metrics["spread_logs"] == spread, topic
-            (planned,) = report.plan["logs"]
-            ours = archived(lake, topic, planned["end_offset"])
-            broker = left_by_broker(corpus.directory(after) / f"{topic}-0", planned["end_offset"])
+            (planned,) = report.plan.logs
+            ours = archived(lake, topic, planned.end_offset)
+            broker = left_by_broker(corpus.directory(after) / f"{topic}-0", planned.end_offset)
             assert_same(ours, broker)
             compared += 1
         assert compared == len(facts["topics"]) - sum(each[:2] == (version, number) for each in NOT_CLEANED)

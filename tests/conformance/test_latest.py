@@ -65,10 +65,10 @@ def test_it_is_the_last_value_that_a_real_consumer_received(
     source = tmp_path / "source"
     shutil.copytree(corpus.directory(snapshot), source)
     stated = (str(lake), "take", AS_OF_MS)
-    launch.run("ingest", IngestConfig(str(lake), (str(source),), "take", AS_OF_MS))
-    launch.run("validate", ValidateConfig(*stated))
-    launch.run("publish", PublishConfig(*stated))
-    launch.run("latest", LatestConfig(*stated, read_policies(str(policies))))
+    launch.run(IngestConfig(str(lake), (str(source),), "take", AS_OF_MS))
+    launch.run(ValidateConfig(*stated))
+    launch.run(PublishConfig(*stated))
+    launch.run(LatestConfig(*stated, read_policies(str(policies))))
     consumed = corpus.consumed(snapshot, "read_committed")
     logs = {row.topic_partition for row in archive.read_logs(str(lake)).values()} & consumed.keys()
     assert logs

@@ -181,7 +181,7 @@ def run(turn: Turn, said: dict[str, Any]) -> None:
         said["tables"] = visible.tables(Path(turn.lake)) | ledger
         return
     for job in turn.jobs:
-        report = launch.run(job, configuration(turn, job))
+        report = launch.run(configuration(turn, job))
         said["reports"].append({"job": job, "changed": len(report.changed), "metrics": dict(report.metrics)})
     said["tables"] = visible.tables(Path(turn.lake))
 

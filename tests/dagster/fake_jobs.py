@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,22 @@ from spark_jobs.lake.setup.identity import claim
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_schemas import VALIDATIONS
 from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.outlines import (
+    CompactionOutline,
+    DirtyLog,
+    DueLog,
+    ExpectationResult,
+    ForeignFiles,
+    IndexesOutline,
+    IngestOutline,
+    OptimizeOutline,
+    Outline,
+    RangesOutline,
+    ReplaceOutline,
+    RetentionOutline,
+    TidyOutline,
+    VerifiedPart,
+)
 
 TOPIC_ID = "dGVzdHRvcGljaWQwMDAwMQ"
 SEGMENT_BYTES = 1000
@@ -92,7 +108,7 @@ class FakeLauncher(JobLauncher):
         if config.JOB in world.error:
             raise world.error[config.JOB]
         changed, extra = JOBS[config.JOB](world, config)
-        return JobReport(config.JOB, config.run_id, config.lake, tuple(changed), **extra)
+        return JobReport(config.JOB, config.run_id, config.lake, tuple(changed), **{"plan": Outline(), **extra})
 
 
 def blank(kind: type, **known: object) -> Any:
@@ -172,8 +188,8 @@ def _ingest(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
             config.lake, segments, archive.planned_versions(config.lake, [s.log for s in segments]), config.run_id
         )
     archive.commit_logs(config.lake, rows, config.run_id)
-    of_paths = [asdict(finding) for finding in discover(config.sources).findings]
-    return changes, {"metrics": {"segments": len(segments)}, "plan": {"of_paths": of_paths}}
+    of_paths = tuple(discover(config.sources).findings)
+    return changes, {"metrics": {"segments": len(segments)}, "plan": IngestOutline("test", of_paths=of_paths)}
 
 
 def _validate(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
@@ -284,45 +300,55 @@ def _replace(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
                 config.lake, [replace(r, published=r.published or r in late) for r in ranges], [log], config.run_id
             )
             changes.append(LogChange(log, first.topic, first.partition, {"records": len(rows)}))
-    return changes, {"findings": tuple(refused)}
+    return changes, {"plan": ReplaceOutline(), "findings": tuple(refused)}
 
 
 def _expectations(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
     mark_checked(config.lake, config.ranges, config.run_id)
     logs = archive.read_logs(config.lake)
     failing = [log for log in config.ranges if logs[log].topic_partition in world.unmet]
-    outcomes = [
-        {
-            "name": "offsets_are_unique",
-            "success": not failing,
-            "severity": "critical",
-            "observed": "",
-            "failing": failing,
-        },
-        {"name": "no_lag_behind_log", "success": True, "severity": "info", "observed": "", "failing": []},
-    ]
+    outcomes = (
+        ExpectationResult("offsets_are_unique", not failing, "critical", "", tuple(failing)),
+        ExpectationResult("no_lag_behind_log", success=True, severity="info", observed=""),
+    )
     return [], {
-        "plan": {"expectations": [] if world.no_outcomes else outcomes},
+        "plan": RangesOutline(expectations=() if world.no_outcomes else outcomes),
         "metrics": {"data_docs": str(Path(config.lake, "docs.html"))},
     }
+
+
+OUTLINES: dict[str, Outline] = {
+    "retention": RetentionOutline(),
+    "compaction": CompactionOutline(),
+    "tidy_archive": TidyOutline(),
+    "rebuild_indexes": IndexesOutline(),
+    "optimize": OptimizeOutline(),
+}
+"""What a maintenance job without work reports."""
 
 
 def _maintenance(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
     logs = archive.read_logs(config.lake, getattr(config, "logs", None)).values()
     changed = [LogChange(row.log, row.topic, row.partition, {"segments_removed": 1}) for row in logs]
-    due = [{"log": row.log, "topic_partition": row.topic_partition, "segments": [], "bytes": 0} for row in logs]
-    report = {"plan": {"logs": due}, **world.reported.get(config.JOB, {})}
+    plan = OUTLINES[config.JOB]
+    if config.JOB == "retention":
+        plan = RetentionOutline(tuple(DueLog(row.log, row.topic_partition, 0, 0, (), None, ()) for row in logs))
+    if config.JOB == "compaction":
+        plan = CompactionOutline(
+            tuple(DirtyLog(row.log, row.topic_partition, "exact", 0, 0, 1.0, (), 0, spread=False) for row in logs)
+        )
+    report = {"plan": plan, **world.reported.get(config.JOB, {})}
     return changed if getattr(config, "apply", False) else [], report
 
 
 def _verify(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
-    plan = {"part": config.part, "parts": config.parts}
+    plan = VerifiedPart(config.part, config.parts)
     return [], {"findings": tuple(world.proof), "plan": plan, "metrics": {"things": 3}}
 
 
 def _check_foreign_rows(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
     tables_file.record_state(config.lake, config.run_id, config.as_of_ms, foreign={"records": world.answers})
-    return [], {"plan": {"answers": world.answers}}
+    return [], {"plan": ForeignFiles((), world.answers)}
 
 
 JOBS = {

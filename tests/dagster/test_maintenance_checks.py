@@ -22,10 +22,19 @@ from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.registry import remember
 from spark_jobs.lake.view.recorded_answers import recorded_answers
 from spark_jobs.lake.view.registered_lakes import read_registered
+from spark_jobs.outlines import (
+    CompactionOutline,
+    LakeFile,
+    LakeFiles,
+    LeftTable,
+    OptimizeOutline,
+    RetentionOutline,
+    TidyOutline,
+)
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.dagster.conftest import Execute, check_of, loglake
-from tests.dagster.fake_jobs import World, log_of
+from tests.dagster.fake_jobs import OUTLINES, World, log_of
 from tests.in_process import without_spark
 from tests.spark.archived import append_segment
 
@@ -162,7 +171,7 @@ def lake(execute: Execute, world: World, home: Path) -> str:
 def test_a_check_that_looked_at_nothing_has_not_passed_and_dagster_shows_it_as_skipped(
     execute: Execute, instance: dg.DagsterInstance, world: World, lake: str
 ) -> None:
-    world.reported = {job: {"plan": {}} for job in ("retention", "compaction")}
+    world.reported = {"retention": {"plan": RetentionOutline()}, "compaction": {"plan": CompactionOutline()}}
     result = execute("maintenance", lake=lake)
 
     assert set(evaluated(result)) == {"archive_bytes_match", "no_file_waits_for_deletion", "table_files_sound"}
@@ -175,8 +184,8 @@ def test_a_check_that_looked_at_nothing_has_not_passed_and_dagster_shows_it_as_s
 @pytest.mark.long
 def test_files_that_wait_for_their_deletion_are_red_after_seven_days(execute: Execute, world: World, lake: str) -> None:
     def plan(waits_ms: int) -> dict[str, Any]:
-        file = {"path": "archive/a/0/0/0.log", "size": 7, "age_ms": 90 * DAY, "waits_ms": waits_ms}
-        return {"plan": {"deletable": {"count": 1, "bytes": 7, "files": [file]}, "orphans": {}}}
+        file = LakeFile("archive/a/0/0/0.log", 7, 90 * DAY, waits_ms)
+        return {"plan": TidyOutline(LakeFiles(1, 7, (file,)))}
 
     world.reported = {"tidy_archive": plan(7 * DAY)}
     assert check_of(execute("maintenance", lake=lake), "no_file_waits_for_deletion").passed
@@ -206,7 +215,7 @@ def finding(rule: str, severity: str, log: str | None = None) -> dict[str, Any]:
 def test_what_a_job_could_not_do_is_red_and_says_what_to_do(
     execute: Execute, world: World, lake: str, job: str, check: str, rule: str, severity: str, log: str | None
 ) -> None:
-    world.reported = {job: {"plan": {}, "findings": (finding(rule, severity, log),)}}
+    world.reported = {job: {"plan": OUTLINES[job], "findings": (finding(rule, severity, log),)}}
     result = execute("maintenance", lake=lake, apply=True)
     assert result.success
 
@@ -225,7 +234,7 @@ def test_a_table_that_is_left_as_it_is_is_yellow_in_a_plan_too_with_its_own_reas
     execute: Execute, world: World, lake: str
 ) -> None:
     why = "its log is damaged. Remove its directory, then write it again: loglake decode LAKE --replace orders"
-    world.reported = {"optimize": {"plan": {"left": [{"table": "decoded/orders", "why": why}]}}}
+    world.reported = {"optimize": {"plan": OptimizeOutline(left=(LeftTable("decoded/orders", why),))}}
     check = check_of(execute("maintenance", lake=lake), "table_files_sound")
     assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert f"table decoded/orders: its files stay as they are, because {why}" in (check.description or "")

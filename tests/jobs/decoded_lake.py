@@ -60,7 +60,7 @@ class Decoded:
 
     def decode(self, **options: Any) -> JobReport:
         config = DecodeConfig(self.path, "decode", AS_OF_MS, read_policies(str(self.policies)), **options)
-        return launch.run("decode", config)
+        return launch.run(config)
 
     def table(self, kind: str = "decoded") -> DeltaTable:
         return DeltaTable(str(self.lake.path / "tables" / kind / "orders"))

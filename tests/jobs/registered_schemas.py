@@ -82,4 +82,4 @@ class Registered(Decoded):
 
     def said(self) -> str | None:
         """Decode, and return why the topic waits."""
-        return self.decode().plan["topics"][0]["waits"]
+        return self.decode().plan.topics[0].waits

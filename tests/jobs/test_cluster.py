@@ -59,7 +59,7 @@ class Cluster:
         )
 
     def run(self) -> JobReport:
-        return launch.run("cluster", ClusterConfig(str(self.lake.path), "run", AS_OF_MS, (str(self.source.path),)))
+        return launch.run(ClusterConfig(str(self.lake.path), "run", AS_OF_MS, (str(self.source.path),)))
 
     def commits(self) -> list[tuple[str, int | None]]:
         rows = sorted(self.lake.rows("cluster_offset_commits"), key=lambda row: row["record_offset"])
@@ -190,7 +190,7 @@ def test_rows_of_a_source_that_is_away_stay(cluster: Cluster) -> None:
     cluster.run()
     before = cluster.lake.versions()
     shutil.rmtree(cluster.source.path)
-    assert cluster.run().plan["logs"] == []
+    assert cluster.run().plan.logs == ()
     assert cluster.lake.versions() == before
 
 
@@ -210,13 +210,13 @@ def test_a_source_of_another_cluster_is_refused_and_nothing_is_written(
     other = group_of(LogDirectory(tmp_path / "other", cluster="DDDDDDDDDDDDDDDDDDDDDD"), "theirs")
     sources = (str(cluster.source.path), str(other)) if with_own_source else (str(other),)
     with pytest.raises((LakeRefused, UsageError), match="DDDDDDDDDDDDDDDDDDDDDD"):
-        launch.run("cluster", ClusterConfig(str(cluster.lake.path), "run", AS_OF_MS, sources))
+        launch.run(ClusterConfig(str(cluster.lake.path), "run", AS_OF_MS, sources))
     assert cluster.commits() == []
 
 
 def test_a_source_that_states_no_cluster_is_of_the_cluster_of_the_lake(cluster: Cluster, tmp_path: Path) -> None:
     copy = group_of(LogDirectory(tmp_path / "copy", cluster=None), "ours")
-    launch.run("cluster", ClusterConfig(str(cluster.lake.path), "run", AS_OF_MS, (str(copy),)))
+    launch.run(ClusterConfig(str(cluster.lake.path), "run", AS_OF_MS, (str(copy),)))
     (row,) = cluster.lake.rows("cluster_group_offsets")
     assert (row["group"], row["cluster"]) == ("ours", CLUSTER)
 
@@ -325,7 +325,7 @@ def topics_of(tmp_path: Path, *records: tuple[None, bytes]) -> tuple[JobReport, 
     batches = [handmade.simple_batch(at, [record], leader_epoch=1) for at, record in enumerate(records)]
     (source / f"{0:020d}.log").write_bytes(b"".join(batches))
     lake = Lake(tmp_path / "lake")
-    report = launch.run("cluster", ClusterConfig(str(lake.path), "run", AS_OF_MS, (str(source),)))
+    report = launch.run(ClusterConfig(str(lake.path), "run", AS_OF_MS, (str(source),)))
     rows = lake.rows("cluster_topics")
     return report, sorted((row["topic"], row["valid_from_offset"], row["valid_to_offset"]) for row in rows)
 
@@ -339,10 +339,10 @@ def test_an_older_copy_of_the_metadata_log_changes_nothing(tmp_path: Path) -> No
     newest = [created("a"), created("b"), removed("a"), created("c")]
     report, topics = topics_of(tmp_path, *newest)
     assert topics == [("a", 0, 2), ("b", 1, None), ("c", 3, None)]
-    assert not report.plan["waits"]
+    assert not report.plan.waits
     report, after = topics_of(tmp_path, *newest[:2])
     assert after == topics
-    (why,) = report.plan["waits"].values()
+    (why,) = report.plan.waits.values()
     assert why == "the tables have offset 3, and the source ends at 2"
 
 

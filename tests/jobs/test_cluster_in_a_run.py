@@ -338,8 +338,8 @@ def test_a_reading_of_the_metadata_alone_does_not_replace_a_whole_one(cluster: C
     cluster.write(commit("a", 4))
     cluster.stable()
     config = ClusterConfig(str(cluster.lake.path), "run", AS_OF_MS, (str(cluster.source.path),))
-    launch.run("cluster", replace(config, only_metadata=True))
-    launch.run("cluster", replace(config, only_after_intake=True))
+    launch.run(replace(config, only_metadata=True))
+    launch.run(replace(config, only_after_intake=True))
     assert cluster.commits() == [("a", 4)]
 
 

@@ -103,10 +103,10 @@ def test_what_was_valid_before_the_id_was_known_keeps_its_offsets(tmp_path: Path
     lake = Lake(tmp_path / "lake")
     source = metadata(tmp_path / "source", 0, created("a"), created("b"), removed("a"))
     config = ClusterConfig(str(lake.path), "run", AS_OF_MS, (str(source),))
-    launch.run("cluster", config)
+    launch.run(config)
     assert rows_over_time(lake) == [("unknown", "a", 0, 2), ("unknown", "b", 1, None)]
     (source / "meta.properties").write_text(META)
-    launch.run("cluster", config)
+    launch.run(config)
     assert rows_over_time(lake) == [(CLUSTER, "a", 0, 2), (CLUSTER, "b", 1, None)]
 
 
@@ -118,7 +118,7 @@ def test_rows_of_a_source_that_is_not_there_stay_as_they_are(tmp_path: Path) -> 
     before = cluster.lake.rows("cluster_offset_commits")
     elsewhere = metadata(tmp_path / "elsewhere", 0, created("a"))
     (elsewhere / "meta.properties").write_text(META)
-    launch.run("cluster", ClusterConfig(str(cluster.lake.path), "run", AS_OF_MS, (str(elsewhere),)))
+    launch.run(ClusterConfig(str(cluster.lake.path), "run", AS_OF_MS, (str(elsewhere),)))
     assert cluster.lake.rows("cluster_offset_commits") == before
 
 
@@ -133,7 +133,7 @@ def unnamed_intake(tmp_path: Path) -> Lake:
 
 
 def read(lake: Lake, *sources: Path) -> None:
-    launch.run("cluster", ClusterConfig(str(lake.path), "run", AS_OF_MS, tuple(map(str, sources))))
+    launch.run(ClusterConfig(str(lake.path), "run", AS_OF_MS, tuple(map(str, sources))))
 
 
 def known_topics(lake: Lake) -> list[str]:

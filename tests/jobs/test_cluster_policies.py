@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,6 +17,7 @@ from pipelines.run.steps import Run
 from spark_jobs import launch
 from spark_jobs.contracts import ClusterConfig, CompactionConfig, Intake, JobReport, RetentionConfig
 from spark_jobs.lake.cluster.cluster_settings import settings_at
+from spark_jobs.outlines import RetentionOutline
 from spark_jobs.policies.policies_file import read_policies
 from tests.broker_directory import LogDirectory
 from tests.jobs.test_decode_in_a_run import Jobs
@@ -47,21 +47,21 @@ class Cluster:
     def read_metadata(self) -> JobReport:
         source = (str(self.source.path),)
         config = ClusterConfig(str(self.lake.path), "cluster", AS_OF_MS, source, only_metadata=True)
-        return launch.run("cluster", config)
+        return launch.run(config)
 
     def policies(self, text: str) -> str:
         path = self.folder / "policies.yaml"
         path.write_text(text)
         return str(path)
 
-    def retained(self, text: str = FROM_CLUSTER, as_of_ms: int = NEWEST + 500) -> dict[str, Any]:
+    def retained(self, text: str = FROM_CLUSTER, as_of_ms: int = NEWEST + 500) -> RetentionOutline:
         """The plan of retention: at NEWEST + 500 the segments are 3.5, 2.5, 1.5 and 0.5 seconds old."""
         config = RetentionConfig(str(self.lake.path), "retain", as_of_ms, read_policies(self.policies(text)))
-        return dict(launch.run("retention", config).plan)
+        return launch.run(config).plan
 
 
-def due(plan: dict[str, Any]) -> list[int]:
-    return [segment["base_offset"] for log in plan["logs"] for segment in log["segments"]]
+def due(plan: RetentionOutline) -> list[int]:
+    return [segment.base_offset for log in plan.logs for segment in log.segments]
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_retention_follows_the_settings_of_the_cluster(cluster: Cluster) -> None
     config = RetentionConfig(
         str(cluster.lake.path), "retain", NEWEST + 500, read_policies(cluster.policies(FROM_CLUSTER)), apply=True
     )
-    launch.run("retention", config)
+    launch.run(config)
     assert spans(cluster.lake, "orders") == [(20, 30), (30, 40)]
 
 
@@ -115,7 +115,7 @@ def test_without_settings_of_the_topic_nothing_is_due_after_any_time(cluster: Cl
     cluster.metadata.say(created("orders"), setting("orders", "cleanup.policy", "delete"))
     cluster.read_metadata()
     plan = cluster.retained(as_of_ms=NEWEST + 50 * 365 * 86_400_000)
-    assert (due(plan), plan["in_doubt"]) == ([], [])
+    assert (due(plan), plan.in_doubt) == ([], ())
 
 
 def test_a_line_of_the_policies_wins_over_the_cluster(cluster: Cluster) -> None:
@@ -130,7 +130,7 @@ def test_a_line_of_the_policies_wins_over_the_cluster(cluster: Cluster) -> None:
 def test_a_topic_of_which_the_cluster_was_not_read_loses_nothing(cluster: Cluster) -> None:
     plan = cluster.retained("topics: {orders: {from: cluster, cleanup.policy: compact}}")
     assert due(plan) == []
-    assert [(log["topic_partition"], "does not name the topic" in log["why"]) for log in plan["in_doubt"]] == [
+    assert [(log.topic_partition, "does not name the topic" in log.why) for log in plan.in_doubt] == [
         ("orders-0", True)
     ]
 
@@ -150,18 +150,18 @@ def test_after_a_damaged_record_nothing_is_removed_until_a_copy_is_whole(cluster
     assert {row["standing"] for row in cluster.lake.rows("cluster_topic_configs")} == {"doubtful"}
     plan = cluster.retained()
     assert due(plan) == []
-    assert "lost" in plan["in_doubt"][0]["why"]
+    assert "lost" in plan.in_doubt[0].why
     config = CompactionConfig(
         str(cluster.lake.path), "compact", NEWEST + 500, read_policies(cluster.policies(FROM_CLUSTER))
     )
-    compaction = launch.run("compaction", config).plan
-    assert compaction["logs"] == []
-    assert "in doubt" in compaction["passed"][0]["reason"]
+    compaction = launch.run(config).plan
+    assert compaction.logs == ()
+    assert "in doubt" in compaction.passed[0].reason
     cluster.metadata.say()
     cluster.read_metadata()
     assert {row["standing"] for row in cluster.lake.rows("cluster_topic_configs")} == {"tentative"}
     assert due(cluster.retained()) == []
-    assert cluster.retained()["in_doubt"] == []
+    assert cluster.retained().in_doubt == ()
 
 
 def standings(cluster: Cluster) -> dict[tuple[str, str], str]:
@@ -186,8 +186,8 @@ def test_rows_that_wait_because_of_damage_are_doubtful_until_a_copy_is_whole(clu
     values = ("cleanup.policy", "delete"), ("retention.ms", "2000")
     assert standings(cluster) == dict.fromkeys(values, "doubtful")
     plan = cluster.retained()
-    assert (due(plan), len(plan["in_doubt"])) == ([], 1)
-    assert not cluster.read_metadata().plan["rows"].get("cluster_topic_configs")
+    assert (due(plan), len(plan.in_doubt)) == ([], 1)
+    assert not cluster.read_metadata().plan.rows.get("cluster_topic_configs")
     unreadable.unlink(missing_ok=True)
     cluster.metadata.say()
     cluster.read_metadata()
@@ -207,7 +207,7 @@ def test_an_older_copy_does_not_bring_back_a_setting_that_was_removed(cluster: C
     before = standings(cluster)
     assert before == {("cleanup.policy", "delete"): "tentative"}
     cluster.metadata.segment.write_bytes(older)
-    (why,) = cluster.read_metadata().plan["waits"].values()
+    (why,) = cluster.read_metadata().plan.waits.values()
     assert why == "the tables have offset 5, and the source ends at 4"
     assert standings(cluster) == before
     assert due(cluster.retained()) == []
@@ -229,9 +229,9 @@ def test_a_log_that_ends_before_its_newest_snapshot_goes_on_with_it(cluster: Clu
         ("-1", 5, None, "committed"),
     }
     plan = cluster.retained()
-    assert (due(plan), plan["in_doubt"]) == ([], [])
+    assert (due(plan), plan.in_doubt) == ([], ())
     before = cluster.retained(as_of_ms=NEWEST - 1)
-    assert (due(before), len(before["in_doubt"])) == ([], 1)
+    assert (due(before), len(before.in_doubt)) == ([], 1)
 
 
 def test_a_log_that_ends_before_its_damaged_snapshot_is_doubtful(cluster: Cluster) -> None:
@@ -244,7 +244,7 @@ def test_a_log_that_ends_before_its_damaged_snapshot_is_doubtful(cluster: Cluste
     cluster.read_metadata()
     assert set(standings(cluster).values()) == {"doubtful"}
     plan = cluster.retained()
-    assert (due(plan), len(plan["in_doubt"])) == ([], 1)
+    assert (due(plan), len(plan.in_doubt)) == ([], 1)
 
 
 def test_a_snapshot_before_a_damaged_one_is_doubtful_if_the_log_ends_before_both(cluster: Cluster) -> None:
@@ -257,7 +257,7 @@ def test_a_snapshot_before_a_damaged_one_is_doubtful_if_the_log_ends_before_both
     cluster.read_metadata()
     assert set(standings(cluster).values()) == {"doubtful"}
     plan = cluster.retained()
-    assert (due(plan), len(plan["in_doubt"])) == ([], 1)
+    assert (due(plan), len(plan.in_doubt)) == ([], 1)
 
 
 def test_settings_of_a_topic_that_was_made_again_do_not_count_for_the_log_before(cluster: Cluster) -> None:
@@ -266,7 +266,7 @@ def test_settings_of_a_topic_that_was_made_again_do_not_count_for_the_log_before
     cluster.read_metadata()
     plan = cluster.retained()
     assert due(plan) == []
-    assert "recreated" in plan["in_doubt"][0]["why"]
+    assert "recreated" in plan.in_doubt[0].why
 
 
 def test_a_topic_has_no_settings_of_an_earlier_one_if_the_clock_of_a_controller_was_late(cluster: Cluster) -> None:
@@ -286,8 +286,8 @@ def test_compaction_follows_the_settings_of_the_cluster(cluster: Cluster) -> Non
     cluster.read_metadata()
     path = cluster.policies(FROM_CLUSTER)
     config = CompactionConfig(str(cluster.lake.path), "compact", NEWEST + 500, read_policies(path))
-    (log,) = launch.run("compaction", config).plan["logs"]
-    assert log["end_offset"] == 20
+    (log,) = launch.run(config).plan.logs
+    assert log.end_offset == 20
 
 
 def test_the_command_shows_each_setting_and_where_it_is_from(

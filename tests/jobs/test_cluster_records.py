@@ -84,7 +84,7 @@ def write(log: Path, *rows: Row) -> None:
 
 
 def cluster(lake: Lake, *sources: Path) -> JobReport:
-    return launch.run("cluster", ClusterConfig(str(lake.path), "run", AS_OF_MS, tuple(map(str, sources))))
+    return launch.run(ClusterConfig(str(lake.path), "run", AS_OF_MS, tuple(map(str, sources))))
 
 
 def shapes(secret: bytes) -> Iterator[str]:
@@ -195,7 +195,7 @@ def test_names_that_are_not_utf_8_have_rows_with_replaced_bytes(tmp_path: Path) 
     lake = Lake(tmp_path / "lake")
     for _ in range(2):
         report = cluster(lake, tmp_path)
-    assert not any(report.plan["rows"].values())
+    assert not any(report.plan.rows.values())
     (found,) = lake.rows("cluster_group_members")
     assert (found["group"], found["member_id"], found["assignment"]) == ("g\ufffd", "m\ufffd", ["or\ufffdders-0"])
     (state,) = lake.rows("cluster_transactional_ids")
@@ -237,5 +237,5 @@ def test_the_metadata_log_is_published_only_when_it_is_named(
     lake = Lake(tmp_path / "lake")
     lake.turn(source, publish=False)
     config = PublishConfig(str(lake.path), "run", AS_OF_MS, topics=topics, include_internal=include_internal)
-    launch.run("publish", config)
+    launch.run(config)
     assert {row["topic"] for row in lake.rows("records")} == published

@@ -85,15 +85,15 @@ def compact(lake: Lake, policies: str, *, apply: bool = True) -> JobReport:
     path = lake.path.parent / "policies.yaml"
     path.write_text(policies)
     config = CompactionConfig(str(lake.path), "compact", AS_OF_MS, read_policies(str(path)), apply=apply)
-    return launch.run("compaction", config)
+    return launch.run(config)
 
 
 def test_a_dry_run_names_the_dirty_logs_starts_no_spark_and_changes_nothing(lake):
     before = files(lake.path / "tables")
     report = compact(lake, CUSTOMERS, apply=False)
     assert not report.used_executor
-    [log] = report.plan["logs"]
-    assert (log["topic_partition"], log["first_dirty"], log["end_offset"], log["dirty_ratio"]) == (
+    [log] = report.plan.logs
+    assert (log.topic_partition, log.first_dirty, log.end_offset, log.dirty_ratio) == (
         "customers-0",
         0,
         100,
@@ -147,8 +147,8 @@ def test_a_second_run_finds_it_clean(lake):
     versions = lake.versions()
     report = compact(lake, CUSTOMERS)
     assert not report.used_executor
-    assert report.plan["logs"] == []
-    assert report.plan["passed"][0]["topic_partition"] == "customers-0"
+    assert report.plan.logs == ()
+    assert report.plan.passed[0].topic_partition == "customers-0"
     assert lake.versions() == versions
 
 
@@ -176,9 +176,9 @@ def test_without_a_policy_to_compact_nothing_changes(lake):
 
 def test_what_is_too_young_or_not_dirty_enough_is_left_alone(lake):
     young = f"topics: {{customers: {{cleanup.policy: compact, min.compaction.lag.ms: {AS_OF_MS}}}}}"
-    assert compact(lake, young).plan["logs"] == []
+    assert compact(lake, young).plan.logs == ()
     clean = 'topics: {customers: {cleanup.policy: compact, min.cleanable.dirty.ratio: "1"}}'
-    assert compact(lake, clean).plan["logs"] == []
+    assert compact(lake, clean).plan.logs == ()
 
 
 def test_what_is_dirty_for_longer_than_its_lag_is_cleaned_however_little_it_is(lake):
@@ -186,8 +186,8 @@ def test_what_is_dirty_for_longer_than_its_lag_is_cleaned_however_little_it_is(l
         'topics: {{customers: {{cleanup.policy: compact, min.cleanable.dirty.ratio: "1", max.compaction.lag.ms: {}}}}}'
     )
     oldest = 1_700_000_001_000
-    assert compact(lake, policy.format(AS_OF_MS - oldest), apply=False).plan["logs"] == []
-    assert len(compact(lake, policy.format(AS_OF_MS - oldest - 1), apply=False).plan["logs"]) == 1
+    assert compact(lake, policy.format(AS_OF_MS - oldest), apply=False).plan.logs == ()
+    assert len(compact(lake, policy.format(AS_OF_MS - oldest - 1), apply=False).plan.logs) == 1
 
 
 @pytest.mark.parametrize("dies_in", ["validations", "swap", "ledger", "log_actions"])

@@ -193,7 +193,7 @@ def test_a_run_that_died_after_the_cut_is_completed_to_the_same_tables(source, l
     segments = sorted(lake.rows("segments"), key=lambda row: row["segment_id"])
 
     put_back(lake, before)  # as if the run had died between its two commits
-    again = launch.run("ingest", IngestConfig(str(lake.path), (str(source.path),), "again", AS_OF_MS))
+    again = launch.run(IngestConfig(str(lake.path), (str(source.path),), "again", AS_OF_MS))
     assert not again.used_executor
     assert lake.rows("logs") == after
     assert sorted(lake.rows("segments"), key=lambda row: row["segment_id"]) == segments
@@ -245,8 +245,8 @@ def test_what_is_published_between_plan_and_commit_is_not_cut_back(source, lake)
     orders.epochs([(0, 0), (1, 20)])
     config = IngestConfig(str(lake.path), (str(source.path),), "cut", AS_OF_MS)
     plan = ingest.plan(config)
-    assert [swap["because"] for log in plan.as_dict()["logs"] for swap in log["swaps"]] == ["cut-back"]
-    launch.run("publish", PublishConfig(str(lake.path), "meanwhile", AS_OF_MS))
+    assert [swap.because for log in plan.outline.logs for swap in log.swaps] == ["cut-back"]
+    launch.run(PublishConfig(str(lake.path), "meanwhile", AS_OF_MS))
     with pytest.raises(ConcurrentChange, match="was published up to 30"):
         ingest.apply(plan, config, launch.start_executor(str(lake.path)))
     assert archived(lake) == [(0, 30, None)]
@@ -300,14 +300,14 @@ def test_rows_of_a_tail_that_was_cut_back_leave_the_uncommitted_table(source, la
     source.high_watermarks(orders_0=30)
     uncommitted = partial(PublishConfig, str(lake.path), isolation_level="read_uncommitted", as_of_ms=AS_OF_MS)
     lake.turn(source.path, publish=False)
-    launch.run("publish", uncommitted(run_id="first"))
+    launch.run(uncommitted(run_id="first"))
     assert {r["offset"]: r["value"] for r in lake.rows("records_uncommitted")} == values(orders)
     orders.truncate(20)
     orders.append(5, tag=b"other", leader_epoch=1)
     orders.epochs([(0, 0), (1, 20)])
     source.high_watermarks(orders_0=25)
     lake.turn(source.path, publish=False)
-    launch.run("publish", uncommitted(run_id="second"))
+    launch.run(uncommitted(run_id="second"))
     assert lake.stopped() == {"orders-0": None}
     assert set(lake.published("orders")) == set(range(10))
     rows = lake.rows("records_uncommitted")
@@ -328,11 +328,11 @@ def test_bytes_that_replaced_a_tail_are_published_only_as_validation_classified_
     orders.append(10, leader_epoch=1, **transactional)
     orders.epochs([(0, 0), (1, 20)])
     config = IngestConfig(str(lake.path), (str(source.path),), "cut", AS_OF_MS)
-    assert launch.run("ingest", config).changed
+    assert launch.run(config).changed
     # The ledger still says that all thirty offsets are visible.
     for level in ("read_committed", "read_uncommitted"):
         config = PublishConfig(str(lake.path), f"early-{level}", AS_OF_MS, isolation_level=level)
-        early = launch.run("publish", config)
+        early = launch.run(config)
         assert not early.used_executor
         assert early.findings == ()
     assert lake.published("orders") == {}
@@ -411,7 +411,7 @@ def test_a_publish_planned_before_a_cut_does_not_commit_what_was_cut(source, lak
     orders.truncate(20)
     orders.append(10, tag=b"other", leader_epoch=1)
     orders.epochs([(0, 0), (1, 20)])
-    assert launch.run("ingest", IngestConfig(str(lake.path), (str(source.path),), "cut", AS_OF_MS)).changed
+    assert launch.run(IngestConfig(str(lake.path), (str(source.path),), "cut", AS_OF_MS)).changed
     publish.apply(overtaken, config, launch.start_executor(str(lake.path)))
     assert lake.published("orders") == {}
     lake.turn(source.path)

@@ -15,6 +15,7 @@ from spark_jobs.errors import ConcurrentChange
 from spark_jobs.following import topic_plan
 from spark_jobs.lake.decoded import followed_topics
 from spark_jobs.lake.delta.table import Table
+from spark_jobs.outlines import FollowingOutline
 from spark_jobs.policies.policies_file import read_policies
 from spark_jobs.tasks.executor import WorkerDied
 from tests.broker_directory import OTHER_TOPIC_ID
@@ -63,7 +64,7 @@ def test_a_second_run_writes_nothing_and_new_rows_follow(lake: Decoded) -> None:
 def test_without_a_policy_nothing_is_decoded(lake: Decoded) -> None:
     lake.append((b"a", b"one"))
     lake.policies.write_text('topics:\n  "*":\n    salvage: permissive\n')
-    assert lake.decode().plan == {"topics": []}
+    assert lake.decode().plan == FollowingOutline(())
     assert lake.rows() == []
 
 
@@ -181,7 +182,7 @@ def test_rows_that_are_published_again_are_decoded_again(lake: Decoded) -> None:
     DeltaTable(str(lake.lake.path / "tables" / "records")).delete('"offset" = 0')
     lake.decode()
     assert [row["value"] for row in lake.rows()] == ["two"]
-    launch.run("replace", ReplaceConfig(lake.path, "replace", AS_OF_MS, start_offset=0))
+    launch.run(ReplaceConfig(lake.path, "replace", AS_OF_MS, start_offset=0))
     lake.decode()
     assert [row["value"] for row in lake.rows()] == ["one", "two"]
 
@@ -215,7 +216,7 @@ def test_an_unforeseen_error_of_a_schema_holds_up_its_own_topic_only(lake: Decod
 
     monkeypatch.setattr(plan.TopicFormats, "of", fails)
     report = lake.decode()
-    waits = {topic["topic"]: topic["waits"] for topic in report.plan["topics"]}
+    waits = {topic.topic: topic.waits for topic in report.plan.topics}
     assert waits["orders"] is None
     assert "its schema cannot be used (TypeError)" in waits["payments"]
     assert "planted-value" not in str(report.plan)

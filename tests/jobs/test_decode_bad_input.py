@@ -121,8 +121,8 @@ BY_CASE = {"type": "object", "properties": {"a": {"type": "string"}, "A": {"type
 def test_a_schema_without_columns_makes_its_topic_wait(tmp_path: Path, name: str, schema: str, says: str) -> None:
     lake = one_format(tmp_path, name, schema)
     lake.append((b"a", b"\x02"))
-    topics: Any = lake.decode().plan["topics"]
-    assert says in topics[0]["waits"]
+    topics: Any = lake.decode().plan.topics
+    assert says in topics[0].waits
     assert lake.rows() == []
 
 
@@ -158,8 +158,8 @@ def test_a_topic_whose_decoded_table_was_harmed_waits_and_the_run_ends(tmp_path:
     (commit,) = (lake.lake.path / "tables" / "decoded" / "orders" / "_delta_log").glob("*1.json")
     commit.write_text("{")
     lake.append((b"b", GOOD))
-    topics: Any = lake.decode().plan["topics"]
-    assert topics[0]["waits"]
+    topics: Any = lake.decode().plan.topics
+    assert topics[0].waits
 
 
 def test_a_nested_array_of_the_schema_is_not_deeper_than_the_limit(tmp_path: Path) -> None:

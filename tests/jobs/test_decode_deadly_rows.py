@@ -64,9 +64,9 @@ def test_deadly_rows_anywhere_are_undecoded_and_all_others_are_decoded(
     lake = Decoded(tmp_path)
     lake.append(*rows[:25])
     lake.append(*rows[25:])
-    topics: Any = lake.decode().plan["topics"]
-    assert topics[0]["waits"] is None
-    assert topics[0]["undecoded"] == {DIED: len(deadly)}
+    topics: Any = lake.decode().plan.topics
+    assert topics[0].waits is None
+    assert topics[0].undecoded == {DIED: len(deadly)}
     assert places(lake, "decoded") == [at for at in range(ROWS) if at not in deadly]
     found = [(row["offset"], row["part"], row["reason"], row["key"], row["value"]) for row in lake.rows("undecoded")]
     assert found == [(at, "value" if deadly[at] == "value" else "key", DIED, *rows[at]) for at in sorted(deadly)]
@@ -100,8 +100,8 @@ def test_a_row_that_an_earlier_run_decoded_is_not_given_up(
     monkeypatch.setattr(launch, "start_executor", lambda *_: InProcessExecutor())
     killed_before_the_second_commit(lake.decode, monkeypatch)
     monkeypatch.setattr(launch, "start_executor", lambda *_: executor)
-    topics: Any = lake.decode().plan["topics"]
-    assert "the worker that decoded offset 1 died. An earlier run decoded it" in topics[0]["waits"]
+    topics: Any = lake.decode().plan.topics
+    assert "the worker that decoded offset 1 died. An earlier run decoded it" in topics[0].waits
     assert lake.rows() == []
     monkeypatch.setattr(launch, "start_executor", lambda *_: InProcessExecutor())
     lake.decode()

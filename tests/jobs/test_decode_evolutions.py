@@ -92,7 +92,7 @@ def test_a_replacement_that_no_column_takes_says_what_to_set(tmp_path: Path) -> 
     lake.register(2, field("string"), version=2)
     lake.append((b"a", named(1, zigzag(7))), (b"b", named(2, text("a"))))
     report: Any = lake.decode(replace=("orders",))
-    said = report.plan["topics"][0]["waits"]
+    said = report.plan.topics[0].waits
     assert said.startswith("nothing was replaced: partition 0 waits at offset 1: value: schema 2 cannot be aligned")
     assert said.endswith(
         f"To keep such rows undecoded: `loglake config set {lake.policies} orders on_schema_change=undecoded && "

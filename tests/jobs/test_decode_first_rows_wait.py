@@ -145,7 +145,7 @@ class Scene:
         self.lake.turn(self.source.path)
 
     def decode(self) -> None:
-        launch.run("decode", DecodeConfig(str(self.lake.path), "decode", AS_OF_MS, read_policies(str(self.policies))))
+        launch.run(DecodeConfig(str(self.lake.path), "decode", AS_OF_MS, read_policies(str(self.policies))))
 
     def there(self) -> set[str]:
         """Directories of tables that exist."""

@@ -31,7 +31,7 @@ def test_undecoded_rows_name_the_framing(tmp_path: Path) -> None:
     lake.append((b"good", named(1, CONTENT)), *((b"k%d" % at, body) for at, body in enumerate(NAMES)))
     made = lake.decode()
     assert made.metrics == {"decoded": 1, "undecoded": len(NAMES), "waiting": 0}
-    assert made.plan["topics"][0]["undecoded"] == {
+    assert made.plan.topics[0].undecoded == {
         "NO_PREFIX": 2,
         "NO_PREFIX (the framing of AWS Glue, compressed by zlib)": 1,
         "NO_PREFIX (the framing of AWS Glue, not compressed)": 1,

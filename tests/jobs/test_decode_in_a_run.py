@@ -35,7 +35,7 @@ class Jobs:
 
     def run(self, config: JobConfig) -> JobReport:
         self.begun.append(config.JOB)
-        return launch.run(config.JOB, config)
+        return launch.run(config)
 
 
 @pytest.fixture

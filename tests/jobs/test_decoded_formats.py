@@ -165,7 +165,7 @@ def test_a_topic_whose_format_lacks_its_schema_waits_and_says_what_to_name(tmp_p
 
 
 def of_suite(report: JobReport) -> list[dict[str, Any]]:
-    return [each for each in report.plan["expectations"] if each["name"].startswith("decoded suite.json")]
+    return [each for each in report.plan.expectations if each.name.startswith("decoded suite.json")]
 
 
 @pytest.mark.long
@@ -181,11 +181,11 @@ def test_a_suite_of_great_expectations_is_evaluated_on_decoded_columns(lake: Dec
     lake.append((key(1), json.dumps(WHOLE).encode()), (key(2), json.dumps(WHOLE | {"price": -1}).encode()))
     log = lake.lake.rows("logs")[0]["log"]
     config = ExpectationsConfig(lake.path, "expect", AS_OF_MS, {log: (0, 2)}, read_policies(str(lake.policies)))
-    before = of_suite(launch.run("expectations", config))
-    assert {each["observed"] for each in before} == {"there was no row"}
+    before = of_suite(launch.run(config))
+    assert {each.observed for each in before} == {"there was no row"}
     lake.decode()
-    results = of_suite(launch.run("expectations", config))
-    assert [(each["success"], each["observed"]) for each in results] == [
+    results = of_suite(launch.run(config))
+    assert [(each.success, each.observed) for each in results] == [
         (False, "1 of 2 rows do not meet it"),
         (True, "0 of 2 rows do not meet it"),
         (False, "it could not be evaluated: does the table have its column?"),

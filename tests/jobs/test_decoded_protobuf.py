@@ -51,8 +51,8 @@ def test_a_changed_import_is_a_changed_schema(lake: Decoded, tmp_path: Path) -> 
     lake.decode()
     (tmp_path / "parts" / "item.proto").write_text(ITEM.replace("uint32", "uint64"))
     lake.append((b"b", b"\x08\x08"))
-    [topic] = lake.decode().plan["topics"]  # type: ignore[misc,attr-defined]
-    assert "policy or a schema differs" in topic["waits"]
+    [topic] = lake.decode().plan.topics
+    assert "policy or a schema differs" in topic.waits
     assert len(lake.rows()) == 1
 
 

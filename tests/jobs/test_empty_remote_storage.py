@@ -128,7 +128,7 @@ def test_segments_that_were_registered_and_not_read_wait_for_the_mount(log: Tier
     """The run that registered them was killed."""
     paths, remote = (str(log.logs),), (str(log.remote),)
     config = IngestConfig(str(lake.path), paths, "first", AS_OF_MS, remote=remote, mode="reference")
-    launch.run("ingest", config)
+    launch.run(config)
     unmount(log)
     assert run(log, lake, "--mode", "reference") == 3
     assert not {row["state"] for row in lake.rows("offset_ledger")} & {"missing", "corrupt", "unknown"}

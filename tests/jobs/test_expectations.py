@@ -17,6 +17,7 @@ from spark_jobs.errors import UsageError
 from spark_jobs.expectations.range_checks import CHECKS, evaluate
 from spark_jobs.lake.delta.commits import row_commits
 from spark_jobs.lake.published import checked
+from spark_jobs.outlines import RangesOutline
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, TOPIC_ID, LogDirectory
 from tests.spark.cycle import AS_OF_MS, Lake
@@ -48,13 +49,13 @@ def lake(built: Lake, tmp_path: Path) -> Lake:
 
 def expect(lake: Lake, ranges: dict[str, tuple[int, int]] | None = None) -> JobReport:
     due = checked.pending_ranges(str(lake.path)) if ranges is None else ranges
-    return launch.run("expectations", ExpectationsConfig(str(lake.path), "expect", AS_OF_MS, due))
+    return launch.run(ExpectationsConfig(str(lake.path), "expect", AS_OF_MS, due))
 
 
 def failed(report: JobReport) -> dict[str, tuple[str, ...]]:
     """Critical expectations that are not met, and by which logs."""
-    outcomes = report.plan["expectations"]
-    return {o["name"]: o["failing"] for o in outcomes if not o["success"] and o["severity"] == "critical"}
+    outcomes = report.plan.expectations
+    return {o.name: o.failing for o in outcomes if not o.success and o.severity == "critical"}
 
 
 def records(lake: Lake) -> str:
@@ -78,14 +79,14 @@ def test_what_was_published_meets_every_expectation_and_the_pages_need_no_networ
     assert failed(report) == {}
     assert report.findings == ()
     assert report.metrics["success"] is True
-    assert {o["name"] for o in report.plan["expectations"]} >= {check.name for check in CHECKS}
-    by_log = {row["log"]: row for row in report.plan["frame"]}
+    assert {o.name for o in report.plan.expectations} >= {check.name for check in CHECKS}
+    by_log = {row["log"]: row for row in report.plan.frame}
     assert (by_log[ORDERS]["rows"], by_log[ORDERS]["expected_rows"], by_log[ORDERS]["lag"]) == (40, 40, 0)
     assert (by_log[PAYMENTS]["rows"], by_log[PAYMENTS]["expected_rows"], by_log[PAYMENTS]["lag"]) == (5, 5, 10)
-    behind = next(o for o in report.plan["expectations"] if o["name"] == "no_lag_behind_log")
-    assert (behind["success"], behind["severity"], behind["failing"]) == (False, "info", (PAYMENTS,))
+    behind = next(o for o in report.plan.expectations if o.name == "no_lag_behind_log")
+    assert (behind.success, behind.severity, behind.failing) == (False, "info", (PAYMENTS,))
 
-    page = Path(report.plan["data_docs"])
+    page = Path(report.plan.data_docs)
     assert page.is_relative_to(lake.path / "data_docs" / "validations")
     pages = list((lake.path / "data_docs").rglob("*.html"))
     assert len(pages) == 2, "of this run, and the index"
@@ -98,7 +99,7 @@ def test_what_was_published_meets_every_expectation_and_the_pages_need_no_networ
     assert checked.pending_ranges(str(lake.path)) == {}
     again = expect(lake)
     assert not again.used_executor
-    assert again.plan == {"ranges": []}
+    assert again.plan == RangesOutline(())
 
 
 def test_a_row_that_is_there_twice_is_found(lake):
@@ -127,7 +128,7 @@ def test_rows_out_of_order_in_a_file_of_ours_are_found(lake):
     row_commits.append(str(lake.path), "records", rows, "planted")
     report = expect(lake)
     assert failed(report) == {"offsets_rise_within_files": (ORDERS,)}
-    assert {row["log"]: row["non_rising_offsets"] for row in report.plan["frame"]} == {ORDERS: 1, PAYMENTS: 0}
+    assert {row["log"]: row["non_rising_offsets"] for row in report.plan.frame} == {ORDERS: 1, PAYMENTS: 0}
 
 
 def test_a_timestamp_that_got_lost_is_found_and_one_that_never_was_is_not(lake):
@@ -137,7 +138,7 @@ def test_a_timestamp_that_got_lost_is_found_and_one_that_never_was_is_not(lake):
     plant(lake, pa.Table.from_pylist([lost, never], schema=DeltaTable(records(lake)).to_pyarrow_table().schema))
     report = expect(lake)
     assert failed(report) == {"timestamps_are_null_only_where_they_must": (ORDERS,)}
-    assert next(r for r in report.plan["frame"] if r["log"] == ORDERS)["unexpected_null_timestamps"] == 1
+    assert next(r for r in report.plan.frame if r["log"] == ORDERS)["unexpected_null_timestamps"] == 1
 
 
 def test_only_the_requested_range_is_checked(lake):
@@ -154,7 +155,7 @@ def test_a_table_without_rows_is_found_where_the_ledger_counts_some(lake):
 def test_offsets_that_are_not_decided_yet_are_not_expected(lake):
     report = expect(lake, {PAYMENTS: (0, 16)})
     assert failed(report) == {}
-    assert [(row["rows"], row["expected_rows"]) for row in report.plan["frame"]] == [(5, 5)]
+    assert [(row["rows"], row["expected_rows"]) for row in report.plan.frame] == [(5, 5)]
 
 
 @pytest.mark.parametrize("ranges", [{"nobody.0/0": (0, 5)}, {ORDERS: (5, 5)}])

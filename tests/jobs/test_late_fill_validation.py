@@ -98,7 +98,7 @@ def test_a_late_segment_decides_unknown_outcomes_and_waits_for_publishing_below_
 
     (tmp_path / late.name).rename(late)
     done = lake.turn(source.path, policies=str(policies))
-    assert done["validate"].plan["logs"][0]["from_offset"] == 10
+    assert done["validate"].plan.logs[0].from_offset == 10
     assert lake.ledger("orders") == WHOLE
     assert transactions(lake) == [(10, 14, 20, "aborted"), (31, 33, 34, "committed")]
     assert [row for row in flags(lake) if not row[3]] == [(15, 20, "present", False)]
@@ -168,7 +168,7 @@ def test_a_log_that_grows_while_transactions_overlap_is_the_log_that_was_seen_at
     orders.marker(8, handmade.COMMIT)
     source.high_watermarks(orders_0=17)
     grown = lake.turn(source.path)
-    assert grown["validate"].plan["logs"][0]["from_offset"] == 3
+    assert grown["validate"].plan.logs[0].from_offset == 3
     whole = Lake(tmp_path / "whole")
     whole.turn(source.path)
     assert joined(lake.ledger("orders")) == joined(whole.ledger("orders"))

@@ -128,7 +128,7 @@ def test_a_filled_middle_has_the_same_ends_other_bytes_and_an_id_of_its_own(sour
     assert set(lake.published("orders")) == {*range(5), *range(end - 5, end)}
 
     lake.turn(source.path, policies=str(policies), fill_from=(str(replica),))
-    launch.run("replace", ReplaceConfig(str(lake.path), "late", AS_OF_MS, policies=read_policies(str(policies))))
+    launch.run(ReplaceConfig(str(lake.path), "late", AS_OF_MS, policies=read_policies(str(policies))))
     before, after = sorted(
         (row for row in lake.rows("segments") if row["base_offset"] == 5), key=lambda row: row["retired_ms"] is None
     )
@@ -285,7 +285,7 @@ def test_a_run_that_died_after_the_fill_is_completed_to_the_same_tables(source, 
     assert after[0]["gaps"] == "[]"
     put_back(lake, before)
     config = IngestConfig(str(lake.path), (str(source.path),), "again", AS_OF_MS, fill_from=(str(replica),))
-    assert not launch.run("ingest", config).used_executor
+    assert not launch.run(config).used_executor
     assert lake.rows("logs") == after
     assert sorted(lake.rows("segments"), key=lambda row: row["segment_id"]) == segments
     lake.turn(source.path)
@@ -331,11 +331,11 @@ def test_what_is_filled_below_the_frontier_is_published_as_a_replacement(source,
     lake.turn(source.path, policies=str(policies), fill_from=(str(replica),))
     assert set(lake.published("orders")) == {*range(5), *range(10, 25)}
     replace = ReplaceConfig(str(lake.path), "late", AS_OF_MS, policies=read_policies(str(policies)))
-    launch.run("replace", replace)
+    launch.run(replace)
     assert lake.published("orders") == orders.rows
     assert all(row["published"] for row in lake.rows("offset_ledger"))
     versions = lake.versions()
-    launch.run("replace", replace)
+    launch.run(replace)
     assert lake.versions() == versions
 
 
@@ -390,7 +390,7 @@ def test_what_was_filled_and_is_not_validated_yet_is_not_filled_again_from_anoth
     lake.turn(source.path)
     assert lake.ledger("orders") == [(0, 10, "present"), (10, 20, "missing"), (20, 25, "present")]
     for run, copy in (("one", replica), ("two", second)):
-        launch.run("ingest", IngestConfig(str(lake.path), (str(source.path),), run, AS_OF_MS, fill_from=(str(copy),)))
+        launch.run(IngestConfig(str(lake.path), (str(source.path),), run, AS_OF_MS, fill_from=(str(copy),)))
     assert archived(lake) == [(0, 10, None), (10, 20, None), (20, 25, None)]
     assert filled(lake) == [(10, 20)]
     lake.turn(source.path)

@@ -54,7 +54,6 @@ class Kept:
 
     def run(self, **options: Any) -> JobReport:
         return launch.run(
-            "latest",
             LatestConfig(str(self.lake.path), "latest", AS_OF_MS, read_policies(str(self.policies)), **options),
         )
 
@@ -125,7 +124,7 @@ def test_rows_of_an_earlier_run_are_counted_once(lake: Kept) -> None:
         lake.publish()
         report = lake.run()
         assert report.metrics["rows_read"] == 2
-        assert report.plan["topics"][0]["note"] is None
+        assert report.plan.topics[0].note is None
     assert lake.shown() == {b"a": (4, b"2"), b"b": (5, b"v")}
 
 
@@ -228,9 +227,9 @@ def test_what_is_filled_below_the_frontier_is_computed_again(tmp_path: Path) -> 
     holed = {offset: row for offset, row in orders.rows.items() if not 15 <= offset < 20}
     assert lake.shown() == replay(holed, 1 << 40) != replay(orders.rows, 1 << 40)
     lake.lake.turn(lake.source.path, policies=policies, fill_from=(str(replica),))
-    launch.run("replace", ReplaceConfig(str(lake.lake.path), "late", AS_OF_MS, policies=read_policies(policies)))
+    launch.run(ReplaceConfig(str(lake.lake.path), "late", AS_OF_MS, policies=read_policies(policies)))
     report = lake.run()
-    assert "computed again" in report.plan["topics"][0]["note"]
+    assert "computed again" in report.plan.topics[0].note
     assert lake.shown() == replay(orders.rows, 1 << 40)
     before = lake.table.version()
     lake.run()

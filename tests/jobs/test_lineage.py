@@ -241,9 +241,7 @@ def test_a_segment_that_was_compacted_since_leads_to_its_replacement(capsys, own
     _, before = ask_offset(capsys, own, "keyed-0:3")
     policies = own.path.parent / "policies.yaml"
     policies.write_text("topics: {keyed: {cleanup.policy: compact}}")
-    launch.run(
-        "compaction", CompactionConfig(str(own.path), "clean", AS_OF_MS, read_policies(str(policies)), apply=True)
-    )
+    launch.run(CompactionConfig(str(own.path), "clean", AS_OF_MS, read_policies(str(policies)), apply=True))
     code, after = ask_offset(capsys, own, "keyed-0:3")
     assert (code, after["in_table"], after["batch"]["crc_ok"]) == (0, True, True)
     assert after["segment"]["segment_id"] == before["segment"]["segment_id"]

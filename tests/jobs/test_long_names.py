@@ -40,7 +40,7 @@ def test_topics_of_249_characters_are_published_each_from_its_own_folder(tmp_pat
     folders = {(row["topic"], str(Path(row["path"]).parent.parent)) for row in lake.rows("segments")}
     assert len(folders) == len({folder for _, folder in folders}) == 2
     assert all((lake.path / folder).is_dir() for _, folder in folders)
-    launch.run("optimize", OptimizeConfig(str(lake.path), "optimize", AS_OF_MS, apply=True))
+    launch.run(OptimizeConfig(str(lake.path), "optimize", AS_OF_MS, apply=True))
     for topic, log in logs.items():
         assert lake.published(topic) == log.rows
 

@@ -27,16 +27,12 @@ def policies(lake: Lake, *settings: str) -> str:
 
 def compact(lake: Lake, *settings: str, as_of_ms: int = AS_OF_MS) -> JobReport:
     stated = policies(lake, "cleanup.policy: compact", "salvage: permissive", *settings)
-    return launch.run(
-        "compaction", CompactionConfig(str(lake.path), "compact", as_of_ms, read_policies(stated), apply=True)
-    )
+    return launch.run(CompactionConfig(str(lake.path), "compact", as_of_ms, read_policies(stated), apply=True))
 
 
 def retain(lake: Lake) -> JobReport:
     stated = policies(lake, "cleanup.policy: delete", "retention.ms: 1", "salvage: permissive")
-    return launch.run(
-        "retention", RetentionConfig(str(lake.path), "retain", AS_OF_MS, read_policies(stated), apply=True)
-    )
+    return launch.run(RetentionConfig(str(lake.path), "retain", AS_OF_MS, read_policies(stated), apply=True))
 
 
 @pytest.fixture
@@ -68,7 +64,7 @@ def test_what_came_late_is_not_cleaned_before_it_is_published(source, lake, orde
     come_late(source, lake, orders, with_a_gap)
     compact(lake, "segment.bytes: 1000000")
     assert set(archived_records(lake, "orders")) >= set(range(5, 20))
-    report = launch.run("replace", ReplaceConfig(str(lake.path), "late", AS_OF_MS))
+    report = launch.run(ReplaceConfig(str(lake.path), "late", AS_OF_MS))
     assert report.findings == ()
     assert lake.published("orders") == orders.rows
     compact(lake, "segment.bytes: 1000000")
@@ -80,7 +76,7 @@ def test_what_came_late_is_not_retained_away_before_it_is_published(source, lake
     come_late(source, lake, orders, with_a_gap)
     retain(lake)
     assert spans(lake, "orders") == [(5, 10), (10, 15), (15, 20)]
-    launch.run("replace", ReplaceConfig(str(lake.path), "late", AS_OF_MS))
+    launch.run(ReplaceConfig(str(lake.path), "late", AS_OF_MS))
     assert lake.published("orders") == orders.rows
     retain(lake)
     assert spans(lake, "orders") == []
@@ -99,10 +95,10 @@ def test_nothing_is_cleaned_from_where_offsets_may_come_late(source, lake, tmp_p
     lake.turn(source.path, policies=policies(lake, "salvage: permissive"))
     for round in range(3):
         report = compact(lake, "delete.retention.ms: 0", as_of_ms=AS_OF_MS + round)
-    assert "from offset 5 on some are missing and may come yet" in report.plan["passed"][0]["reason"]
+    assert "from offset 5 on some are missing and may come yet" in report.plan.passed[0].reason
     assert set(archived_records(lake, "orders")) == {*range(5), *range(10, 20)}
     come_late(source, lake, orders, hidden)
-    launch.run("replace", ReplaceConfig(str(lake.path), "late", AS_OF_MS))
+    launch.run(ReplaceConfig(str(lake.path), "late", AS_OF_MS))
     assert lake.published("orders") == orders.rows
     for round in range(3):
         compact(lake, "delete.retention.ms: 0", as_of_ms=AS_OF_MS + 10 + round)
@@ -145,13 +141,13 @@ def test_a_file_that_shows_what_compaction_kept_stays_until_it_is_reported(sourc
     tidied = ("cleanup.policy: compact", "file.delete.delay.ms: 0", "segment.bytes: 1000000")
     alone = {"apply": True, "force": True, "orphan_after_ms": 1 << 50}
     tidy = TidyArchiveConfig(str(lake.path), "tidy", AS_OF_MS + 10, read_policies(policies(lake, *tidied)), **alone)
-    report = launch.run("tidy_archive", tidy)
-    assert "log_actions does not report yet" in str(report.plan["kept"])
+    report = launch.run(tidy)
+    assert "log_actions does not report yet" in str(report.plan.kept)
     compact(lake, *dirty, as_of_ms=AS_OF_MS + 20)
     told = [row for row in lake.rows("log_actions") if row["action"] == "compaction"]
     assert len(told) == len({row["segment_id"] for row in told}) >= 5
     policies(lake, *tidied)
-    launch.run("tidy_archive", tidy)
+    launch.run(tidy)
     retired = [row for row in lake.rows("segments") if (row["retired_ms"] or 0) in range(1, AS_OF_MS + 10)]
     assert len(retired) == 5
     assert all(row["deleted_ms"] for row in retired)

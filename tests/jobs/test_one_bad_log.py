@@ -151,7 +151,7 @@ def test_a_missing_archived_file_stops_the_validation_of_its_log_and_of_no_other
     config = IngestConfig(str(lake.path), (str(source.path),), "run", AS_OF_MS)
     from spark_jobs.launch import run
 
-    run("ingest", config)
+    run(config)
     lost = next(row for row in lake.rows("segments") if row["topic"] == "orders")
     (lake.path / lost["path"]).unlink()
     lake.turn(source.path)

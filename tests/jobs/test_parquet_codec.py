@@ -36,14 +36,12 @@ class Policed:
         self.source.high_watermarks(orders_0=self.orders.next_offset)
         self.runs += 1
         lake, run_id, policies = str(self.lake.path), f"run-{self.runs}", str(self.path)
-        launch.run(
-            "ingest", IngestConfig(lake, (str(self.source.path),), run_id, AS_OF_MS, policies=read_policies(policies))
-        )
-        launch.run("validate", ValidateConfig(lake, run_id, AS_OF_MS, policies=read_policies(policies)))
+        launch.run(IngestConfig(lake, (str(self.source.path),), run_id, AS_OF_MS, policies=read_policies(policies)))
+        launch.run(ValidateConfig(lake, run_id, AS_OF_MS, policies=read_policies(policies)))
         publish = PublishConfig(
             lake, run_id, AS_OF_MS, policies=read_policies(policies), isolation_level=isolation_level
         )
-        launch.run("publish", publish)
+        launch.run(publish)
 
     def table(self, name: str = "records") -> DeltaTable:
         return DeltaTable(str(self.lake.path / "tables" / name))
@@ -85,9 +83,9 @@ def test_files_of_earlier_policies_stay_right_and_a_merge_follows_the_present_on
     version = policed.table().version()
     lake, policies = str(policed.lake.path), str(policed.path)
     policed.say("parquet.codec: lz4")
-    launch.run("replace", ReplaceConfig(lake, "replace", AS_OF_MS, start_offset=0, policies=read_policies(policies)))
+    launch.run(ReplaceConfig(lake, "replace", AS_OF_MS, start_offset=0, policies=read_policies(policies)))
     assert policed.table().version() == version, "another codec is no difference of rows"
-    launch.run("optimize", OptimizeConfig(lake, "optimize", AS_OF_MS, apply=True, policies=read_policies(policies)))
+    launch.run(OptimizeConfig(lake, "optimize", AS_OF_MS, apply=True, policies=read_policies(policies)))
     assert policed.codecs() == {"LZ4": 1}
     assert policed.lake.published("orders") == policed.orders.rows
     assert policed.is_proved()
@@ -101,7 +99,7 @@ def test_a_replacement_writes_files_of_the_present_codec(policed: Policed) -> No
     config = ReplaceConfig(
         str(policed.lake.path), "replace", AS_OF_MS, start_offset=0, policies=read_policies(str(policed.path))
     )
-    launch.run("replace", config)
+    launch.run(config)
     assert policed.codecs() == {"SNAPPY": 1}
     assert policed.lake.published("orders") == policed.orders.rows
 

@@ -41,7 +41,7 @@ def test_of_two_plans_made_at_one_frontier_only_the_first_to_commit_adds_rows(re
 
 def test_rows_at_or_above_the_frontier_refuse_their_log_and_the_other_continues(ready):
     lake, orders, payments, config = ready
-    run("publish", config)
+    run(config)
     uri = str(lake.path / "tables" / "records")
     taken = next(row for row in lake.rows("records") if row["topic"] == "orders")
     strange = pa.Table.from_pylist([taken | {"offset": 12}], schema=TABLES["records"].schema)

@@ -23,9 +23,9 @@ def moment(ms: int) -> datetime.datetime:
 
 def take_in(lake: Path, source: LogDirectory, as_of_ms: int) -> None:
     run_id = f"run-{as_of_ms}"
-    launch.run("ingest", IngestConfig(str(lake), (str(source.path),), run_id, as_of_ms))
-    launch.run("validate", ValidateConfig(str(lake), run_id, as_of_ms))
-    launch.run("publish", PublishConfig(str(lake), run_id, as_of_ms))
+    launch.run(IngestConfig(str(lake), (str(source.path),), run_id, as_of_ms))
+    launch.run(ValidateConfig(str(lake), run_id, as_of_ms))
+    launch.run(PublishConfig(str(lake), run_id, as_of_ms))
 
 
 def published_at(lake: Path) -> dict[int, datetime.datetime | None]:
@@ -91,21 +91,21 @@ def test_a_reader_of_new_rows_opens_new_files_only(lake: Path) -> None:
 
 def test_a_merge_of_files_keeps_it(lake: Path) -> None:
     before = published_at(lake)
-    launch.run("optimize", OptimizeConfig(str(lake), "optimize", LATER_MS, apply=True))
+    launch.run(OptimizeConfig(str(lake), "optimize", LATER_MS, apply=True))
     assert len(table_of(lake).file_uris()) == 1
     assert published_at(lake) == before
 
 
 def test_a_replacement_that_finds_no_difference_leaves_it(lake: Path) -> None:
     before, version = published_at(lake), table_of(lake).version()
-    launch.run("replace", ReplaceConfig(str(lake), "replace", LATER_MS, start_offset=0))
+    launch.run(ReplaceConfig(str(lake), "replace", LATER_MS, start_offset=0))
     assert published_at(lake) == before
     assert table_of(lake).version() == version
 
 
 def test_a_replacement_sets_it_in_the_rows_that_it_writes_and_copies_that_of_others(lake: Path) -> None:
     table_of(lake).delete("offset = 12")
-    launch.run("replace", ReplaceConfig(str(lake), "replace", LATER_MS, start_offset=10, end_offset=15))
+    launch.run(ReplaceConfig(str(lake), "replace", LATER_MS, start_offset=10, end_offset=15))
     expected = between(0, 20, FIRST_MS) | between(10, 15, LATER_MS) | between(20, 30, SECOND_MS)
     assert published_at(lake) == expected
 

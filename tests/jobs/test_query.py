@@ -451,6 +451,6 @@ def test_the_newest_row_of_each_key_is_a_view_of_its_topic(tmp_path, capsys):
     made = Decoded(tmp_path)
     made.policies.write_text('topics: {"*": {latest: delete}}')
     made.append((b"a", b"one"), (b"b", b"two"), (b"a", b"three"), (b"b", None))
-    launch.run("latest", LatestConfig(made.path, "latest", AS_OF_MS, read_policies(str(made.policies))))
+    launch.run(LatestConfig(made.path, "latest", AS_OF_MS, read_policies(str(made.policies))))
     answer = ask(capsys, made, 'select "offset", decode(value) as value from latest_orders', "--format", "jsonl")
     assert answer.rows == [{"offset": 2, "value": "three"}]

@@ -22,7 +22,7 @@ mixed: {cleanup.policy: delete, index.interval.bytes: 300}, \
 def rebuild(lake: Lake, policies: Path | None = None, apply: bool = True) -> JobReport:
     named = str(policies) if policies else None
     config = RebuildIndexesConfig(str(lake.path), "rebuild", AS_OF_MS, policies=read_policies(named), apply=apply)
-    return launch.run("rebuild_indexes", config)
+    return launch.run(config)
 
 
 def test_side_files_of_closed_segments_are_the_brokers_bytes_and_are_written_once(sample, tmp_path):
@@ -32,7 +32,7 @@ def test_side_files_of_closed_segments_are_the_brokers_bytes_and_are_written_onc
     lake.turn(logdir)
     only_planned = rebuild(lake, policies, apply=False)
     assert not only_planned.used_executor
-    assert len(only_planned.plan["segments"]) == len(lake.rows("segments"))
+    assert len(only_planned.plan.segments) == len(lake.rows("segments"))
     assert not list((lake.path / "archive").rglob("*.index"))
     assert rebuild(lake, policies).used_executor
     compared = 0
@@ -49,7 +49,7 @@ def test_side_files_of_closed_segments_are_the_brokers_bytes_and_are_written_onc
     assert len([path for path in before if path.suffix != ".snapshot"]) == 3 * len(lake.rows("segments"))
     again = rebuild(lake, policies)
     assert not again.used_executor
-    assert again.plan["segments"] == []
+    assert again.plan.segments == ()
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
@@ -61,7 +61,7 @@ def test_transaction_indexes_and_snapshots_of_closed_segments_are_the_brokers(sa
     config = RebuildIndexesConfig(
         str(lake.path), "rebuild", 1, policies=read_policies(str(policies))
     )  # long before any producer expires
-    launch.run("rebuild_indexes", config)
+    launch.run(config)
     indexes = snapshots = 0
     for row in lake.rows("segments"):
         ours, brokers = lake.path / row["path"], Path(row["origin_file"])
@@ -97,7 +97,7 @@ def test_damaged_segments_and_those_at_the_source_get_none_and_lost_ones_are_wri
     payments.append(10)
     lake.turn(source.path)
     report = rebuild(lake)
-    assert [(skipped["base_offset"], skipped["reason"]) for skipped in report.plan["skipped"]] == [(0, "it is corrupt")]
+    assert [(skipped.base_offset, skipped.reason) for skipped in report.plan.skipped] == [(0, "it is corrupt")]
     assert report.metrics["files"] == 4
     written = files(lake.path / "archive")
     lost = next((lake.path / "archive").rglob("*.timeindex"))
@@ -121,7 +121,5 @@ def test_damaged_segments_and_those_at_the_source_get_none_and_lost_ones_are_wri
     in_place.turn(source.path, mode="reference")
     report = rebuild(in_place)
     assert not report.used_executor
-    assert {skipped["reason"] for skipped in report.plan["skipped"]} == {
-        "it is at its source, where nothing is ever written"
-    }
+    assert {skipped.reason for skipped in report.plan.skipped} == {"it is at its source, where nothing is ever written"}
     assert source.fingerprint() == before

@@ -30,7 +30,7 @@ from tests.spark.cycle import AS_OF_MS, Lake
 def recovered(lake: Lake, out: Path | None, **more: object) -> JobReport:
     settings = {"apply": out is not None} | more
     config = RecoverConfig(str(lake.path), "recover", AS_OF_MS, out=str(out) if out else None, **settings)
-    return launch.run("recover", config)
+    return launch.run(config)
 
 
 def stays_as_it_is(directory: Path) -> None:
@@ -52,7 +52,7 @@ def test_a_plan_says_what_a_start_would_leave_and_writes_nothing(source, lake, t
     before = files(lake.path / "archive")
     report = recovered(lake, None)
     assert not report.used_executor
-    [log] = report.plan["logs"]
+    [log] = report.plan.logs
     assert (log["topic_partition"], log["log_start_offset"], log["log_end_offset"]) == ("orders-0", 0, 15)
     assert log["losses"] == []
     assert report.metrics["written"] == 0
@@ -95,7 +95,7 @@ def test_damage_is_cut_as_a_broker_cuts_it_and_reported_or_salvaged(source, lake
     orders.roll()
     orders.append(5)
     lake.turn(source.path)
-    [log] = recovered(lake, None).plan["logs"]
+    [log] = recovered(lake, None).plan.logs
     assert log["log_end_offset"] == 5
     assert {loss["kind"] for loss in log["losses"]} >= {"cut", "dropped-segment"}
     cut, kept = tmp_path / "cut", tmp_path / "kept"
@@ -104,7 +104,7 @@ def test_damage_is_cut_as_a_broker_cuts_it_and_reported_or_salvaged(source, lake
     stays_as_it_is(cut / "orders-0")
     told = {row["rule"] for row in lake.rows("log_actions")}
     assert told >= {"start", "cut", "dropped-segment"}
-    [log] = recovered(lake, kept, salvage=True).plan["logs"]
+    [log] = recovered(lake, kept, salvage=True).plan.logs
     assert log["log_end_offset"] == 20
     stays_as_it_is(kept / "orders-0")
 
@@ -149,10 +149,8 @@ def test_a_log_that_retention_took_whole_goes_on_at_its_end(source, lake, tmp_pa
     lake.turn(source.path)
     policies = tmp_path / "policies.yaml"
     policies.write_text('topics: {orders: {cleanup.policy: delete, retention.ms: "0"}}')
-    launch.run(
-        "retention", RetentionConfig(str(lake.path), "retain", AS_OF_MS, read_policies(str(policies)), apply=True)
-    )
-    [log] = recovered(lake, tmp_path / "out").plan["logs"]
+    launch.run(RetentionConfig(str(lake.path), "retain", AS_OF_MS, read_policies(str(policies)), apply=True))
+    [log] = recovered(lake, tmp_path / "out").plan.logs
     assert (log["log_start_offset"], log["log_end_offset"]) == (10, 10)
     assert (tmp_path / "out/orders-0/00000000000000000010.log").read_bytes() == b""
 

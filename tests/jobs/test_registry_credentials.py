@@ -52,7 +52,7 @@ def test_a_registry_with_a_password_decodes_and_its_report_has_no_secret(
     with Registry(ANSWERS, f"Basic {BASIC}") as registry, caplog.at_level(logging.DEBUG):
         lake.policy(place, place=registry.address)
         report = lake.decode()
-    assert report.plan["topics"][0]["waits"] is None
+    assert report.plan.topics[0].waits is None
     assert lake.values() == [{"id": 7}]
     assert [form for form in FORMS if form in report.to_json() or form in caplog.text] == []
 
@@ -64,7 +64,7 @@ def test_a_topic_waits_without_a_secret_in_its_line_if_the_registry_refuses(
     with Registry(ANSWERS, "Basic other") as registry:
         lake.policy(FROM_VARIABLE, place=registry.address)
         report = lake.decode()
-    assert "status 401. Check the credentials in env:REGISTRY_LOGIN" in str(report.plan["topics"][0]["waits"])
+    assert "status 401. Check the credentials in env:REGISTRY_LOGIN" in str(report.plan.topics[0].waits)
     assert [form for form in FORMS if form in report.to_json()] == []
 
 

@@ -212,7 +212,7 @@ def test_offsets_that_a_compacted_segment_spans_are_not_archived_again(
     policies = tmp_path / "policies.yaml"
     policies.write_text("topics:\n  '*':\n    cleanup.policy: compact\n    min.cleanable.dirty.ratio: 0\n")
     config = CompactionConfig(str(lake.path), "compaction", AS_OF_MS, policies=read_policies(str(policies)), apply=True)
-    launch.run("compaction", config)
+    launch.run(config)
     reports = turn(lake, source, storage, policies=str(policies))
     said = [each for each in reports["ingest"].findings if each["rule"] == "remote-range-left-out"]
     assert [(each["start_offset"], each["end_offset"]) for each in said] == [(10, 20)]

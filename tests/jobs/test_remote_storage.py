@@ -256,7 +256,7 @@ def test_a_registered_file_that_is_replaced_before_its_records_are_published_is_
     lake.turn(source.path, remote=(str(storage.path),), mode="reference", publish=False)
     storage.replace(tmp_path / "others")
     config = PublishConfig(str(lake.path), "publish", AS_OF_MS)
-    report = launch.run("publish", config)
+    report = launch.run(config)
     assert [finding["rule"] for finding in report.findings] == ["output-mismatch"]
     assert "it was registered as a file of" in report.findings[0]["message"]
     assert lake.published("orders") == {}

@@ -148,7 +148,7 @@ def retain(made: Made) -> None:
     policies = made.lake.path.parent / "policies.yaml"
     policies.write_text(POLICY)
     config = RetentionConfig(made.path, "retain", RETAINED_AT, read_policies(str(policies)), apply=True)
-    assert launch.run("retention", config).metrics["due_segments"] == 1
+    assert launch.run(config).metrics["due_segments"] == 1
 
 
 def test_rows_of_retired_segments_are_published_again(made: Made) -> None:
@@ -163,7 +163,7 @@ def test_records_that_the_archive_no_longer_has_are_not_put_aside(made: Made, ca
     config = TidyArchiveConfig(
         made.path, "tidy", AS_OF_MS, policies=read_policies(str(made.lake.path.parent / "policies.yaml"))
     )
-    assert launch.run("tidy_archive", replace(config, apply=True, force=True, orphan_after_ms=0)).changed
+    assert launch.run(replace(config, apply=True, force=True, orphan_after_ms=0)).changed
     made.damage_log("records")
     before = sorted(Path(made.table("records")).rglob("*"))
     for apply in ([], ["--apply"]):

@@ -52,7 +52,7 @@ def published(made_once: tuple[Path, Partition], tmp_path: Path) -> Lake:
 
 
 def ask(lake: Lake, **request: Any) -> JobReport:
-    return run("replace", config(lake, **request))
+    return run(config(lake, **request))
 
 
 def config(lake: Lake, **request: Any) -> ReplaceConfig:
@@ -236,8 +236,8 @@ def _grow(lake: Lake) -> None:
     logs.update(
         predicate="topic = 'orders'", updates={"high_watermark": "40"}, commit_properties=CommitProperties(OF_OURS)
     )
-    run("validate", ValidateConfig(str(lake.path), "grown", AS_OF_MS))
-    run("publish", PublishConfig(str(lake.path), "grown", AS_OF_MS))
+    run(ValidateConfig(str(lake.path), "grown", AS_OF_MS))
+    run(PublishConfig(str(lake.path), "grown", AS_OF_MS))
 
 
 @pytest.mark.parametrize("other", [_merge_all, _grow])

@@ -57,7 +57,7 @@ def retain(lake: Lake, policies: str, *, apply: bool = True, as_of_ms: int = NEW
     path = lake.path.parent / "policies.yaml"
     path.write_text(policies)
     config = RetentionConfig(str(lake.path), "retain", as_of_ms, read_policies(str(path)), apply=apply)
-    return launch.run("retention", config)
+    return launch.run(config)
 
 
 # At NEWEST + 500 the segments are 3.5, 2.5, 1.5 and 0.5 seconds old.
@@ -68,10 +68,10 @@ ALL = 'topics: {orders: {cleanup.policy: delete, retention.ms: "0"}}'
 def test_a_dry_run_prints_what_is_due_and_changes_no_table(lake):
     before = files(lake.path)
     report = retain(lake, OLD, apply=False)
-    [log] = report.plan["logs"]
-    assert [(s["base_offset"], s["rule"]) for s in log["segments"]] == [(0, "retention.ms"), (10, "retention.ms")]
-    assert log["log_start_offset"] == 20
-    assert report.metrics == {"applied": False, "due_segments": 2, "due_bytes": log["bytes"]}
+    [log] = report.plan.logs
+    assert [(s.base_offset, s.rule) for s in log.segments] == [(0, "retention.ms"), (10, "retention.ms")]
+    assert log.log_start_offset == 20
+    assert report.metrics == {"applied": False, "due_segments": 2, "due_bytes": log.bytes}
     assert report.changed == ()
     after = files(lake.path)
     assert {name: after[name] for name in after if name != "lease.json"} == {
@@ -119,16 +119,16 @@ def test_a_second_run_finds_nothing_and_writes_nothing(lake):
     retain(lake, OLD)
     versions = lake.versions()
     report = retain(lake, OLD)
-    assert report.plan["logs"] == []
+    assert report.plan.logs == ()
     assert report.changed == ()
     assert lake.versions() == versions
 
 
 def test_an_unpublished_segment_stays_though_it_is_due(lake):
-    [log] = retain(lake, ALL).plan["logs"]
-    assert (log["stays"], log["why_it_stays"]) == (
+    [log] = retain(lake, ALL).plan.logs
+    assert (log.stays, log.why_it_stays) == (
         30,
-        ["it ends at offset 40, and only offsets below 35 are committed"],
+        ("it ends at offset 40, and only offsets below 35 are committed",),
     )
     assert spans(lake, "orders") == [(30, 40)]
 
@@ -136,8 +136,8 @@ def test_an_unpublished_segment_stays_though_it_is_due(lake):
 def test_a_segment_that_is_not_validated_and_all_later_ones_are_kept(lake):
     unvalidated = next(r for r in lake.rows("segments") if (r["topic"], r["base_offset"]) == ("orders", 10))
     row_commits.delete(str(lake.path), "validations", ("segment_id", [unvalidated["segment_id"]]), "test")
-    [log] = retain(lake, ALL).plan["logs"]
-    assert log["why_it_stays"] == ["it ends at offset 20, and only offsets below 10 are validated"]
+    [log] = retain(lake, ALL).plan.logs
+    assert log.why_it_stays == ("it ends at offset 20, and only offsets below 10 are validated",)
     assert spans(lake, "orders") == [(10, 20), (20, 30), (30, 40)]
 
 
@@ -147,10 +147,10 @@ def test_where_all_leave_the_log_keeps_its_end_and_grows_on(tmp_path):
     append_segment(orders, [(b"k", b"v")] * 10, 1_700_000_001_000)
     source.high_watermarks(orders_0=10)
     lake.turn(source.path)
-    [log] = retain(lake, ALL).plan["logs"]
-    assert (log["stays"], log["log_start_offset"]) == (None, 10)
+    [log] = retain(lake, ALL).plan.logs
+    assert (log.stays, log.log_start_offset) == (None, 10)
     assert spans(lake, "orders") == []
-    assert retain(lake, ALL).plan["logs"] == []
+    assert retain(lake, ALL).plan.logs == ()
     orders.append(5)
     source.high_watermarks(orders_0=15)
     lake.turn(source.path)
@@ -171,25 +171,25 @@ def test_what_the_source_trimmed_leaves_only_where_the_policy_follows_it(tmp_pat
     lake.turn(source.path)
     report = retain(lake, f"topics: {{orders: {{cleanup.policy: [], on_trim: {on_trim}}}}}")
     if on_trim == "keep":
-        assert report.plan["logs"] == []
+        assert report.plan.logs == ()
         assert spans(lake, "orders") == [(0, 10), (10, 20), (20, 30)]
     else:
-        assert [s["rule"] for s in report.plan["logs"][0]["segments"]] == ["log-start-offset"]
+        assert [s.rule for s in report.plan.logs[0].segments] == ["log-start-offset"]
         assert spans(lake, "orders") == [(10, 20), (20, 30)]
     assert set(lake.published("orders")) == set(range(30))
 
 
 def test_a_policy_of_which_nothing_is_due_says_why(lake):
     report = retain(lake, 'topics: {orders: {cleanup.policy: delete, retention.ms: "100000000"}}')
-    [other] = report.plan["nothing_due"]
-    assert other["stays"] == 0
-    assert "retention.ms is 100000000" in " ".join(other["why_it_stays"])
+    [other] = report.plan.nothing_due
+    assert other.stays == 0
+    assert "retention.ms is 100000000" in " ".join(other.why_it_stays)
 
 
 @pytest.mark.parametrize("policies", ["", "topics: {orders: {cleanup.policy: compact, retention.ms: 0}}"])
 def test_without_a_policy_to_delete_nothing_leaves(lake, policies):
     versions = lake.versions()
-    assert retain(lake, policies).plan["logs"] == []
+    assert retain(lake, policies).plan.logs == ()
     assert lake.versions() == versions
 
 
@@ -216,7 +216,7 @@ def test_a_run_that_died_after_its_swap_is_completed_by_the_next(lake, monkeypat
     assert spans(lake, "orders") == [(20, 30), (30, 40)]
     assert lake.rows("log_actions") == []
 
-    assert retain(lake, OLD, apply=False).plan["unfinished"]["segments"]
+    assert retain(lake, OLD, apply=False).plan.unfinished.segments
     retain(lake, OLD, as_of_ms=NEWEST + 600)
     names = ("segments", "offset_ledger", "log_actions", "records")
     assert tables(lake, *names) == tables(undisturbed, *names)

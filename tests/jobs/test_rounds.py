@@ -37,7 +37,7 @@ class Launcher:
         self.reports: list[JobReport] = []
 
     def run(self, config: JobConfig) -> JobReport:
-        self.reports.append(launch.run(config.JOB, config))
+        self.reports.append(launch.run(config))
         return self.reports[-1]
 
     @property

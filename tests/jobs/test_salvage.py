@@ -34,9 +34,9 @@ class Policed:
     def turn(self, as_of_ms: int = AS_OF_MS, fill_from: tuple[str, ...] = (), **publishing: Any) -> JobReport:
         self.turns += 1
         lake, run_id, policies = str(self.lake.path), f"run-{self.turns}", str(self.policies)
-        run("ingest", IngestConfig(lake, (str(self.source.path),), run_id, as_of_ms, fill_from=fill_from))
-        run("validate", ValidateConfig(lake, run_id, as_of_ms, policies=read_policies(policies)))
-        return run("publish", PublishConfig(lake, run_id, as_of_ms, policies=read_policies(policies), **publishing))
+        run(IngestConfig(lake, (str(self.source.path),), run_id, as_of_ms, fill_from=fill_from))
+        run(ValidateConfig(lake, run_id, as_of_ms, policies=read_policies(policies)))
+        return run(PublishConfig(lake, run_id, as_of_ms, policies=read_policies(policies), **publishing))
 
 
 @pytest.fixture
@@ -186,11 +186,11 @@ def test_offsets_filled_below_the_frontier_are_published_as_a_replacement(police
     assert states(policed.lake.ledger("orders")) == {"present": 25}
     assert policed.lake.published("orders") == whole
     lake, policies = str(policed.lake.path), str(policed.policies)
-    report = run("replace", ReplaceConfig(lake, "replace", AS_OF_MS, policies=read_policies(policies)))
+    report = run(ReplaceConfig(lake, "replace", AS_OF_MS, policies=read_policies(policies)))
     assert report.metrics["records"] == 5
     assert policed.lake.published("orders") == orders.rows
     assert all(row["published"] for row in policed.lake.rows("offset_ledger"))
-    assert not run("replace", ReplaceConfig(lake, "again", AS_OF_MS, policies=read_policies(policies))).used_executor
+    assert not run(ReplaceConfig(lake, "again", AS_OF_MS, policies=read_policies(policies))).used_executor
 
     policed.turn(isolation_level=isolation_level)
     rows = policed.lake.rows("records_uncommitted")

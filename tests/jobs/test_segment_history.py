@@ -24,6 +24,7 @@ from spark_jobs.lake.segments import archive
 from spark_jobs.lake.table_schemas import SEGMENTS
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake.view.lake_state import read_state
+from spark_jobs.outlines import OptimizeOutline
 from spark_jobs.row_files import file_runs
 from tests.broker_directory import LogDirectory
 from tests.spark.archived import append_segment
@@ -63,9 +64,9 @@ def lake(built: Path, tmp_path: Path) -> Lake:
     return Lake(Path(shutil.copytree(built / "lake", tmp_path / "lake")))
 
 
-def merge_files(lake: Lake, *, apply: bool = True) -> dict[str, Any]:
+def merge_files(lake: Lake, *, apply: bool = True) -> OptimizeOutline:
     """Run ``optimize``; return its plan."""
-    return launch.run("optimize", OptimizeConfig(str(lake.path), "optimize", AS_OF_MS, apply=apply)).plan
+    return launch.run(OptimizeConfig(str(lake.path), "optimize", AS_OF_MS, apply=apply)).plan
 
 
 def values_in_files(lake: Lake) -> list[set[str | None]]:
@@ -94,7 +95,7 @@ def plans(lake: Lake, source: Path) -> dict[str, Any]:
         ValidateConfig(at, "run", AS_OF_MS),
         PublishConfig(at, "run", AS_OF_MS),
     )
-    made: dict[str, Any] = {config.JOB: launch.plan(config).as_dict() for config in configs}
+    made: dict[str, Any] = {config.JOB: launch.plan(config).outline for config in configs}
     return made | {"state": read_state(at), "segments": archive.read_segments(at, live=False, joined=False)}
 
 
@@ -131,7 +132,7 @@ def test_a_file_that_mixes_rows_is_separated_once_and_the_rows_are_the_same(lake
     assert sorted(values_in_files(lake), key=len) in ([[{None}, {"merged"}], [{"merged"}, {None}]])
     assert sorted(lake.rows("segments"), key=lambda row: row["segment_id"]) == before
     version = lake.versions()["segments"]
-    assert merge_files(lake)["merges"] == []
+    assert merge_files(lake).merges == ()
     assert lake.versions()["segments"] == version
 
 
@@ -191,7 +192,7 @@ def test_a_table_without_statistics_of_the_reason_is_read_whole_and_nothing_is_m
     archive.swap_segments(at, live[:2], [], versions, "run", AS_OF_MS, archive.MERGED)
     merge_files(lake)
     assert DeltaTable(table_uri(at, "segments")).metadata().configuration[PROPERTY] == stated
-    assert merge_files(lake)["merges"] == []
+    assert merge_files(lake).merges == ()
     assert archive.read_segments(at, live=False, joined=False) == archive.read_segments(at) == live[2:]
     assert len(archive.read_segments(at, live=False)) == LIVE + JOINED
 
@@ -203,7 +204,7 @@ def test_slices_that_a_run_joins_are_left_out_of_the_plans_after_it(tmp_path):
         orders.append(2)
         lake.turn(source.path)
     config = TidyArchiveConfig(str(lake.path), "tidy", AS_OF_MS, apply=True, only_join=True, small_bytes=4 << 20)
-    assert launch.run("tidy_archive", config).metrics["merged_segments"] == 4
+    assert launch.run(config).metrics["merged_segments"] == 4
     damage_history(lake)
     orders.append(2)
     lake.turn(source.path)  # its commit looks for ids of joined slices only where their base offset may be

@@ -33,7 +33,7 @@ def scheduled(lake: Lake, source: LogDirectory, policies: str, after_ms: int) ->
         policies=read_policies(policies),
         at_once=False,
     )
-    return launch.run("ingest", config)
+    return launch.run(config)
 
 
 def ends(lake: Lake) -> list[int]:

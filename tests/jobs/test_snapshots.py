@@ -58,8 +58,8 @@ def test_every_version_that_a_reader_meets_is_what_one_run_left(tmp_path):
             lake.turn(source.path)
             left.append({("orders", o) for o in orders.rows} | {("payments", o) for o in payments.rows})
         published = DeltaTable(str(tmp_path / "lake" / "tables" / "records")).version()
-        run("optimize", OptimizeConfig(str(lake.path), "merge", AS_OF_MS, apply=True))
-        run("replace", ReplaceConfig(str(lake.path), "again", AS_OF_MS, start_offset=0, end_offset=30))
+        run(OptimizeConfig(str(lake.path), "merge", AS_OF_MS, apply=True))
+        run(ReplaceConfig(str(lake.path), "again", AS_OF_MS, start_offset=0, end_offset=30))
         merged = DeltaTable(str(tmp_path / "lake" / "tables" / "records")).version()
     assert reader.error is None
     assert merged > published, "nothing was merged, so nothing was tested"

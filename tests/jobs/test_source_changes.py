@@ -247,8 +247,8 @@ def test_a_log_stays_with_its_first_source_and_the_other_is_reported(source, lak
     assert "second-source" in lake.rules()
     again = lake.turn(other.path, source.path)["ingest"].plan
     assert lake.published("orders") == orders.rows
-    assert again["findings"] == []
-    assert [f["file"] for f in again["of_paths"] if f["rule"] == "second-source"] == [str(replica.path)]
+    assert again.findings == ()
+    assert [f.file for f in again.of_paths if f.rule == "second-source"] == [str(replica.path)]
 
 
 @pytest.mark.parametrize("is_first", [True, False])

@@ -105,9 +105,7 @@ def test_every_seventh_offset_is_what_a_replay_has(built, lake: Lake, topic: str
     if compacted:
         policies = lake.path.parent / "policies.yaml"
         policies.write_text('topics: {"*": {cleanup.policy: compact, min.cleanable.dirty.ratio: 0.01}}')
-        report = launch.run(
-            "compaction", CompactionConfig(str(lake.path), "c", AS_OF_MS, read_policies(str(policies)), apply=True)
-        )
+        report = launch.run(CompactionConfig(str(lake.path), "c", AS_OF_MS, read_policies(str(policies)), apply=True))
         assert report.changed or topic != "customers"
     for end in [*range(0, rows.next_offset, 7), rows.next_offset]:
         at = f"{topic}-0:{end}"

@@ -49,15 +49,15 @@ class Tiered:
         known = {"remote.storage.enable": "true", "cleanup.policy": "delete"} | names
         MetadataLog(self.log.logs).say((None, topic), *(setting("orders", *each) for each in known.items()))
         source = (str(self.log.logs),)
-        launch.run("cluster", ClusterConfig(str(self.lake.path), "cluster", AS_OF_MS, source, only_metadata=True))
+        launch.run(ClusterConfig(str(self.lake.path), "cluster", AS_OF_MS, source, only_metadata=True))
 
     def retained(self, text: str, as_of_ms: int = T + 1000) -> list[tuple[int, str]]:
         """Apply retention; returns first offsets and rules of what leaves."""
         policies = self.folder / "policies.yaml"
         policies.write_text(text)
         config = RetentionConfig(str(self.lake.path), "retain", as_of_ms, read_policies(str(policies)), apply=True)
-        logs: Any = launch.run("retention", config).plan["logs"]
-        return [(each["base_offset"], each["rule"]) for log in logs for each in log["segments"]]
+        logs: Any = launch.run(config).plan.logs
+        return [(each.base_offset, each.rule) for log in logs for each in log.segments]
 
 
 @pytest.fixture(params=MODES)
@@ -84,7 +84,7 @@ def test_local_limits_of_the_cluster_protect_nothing_that_is_due(tiered: Tiered)
     assert spans(tiered.lake, "orders") == []
     assert len(tiered.lake.published("orders")) == 30, "published rows stay"
     config = TidyArchiveConfig(str(tiered.lake.path), "tidy", T + 9 * DAY_MS, apply=True, force=True)
-    launch.run("tidy_archive", config)
+    launch.run(config)
     assert {path: path.read_bytes() for path in tiered.log.remote.rglob("*") if path.is_file()} == objects
 
 

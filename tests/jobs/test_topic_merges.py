@@ -35,7 +35,7 @@ def config(lake: Decoded, **changes: Any) -> OptimizeConfig:
 
 
 def optimize(lake: Decoded, **changes: Any) -> JobReport:
-    return launch.run("optimize", config(lake, **changes))
+    return launch.run(config(lake, **changes))
 
 
 class TwoLogs(Decoded):
@@ -83,16 +83,16 @@ def recorded(lake: TwoLogs) -> list[Any]:
 def left_of(report: JobReport) -> list[tuple[str, str]]:
     """Tables that are left alone, and why. Each reason ends with the command that writes the table again."""
     assert report.plan is not None
-    left: Any = report.plan["left"]
+    left: Any = report.plan.left
     repair = f"rite it again: `loglake decode {report.lake} --replace orders`"
-    assert all(each["why"].endswith(repair) for each in left)
-    return [(each["table"], each["why"].split(". ")[0].split(", or")[0]) for each in left]
+    assert all(each.why.endswith(repair) for each in left)
+    return [(each.table, each.why.split(". ")[0].split(", or")[0]) for each in left]
 
 
 def merged_of(report: JobReport) -> set[tuple[str, int, int]]:
     assert report.plan is not None
-    merges: Any = report.plan["merges"]
-    return {(each["table"], each["partition"], each["files"]) for each in merges if "/" in each["table"]}
+    merges: Any = report.plan.merges
+    return {(each.table, each.partition, each.files) for each in merges if "/" in each.table}
 
 
 def test_small_files_become_one_for_each_log_with_the_same_rows_for_every_reader(lake: TwoLogs) -> None:
@@ -294,8 +294,8 @@ def test_replaced_files_go_after_seven_days_and_all_others_stay(lake: TwoLogs) -
     assert [on_disk(lake, kind) for kind in KINDS] == there
     report = optimize(lake, as_of_ms=LATER_MS, force=True, vacuum_after_ms=0)
     assert report.plan is not None
-    listed: Any = report.plan["vacuum"]
-    assert sum("/" in each["table"] for each in listed["files"]) == 3 * RUNS
+    listed: Any = report.plan.vacuum
+    assert sum("/" in each.table for each in listed.files) == 3 * RUNS
     assert [on_disk(lake, kind) for kind in KINDS] == [{file.name for file in files(lake, kind)} for kind in KINDS]
     assert everything(lake) == before
     assert main.main(["verify", lake.path]) == 0

@@ -30,13 +30,13 @@ class Reading:
 
     def turn(self, source: Path, **settings: Any) -> JobReport:
         self.validate(source)
-        return run("publish", self.config(**settings))
+        return run(self.config(**settings))
 
     def validate(self, source: Path) -> None:
         self.turns += 1
         lake, run_id = str(self.lake.path), f"run-{self.turns}"
-        run("ingest", IngestConfig(lake, (str(source),), run_id, AS_OF_MS))
-        run("validate", ValidateConfig(lake, run_id, AS_OF_MS))
+        run(IngestConfig(lake, (str(source),), run_id, AS_OF_MS))
+        run(ValidateConfig(lake, run_id, AS_OF_MS))
 
     def config(self, **settings: Any) -> PublishConfig:
         run_id = f"run-{self.turns}"
@@ -132,7 +132,7 @@ def test_a_run_that_dies_between_its_commits_is_completed_by_the_next(source, re
     with monkeypatch.context() as dying:
         dying.setattr(owner, dies_at, lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
-            run("publish", reading.config())
+            run(reading.config())
     assert set(reading.lake.published("orders")) == set(range(5))
     assert reading.states("orders") == {}
     reading.turn(source.path)
@@ -195,7 +195,7 @@ def test_a_replacement_from_the_middle_of_a_decided_range_is_made_again_from_the
     source.high_watermarks(orders_0=20)
     reading.turn(source.path)
     DeltaTable(str(reading.lake.path / "tables" / "records")).delete("offset >= 12")
-    run("replace", ReplaceConfig(str(reading.lake.path), "replace", AS_OF_MS, start_offset=10))
+    run(ReplaceConfig(str(reading.lake.path), "replace", AS_OF_MS, start_offset=10))
     report = reading.turn(source.path)
     assert (report.findings, report.metrics["uncommitted_records"]) == ((), 10)
     assert reading.states("orders") == dict.fromkeys(range(20), "committed")

@@ -39,12 +39,12 @@ def write(suite: Path, *expectations: dict[str, Any]) -> None:
 def expect(lake: Any, suite: Path) -> JobReport:  # noqa: F811
     policies = str(suite.parent.parent / "policies.yaml")
     ranges = {ORDERS: (0, 40), PAYMENTS: (0, 5)}
-    return launch.run("expectations", ExpectationsConfig(str(lake.path), "suite", 1, ranges, read_policies(policies)))
+    return launch.run(ExpectationsConfig(str(lake.path), "suite", 1, ranges, read_policies(policies)))
 
 
 def own(report: JobReport) -> dict[str, dict[str, Any]]:
     """Results of the suite, by name."""
-    return {o["name"]: o for o in report.plan["expectations"] if o["name"].startswith(("orders.json", "suite "))}
+    return {o.name: o for o in report.plan.expectations if o.name.startswith(("orders.json", "suite "))}
 
 
 def test_each_expectation_of_the_suite_is_a_result_with_counts_and_no_values(lake, suite):  # noqa: F811
@@ -53,12 +53,12 @@ def test_each_expectation_of_the_suite_is_a_result_with_counts_and_no_values(lak
     write(suite, NOT_NULL, between, in_set | {"severity": "warning"})
     report = expect(lake, suite)
     results = own(report)
-    assert [(name, r["success"], r["severity"], list(r["failing"])) for name, r in results.items()] == [
+    assert [(name, r.success, r.severity, list(r.failing)) for name, r in results.items()] == [
         ("orders.json 1: expect_column_values_to_not_be_null value", True, "critical", []),
         ("orders.json 2: expect_column_values_to_be_between offset", False, "critical", [ORDERS]),
         ("orders.json 3: expect_column_values_to_be_in_set topic", False, "warning", [ORDERS]),
     ]
-    assert [r["observed"] for r in results.values()] == [
+    assert [r.observed for r in results.values()] == [
         "0 of 40 rows do not meet it",
         "30 of 40 rows do not meet it",
         "40 of 40 rows do not meet it",
@@ -79,7 +79,7 @@ def test_rows_in_many_chunks_give_the_same_counts(lake, suite, monkeypatch):  # 
     write(suite, {"type": "expect_column_values_to_be_between", "kwargs": {"column": "offset", "max_value": 9}})
     monkeypatch.setattr(user_suites, "CHUNK_ROWS", 7)
     (result,) = own(expect(lake, suite)).values()
-    assert result["observed"] == "30 of 40 rows do not meet it"
+    assert result.observed == "30 of 40 rows do not meet it"
 
 
 @pytest.mark.parametrize(
@@ -96,19 +96,19 @@ def test_a_file_that_is_no_suite_is_one_failure_that_names_it(lake, suite, conte
         suite.write_text(content)
     report = expect(lake, suite)
     (result,) = own(report).values()
-    assert (result["name"], result["success"], list(result["failing"])) == ("suite orders.json", False, [ORDERS])
-    assert said in result["observed"]
-    assert str(suite) in result["observed"]
-    assert "expectations.suite" in result["observed"]
-    unmet = {o["name"] for o in report.plan["expectations"] if PAYMENTS in o["failing"]}
+    assert (result.name, result.success, list(result.failing)) == ("suite orders.json", False, [ORDERS])
+    assert said in result.observed
+    assert str(suite) in result.observed
+    assert "expectations.suite" in result.observed
+    unmet = {o.name for o in report.plan.expectations if PAYMENTS in o.failing}
     assert "suite orders.json" not in unmet
 
 
 def test_a_column_that_is_not_there_fails_only_its_expectation(lake, suite):  # noqa: F811
     write(suite, {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "nope"}}, NOT_NULL)
     first, second = own(expect(lake, suite)).values()
-    assert (first["success"], second["success"]) == (False, True)
-    assert "could not be evaluated" in first["observed"]
+    assert (first.success, second.success) == (False, True)
+    assert "could not be evaluated" in first.observed
 
 
 @pytest.mark.long

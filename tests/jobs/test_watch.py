@@ -145,11 +145,11 @@ def test_another_process_on_the_lake_is_waited_for(watch, source, lines, tmp_pat
 def test_a_job_that_fails_is_tried_again(watch, source, lines, monkeypatch):
     run, failures = launch.run, iter([JobError("The worker of orders-0 was ended by SIGKILL."), None])
 
-    def failing(job: str, *arguments: Any, **named: Any) -> Any:
-        error = next(failures, None) if job == "validate" else None
+    def failing(config: Any, **named: Any) -> Any:
+        error = next(failures, None) if config.JOB == "validate" else None
         if error is not None:
             raise error
-        return run(job, *arguments, **named)
+        return run(config, **named)
 
     monkeypatch.setattr(launch, "run", failing)
     assert "SIGKILL" in watch.look().error
@@ -176,10 +176,10 @@ def test_small_files_are_merged_when_slices_cannot_be_joined(watch, source, line
     monkeypatch.setattr(watching, "TIDY_ROUNDS", 4)
     run = launch.run
 
-    def failing(job: str, *arguments: Any, **named: Any) -> Any:
-        if job == "tidy_archive":
+    def failing(config: Any, **named: Any) -> Any:
+        if config.JOB == "tidy_archive":
             raise JobError("The slices are away.")
-        return run(job, *arguments, **named)
+        return run(config, **named)
 
     monkeypatch.setattr(launch, "run", failing)
     for _ in range(4):

@@ -88,7 +88,7 @@ def recorded(lake: Lake) -> list[tuple[str, int, int, int]]:
 
 
 def replace(lake: Lake, **request: Any) -> None:
-    launch.run("replace", ReplaceConfig(str(lake.path), "replace", AS_OF_MS, **request))
+    launch.run(ReplaceConfig(str(lake.path), "replace", AS_OF_MS, **request))
 
 
 def test_without_apply_the_ranges_that_are_gone_are_listed_and_nothing_is_written(lake, capsys):
@@ -140,9 +140,9 @@ def test_checks_count_the_rows_that_are_left(lake):
     assert state.published_records == 26
     assert not state.came_late
     ranges = {state.log: (0, 30)}
-    report = launch.run("expectations", ExpectationsConfig(str(lake.path), "expect", AS_OF_MS, ranges))
+    report = launch.run(ExpectationsConfig(str(lake.path), "expect", AS_OF_MS, ranges))
     assert report.metrics["success"] is True
-    assert report.plan["frame"][0]["expected_rows"] == 26
+    assert report.plan.frame[0]["expected_rows"] == 26
 
 
 def test_offsets_whose_rows_are_there_are_never_withdrawn_and_rows_never_removed(lake, orders):
@@ -250,8 +250,8 @@ def test_a_ledger_that_is_made_again_reads_the_withdrawals_and_no_row_comes_back
     before = sorted((r["topic"], r["start_offset"], r["end_offset"]) for r in lake.rows("withdrawals"))
     for name in lost:
         shutil.rmtree(lake.path / "tables" / name)
-    launch.run("validate", ValidateConfig(str(lake.path), "again", AS_OF_MS))
-    launch.run("publish", PublishConfig(str(lake.path), "again", AS_OF_MS))
+    launch.run(ValidateConfig(str(lake.path), "again", AS_OF_MS))
+    launch.run(PublishConfig(str(lake.path), "again", AS_OF_MS))
     replace(lake)
     assert set(lake.published("orders")) == set(range(30)) - {3, 4, 17}
     assert set(lake.published("keyed")) == {0, 3, 9, 12, 15}
@@ -266,7 +266,7 @@ def test_records_that_are_published_from_the_beginning_again_leave_the_withdrawn
     delete(lake, "offset IN (3, 4, 17)")
     command(lake, "--apply")
     shutil.rmtree(lake.path / "tables" / "records")
-    launch.run("publish", PublishConfig(str(lake.path), "again", AS_OF_MS))
+    launch.run(PublishConfig(str(lake.path), "again", AS_OF_MS))
     assert set(lake.published("orders")) == set(range(30)) - {3, 4, 17}
     assert completeness.differences(str(lake.path)) == ()
 

@@ -143,8 +143,8 @@ def test_a_high_watermark_that_moved_between_the_jobs_leaves_the_expected_file_u
     monkeypatch.setattr(launch, "start_executor", lambda *_: workers)
     run = launch.run
 
-    def moved(job, config, **options):
-        if job == "validate":
+    def moved(config, **options):
+        if config.JOB == "validate":
             source.high_watermarks(late_0=15)
             other = Lake(lake.path)
             other.turns = 7
@@ -152,7 +152,7 @@ def test_a_high_watermark_that_moved_between_the_jobs_leaves_the_expected_file_u
             monkeypatch.setattr(launch, "run", run)
             other.turn(source.path, publish=False)
             monkeypatch.setattr(launch, "start_executor", lambda *_: workers)
-        return run(job, config, **options)
+        return run(config, **options)
 
     monkeypatch.setattr(launch, "run", moved)
     with workers.working_ahead():

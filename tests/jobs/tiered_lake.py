@@ -21,7 +21,7 @@ def turn(lake: Lake, source: LogDirectory, *storages: RemoteStorage, **ingest: A
     """A run with these storages, with what was filled late published too."""
     reports = lake.turn(source.path, remote=tuple(str(each.path) for each in storages), **ingest)
     run_id = f"run-{lake.turns}"
-    return reports | {"replace": launch.run("replace", ReplaceConfig(str(lake.path), run_id, AS_OF_MS))}
+    return reports | {"replace": launch.run(ReplaceConfig(str(lake.path), run_id, AS_OF_MS))}
 
 
 def killed_before_rows(lake: Lake, source: LogDirectory, *storages: RemoteStorage) -> None:

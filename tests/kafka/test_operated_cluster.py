@@ -203,7 +203,7 @@ def test_transactional_ids_are_those_of_the_admin_api(cluster: OperatedCluster, 
     sources = cluster.sources
     if cluster.is_killed:  # the file with the high watermarks is older than the end of the logs
         sources = (str(without_checkpoint(cluster, tmp_path / "copy")),)
-    launch.run("cluster", ClusterConfig(str(lake.path), "run", AS_OF_MS, sources))
+    launch.run(ClusterConfig(str(lake.path), "run", AS_OF_MS, sources))
     fields = ("transactional_id", "state", "producer_id", "producer_epoch", "timeout_ms", "partitions")
     rows = [{field: row[field] for field in fields} for row in lake.rows("cluster_transactional_ids")]
     assert sorted(rows, key=lambda row: row["transactional_id"]) == cluster.answers["transactions"], cluster.story

@@ -63,6 +63,6 @@ def test_a_transactional_id_that_expired_and_came_back_has_its_earlier_producer_
         transaction(broker)
     earlier, now = dict.fromkeys(producer_ids(broker.log_dir / "orders-0" / f"{0:020d}.log"))
     lake = Lake(tmp_path / "lake")
-    launch.run("cluster", ClusterConfig(str(lake.path), "run", AS_OF_MS, (str(broker.log_dir),)))
+    launch.run(ClusterConfig(str(lake.path), "run", AS_OF_MS, (str(broker.log_dir),)))
     (row,) = lake.rows("cluster_transactional_ids")
     assert (row["transactional_id"], row["producer_id"], row["other_producer_ids"]) == ("billing", now, [earlier])

@@ -28,7 +28,7 @@ def test_a_copy_in_a_bucket_restores_an_archived_file(
     upload(source.path, f"{gateway_bucket}/logs")
     lake = f"{gateway_bucket}/lake" if is_lake_remote else str(tmp_path / "lake")
     config = IngestConfig(lake, (f"{gateway_bucket}/logs",), "run-1", AS_OF_MS)
-    launch.run(config.JOB, config, engine="local")
+    launch.run(config, engine="local")
     (segment,) = archive.read_segments(lake)
     path = storage.join(lake, segment.path)
     content = storage.read(path)

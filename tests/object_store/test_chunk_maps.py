@@ -107,14 +107,14 @@ def test_a_first_run_reads_each_manifest_once_and_later_runs_read_none(tier: Tie
 
 
 def test_jobs_without_local_copies_read_registered_segments_without_their_manifests(tier: Tier) -> None:
-    launch.run("ingest", tier.config())
+    launch.run(tier.config())
     lake = str(tier.lake.path)
     jobs = (
         ValidateConfig(lake, "second", AS_OF_MS),
         PublishConfig(lake, "second", AS_OF_MS),
         ReplaceConfig(lake, "second", AS_OF_MS),
     )
-    assert set(tier.reads(lambda: [launch.run(job.JOB, job) for job in jobs]).values()) == {0}
+    assert set(tier.reads(lambda: [launch.run(job) for job in jobs]).values()) == {0}
     assert tier.lake.published("orders") == tier.storage.partition.rows
 
 
@@ -125,7 +125,7 @@ def test_a_run_in_rounds_reads_each_manifest_once(tier: Tier) -> None:
 
 
 def test_without_chunk_maps_in_the_table_manifests_are_read_as_before(tier: Tier) -> None:
-    launch.run("ingest", tier.config())
+    launch.run(tier.config())
     tier.change_maps(lambda maps: [None for _ in maps])
     known_manifests._kept.maps.clear()
     assert all(tier.run().values())
@@ -159,10 +159,10 @@ def test_an_object_that_was_put_again_with_its_manifest_stops_its_log(tier: Tier
 def test_an_object_that_was_put_again_with_its_manifest_after_a_run_registered_it_is_not_published(
     tier: Tier, tmp_path: Path
 ) -> None:
-    launch.run("ingest", tier.config())
+    launch.run(tier.config())
     tier.storage.replace(tmp_path / "others")
     upload(tier.storage.path, tier.address)
-    report = launch.run("validate", ValidateConfig(str(tier.lake.path), "second", AS_OF_MS))
+    report = launch.run(ValidateConfig(str(tier.lake.path), "second", AS_OF_MS))
     (said,) = report.findings
     assert said["rule"] == "archive-unreadable"
     assert "another object took its name" in said["message"]
@@ -172,17 +172,17 @@ def test_an_object_that_was_put_again_with_its_manifest_after_a_run_registered_i
 def test_a_chunk_map_that_lies_is_a_finding_about_its_segment_and_gives_no_row(
     tier: Tier, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    launch.run("ingest", tier.config())
+    launch.run(tier.config())
     options = {"compressed": tier.storage.is_encrypted, "is_encrypted": tier.storage.is_encrypted}
     other = remote_objects.stored_segment(bytes(2_000), {}, chunk_size=150, **options)
     lie = packed(ChunkMap(parse_manifest(other.manifest), '"other"'))
     tier.change_maps(lambda maps: [maps[0], lie, maps[2]])
-    report = launch.run("validate", ValidateConfig(str(tier.lake.path), "second", AS_OF_MS))
+    report = launch.run(ValidateConfig(str(tier.lake.path), "second", AS_OF_MS))
     (said,) = report.findings
     assert said["rule"] == "archive-unreadable"
     assert "its registered chunk map is not that of its manifest" in said["message"]
     assert said["file"] == f"{tier.address}/{tier.storage.logs()[1].relative_to(tier.storage.path).as_posix()}"
-    launch.run("publish", PublishConfig(str(tier.lake.path), "second", AS_OF_MS))
+    launch.run(PublishConfig(str(tier.lake.path), "second", AS_OF_MS))
     assert set(tier.lake.published("orders")) <= set(range(10))
     capsys.readouterr()
     assert main(["verify", str(tier.lake.path), "--format", "jsonl"]) == 2
@@ -193,10 +193,10 @@ def test_a_chunk_map_that_lies_is_a_finding_about_its_segment_and_gives_no_row(
 def test_a_chunk_map_that_is_none_is_a_finding_and_the_lake_is_read_after_its_repair(
     tier: Tier, content: bytes
 ) -> None:
-    launch.run("ingest", tier.config())
+    launch.run(tier.config())
     good = tier.maps()
     tier.change_maps(lambda maps: [maps[0], content, maps[2]])
-    report = launch.run("validate", ValidateConfig(str(tier.lake.path), "second", AS_OF_MS))
+    report = launch.run(ValidateConfig(str(tier.lake.path), "second", AS_OF_MS))
     assert "its registered chunk map cannot be used" in report.findings[0]["message"]
     tier.change_maps(lambda _: good)
     tier.run()

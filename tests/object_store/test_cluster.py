@@ -75,11 +75,11 @@ def test_a_source_on_the_server_gives_the_same_rows_as_the_files(bucket: str, tm
             storage.put(f"{bucket}/source/{path.relative_to(root)}", path.read_bytes())
     lakes = (f"{bucket}/one", f"{bucket}/other")
     for lake, place in zip(lakes, (str(root), f"{bucket}/source"), strict=True):
-        report = launch.run("cluster", ClusterConfig(lake, "run", AS_OF_MS, (place,)))
-        assert not report.plan["waits"]
-        (directory,) = report.plan["directories"]
-        assert (directory["broker"], directory["replicas"]) == (1, 4)
-        assert directory["bytes"] == sum(path.stat().st_size for path in root.rglob("*.log"))
+        report = launch.run(ClusterConfig(lake, "run", AS_OF_MS, (place,)))
+        assert not report.plan.waits
+        (directory,) = report.plan.directories
+        assert (directory.broker, directory.replicas) == (1, 4)
+        assert directory.bytes == sum(path.stat().st_size for path in root.rglob("*.log"))
     for table in ("cluster_offset_commits", "cluster_group_offsets", "cluster_topics", "cluster_transactional_ids"):
         one, other = (read_rows(lake, table).to_pylist() for lake in lakes)
         assert one == other

@@ -49,7 +49,7 @@ def load(snapshot: Snapshot, source: str, lake: str, folder: Path) -> str | None
     """Publish all topics; returns why that is refused, without the place."""
     try:
         for config in journey(snapshot, source, lake, folder):
-            launch.run(config.JOB, config, engine="local")
+            launch.run(config, engine="local")
     except JobError as error:
         return str(error).replace(source, "SOURCE").replace(lake, "LAKE")
     return None

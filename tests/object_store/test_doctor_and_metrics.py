@@ -38,7 +38,7 @@ def lake(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         PublishConfig(lake, "run-1", AS_OF_MS),
     ]
     for config in configs:
-        launch.run(config.JOB, config, engine="local")
+        launch.run(config, engine="local")
     return lake
 
 

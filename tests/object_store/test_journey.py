@@ -38,9 +38,9 @@ pytestmark = [pytest.mark.object_store, pytest.mark.spark]
 
 
 def turn(lake: str, source: Path, run_id: str) -> None:
-    launch.run("ingest", IngestConfig(lake, (str(source),), run_id, AS_OF_MS))
-    launch.run("validate", ValidateConfig(lake, run_id, AS_OF_MS))
-    launch.run("publish", PublishConfig(lake, run_id, AS_OF_MS))
+    launch.run(IngestConfig(lake, (str(source),), run_id, AS_OF_MS))
+    launch.run(ValidateConfig(lake, run_id, AS_OF_MS))
+    launch.run(PublishConfig(lake, run_id, AS_OF_MS))
 
 
 def rows(lake: str, name: str) -> list[dict[str, Any]]:
@@ -140,21 +140,21 @@ def test_what_tends_the_archive_works_on_objects_too(bucket, tmp_path):
     lakes = (f"{bucket}/lake", str(tmp_path / "lake"))
     for lake in lakes:
         turn(lake, logs.path, "run-1")
-        launch.run("compaction", CompactionConfig(lake, "run-2", AS_OF_MS, read_policies(str(policies)), apply=True))
-        launch.run("rebuild_indexes", RebuildIndexesConfig(lake, "run-3", AS_OF_MS))
+        launch.run(CompactionConfig(lake, "run-2", AS_OF_MS, read_policies(str(policies)), apply=True))
+        launch.run(RebuildIndexesConfig(lake, "run-3", AS_OF_MS))
         storage.put(storage.join(lake, "archive", "nobody", "knows"), b"this")
     remote, local = (sorted(_files(lake)) for lake in lakes)
     assert remote == local
     assert len([path for path, _ in remote if path.endswith(".index")]) >= 2
     for name in ("segments", "offset_ledger", "validations", "log_actions"):
         assert rows(lakes[0], name) == rows(lakes[1], name), name
-    young = launch.run("tidy_archive", TidyArchiveConfig(lakes[0], "run-4", AS_OF_MS)).plan
-    assert young["orphans"]["files"] == []
+    young = launch.run(TidyArchiveConfig(lakes[0], "run-4", AS_OF_MS)).plan
+    assert young.orphans.files == ()
     clock_ms = storage.clock_ms(lakes[0])
     now = {"as_of_ms": clock_ms, "orphan_after_ms": 0, "force": True, "policies": read_policies(str(policies))}
-    listed = launch.run("tidy_archive", TidyArchiveConfig(lakes[0], "run-5", **now)).plan
-    assert "archive/nobody/knows" in [file["path"] for file in listed["orphans"]["files"]]
-    launch.run("tidy_archive", TidyArchiveConfig(lakes[0], "run-6", apply=True, **now))
+    listed = launch.run(TidyArchiveConfig(lakes[0], "run-5", **now)).plan
+    assert "archive/nobody/knows" in [file.path for file in listed.orphans.files]
+    launch.run(TidyArchiveConfig(lakes[0], "run-6", apply=True, **now))
     assert not storage.exists(storage.join(lakes[0], "archive", "nobody", "knows"))
     left = [storage.join(lakes[0], s["path"]) for s in rows(lakes[0], "segments") if s["retired_ms"] is None]
     assert left

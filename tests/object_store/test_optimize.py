@@ -40,7 +40,7 @@ def test_small_files_are_merged_and_needless_files_are_removed(bucket, monkeypat
     lake = f"{bucket}/lake"
     for start in range(0, 60, 5):
         _publish(lake, start, start + 5)
-    report = run("optimize", OptimizeConfig(lake, "run", 0, apply=True))
+    report = run(OptimizeConfig(lake, "run", 0, apply=True))
     assert (report.metrics["merged_files"], report.metrics["written_files"], report.metrics["checkpoints"]) == (
         12,
         1,
@@ -49,13 +49,13 @@ def test_small_files_are_merged_and_needless_files_are_removed(bucket, monkeypat
     root = table_uri(lake, "records")
     assert len([file for file in storage.files_below(root) if "/part-" in file.path]) == 13
     later = OptimizeConfig(lake, "run", LATER_MS, apply=True)
-    assert run("optimize", later).plan["vacuum"]["count"] == 0, "by the store's own time they are young"
+    assert run(later).plan.vacuum.count == 0, "by the store's own time they are young"
     monkeypatch.setattr(storage, "clock_ms", lambda root: LATER_MS)
-    assert run("optimize", later).metrics["removed_files"] == 12
+    assert run(later).metrics["removed_files"] == 12
     [live] = live_files(open_table(lake, "records"))
     assert [file.path for file in storage.files_below(root) if "/part-" in file.path] == [storage.join(root, live.path)]
     rows = read_rows(lake, "records", ["offset", "value"]).to_pylist()
     assert rows == [{"offset": offset, "value": b"%d" % offset} for offset in range(60)]
     assert commit_guards.versions(lake, "records", ["records/a.0/0"]) == {"records/a.0/0": 60}
     _publish(lake, 60, 65)
-    assert run("optimize", OptimizeConfig(lake, "run", 0)).plan["merges"][0]["end_offset"] == 65
+    assert run(OptimizeConfig(lake, "run", 0)).plan.merges[0].end_offset == 65

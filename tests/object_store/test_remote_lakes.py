@@ -125,7 +125,7 @@ def test_an_object_that_is_replaced_before_its_records_are_published_is_not_publ
 ) -> None:
     source, lake, remote, storage = tier
     config = IngestConfig(str(lake.path), (str(source.path),), "run", AS_OF_MS, remote=(remote,), mode="reference")
-    launch.run("ingest", config)
+    launch.run(config)
     storage.replace(tmp_path / "others")
     upload(storage.path, remote)
     lake.turn(source.path, remote=(remote,), mode="reference")
@@ -156,7 +156,7 @@ def test_bytes_that_were_kept_are_not_used_for_another_version(tier: Tier, tmp_p
     source, lake, remote, storage = tier
     config = IngestConfig(str(lake.path), (str(source.path),), "run", AS_OF_MS, remote=(remote,), mode="reference")
     with local_copies.keeping(str(lake.path)):
-        launch.run("ingest", config)
+        launch.run(config)
         storage.replace(tmp_path / "others")
         upload(storage.path, remote)
         second = Lake(tmp_path / "second")

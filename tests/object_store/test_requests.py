@@ -44,7 +44,7 @@ def filled(bucket: str, folder: Path, segments: int) -> tuple[str, Path]:
     source.high_watermarks(orders_0=2 * segments)
     lake = f"{bucket}/lake-{segments}"
     for config in intake(lake, source.path, "run-1"):
-        launch.run(config.JOB, config, engine="local")
+        launch.run(config, engine="local")
     return lake, source.path
 
 

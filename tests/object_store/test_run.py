@@ -44,7 +44,7 @@ def turn(lake: str, source: str, run_id: str, **ingest: Any) -> list[JobReport]:
         ValidateConfig(lake, run_id, AS_OF_MS),
         PublishConfig(lake, run_id, AS_OF_MS),
     )
-    return [launch.run(config.JOB, config, engine="local") for config in configs]
+    return [launch.run(config, engine="local") for config in configs]
 
 
 def rows(lake: str, name: str, source: str = "no place") -> list[dict[str, Any]]:

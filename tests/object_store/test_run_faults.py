@@ -70,7 +70,7 @@ def turn(lake: str, source: Source, run_id: str, **ingest: Any) -> JobReport:
         ValidateConfig(lake, run_id, AS_OF_MS),
         PublishConfig(lake, run_id, AS_OF_MS),
     )
-    first, *_ = [launch.run(config.JOB, config) for config in configs]
+    first, *_ = [launch.run(config) for config in configs]
     return first
 
 
@@ -93,7 +93,7 @@ def stops(lake: str) -> dict[str, str]:
 
 def of_paths(report: JobReport) -> list[tuple[str, str]]:
     """Rule and file of the current findings about the source."""
-    return [(each["rule"], each["file"]) for each in report.plan["of_paths"]]  # type: ignore[attr-defined]
+    return [(each.rule, each.file) for each in report.plan.of_paths]
 
 
 @pytest.mark.parametrize("mode", ["copy", "reference"])
@@ -208,10 +208,10 @@ def test_a_high_watermark_that_cannot_be_read_publishes_nothing(source, proxy, l
 
 
 def test_an_object_replaced_between_registration_and_publishing_is_not_published(source, proxy, lake):
-    launch.run("ingest", IngestConfig(lake, (source.url,), "run-1", AS_OF_MS, mode="reference"))
+    launch.run(IngestConfig(lake, (source.url,), "run-1", AS_OF_MS, mode="reference"))
     source.put(f"orders-1/{SEGMENT}", b"?" * 500)
-    launch.run("validate", ValidateConfig(lake, "run-1", AS_OF_MS))
-    launch.run("publish", PublishConfig(lake, "run-1", AS_OF_MS))
+    launch.run(ValidateConfig(lake, "run-1", AS_OF_MS))
+    launch.run(PublishConfig(lake, "run-1", AS_OF_MS))
     assert published(lake) == {"orders-0": 10, "orders-1": 0, "payments-0": 10}
 
 

@@ -44,14 +44,14 @@ class Nights:
             log.next_offset += len(rows)
         self.source.high_watermarks(**{f"orders_{at}": log.next_offset for at, log in enumerate(self.logs)})
         stated = (self.lake, f"run-{number}", AS_OF_MS)
-        launch.run("ingest", IngestConfig(self.lake, (str(self.source.path),), f"run-{number}", AS_OF_MS))
-        launch.run("validate", ValidateConfig(*stated))
-        launch.run("publish", PublishConfig(*stated))
-        launch.run("decode", DecodeConfig(*stated, read_policies(str(self.policies))))
+        launch.run(IngestConfig(self.lake, (str(self.source.path),), f"run-{number}", AS_OF_MS))
+        launch.run(ValidateConfig(*stated))
+        launch.run(PublishConfig(*stated))
+        launch.run(DecodeConfig(*stated, read_policies(str(self.policies))))
 
     def optimize(self, **more: Any) -> JobReport:
         options: dict[str, Any] = {"apply": True, "policies": read_policies(str(self.policies))}
-        return launch.run("optimize", OptimizeConfig(self.lake, "optimize", **{"as_of_ms": AS_OF_MS} | options | more))
+        return launch.run(OptimizeConfig(self.lake, "optimize", **{"as_of_ms": AS_OF_MS} | options | more))
 
     def rows(self, kind: str) -> list[str]:
         table = topic_table(self.lake, kind, "orders").open()
@@ -78,13 +78,13 @@ def test_files_of_each_night_become_one_for_each_log_and_go_when_they_are_old(
     assert [len(before[kind]) for kind in TABLES] == [4 * NIGHTS, 2 * NIGHTS]
     old = {kind: lake.live(kind) for kind in TABLES}
     assert [len(old[kind]) for kind in TABLES] == [2 * NIGHTS, 2 * NIGHTS]
-    assert len(lake.optimize(apply=False).plan["merges"]) >= 4  # type: ignore[arg-type,index]
+    assert len(lake.optimize(apply=False).plan.merges) >= 4
     assert {kind: lake.live(kind) for kind in TABLES} == old, "a plan changes nothing"
     lake.optimize()
     assert [len(lake.live(kind)) for kind in TABLES] == [2, 2]
     assert {kind: lake.rows(kind) for kind in TABLES} == before
     again = lake.optimize()
-    assert not [each for each in again.plan["merges"] if "/" in str(each["table"])]  # type: ignore[attr-defined,index]
+    assert not [each for each in again.plan.merges if "/" in each.table]
     for kind in TABLES:
         assert old[kind] < lake.stored(kind), "young files stay"
     monkeypatch.setattr(storage, "clock_ms", lambda root: LATER_MS)

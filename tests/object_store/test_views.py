@@ -32,7 +32,7 @@ def lake(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         ValidateConfig(path, "run", AS_OF_MS),
         PublishConfig(path, "run", AS_OF_MS),
     ):
-        launch.run(config.JOB, config)
+        launch.run(config)
     return path
 
 

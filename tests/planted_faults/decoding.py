@@ -142,8 +142,8 @@ FAULTS = (
     Fault(
         "the report does not say that a worker died",
         "spark_jobs/decode/job.py",
-        "for task, result in zip(plan.tasks, results, strict=True) if result.was_plain]",
-        "for task, result in zip(plan.tasks, results, strict=True) if result.stop]",
+        "for task, result in zip(topic.tasks, results, strict=True) if result.was_plain]",
+        "for task, result in zip(topic.tasks, results, strict=True) if result.stop]",
         (DEADLY, "-k", "says_what"),
     ),
     Fault(

@@ -294,15 +294,15 @@ FAULTS = (
     Fault(
         "what a run remembers counts although a table has changed",
         "spark_jobs/lake/cluster/last_reading.py",
-        '        is_known = kept["lake"] == lake and isinstance(found, dict) and (basis is None or kept == basis)\n',
-        '        is_known = kept["lake"] == lake and isinstance(found, dict)\n',
+        '        if kept["lake"] != lake or basis not in (None, kept):\n',
+        '        if kept["lake"] != lake:\n',
         (IN_A_RUN, "-k", "remembers"),
     ),
     Fault(
         "a run without news reads all internal topics again",
         "spark_jobs/cluster/job.py",
-        "        last_reading.keep(config.lake, last_reading.written_basis(plan.basis, config), plan.found())\n",
-        "        last_reading.keep(config.lake, plan.basis, plan.found())\n",
+        "        last_reading.keep(config.lake, last_reading.written_basis(plan.basis, config), plan.outline)\n",
+        "        last_reading.keep(config.lake, plan.basis, plan.outline)\n",
         (IN_A_RUN, "-k", "without_news"),
     ),
     Fault(

@@ -32,15 +32,11 @@ class Lake:
         lake, run_id = str(self.path), f"run-{self.turns}"
         paths = tuple(str(source) for source in sources)
         reports = [
-            launch.run(
-                "ingest", IngestConfig(lake, paths, run_id, AS_OF_MS, policies=read_policies(policies), **ingest)
-            ),
-            launch.run("validate", ValidateConfig(lake, run_id, AS_OF_MS, policies=read_policies(policies))),
+            launch.run(IngestConfig(lake, paths, run_id, AS_OF_MS, policies=read_policies(policies), **ingest)),
+            launch.run(ValidateConfig(lake, run_id, AS_OF_MS, policies=read_policies(policies))),
         ]
         if publish:
-            reports.append(
-                launch.run("publish", PublishConfig(lake, run_id, AS_OF_MS, policies=read_policies(policies)))
-            )
+            reports.append(launch.run(PublishConfig(lake, run_id, AS_OF_MS, policies=read_policies(policies))))
         return {report.job: report for report in reports}
 
     def rows(self, name: str) -> list[dict[str, Any]]:

@@ -44,7 +44,7 @@ def decode(executor: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(topic_plan, "IN_PROCESS_BYTES", 0)
         monkeypatch.setattr(launch, "start_executor", lambda *_: executor)
         monkeypatch.setattr(job, "decode_rows", work)
-        topics: Any = lake.decode().plan["topics"]
+        topics: Any = lake.decode().plan.topics
         return lake, topics[0]
 
     return run
@@ -56,33 +56,33 @@ def deaths(lake: Decoded) -> list[str]:
 
 def test_a_log_whose_decoder_died_is_decoded_the_plain_way_and_the_report_says_so(decode: Any) -> None:
     lake, topic = decode(dies_unless_plain)
-    assert topic["waits"] is None
+    assert topic.waits is None
     assert sorted(row["partition"] for row in lake.rows()) == [0, 0, 0, 1, 1, 1]
     assert [row["reason"] for row in lake.rows("undecoded")] == ["INVALID_UTF8"]
     assert set(deaths(lake)) == {"fast"}
-    assert topic["retried"].startswith("decoded row by row after a worker died: partition ")
-    assert "partition 1 offsets [0, 3)" in topic["retried"]
+    assert topic.retried.startswith("decoded row by row after a worker died: partition ")
+    assert "partition 1 offsets [0, 3)" in topic.retried
 
 
 @pytest.mark.long
 def test_a_row_that_ends_its_worker_on_each_try_is_undecoded_and_all_others_are_decoded(decode: Any) -> None:
     lake, topic = decode(dies_of_a_row, (b"e", b"a " + DEADLY + b" value"))
-    assert topic["waits"] is None
-    assert topic["undecoded"] == {"DECODER_DIED": 1, "INVALID_UTF8": 1}
+    assert topic.waits is None
+    assert topic.undecoded == {"DECODER_DIED": 1, "INVALID_UTF8": 1}
     assert sorted((row["partition"], row["offset"]) for row in lake.rows()) == [
         *((0, 0), (0, 2), (0, 3)),
         *((1, 0), (1, 1), (1, 2)),
     ]
     rows = [(row["offset"], row["part"], row["value"], row["reason"]) for row in lake.rows("undecoded")]
     assert rows == [(1, "value", b"\xff", "INVALID_UTF8"), (4, "value", b"a deadly value", "DECODER_DIED")]
-    assert "partition 0 offsets [0, 5)" in topic["retried"]
+    assert "partition 0 offsets [0, 5)" in topic.retried
     assert 2 <= len(deaths(lake)) <= 2 * 2 * (1 + HALVINGS)
 
 
 @pytest.mark.long
 def test_a_log_whose_worker_dies_without_decoding_waits_and_the_others_are_decoded(decode: Any) -> None:
     lake, topic = decode(always_dies)
-    assert "partition 1 waits" in topic["waits"]
-    assert "also when it did not decode the row" in topic["waits"]
+    assert "partition 1 waits" in topic.waits
+    assert "also when it did not decode the row" in topic.waits
     assert [(row["partition"], row["value"]) for row in lake.rows()] == [(0, "one"), (0, "three"), (0, "four")]
     assert "plain" in deaths(lake)

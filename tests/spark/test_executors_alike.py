@@ -102,7 +102,7 @@ class Lake:
     def do(self, job: str, **options: Any) -> None:
         before = self.executor.tasks
         plain = {"lake": str(self.path), "run_id": f"run-{len(self.reports)}", "as_of_ms": AS_OF_MS}
-        self.reports.append(launch.run(job, CONFIGS[job].from_dict(plain | options)))
+        self.reports.append(launch.run(CONFIGS[job].from_dict(plain | options)))
         if self.executor.tasks > before:
             self.on_workers.add(job)
 

@@ -41,15 +41,15 @@ def test_a_lake_with_unusual_characters_in_its_path_takes_in_grows_replaces_and_
         assert reports["publish"].metrics["records"] == 10
     assert copied(lake, tmp_path / "plain").published("orders") == orders.rows
 
-    launch.run("optimize", OptimizeConfig(str(lake.path), "optimize", AS_OF_MS, apply=True))
+    launch.run(OptimizeConfig(str(lake.path), "optimize", AS_OF_MS, apply=True))
     after = copied(lake, tmp_path / "plain")
     assert after.published("orders") == orders.rows
     assert states(after.ledger("orders")) == {"present": 30}
 
     log = after.rows("logs")[0]["log"]
     checked = ExpectationsConfig(str(lake.path), "expectations", AS_OF_MS, ranges={log: (0, 30)})
-    assert launch.run("expectations", checked).findings == ()
-    launch.run("replace", ReplaceConfig(str(lake.path), "replace", AS_OF_MS))
+    assert launch.run(checked).findings == ()
+    launch.run(ReplaceConfig(str(lake.path), "replace", AS_OF_MS))
     assert copied(lake, tmp_path / "plain").published("orders") == orders.rows
     top = Path(name).parts[0]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([top, "plain", "source"])

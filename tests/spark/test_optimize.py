@@ -49,14 +49,14 @@ def files_by_log(lake: Path, name: str = "records") -> dict[tuple[str, int, str]
 
 def test_small_files_become_one_a_log_with_the_same_rows_and_frontiers(scattered):
     before = all_rows(scattered)
-    dry = run("optimize", optimize_config(scattered, apply=False))
-    assert {(m["log"], m["start_offset"], m["end_offset"], m["files"]) for m in dry.plan["merges"]} == {
+    dry = run(optimize_config(scattered, apply=False))
+    assert {(m.log, m.start_offset, m.end_offset, m.files) for m in dry.plan.merges} == {
         ("a.0/0", 0, 50, 5),
         ("a.0/1", 0, 10, 2),
         ("a.1/0", 25, 40, 3),
     }
     assert DeltaTable(table_uri(str(scattered), "records")).version() == 2
-    report = run("optimize", optimize_config(scattered))
+    report = run(optimize_config(scattered))
     assert not report.used_executor
     assert {change.log: change.metrics["files_after"] for change in report.changed} == {
         "a.0/0": 1,
@@ -76,8 +76,8 @@ def test_small_files_become_one_a_log_with_the_same_rows_and_frontiers(scattered
         "b.0/0": 10,
     }
     version = DeltaTable(table_uri(str(scattered), "records")).version()
-    again = run("optimize", optimize_config(scattered))
-    assert again.plan["merges"] == []
+    again = run(optimize_config(scattered))
+    assert again.plan.merges == ()
     assert DeltaTable(table_uri(str(scattered), "records")).version() == version
 
 
@@ -90,7 +90,7 @@ def _by_duckdb(table: DeltaTable) -> list[tuple[Any, ...]]:
 def test_workers_merge_as_the_driver_does_and_every_reader_sees_the_same_rows(scattered, monkeypatch):
     before = all_rows(scattered)
     monkeypatch.setattr(optimize, "IN_PROCESS_BYTES", 0)
-    report = run("optimize", optimize_config(scattered))
+    report = run(optimize_config(scattered))
     assert report.used_executor
     assert report.metrics["merged_files"] == 10
     uri = table_uri(str(scattered), "records")
@@ -109,7 +109,7 @@ def test_a_large_run_is_cut_into_files_near_the_target_that_a_second_run_leaves(
     add_files(tmp_path, *spans_of("a", 0, "a.0", *range(0, 2001, 50)))
     before = all_rows(tmp_path)
     sizes = {"small_bytes": 30_000, "target_bytes": 100_000}
-    report = run("optimize", optimize_config(tmp_path, **sizes))
+    report = run(optimize_config(tmp_path, **sizes))
     assert report.metrics["merged_files"] == 40
     [spans] = files_by_log(tmp_path).values()
     assert 3 <= len(spans) <= 6
@@ -118,13 +118,13 @@ def test_a_large_run_is_cut_into_files_near_the_target_that_a_second_run_leaves(
     assert max(sizes_now) < 160_000
     assert min(sizes_now) > 30_000
     assert all_rows(tmp_path) == before
-    assert run("optimize", optimize_config(tmp_path, **sizes)).plan["merges"] == []
+    assert run(optimize_config(tmp_path, **sizes)).plan.merges == ()
 
 
 @pytest.mark.long
 def test_merged_files_have_full_row_groups_and_the_statistics_of_their_rows(tmp_path):
     add_files(tmp_path, *spans_of("a", 0, "a.0", *range(0, 200_001, 20_000)))
-    run("optimize", optimize_config(tmp_path))
+    run(optimize_config(tmp_path))
     [file] = live_files(open_table(str(tmp_path), "records"))
     meta = pq.read_metadata(Path(table_uri(str(tmp_path), "records"), file.path))
     assert [meta.row_group(i).num_rows for i in range(meta.num_row_groups)] == [65_536, 65_536, 65_536, 3_392]
@@ -161,7 +161,7 @@ def test_an_append_between_look_and_commit_makes_the_commit_look_again(scattered
         rewrite(*args, **kwargs)
 
     monkeypatch.setattr(file_commits, "rewrite_files", overtaken_once)
-    run("optimize", optimize_config(scattered))
+    run(optimize_config(scattered))
     assert len(calls) == 2
     assert len(all_rows(scattered)) == len(before) + 10
 
@@ -192,7 +192,7 @@ def test_files_that_are_not_what_their_statistics_say_are_left_with_a_finding(tm
     }
     root = Path(table_uri(str(tmp_path), "records"))
     (root / files[10].path).write_bytes((root / files[20].path).read_bytes())
-    report = run("optimize", optimize_config(tmp_path))
+    report = run(optimize_config(tmp_path))
     [finding] = report.findings
     assert finding["rule"] == "table-file-damaged"
     assert "do not rise" in finding["message"]
@@ -209,7 +209,7 @@ def test_undecided_rows_stay_in_files_of_their_own(tmp_path):
         write_deltalake(uri, rows, mode="append")
     before = all_rows(tmp_path, "records_uncommitted")
     _logs(tmp_path, ("a", 0, "a.0"))
-    run("optimize", optimize_config(tmp_path))
+    run(optimize_config(tmp_path))
     assert files_by_log(tmp_path, "records_uncommitted")["a", 0, "a.0"] == [(0, 29), (30, 34), (35, 39)]
     assert all_rows(tmp_path, "records_uncommitted") == before
 
@@ -236,7 +236,7 @@ def test_after_many_small_runs_every_table_is_merged_and_the_lake_goes_on(tmp_pa
         lake.turn(source.path)
     names = [path.name for path in (lake.path / "tables").iterdir()]
     before = {name: sorted(map(repr, lake.rows(name))) for name in names}
-    run("optimize", optimize_config(lake.path, as_of_ms=AS_OF_MS))
+    run(optimize_config(lake.path, as_of_ms=AS_OF_MS))
     assert {name: sorted(map(repr, lake.rows(name))) for name in names} == before
     counts = {name: len(live_files(open_table(str(lake.path), name))) for name in names}
     assert counts == dict.fromkeys(names, 1) | {"records": 2}
@@ -248,7 +248,7 @@ def test_after_many_small_runs_every_table_is_merged_and_the_lake_goes_on(tmp_pa
     assert _streamed(lake, file.path, "orders") == [
         (row["base_offset"], row["last_offset"]) for row in rows if row["topic"] == "orders"
     ]
-    assert run("optimize", optimize_config(lake.path)).plan["merges"] == []
+    assert run(optimize_config(lake.path)).plan.merges == ()
     orders.append(5)
     source.high_watermarks(orders_0=35, payments_0=30)
     assert not lake.turn(source.path)["ingest"].findings
@@ -288,10 +288,10 @@ def test_while_another_process_publishes_every_row_is_there_once(tmp_path):
     process = subprocess.Popen([sys.executable, "-c", APPENDING, str(tmp_path)])
     merged = 0
     while process.poll() is None:
-        merged += int(run("optimize", optimize_config(tmp_path)).metrics.get("merged_files", 0))
+        merged += int(run(optimize_config(tmp_path)).metrics.get("merged_files", 0))
     assert process.returncode == 0
     assert merged > 0, "nothing was merged meanwhile: this test looks at nothing"
-    run("optimize", optimize_config(tmp_path))
+    run(optimize_config(tmp_path))
     offsets = [row["offset"] for row in Lake(tmp_path).rows("records") if row["topic"] == "a"]
     assert sorted(offsets) == list(range(200))
     assert files_by_log(tmp_path)["a", 0, "a.0"] == [(0, 199)]
@@ -299,9 +299,9 @@ def test_while_another_process_publishes_every_row_is_there_once(tmp_path):
 
 def test_sizes_that_would_be_merged_for_ever_are_refused(tmp_path):
     with pytest.raises(UsageError, match="at least twice"):
-        run("optimize", optimize_config(tmp_path, small_bytes=100 << 20, target_bytes=128 << 20))
+        run(optimize_config(tmp_path, small_bytes=100 << 20, target_bytes=128 << 20))
     with pytest.raises(UsageError, match="at most"):
-        run("optimize", optimize_config(tmp_path, target_bytes=1 << 30))
+        run(optimize_config(tmp_path, target_bytes=1 << 30))
 
 
 @pytest.mark.long
@@ -314,13 +314,13 @@ def test_frontiers_outlive_checkpoint_and_log_cleanup(tmp_path):
     log = Path(table_uri(str(tmp_path), "records"), "_delta_log")
     for path in log.glob("*.json"):
         os.utime(path, (1_000_000_000, 1_000_000_000))  # much older than the commits that Delta keeps
-    report = run("optimize", optimize_config(tmp_path))
+    report = run(optimize_config(tmp_path))
     assert report.metrics["checkpoints"] == 1
     kept = sorted(path.name for path in log.glob("*.json"))
     assert len(kept) < 5, "nothing was cleaned up: this test looks at nothing"
     assert frontier.read_frontiers(str(tmp_path), logs) == before
     assert all_rows(tmp_path) == rows
-    assert run("optimize", optimize_config(tmp_path)).plan["checkpoints"] == {}
+    assert run(optimize_config(tmp_path)).plan.checkpoints == {}
     uri = table_uri(str(tmp_path), "records")
     assert get_session().read.format("delta").load(uri).count() == len(rows)
     assert polars.read_delta(uri).height == len(rows)
@@ -342,7 +342,7 @@ def killed(*args, **kwargs):
         rewrite(*args, **kwargs)
     os._exit(9)
 file_commits.rewrite_files = killed
-run("optimize", OptimizeConfig.from_json(sys.argv[1]))
+run(OptimizeConfig.from_json(sys.argv[1]))
 """
 
 
@@ -355,10 +355,10 @@ def test_killed_around_the_commit_the_rows_are_the_same_and_a_rerun_ends_it(scat
     assert done.returncode == 9
     assert all_rows(scattered) == before
     assert read_rows(str(scattered), "records", ["offset"]).num_rows == len(before)
-    run("optimize", config)
+    run(config)
     assert all_rows(scattered) == before
     assert files_by_log(scattered)["a", 0, "a.0"] == [(0, 49)]
-    assert run("optimize", config).plan["merges"] == []
+    assert run(config).plan.merges == ()
     root = Path(table_uri(str(scattered), "records"))
     named = {file.path for file in live_files(open_table(str(scattered), "records"))} | removed_files(root).keys()
     left = [path for path in root.rglob("*.parquet") if str(path.relative_to(root)) not in named]

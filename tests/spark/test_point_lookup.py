@@ -24,7 +24,7 @@ def lake(request, tmp_path_factory):
     path = str(tmp_path_factory.mktemp("lake"))
     lookup.build(path, SHAPE)
     if request.param == "merged":
-        run("optimize", OptimizeConfig(path, "run", 0, apply=True, small_bytes=150_000, target_bytes=300_000))
+        run(OptimizeConfig(path, "run", 0, apply=True, small_bytes=150_000, target_bytes=300_000))
         assert 6 < len(DeltaTable(table_uri(path, "records")).file_uris()) < 30
     return path
 

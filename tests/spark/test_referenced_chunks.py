@@ -20,9 +20,9 @@ def test_jobs_on_spark_read_registered_segments_without_their_manifests(
 ) -> None:
     storage = tiered(source, tmp_path / "remote", layout="chunks")
     path, remote = str(lake.path), (str(storage.path),)
-    launch.run("ingest", IngestConfig(path, (str(source.path),), "run", AS_OF_MS, remote=remote, mode="reference"))
+    launch.run(IngestConfig(path, (str(source.path),), "run", AS_OF_MS, remote=remote, mode="reference"))
     for manifest in storage.path.rglob("*.rsm-manifest"):
         manifest.write_bytes(b"")
-    assert launch.run("validate", ValidateConfig(path, "run", AS_OF_MS)).findings == ()
-    assert launch.run("publish", PublishConfig(path, "run", AS_OF_MS)).findings == ()
+    assert launch.run(ValidateConfig(path, "run", AS_OF_MS)).findings == ()
+    assert launch.run(PublishConfig(path, "run", AS_OF_MS)).findings == ()
     assert lake.published("orders") == storage.partition.rows

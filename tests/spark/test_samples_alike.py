@@ -45,10 +45,10 @@ def load(
     monkeypatch.setattr(launch, "start_executor", lambda *_: executor)
     lake = str(place / "lake")
     with ahead():
-        launch.run("ingest", IngestConfig(lake, (str(source),), "run", AS_OF_MS))
-        launch.run("validate", ValidateConfig(lake, "run", AS_OF_MS))
+        launch.run(IngestConfig(lake, (str(source),), "run", AS_OF_MS))
+        launch.run(ValidateConfig(lake, "run", AS_OF_MS))
         publish = PublishConfig(lake, "run", AS_OF_MS, include_internal=True, isolation_level="read_uncommitted")
-        launch.run("publish", publish)
+        launch.run(publish)
     return visible.tables(place / "lake")
 
 

@@ -71,7 +71,7 @@ def compacted(built: Path, name: str, *, spread_bytes: int) -> tuple[Lake, JobRe
     policies = built / f"{name}.yaml"
     policies.write_text(POLICY % (SEGMENT_BYTES, spread_bytes))
     config = CompactionConfig(str(lake.path), "compact", AS_OF_MS, read_policies(str(policies)), apply=True)
-    return lake, launch.run("compaction", config)
+    return lake, launch.run(config)
 
 
 @pytest.mark.parametrize("rows", [4_000_000, 300, 50, 5])

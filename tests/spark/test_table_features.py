@@ -270,7 +270,7 @@ def test_with_deletion_vectors_every_job_refuses_and_writes_nothing(job, with_ve
     before = _files(with_vectors)
     said = r"records uses deletionVectors.*DROP FEATURE deletionVectors.*--rebuild records --apply"
     with pytest.raises(TableRefused, match=said):
-        launch.run(job, _config(job, with_vectors, published_once / "source"))
+        launch.run(_config(job, with_vectors, published_once / "source"))
     assert _files(with_vectors) == before
 
 
@@ -283,11 +283,11 @@ def test_publish_goes_on_with_an_append_only_table_and_replace_and_optimize_do_n
     assert sorted(published.published("orders")) == list(range(30))
     version = DeltaTable(str(uri)).version()
     lake = str(published.path)
-    for job, config in (
-        ("replace", ReplaceConfig(lake, "r", AS_OF_MS, start_offset=0)),
-        ("optimize", OptimizeConfig(lake, "r", AS_OF_MS, apply=True, force=True)),
+    for config in (
+        ReplaceConfig(lake, "r", AS_OF_MS, start_offset=0),
+        OptimizeConfig(lake, "r", AS_OF_MS, apply=True, force=True),
     ):
         with pytest.raises(TableRefused, match="append-only"):
-            launch.run(job, config)
+            launch.run(config)
     assert DeltaTable(str(uri)).version() == version
-    launch.run("publish", PublishConfig(lake, "r", AS_OF_MS))
+    launch.run(PublishConfig(lake, "r", AS_OF_MS))

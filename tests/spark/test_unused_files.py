@@ -42,12 +42,12 @@ def years_later(monkeypatch):
 def test_a_run_with_a_clock_ahead_of_time_leaves_the_files_of_a_publish_at_work(scattered):
     at_work = Path(table_uri(str(scattered), "records"), "topic=a", "part-not-committed-yet.parquet")
     at_work.write_bytes(b"half written")
-    assert run("optimize", optimize_config(scattered, as_of_ms=NOW_MS)).metrics["removed_files"] == 0
+    assert run(optimize_config(scattered, as_of_ms=NOW_MS)).metrics["removed_files"] == 0
     assert at_work.exists()
 
 
 def test_only_files_below_the_floor_that_no_version_names_are_removed(scattered, years_later):
-    run("optimize", optimize_config(scattered))
+    run(optimize_config(scattered))
     root = Path(table_uri(str(scattered), "records"))
     live = {root / file.path for file in live_files(open_table(str(scattered), "records"))}
     superseded = set(root.rglob("*.parquet")) - live
@@ -61,17 +61,17 @@ def test_only_files_below_the_floor_that_no_version_names_are_removed(scattered,
     soon = removed_ms + 7 * DAY_MS - 1000
     _age(soon - 8 * DAY_MS, old)
     _age(soon - 6 * DAY_MS, young)
-    dry = run("optimize", optimize_config(scattered, as_of_ms=soon, apply=False))
-    assert [file["path"] for file in dry.plan["vacuum"]["files"]] == ["topic=a/part-old.parquet"]
+    dry = run(optimize_config(scattered, as_of_ms=soon, apply=False))
+    assert [file.path for file in dry.plan.vacuum.files] == ["topic=a/part-old.parquet"]
     assert old.exists()
     before = all_rows(scattered)
-    assert run("optimize", optimize_config(scattered, as_of_ms=soon)).metrics["removed_files"] == 1
+    assert run(optimize_config(scattered, as_of_ms=soon)).metrics["removed_files"] == 1
     assert not old.exists()
     assert young.exists()
     assert all(path.exists() for path in superseded)
 
     later = removed_ms + 7 * DAY_MS + 1000
-    assert run("optimize", optimize_config(scattered, as_of_ms=later)).metrics["removed_files"] == 10
+    assert run(optimize_config(scattered, as_of_ms=later)).metrics["removed_files"] == 10
     assert not any(path.exists() for path in superseded)
     assert all(path.exists() for path in live)
     assert all_rows(scattered) == before
@@ -79,12 +79,12 @@ def test_only_files_below_the_floor_that_no_version_names_are_removed(scattered,
 
 def test_a_floor_below_seven_days_is_refused_unless_it_is_forced(scattered):
     with pytest.raises(UsageError, match="seven days"):
-        run("optimize", optimize_config(scattered, vacuum_after_ms=7 * DAY_MS - 1))
+        run(optimize_config(scattered, vacuum_after_ms=7 * DAY_MS - 1))
     orphan = Path(table_uri(str(scattered), "records"), "topic=a", "part-orphan.parquet")
     orphan.write_bytes(b"x")
     _age(NOW_MS - DAY_MS, orphan)
     forced = optimize_config(scattered, as_of_ms=NOW_MS, vacuum_after_ms=DAY_MS // 2, force=True)
-    assert run("optimize", forced).metrics["removed_files"] >= 1
+    assert run(forced).metrics["removed_files"] >= 1
     assert not orphan.exists()
 
 
@@ -97,10 +97,10 @@ def test_files_younger_than_twice_the_longest_wait_for_a_commit_stay(tmp_path, y
     file_commits.add_files(str(tmp_path), "records", [waited], "run")
     waiting = write_file(root, spec, [chunk], {"topic": "a"})
     _age(NOW_MS - 9 * DAY_MS, Path(root, waiting.path))
-    assert run("optimize", optimize_config(tmp_path, as_of_ms=NOW_MS, apply=False)).plan["vacuum"]["count"] == 0
+    assert run(optimize_config(tmp_path, as_of_ms=NOW_MS, apply=False)).plan.vacuum.count == 0
     file_commits.add_files(str(tmp_path), "records", [replace(waiting, modified_ms=file.modified_ms)], "run")
     late = write_file(root, spec, [chunk], {"topic": "a"})
     _age(NOW_MS - 11 * DAY_MS, Path(root, late.path))
-    report = run("optimize", optimize_config(tmp_path, as_of_ms=NOW_MS, apply=False))
-    assert [each["path"] for each in report.plan["vacuum"]["files"]] == [late.path]
-    assert 10 * DAY_MS <= report.plan["vacuum"]["floor_ms"] < 10 * DAY_MS + 600_000
+    report = run(optimize_config(tmp_path, as_of_ms=NOW_MS, apply=False))
+    assert [each.path for each in report.plan.vacuum.files] == [late.path]
+    assert 10 * DAY_MS <= report.plan.vacuum.floor_ms < 10 * DAY_MS + 600_000

@@ -56,7 +56,7 @@ def test_both_writers_publish_the_same_rows_in_every_column(sample, tmp_path, mo
     for lake in (ours, theirs):
         if lake is theirs:
             monkeypatch.setattr(launch, "start_executor", SparkWriter)
-        report = launch.run("publish", PublishConfig(str(lake.path), "publish", AS_OF_MS))
+        report = launch.run(PublishConfig(str(lake.path), "publish", AS_OF_MS))
         assert report.metrics["records"]
         assert not report.findings
     assert rows_of(theirs) == rows_of(ours)

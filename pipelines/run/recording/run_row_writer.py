@@ -20,6 +20,7 @@ from spark_jobs.lake.view.open_findings import path_findings, source_warnings, u
 from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end
 from spark_jobs.lake.view.runs.run_rows import FAILED, SUCCEEDED, append_run, has_row
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
+from spark_jobs.outlines import Outline
 
 
 def system_clock_ms() -> int:
@@ -51,10 +52,10 @@ class RunRowWriter:
     _is_written: bool = False
 
     @contextmanager
-    def timed(self, job: str) -> Iterator[Callable[[JobReport], None]]:
+    def timed(self, job: str) -> Iterator[Callable[[JobReport[Outline]], None]]:
         """Measure a job. Yields a function that takes its report."""
         begun = time.monotonic()
-        reports: list[JobReport] = []
+        reports: list[JobReport[Outline]] = []
         try:
             yield reports.append
         except Exception:

@@ -24,6 +24,7 @@ from spark_jobs.lake.view.decoded.latest_topics import LatestTopic
 from spark_jobs.lake.view.decoded.topics import DecodedTopic
 from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import LakeState
+from spark_jobs.outlines import DecodedOutline, FollowingOutline, LatestOutline
 
 _SHOWN = 5
 """Schema ids that a line names at most."""
@@ -39,7 +40,7 @@ def _commands_in(waits: str) -> str:
 
 
 def decoded_rows_equal_records(
-    state: LakeState, topics: Sequence[DecodedTopic], report: JobReport | None
+    state: LakeState, topics: Sequence[DecodedTopic], report: JobReport[FollowingOutline[DecodedOutline]] | None
 ) -> CheckAnswer:
     """Check that decoded tables have every row of `records`, and that no topic waits.
 
@@ -47,7 +48,7 @@ def decoded_rows_equal_records(
         topics: The topics that a policy decodes.
         report: Of the job `decode` in this run; None: it did not run.
     """
-    told = [] if report is None else [topic for topic in report.plan.get("topics", ()) if topic["waits"] is not None]
+    told = () if report is None else report.plan.topics
     failures = [
         Failure(
             f"{each.records:,} rows of records, {each.decoded:,} decoded and {each.undecoded:,} undecoded",
@@ -67,23 +68,20 @@ def decoded_rows_equal_records(
     ]
     failures += [
         Failure(
-            f"the decoded table of {topic['topic']} waits: {topic['waits']}",
+            f"the decoded table of {topic.topic} waits: {topic.waits}",
             severity=Severity.WARNING,
-            what_to_do=_commands_in(topic["waits"]),
+            what_to_do=_commands_in(topic.waits),
         )
         for topic in told
+        if topic.waits is not None
     ]
     notes = [
-        f"{topic['topic']}: could not be decoded in this run: "
-        + ", ".join(f"{rows:,} {reason}" for reason, rows in sorted(topic["undecoded"].items()))
-        for topic in ([] if report is None else report.plan.get("topics", ()))
-        if topic.get("undecoded")
+        f"{topic.topic}: could not be decoded in this run: "
+        + ", ".join(f"{rows:,} {reason}" for reason, rows in sorted(topic.undecoded.items()))
+        for topic in told
+        if topic.undecoded
     ]
-    notes += [
-        f"{topic['topic']}: {topic['retried']}"
-        for topic in ([] if report is None else report.plan.get("topics", ()))
-        if topic.get("retried")
-    ]
+    notes += [f"{topic.topic}: {topic.retried}" for topic in told if topic.retried]
     rows, undecoded = sum(topic.rows for topic in topics), sum(topic.undecoded for topic in topics)
     listed: list[list[str | int | None]] = [[topic.topic, topic.rows, topic.undecoded] for topic in topics]
     return DECODED_ROWS_EQUAL_RECORDS.answer(
@@ -164,14 +162,16 @@ def _listed(schema_ids: Collection[int]) -> str:
     )
 
 
-def latest_follows_records(state: LakeState, topics: Sequence[LatestTopic], report: JobReport | None) -> CheckAnswer:
+def latest_follows_records(
+    state: LakeState, topics: Sequence[LatestTopic], report: JobReport[FollowingOutline[LatestOutline]] | None
+) -> CheckAnswer:
     """Check that tables of the latest rows were made of the rows of `records`, and that no topic waits.
 
     Args:
         topics: The topics whose policy has `latest`.
         report: Of the job `latest` in this run; None: it did not run.
     """
-    planned = [] if report is None else report.plan.get("topics", ())
+    planned = () if report is None else report.plan.topics
     failures = [
         Failure(
             f"latest/{topic.topic} was made of {each.recorded:,} rows of records, and these are {each.records:,} now",
@@ -191,14 +191,14 @@ def latest_follows_records(state: LakeState, topics: Sequence[LatestTopic], repo
     ]
     failures += [
         Failure(
-            f"the table latest/{topic['topic']} waits: {topic['waits']}",
+            f"the table latest/{topic.topic} waits: {topic.waits}",
             severity=Severity.WARNING,
-            what_to_do=_commands_in(topic["waits"]),
+            what_to_do=_commands_in(topic.waits),
         )
         for topic in planned
-        if topic["waits"] is not None
+        if topic.waits is not None
     ]
-    notes = [f"{topic['topic']}: {topic['note']}" for topic in planned if topic.get("note")]
+    notes = [f"{topic.topic}: {topic.note}" for topic in planned if topic.note]
     listed: list[list[str | int | None]] = [[topic.topic, topic.rows] for topic in topics]
     return LATEST_FOLLOWS_RECORDS.answer(
         state.lake,

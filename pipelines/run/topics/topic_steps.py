@@ -7,11 +7,12 @@ from typing import TypeVar
 from pipelines.run.step_result import StepResult
 from pipelines.run.steps import Run
 from pipelines.run.topics import topic_checks
-from spark_jobs.contracts import DecodeConfig, JobReport, LatestConfig
+from spark_jobs.contracts import DecodeConfig, FollowConfig, JobReport, LatestConfig
 from spark_jobs.lake.view.decoded.latest_topics import LatestTopic
 from spark_jobs.lake.view.decoded.topic_asset import TopicAsset
 from spark_jobs.lake.view.decoded.topics import DecodedTopic
 from spark_jobs.lake.view.registered_lakes import held_logs
+from spark_jobs.outlines import FollowingOutline, Topic_co
 
 Asset = TypeVar("Asset", bound=TopicAsset)
 
@@ -35,8 +36,8 @@ def latest(run: Run) -> StepResult:
 
 
 def _written(
-    run: Run, asset: type[Asset], config: type[DecodeConfig | LatestConfig]
-) -> tuple[StepResult, list[Asset], JobReport | None]:
+    run: Run, asset: type[Asset], config: type[FollowConfig[Topic_co]]
+) -> tuple[StepResult, list[Asset], JobReport[FollowingOutline[Topic_co]] | None]:
     """Start the job of the run's topics; without topics nothing is started, and the result has no state."""
     if not asset.is_wanted(run.policies) or run.logs() == ():
         return StepResult(), [], None

@@ -13,13 +13,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from spark_jobs.contracts import ClusterConfig
+from spark_jobs.contracts import ClusterConfig, as_json
 from spark_jobs.lake.cluster_columns import CLUSTER_TABLES
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.setup.lake_names import key_of
 from spark_jobs.lake.store import storage
+from spark_jobs.outlines import ClusterOutline, SourceDirectory
 
 FOLDER = "cluster_readings"
 VERSION = 3
@@ -64,7 +65,7 @@ def written_basis(read: Basis, config: ClusterConfig) -> Basis:
     return {**read, "tables": {**read["tables"], **{name: _state_of(config.lake, name) for name in _TABLES}}}
 
 
-def recall(lake: str, basis: Basis | None = None) -> Mapping[str, Any] | None:
+def recall(lake: str, basis: Basis | None = None) -> ClusterOutline | None:
     """Return what the last reading found; None if it is not known, or had another basis.
 
     Args:
@@ -74,15 +75,21 @@ def recall(lake: str, basis: Basis | None = None) -> Mapping[str, Any] | None:
     try:
         content = json.loads(storage.read(_file(lake)))
         kept, found = content["basis"], content["found"]
-        is_known = kept["lake"] == lake and isinstance(found, dict) and (basis is None or kept == basis)
+        if kept["lake"] != lake or basis not in (None, kept):
+            return None
+        return ClusterOutline(
+            logs=tuple(found["logs"]),
+            waits=found["waits"],
+            beyond_log_end=tuple(found["beyond_log_end"]),
+            directories=tuple(SourceDirectory(**each) for each in found["directories"]),
+        )
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    return found if is_known else None
 
 
-def keep(lake: str, basis: Basis, found: Mapping[str, Any]) -> None:
+def keep(lake: str, basis: Basis, found: ClusterOutline) -> None:
     """Keep what a reading found. A home that cannot be written keeps nothing."""
-    content = json.dumps({"basis": basis, "found": found}, indent=1) + "\n"
+    content = as_json({"basis": basis, "found": found}, ensure_ascii=True) + "\n"
     with suppress(OSError):
         os.makedirs(os.path.dirname(_file(lake)), mode=0o700, exist_ok=True)
         storage.put(_file(lake), content.encode())

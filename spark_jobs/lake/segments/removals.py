@@ -41,6 +41,7 @@ from spark_jobs.lake.segments.archive import COMPACTION, RETENTION, Segment
 from spark_jobs.lake.segments.ledger_ranges import count_below
 from spark_jobs.lake.store import mapped_file
 from spark_jobs.lake.table_schemas import LOG_ACTIONS
+from spark_jobs.outlines import UnfinishedOutline
 
 _NOWHERE = Place("", 0, "", "")
 
@@ -89,6 +90,11 @@ class Unfinished:
 
     def __bool__(self) -> bool:
         return bool(self.actions or self.ledgers)
+
+    @property
+    def outline(self) -> UnfinishedOutline:
+        """What a report and a dry run say of it."""
+        return UnfinishedOutline(tuple(removal.segment.segment_id for removal in self.actions), self.ledgers)
 
 
 def _is_removal(segment: Segment) -> bool:

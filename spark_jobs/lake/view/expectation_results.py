@@ -24,6 +24,7 @@ from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
 from spark_jobs.lake.published.checked import pending_ranges
 from spark_jobs.lake.setup import lake_names, registry
 from spark_jobs.lake.store import storage
+from spark_jobs.outlines import RangesOutline
 
 FOLDER = "expectations"
 _DOCS_FOLDER = "data_docs"
@@ -120,7 +121,7 @@ def due_expectations(lake: str, published: Mapping[str, int], again: Collection[
     return DueExpectations(ranges, kept, version)
 
 
-def keep_evaluated(lake: str, due: DueExpectations, report: JobReport | None) -> dict[str, Results]:
+def keep_evaluated(lake: str, due: DueExpectations, report: JobReport[RangesOutline] | None) -> dict[str, Results]:
     """Keep the results that still count together with those of the report; return all of them by log key.
 
     Args:
@@ -154,7 +155,7 @@ def results_file(lake: str) -> str:
     return os.path.join(registry.home(), FOLDER, f"{lake_names.key_of(lake)}.json")
 
 
-def page_of(lake: str, report: JobReport | None) -> str | None:
+def page_of(lake: str, report: JobReport[RangesOutline] | None) -> str | None:
     """Return the HTML page of this run, else the list of all pages of the lake; None if there is none."""
     made = report.metrics.get("data_docs") if report is not None else None
     index = storage.join(lake, DOCS_INDEX)
@@ -226,16 +227,16 @@ def _plain(found: Results) -> dict[str, object]:
 _FIELDS = dataclasses.fields(LogExpectation)
 
 
-def _results_of(report: JobReport, ranges: Mapping[str, tuple[int, int]]) -> dict[str, Results]:
+def _results_of(report: JobReport[RangesOutline], ranges: Mapping[str, tuple[int, int]]) -> dict[str, Results]:
     """Return the results in the report, by log.
 
     An expectation that names no log it fails on fails for all of them. A report without expectations gives each log an
     empty result, which fails as well.
     """
     found: dict[str, list[LogExpectation]] = {log: [] for log in ranges}
-    for item in report.plan.get("expectations", ()):
-        failing = set(item["failing"])
+    for each in report.plan.expectations or ():
+        failing = set(each.failing)
         for log, outcomes in found.items():
-            success = item["success"] is True or (bool(failing) and log not in failing)
-            outcomes.append(LogExpectation(str(item["name"]), success, str(item["observed"]), str(item["severity"])))
+            success = each.success or (bool(failing) and log not in failing)
+            outcomes.append(LogExpectation(each.name, success, each.observed, each.severity))
     return {log: Results(*ranges[log], tuple(outcomes)) for log, outcomes in found.items()}

@@ -16,12 +16,13 @@ from logcore.logs.model.offset_ledger import OF_REMOTE, first_hole
 from logcore.logs.rules import RULES, Persistence
 from spark_jobs.contracts import JobReport
 from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding, from_plain, read_findings
+from spark_jobs.lake.ledger.finding_rows import PlacedFinding, read_findings
 from spark_jobs.lake.ledger.frontier import LedgerRow, read_frontiers
 from spark_jobs.lake.segments.archive import CUT_BACK, FILLED, LogRow, Segment
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.view import expectation_results, harm, ledger_comparison
 from spark_jobs.lake.view.ledger_states import ALARMING
+from spark_jobs.outlines import IngestOutline, Outline
 
 _MOST_SAID = 3
 """Findings about paths beyond this many are only counted."""
@@ -67,10 +68,10 @@ def have_offsets_in_common(finding: Finding, row: LedgerRow) -> bool:
     return finding.start_offset < row.end_offset and row.start_offset < end
 
 
-def path_findings(reports: Iterable[JobReport]) -> tuple[Finding, ...]:
+def path_findings(reports: Iterable[JobReport[Outline]]) -> tuple[Finding, ...]:
     """Return the findings of the job ``ingest`` about source paths, each once; reports of other jobs are ignored."""
-    found = [from_plain(finding) for report in reports for finding in report.plan.get("of_paths", ())]
-    return tuple(dict.fromkeys(found))
+    plans = [report.plan for report in reports]
+    return tuple(dict.fromkeys(each for plan in plans if isinstance(plan, IngestOutline) for each in plan.of_paths))
 
 
 def unread_source(findings: Iterable[Finding]) -> str | None:

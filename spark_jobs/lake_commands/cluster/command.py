@@ -21,7 +21,7 @@ from typing import Any
 
 from logcore.cli.reading.arguments import clock_ms
 from logcore.exit_codes import ExitCode
-from logcore.logs.model.findings import Severity
+from logcore.logs.model.findings import Finding, Severity
 from logcore.texts import shown
 from spark_jobs.lake_commands.cluster.placement_text import placement_text
 from spark_jobs.lake_commands.outcome import guarded, lake_at, run_job
@@ -66,7 +66,6 @@ def _cluster(options: argparse.Namespace) -> int:
     from spark_jobs import launch
     from spark_jobs.contracts import ClusterConfig
     from spark_jobs.errors import UsageError
-    from spark_jobs.lake.ledger.finding_rows import from_plain
     from spark_jobs.lake.setup import registry
 
     lake = lake_at(options.lake)
@@ -76,26 +75,25 @@ def _cluster(options: argparse.Namespace) -> int:
     if not sources:
         raise UsageError(f"No source of {options.lake} is registered: name one with --source PATH.")
     config = replace(config, sources=sources)
-    described: Any = launch.plan(config).as_dict() if options.dry_run else run_job(config, options.now_ms)
+    described = launch.plan(config).outline if options.dry_run else run_job(config, options.now_ms)
     word = "would be written" if options.dry_run else "written"
-    changed = {name: rows for name, rows in described["rows"].items() if rows or not name.endswith("_commits")}
+    changed = {name: rows for name, rows in described.rows.items() if rows or not name.endswith("_commits")}
     for name, rows in changed.items():
         sys.stdout.write(f"{name}: {rows:,} {'row' if rows == 1 else 'rows'} {word}\n")
-    for log, why in described["waits"].items():
+    for log, why in described.waits.items():
         sys.stdout.write(f"{shown(log)}: waits: {shown(why)}\n")
-    for each in described["findings"]:
-        finding = from_plain(each)
+    for each in described.findings:
+        finding = Finding(each.rule, each.severity, each.message)
         sys.stderr.write(f"{kind_text(finding, Terminal.of(sys.stderr))}: {finding.message}\n")
-    if not described["logs"]:
+    if not described.logs:
         sys.stdout.write("no source has an internal topic: name the log directories of brokers with --source PATH\n")
-    elif not (changed or described["waits"] or described["findings"]):
+    elif not (changed or described.waits or described.findings):
         sys.stdout.write("nothing new\n")
-    is_fine = described["logs"] and not described["waits"] and not described["findings"]
+    is_fine = described.logs and not described.waits and not described.findings
     if options.placement:
-        from spark_jobs.lake.cluster.source_directory import SourceDirectory
         from spark_jobs.lake.view.cluster.placement import NOT_PREFERRED, read_placement
 
-        placement = read_placement(lake, [SourceDirectory.of(value) for value in described["directories"]])
+        placement = read_placement(lake, described.directories)
         sys.stdout.write(placement_text(placement))
         is_fine = is_fine and all(each.problem == NOT_PREFERRED for each in placement.problems)
     code = ExitCode.CLEAN if is_fine else ExitCode.WARNING

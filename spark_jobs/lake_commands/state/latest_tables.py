@@ -14,14 +14,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from logcore.cli.reading.arguments import natural
 from logcore.exit_codes import ExitCode
 from logcore.texts import shown
 from spark_jobs.lake_commands.followed_tables import add_options, described_topics
 from spark_jobs.lake_commands.outcome import guarded
+
+if TYPE_CHECKING:
+    from spark_jobs.outlines import LatestOutline
 
 
 class LatestCommand:
@@ -58,22 +60,21 @@ def _latest(options: argparse.Namespace) -> int:
     return max((_line(topic, dry_run=options.dry_run) for topic in described), default=ExitCode.CLEAN)
 
 
-def _line(topic: Mapping[str, Any], *, dry_run: bool) -> ExitCode:
+def _line(topic: LatestOutline, *, dry_run: bool) -> ExitCode:
     """Write the line of a topic; return the exit code that it calls for."""
-    name, note = topic["topic"], f"; {topic['note']}" if topic["note"] else ""
-    if topic["waits"] is not None:
-        sys.stdout.write(f"{name}: waits: {shown(topic['waits'])} ({topic['left']:,} offsets left)\n")
+    name, note = topic.topic, f"; {topic.note}" if topic.note else ""
+    if topic.waits is not None:
+        sys.stdout.write(f"{name}: waits: {shown(topic.waits)} ({topic.left:,} offsets left)\n")
         return ExitCode.WARNING
     if dry_run:
-        what = "all rows again, " if topic["replaces"] else ""
-        sys.stdout.write(f"{name}: would add {what}{topic['left']:,} offsets{note}\n")
+        what = "all rows again, " if topic.replaces else ""
+        sys.stdout.write(f"{name}: would add {what}{topic.left:,} offsets{note}\n")
         return ExitCode.CLEAN
-    sums = {
-        what: sum(log[what] for log in topic.get("logs", ()))
-        for what in ("rows_read", "rows_written", "tombstones", "without_key")
-    }
+    logs = topic.logs or ()
+    read, written = sum(log.rows_read for log in logs), sum(log.rows_written for log in logs)
+    tombstones, without_key = sum(log.tombstones for log in logs), sum(log.without_key for log in logs)
     sys.stdout.write(
-        f"{name}: {sums['rows_read']:,} records read, {sums['rows_written']:,} rows written, {sums['tombstones']:,} "
-        f"tombstones, {sums['without_key']:,} records without a key{note}\n"
+        f"{name}: {read:,} records read, {written:,} rows written, {tombstones:,} tombstones, {without_key:,} records "
+        f"without a key{note}\n"
     )
     return ExitCode.CLEAN

@@ -29,7 +29,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     for _ in range(2):
         orders.append(5)
         lake.turn(source.path)
-    launch.run("rebuild_indexes", RebuildIndexesConfig(str(lake.path), "rebuild", AS_OF_MS))
+    launch.run(RebuildIndexesConfig(str(lake.path), "rebuild", AS_OF_MS))
     (folder / "policies.yaml").write_text(POLICY)
     return lake
 

@@ -39,19 +39,17 @@ def test_a_dry_run_names_what_could_go_and_why_and_touches_nothing(lake):
     before, versions = files(lake.path), lake.versions()
     report = keep_tidy(lake, apply=False)
     assert not report.used_executor
-    assert [file["path"] for file in report.plan["orphans"]["files"]] == [
-        "archive/lost.0/0/0123/00000000000000000000.log"
-    ]
+    assert [file.path for file in report.plan.orphans.files] == ["archive/lost.0/0/0123/00000000000000000000.log"]
     [retired] = [row for row in lake.rows("segments") if row["retired_ms"] is not None]
     stem = retired["path"].removesuffix(".log")
-    assert {file["path"] for file in report.plan["deletable"]["files"]} >= {
+    assert {file.path for file in report.plan.deletable.files} >= {
         stem + suffix for suffix in (".log", ".index", ".timeindex")
     }
-    assert {file["age_ms"] for file in report.plan["deletable"]["files"]} == {AS_OF_MS - RETIRED_AT}
+    assert {file.age_ms for file in report.plan.deletable.files} == {AS_OF_MS - RETIRED_AT}
     delay_ms = 1000  # of the policy
-    assert {file["waits_ms"] for file in report.plan["deletable"]["files"]} == {AS_OF_MS - RETIRED_AT - delay_ms}
-    [slices] = report.plan["mergeable"]["logs"]
-    assert slices["base_offsets"] == [10, 15, 20]
+    assert {file.waits_ms for file in report.plan.deletable.files} == {AS_OF_MS - RETIRED_AT - delay_ms}
+    [slices] = report.plan.mergeable.logs
+    assert slices.base_offsets == (10, 15, 20)
     assert lake.versions() == versions
     after = files(lake.path)
     assert {name: after[name] for name in after if name != "lease.json"} == {
@@ -93,8 +91,8 @@ def test_a_segment_that_is_needed_keeps_its_files_and_the_plan_says_what_for(lak
         archive_removal.frontier, "read_frontiers", lambda lake, logs: dict.fromkeys(frontiers(lake, logs), 4)
     )
     report = keep_tidy(lake)
-    [kept] = report.plan["kept"]["segments"]
-    assert kept["reason"] == "nothing is published from offset 4 on"
+    [kept] = report.plan.kept.segments
+    assert kept.reason == "nothing is published from offset 4 on"
     assert (lake.path / retired.path).exists()
 
 
@@ -103,8 +101,8 @@ def test_what_was_retired_a_moment_ago_waits_for_readers_whatever_clock_a_run_wa
     settings = {"force": False, "orphan_after_ms": 7 * DAY}
     report = keep_tidy(lake, as_of_ms=AS_OF_MS + 1000 * DAY, **settings)
     assert report.metrics["deleted_segments"] == 0
-    [kept] = report.plan["kept"]["segments"]
-    assert "may not have finished" in kept["reason"]
+    [kept] = report.plan.kept.segments
+    assert "may not have finished" in kept.reason
 
 
 def test_what_was_retired_a_longest_run_ago_by_the_stores_clock_goes(lake, monkeypatch):
@@ -189,8 +187,8 @@ def test_rows_whose_path_leads_out_of_the_archive_delete_nothing(lake, monkeypat
 
     monkeypatch.setattr(archive_removal.archive, "read_segments", planted)
     report = keep_tidy(lake)
-    [kept] = report.plan["kept"]["segments"]
-    assert "is not in the archive" in kept["reason"]
+    [kept] = report.plan.kept.segments
+    assert "is not in the archive" in kept.reason
     assert outside.read_bytes() == b"not ours"
     with pytest.raises(UsageError):
         deletion.delete_below(str(lake.path), "archive/../outside.log", placed_before_ms=2**62)
@@ -234,7 +232,7 @@ def test_once_the_files_of_a_compacted_segment_are_gone_its_offsets_are_not_held
     policies = lake.path.parent / "policies.yaml"
     policies.write_text("topics: {orders: {cleanup.policy: compact, min.cleanable.dirty.ratio: 0}}")
     config = CompactionConfig(str(lake.path), "compact", AS_OF_MS - 10 * DAY, read_policies(str(policies)), apply=True)
-    launch.run("compaction", config)
+    launch.run(config)
     retired = [row for row in lake.rows("segments") if row["retired_because"] == "compaction"]
     assert retired
     published = lake.published("orders")
@@ -242,7 +240,7 @@ def test_once_the_files_of_a_compacted_segment_are_gone_its_offsets_are_not_held
     assert all(not (lake.path / row["path"]).exists() for row in retired)
     end = max(row["next_offset"] for row in retired)
     assert {row[5] for row in ledger(lake, "orders") if row[0] < end} == {"compacted-away"}
-    report = launch.run("replace", ReplaceConfig(str(lake.path), "again", AS_OF_MS, start_offset=0, end_offset=end))
+    report = launch.run(ReplaceConfig(str(lake.path), "again", AS_OF_MS, start_offset=0, end_offset=end))
     assert {finding["rule"] for finding in report.findings} == {"replacement-refused"}
     assert lake.published("orders") == published
 

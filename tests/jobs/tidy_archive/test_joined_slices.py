@@ -133,7 +133,7 @@ def test_damaged_slices_and_those_at_the_source_stay_apart(tmp_path):
     orders.append(5)
     in_place.turn(source.path, mode="reference")
     before = source.fingerprint()
-    assert keep_tidy(in_place).plan["mergeable"]["count"] == 0
+    assert keep_tidy(in_place).plan.mergeable.count == 0
     assert source.fingerprint() == before
 
 
@@ -157,7 +157,7 @@ def test_rows_published_from_slices_are_compared_with_what_they_are_joined_to(la
     published = lake.published("orders")
     keep_tidy(lake)
     keep_tidy(lake, as_of_ms=AS_OF_MS + 2000)
-    report = launch.run("replace", ReplaceConfig(str(lake.path), "again", AS_OF_MS, start_offset=0))
+    report = launch.run(ReplaceConfig(str(lake.path), "again", AS_OF_MS, start_offset=0))
     assert report.findings == ()
     assert lake.published("orders") == published
 
@@ -168,7 +168,7 @@ def test_small_slices_are_joined_alone_where_that_is_asked(lake):
     before = files(lake.path / "archive")
     sizes = [row["size"] for row in live(lake, "orders")]
     none = keep_tidy(lake, only_join=True, small_bytes=min(sizes))
-    assert none.plan["mergeable"]["count"] == 0
+    assert none.plan.mergeable.count == 0
     report = keep_tidy(lake, only_join=True, small_bytes=max(sizes) + 1)
     assert (report.metrics["merged_segments"], report.metrics["deleted_files"]) == (3, 0)
     assert before.items() <= files(lake.path / "archive").items()
@@ -253,7 +253,7 @@ def test_a_merged_log_and_an_unmerged_one_are_retained_alike(lake):
         config = RetentionConfig(
             str(one.path), "retain", AS_OF_MS, read_policies(str(lake.path.parent / "policies.yaml")), apply=True
         )
-        launch.run("retention", config)
+        launch.run(config)
     assert [s for s in (spans(lake, "orders"), spans(apart, "orders")) if s and s[0][0] < 10] == []
     assert ledger(lake, "orders") == ledger(apart, "orders")
     assert tables(lake, "records") == tables(apart, "records")

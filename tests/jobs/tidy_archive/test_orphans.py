@@ -56,8 +56,8 @@ def test_a_joined_file_that_waits_for_its_commit_is_no_orphan(lake, monkeypatch)
     joined = files(lake.path / "archive").keys() - before.keys()
     assert any(name.endswith(".log") for name in joined)
     plan = keep_tidy(lake, apply=False).plan
-    assert plan["mergeable"]["logs"], "the slices are still to be joined"
-    assert not [file["path"] for file in plan["orphans"]["files"] if file["path"].endswith(".log")]
+    assert plan.mergeable.logs, "the slices are still to be joined"
+    assert not [file.path for file in plan.orphans.files if file.path.endswith(".log")]
 
 
 def test_a_half_written_file_beside_a_live_segment_goes_and_the_segment_stays(lake):

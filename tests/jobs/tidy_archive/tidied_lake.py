@@ -25,7 +25,7 @@ def retain(lake: Lake, as_of_ms: int = RETIRED_AT) -> None:
     config = RetentionConfig(
         str(lake.path), "retain", as_of_ms, read_policies(str(lake.path.parent / "policies.yaml")), apply=True
     )
-    assert launch.run("retention", config).metrics["due_segments"] == 1
+    assert launch.run(config).metrics["due_segments"] == 1
 
 
 def keep_tidy(lake: Lake, **more: object) -> JobReport:
@@ -34,7 +34,7 @@ def keep_tidy(lake: Lake, **more: object) -> JobReport:
     config = TidyArchiveConfig(
         str(lake.path), "tidy", policies=read_policies(str(lake.path.parent / "policies.yaml")), **settings
     )
-    return launch.run("tidy_archive", config)
+    return launch.run(config)
 
 
 def plant(lake: Lake, name: str) -> Path:

@@ -60,4 +60,4 @@ def recorded(made: Made, name: str = "records") -> dict[str, int | None]:
 
 
 def publish(made: Made, **options: Any) -> Any:
-    return launch.run("publish", PublishConfig(str(made.lake.path), "publish", AS_OF_MS, **options))
+    return launch.run(PublishConfig(str(made.lake.path), "publish", AS_OF_MS, **options))

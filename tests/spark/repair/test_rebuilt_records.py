@@ -78,7 +78,7 @@ def test_columns_that_were_lost_are_filled_from_the_archive_by_a_replacement(mad
     spark.sql(f"ALTER TABLE {place} SET TBLPROPERTIES ('delta.columnMapping.mode'='name')")
     spark.sql(f"ALTER TABLE {place} DROP COLUMN value")
     assert command(made, "--rebuild", "records", "--apply") == 0
-    launch.run("replace", ReplaceConfig(str(made.lake.path), "fill", AS_OF_MS, start_offset=0))
+    launch.run(ReplaceConfig(str(made.lake.path), "fill", AS_OF_MS, start_offset=0))
     assert {(r["topic"], r["offset"]): r for r in made.lake.rows("records")} == before
 
 

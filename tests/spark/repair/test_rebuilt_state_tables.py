@@ -47,7 +47,7 @@ def test_a_damaged_state_table_is_made_again_by_the_next_run_and_no_row_is_publi
     assert command(made, "--rebuild", name, "--apply") == 0
     assert (made.lake.path / "tables" / f".{name}-before-1").is_dir()
     made.lake.turn(made.source.path)
-    launch.run("replace", ReplaceConfig(str(made.lake.path), "late", AS_OF_MS))
+    launch.run(ReplaceConfig(str(made.lake.path), "late", AS_OF_MS))
     assert made.offsets() == set(range(30)) - {3, 4}
     assert made.offsets("payments") == {0, 1, 2, 3, 4, 11, 12, 13, 14}
     after = {each: comparable(made, each) for each in state}

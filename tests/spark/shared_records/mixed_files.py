@@ -90,13 +90,11 @@ def is_ordered(lake: Lake) -> bool:
 
 
 def optimized(lake: Lake, **changes: Any) -> JobReport:
-    return run(
-        "optimize", OptimizeConfig(str(lake.path), "optimize", **{"as_of_ms": AS_OF_MS, "apply": True} | changes)
-    )
+    return run(OptimizeConfig(str(lake.path), "optimize", **{"as_of_ms": AS_OF_MS, "apply": True} | changes))
 
 
 def replaced(lake: Lake, **request: Any) -> JobReport:
-    return run("replace", ReplaceConfig(str(lake.path), "replace", AS_OF_MS, **{"start_offset": 0} | request))
+    return run(ReplaceConfig(str(lake.path), "replace", AS_OF_MS, **{"start_offset": 0} | request))
 
 
 def by_spark_optimize(lake: Lake) -> None:

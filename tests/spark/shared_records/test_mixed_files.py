@@ -141,14 +141,14 @@ def test_replace_puts_mixed_files_back_in_order_and_leaves_their_rows_as_they_ar
     version = table(mixed).version()
     assert replaced(mixed).changed == ()
     assert table(mixed).version() == version
-    assert optimized(mixed).plan["left"] == []
+    assert optimized(mixed).plan.left == ()
 
 
 @pytest.mark.long
 @mixers
 def test_optimize_leaves_mixed_files_and_names_the_command_that_puts_them_in_order(mixed):
     before = paths(mixed)
-    left = {each["table"]: each["why"] for each in optimized(mixed).plan["left"]}
+    left = {each.table: each.why for each in optimized(mixed).plan.left}
     if any(len({row[:3] for row in held}) > 1 for held in contents(mixed).values()):
         assert left["records/orders"].endswith(f"`loglake run LOGDIR --lake {mixed.path} --topic orders --replace ..`")
         assert [path for path in paths(mixed) if "=orders" in path] == [path for path in before if "=orders" in path]
@@ -159,7 +159,7 @@ def test_optimize_leaves_a_mixed_file_that_cannot_be_read(shared):
     [path] = [path for path in paths(shared) if path.startswith("topic=orders")]
     damage(root(shared) / path, "cut")
     report = optimized(shared)
-    assert [each["table"] for each in report.plan["left"]] == ["records/orders", "records/payments"]
+    assert [each.table for each in report.plan.left] == ["records/orders", "records/payments"]
     assert path in paths(shared)
 
 

@@ -12,6 +12,7 @@ from logcore.cli.main import main
 from logcore.exit_codes import SUMMARY, ExitCode
 from spark_jobs import __main__ as job_command
 from spark_jobs.contracts import JobReport
+from spark_jobs.outlines import Outline
 from tests.conftest import REPOSITORY
 
 Captured = pytest.CaptureFixture[str]
@@ -55,7 +56,8 @@ def test_no_command_returns_a_number_in_digits():
     ],
 )
 def test_a_job_alone_ends_as_commands_do(rules, code):
-    report = JobReport("validate", "run", "lake", findings=tuple({"rule": r, "severity": s} for r, s in rules))
+    findings = tuple({"rule": rule, "severity": severity} for rule, severity in rules)
+    report = JobReport("validate", "run", "lake", findings=findings, plan=Outline())
     assert job_command._exit_code(report) is code
 
 

@@ -21,7 +21,7 @@ def test_a_native_error_of_several_coloured_lines_becomes_one_line(tmp_path, mon
 
     monkeypatch.setattr(launch, "_run_once", fails)
     with pytest.raises(JobError) as refused:
-        launch.run("ingest", IngestConfig(str(tmp_path / "lake"), (str(tmp_path),), "run", 0))
+        launch.run(IngestConfig(str(tmp_path / "lake"), (str(tmp_path),), "run", 0))
     said = str(refused.value)
     assert "\n" not in said
     assert "\x1b" not in said

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_jobs.lake.cluster import last_reading
-from spark_jobs.lake.cluster.source_directory import SourceDirectory
 from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.outlines import SourceDirectory
 
 NO_LEADER, UNDER_REPLICATED, NOT_PREFERRED = "no leader", "under-replicated", "not led by the preferred leader"
 """What is wrong with a partition, the worst first."""
@@ -122,8 +122,8 @@ def read_placement(lake: str, directories: Sequence[SourceDirectory] | None = No
         TableUnreadable: A table is damaged.
     """
     if directories is None:
-        found = last_reading.recall(lake) or {}
-        directories = [SourceDirectory.of(value) for value in found.get("directories", ())]
+        found = last_reading.recall(lake)
+        directories = () if found is None else found.directories
     return placement_of(_now(lake, "cluster_partitions"), _now(lake, "cluster_brokers"), directories)
 
 

@@ -18,6 +18,7 @@ from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import PHASES
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.runs.run_rows import TABLE, RunRow
+from spark_jobs.outlines import OptimizeOutline, Outline
 
 FOLDER = "unfinished_runs"
 OF_THE_LAKE = (
@@ -66,7 +67,7 @@ class UnfinishedRun:
         """Whether a job of the run had work, or the run wrote something else."""
         return bool(self.phases) or self.wrote
 
-    def add(self, report: JobReport, took_ms: int) -> None:
+    def add(self, report: JobReport[Outline], took_ms: int) -> None:
         """Add a job that has ended; nothing if it had no work."""
         if not had_work(report):
             return
@@ -159,7 +160,7 @@ class UnfinishedRun:
         return found if found.run_id == run_id else None
 
 
-def had_work(report: JobReport) -> bool:
+def had_work(report: JobReport[Outline]) -> bool:
     """Whether a job did something. A plan that was not applied, and upkeep of the table `runs` alone, are no work."""
     if not report.metrics.get("applied", True):
         return False
@@ -167,18 +168,16 @@ def had_work(report: JobReport) -> bool:
     return bool(report.changed or counted) and not _is_upkeep_of_runs(report)
 
 
-def _is_upkeep_of_runs(report: JobReport) -> bool:
+def _is_upkeep_of_runs(report: JobReport[Outline]) -> bool:
     """Whether `optimize` touched only the table `runs`. Otherwise each night would have work because of its own row."""
-    if report.job != "optimize" or report.changed:
+    plan = report.plan
+    if not isinstance(plan, OptimizeOutline) or report.changed:
         return False
-    vacuum = report.plan.get("vacuum", {})
-    touched = [each["table"] for name in ("merges", "orders") for each in report.plan.get(name, ())]
-    touched += [each["table"] for each in vacuum.get("files", ())]
-    touched += report.plan.get("checkpoints", ())
-    return bool(touched) and set(touched) == {TABLE}
+    touched = {*(each.table for each in plan.merges), *(each.table for each in plan.vacuum.files), *plan.checkpoints}
+    return touched == {TABLE}
 
 
-def _sum(report: JobReport, name: str) -> int:
+def _sum(report: JobReport[Outline], name: str) -> int:
     return sum(int(change.metrics.get(name) or 0) for change in report.changed)
 
 

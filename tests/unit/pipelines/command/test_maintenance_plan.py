@@ -10,7 +10,7 @@ import pytest
 
 from pipelines.command.maintenance_plan import described_plan
 from spark_jobs import launch
-from spark_jobs.contracts import CONFIGS
+from spark_jobs.contracts import CONFIGS, as_values
 from spark_jobs.lake.segments.archive import read_logs
 from spark_jobs.policies.policies_file import read_policies
 from tests.broker_directory import LogDirectory
@@ -45,7 +45,7 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, dict[str,
         stated = {"policies": read_policies(str(folder / "policies.yaml"))}
         known = {field.name for field in dataclasses.fields(CONFIGS[job])}
         config = CONFIGS[job](lake, "run", BEGAN_MS + 9 * DAY_MS, **{k: v for k, v in stated.items() if k in known})
-        made[job] = launch.plan(config).as_dict()
+        made[job] = as_values(launch.plan(config).outline)
     return made, {log: row.topic_partition for log, row in read_logs(lake).items()}
 
 

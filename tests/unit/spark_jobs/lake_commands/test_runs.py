@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,6 +21,7 @@ from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake.view.runs import run_rows
 from spark_jobs.lake.view.runs.run_rows import RunRow, append_run, newest_run_of_each_job, newest_runs
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun, had_work
+from spark_jobs.outlines import IngestOutline, MergeOutline, OptimizeOutline, Outline
 
 Captured = pytest.CaptureFixture[str]
 BEGAN_MS = 1_772_323_200_000
@@ -30,8 +32,12 @@ def intake(number: int) -> RunRow:
     """A run that began so many minutes after midnight."""
     made = UnfinishedRun(f"run-{number}", "intake", "run", BEGAN_MS, BEGAN_MS + number * 60_000)
     changed = (LogChange("a.0/0", "a", 0, {"segments": 1, "bytes": 700}), LogChange("a.0/1", "a", 1, {"bytes": 300}))
-    made.add(JobReport("ingest", made.run_id, "lake", changed, engine="local: no cluster"), 1200)
-    made.add(JobReport("publish", made.run_id, "lake", (LogChange("a.0/0", "a", 0, {"records": 40}),)), 300)
+    made.add(
+        JobReport("ingest", made.run_id, "lake", changed, engine="local: no cluster", plan=IngestOutline(None)), 1200
+    )
+    made.add(
+        JobReport("publish", made.run_id, "lake", (LogChange("a.0/0", "a", 0, {"records": 40}),), plan=Outline()), 300
+    )
     return made.row("succeeded", made.started_ms + 2000)
 
 
@@ -148,14 +154,15 @@ def test_rows_come_once_and_in_order_from_files_whose_times_overlap(lake: str) -
 
 
 def test_a_plan_and_upkeep_of_the_table_alone_are_no_work() -> None:
-    def report(**known: object) -> JobReport:
-        return JobReport(**{"job": "optimize", "run_id": "r", "lake": "l", **known})
+    def report(**known: Any) -> JobReport[Outline]:
+        return JobReport(**{"job": "optimize", "run_id": "r", "lake": "l", "plan": OptimizeOutline(), **known})
 
-    merges = {"merges": [{"table": "runs"}], "vacuum": {"files": []}, "checkpoints": {"runs": 12}}
+    merge = MergeOutline(table="runs", files=2, into=1, bytes=7, rows=2)
+    merges = OptimizeOutline((merge,), checkpoints={"runs": 12})
     assert not had_work(report())
     assert not had_work(report(metrics={"applied": False, "due_segments": 3}))
     assert not had_work(report(metrics={"applied": 1, "merged_files": 2}, plan=merges))
-    both = {**merges, "checkpoints": {"runs": 12, "logs": 10}}
+    both = replace(merges, checkpoints={"runs": 12, "logs": 10})
     assert had_work(report(metrics={"applied": 1, "merged_files": 2}, plan=both))
     assert had_work(report(metrics={"applied": True, "deleted_files": 1}, job="tidy_archive"))
 
@@ -163,7 +170,7 @@ def test_a_plan_and_upkeep_of_the_table_alone_are_no_work() -> None:
 def test_what_a_run_did_so_far_is_kept_between_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path))
     made = UnfinishedRun("run-1", "intake", "sensor", 1, 2)
-    made.add(JobReport("validate", "run-1", "lake", metrics={"segments": 2}), 7)
+    made.add(JobReport("validate", "run-1", "lake", metrics={"segments": 2}, plan=Outline()), 7)
     made.keep()
     assert UnfinishedRun.kept("run-1") == made
     assert UnfinishedRun.kept("run-2") is None

@@ -16,6 +16,7 @@ from spark_jobs.contracts import CheckForeignRowsConfig, JobReport
 from spark_jobs.lake.delta.state import tables_file
 from spark_jobs.lake.view.harmed_places import place_of_row
 from spark_jobs.launch import run
+from spark_jobs.outlines import ForeignFiles
 from tests.spark.cycle import AS_OF_MS, Lake
 
 pytestmark = pytest.mark.slow
@@ -37,7 +38,7 @@ def config(lake: Lake, **given: Any) -> CheckForeignRowsConfig:
 
 
 def ask(lake: Lake, **given: Any) -> JobReport:
-    return run("check_foreign_rows", config(lake, **given))
+    return run(config(lake, **given))
 
 
 def answers(lake: Lake) -> dict[str, Any]:
@@ -52,7 +53,7 @@ def test_a_lake_that_only_we_write_to_has_nothing_to_prove(recorded):
     made = check_foreign_rows.plan(config(recorded))
     assert made.is_empty
     assert not made.needs_executor
-    assert made.as_dict() == {"files": [], "answers": {}}
+    assert made.outline == ForeignFiles((), {})
     assert ask(recorded).metrics == {}
 
 
@@ -60,11 +61,11 @@ def test_rows_that_were_rewritten_unchanged_are_equal_and_remembered(recorded):
     table(recorded).update(predicate="topic = 'orders' AND offset = 13", updates={"leader_epoch": "0"})
     report = ask(recorded)
     assert report.findings == ()
-    assert list(report.plan["answers"].values()) == ["equal"]
-    assert answers(recorded) == report.plan["answers"]
+    assert list(report.plan.answers.values()) == ["equal"]
+    assert answers(recorded) == report.plan.answers
     again = check_foreign_rows.plan(config(recorded))
     assert again.is_empty
-    assert again.as_dict()["answers"] == report.plan["answers"]
+    assert again.outline.answers == report.plan.answers
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_an_edited_row_is_a_finding_with_log_and_offset_and_what_to_do(recorded,
     to_do = advice(finding["rule"], place_of_row(str(recorded.path), finding))
     assert "--topic orders --partition 0 --replace 13..14" in to_do
     assert f"loglake withdraw {recorded.path} --apply" in to_do
-    (answer,) = report.plan["answers"].values()
+    (answer,) = report.plan.answers.values()
     assert answer == [[finding["log"], 13, 14, f"another {next(iter(updates))}"]]
     assert list(answers(recorded).values()) == [answer]
 
@@ -114,11 +115,11 @@ def test_files_that_were_only_merged_are_not_read(recorded):
 
 def test_the_answer_of_a_file_that_is_live_no_more_is_forgotten(recorded):
     table(recorded).update(predicate="topic = 'orders' AND offset = 13", updates={"leader_epoch": "77"})
-    (first,) = ask(recorded).plan["answers"]
+    (first,) = ask(recorded).plan.answers
     table(recorded).update(predicate="topic = 'orders' AND offset = 13", updates={"leader_epoch": "0"})
     report = ask(recorded)
-    assert first not in report.plan["answers"]
-    assert set(report.plan["answers"].values()) == {"equal"}
+    assert first not in report.plan.answers
+    assert set(report.plan.answers.values()) == {"equal"}
 
 
 def test_rows_whose_bytes_are_gone_are_not_provable(recorded):
@@ -127,7 +128,7 @@ def test_rows_whose_bytes_are_gone_are_not_provable(recorded):
     (recorded.path / row["path"]).unlink()
     report = ask(recorded)
     assert [f["rule"] for f in report.findings] == ["not-provable"]
-    assert list(report.plan["answers"].values()) == ["not provable: the archived file is gone"]
+    assert list(report.plan.answers.values()) == ["not provable: the archived file is gone"]
 
 
 def test_a_file_that_cannot_be_read_is_a_difference_and_the_others_are_compared(recorded):
@@ -139,4 +140,4 @@ def test_a_file_that_cannot_be_read_is_a_difference_and_the_others_are_compared(
     path.write_bytes(b"PAR1" + bytes(path.stat().st_size - 8) + b"PAR1")
     report = ask(recorded)
     assert {f["topic"] for f in report.findings} == {"payments"}
-    assert "equal" in report.plan["answers"].values()
+    assert "equal" in report.plan.answers.values()

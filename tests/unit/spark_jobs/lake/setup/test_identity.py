@@ -38,7 +38,7 @@ def test_no_job_writes_into_a_lake_of_another_layout(tmp_path: Path, layout: int
     with pytest.raises(LakeRefused, match=said):
         identity.claim(str(tmp_path), None)
     with pytest.raises(LakeRefused, match=said):
-        launch.run("validate", ValidateConfig(str(tmp_path), "run", 0))
+        launch.run(ValidateConfig(str(tmp_path), "run", 0))
     assert os.listdir(tmp_path) == [identity.LAKE_FILE]
     assert (tmp_path / identity.LAKE_FILE).read_bytes() == before
 

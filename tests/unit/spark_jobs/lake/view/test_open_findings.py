@@ -25,6 +25,7 @@ from spark_jobs.lake.view.expectation_results import DueExpectations, RecordsVer
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.ledger_comparison import compare_with_ledger
 from spark_jobs.lake.view.open_findings import path_findings, unread_source
+from spark_jobs.outlines import ExpectationResult, IngestOutline, RangesOutline, ValidateOutline
 from tests.unit.spark_jobs.lake.view.lakes import BEGAN, only_log, said_of
 
 STOPS = {
@@ -183,8 +184,8 @@ def test_a_failed_expectation_counts_until_the_log_meets_them_all(lake: str):
     assert open_rules(lake) == {"expectation-failed"}
     due = DueExpectations({log: (0, 10)}, {}, RecordsVersion.now(lake))
     for success in (False, True):
-        outcome = {"name": "offsets_are_unique", "success": success, "failing": [], "observed": "", "severity": "error"}
-        report = JobReport("expectations", "test", lake, plan={"expectations": [outcome]})
+        outcome = ExpectationResult("offsets_are_unique", success, "error", "")
+        report = JobReport("expectations", "test", lake, plan=RangesOutline(expectations=(outcome,)))
         keep_evaluated(lake, due, report)
         assert open_rules(lake) == (set() if success else {"expectation-failed"})
 
@@ -204,9 +205,9 @@ def test_a_finding_about_a_segment_ends_when_other_bytes_replace_it(lake: str, b
 
 
 def test_problems_of_paths_in_a_report_are_shown_once():
-    said = {"rule": "no-segments", "severity": "warning", "message": "empty", "file": "orders-0"}
-    reports = [JobReport("ingest", "run", "lake", plan={"of_paths": [said]}) for _ in range(2)]
-    (found,) = path_findings([*reports, JobReport("validate", "run", "lake")])
+    said = Finding("no-segments", Severity.WARNING, "empty", "orders-0")
+    reports = [JobReport("ingest", "run", "lake", plan=IngestOutline(None, of_paths=(said,))) for _ in range(2)]
+    (found,) = path_findings([*reports, JobReport("validate", "run", "lake", plan=ValidateOutline((), ()))])
     assert (found.rule, found.severity, found.file) == ("no-segments", Severity.WARNING, "orders-0")
 
 

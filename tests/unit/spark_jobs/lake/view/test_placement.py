@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from spark_jobs.lake.cluster.source_directory import SourceDirectory
+
 from spark_jobs.lake.view.cluster.placement import (
     NO_LEADER,
     NOT_PREFERRED,
