@@ -104,6 +104,7 @@ def test_a_line_of_a_group_has_these_keys_and_the_lag(brokers_directory: Path, c
                 "commit_time": 1000,
                 "high_watermark": 10,
                 "lag": 2,
+                "out_of_range": False,
             }
         ],
     }
