@@ -41,6 +41,10 @@ class LakeRefused(JobError):
     """The lake is of another cluster, or has another layout than this version knows."""
 
 
+class SourceUnread(JobError):
+    """No source of a run is there. The class has the name that ``runs`` and alerts use."""
+
+
 class StorageError(JobError, OSError):
     """The store of a lake failed: it is not reachable, denies access, or does not answer in time."""
 

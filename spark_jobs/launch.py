@@ -22,7 +22,7 @@ from logcore.storage.discovery import discover, shown, source_path
 from logcore.storage.objects.addresses import AddressError, absolute, is_object
 from logcore.storage.objects.answers import said
 from spark_jobs.contracts import Intake, JobConfig, JobReport
-from spark_jobs.errors import JobError, UsageError
+from spark_jobs.errors import JobError, SourceUnread, UsageError
 from spark_jobs.lake.delta.files.row_counts import refuse_foreign_rows
 from spark_jobs.lake.delta.tables import table_features
 from spark_jobs.lake.delta.tables.snapshots import forget_snapshots
@@ -108,13 +108,15 @@ def check_run(
     Raises:
         UsageError: lake and sources lie in one another, the lake lies in another one, the policies cannot be read or
             are needed and not named, or the lake's address cannot be used.
-        JobError: no source is there, the lake cannot be written or is of a newer layout, or Spark was
+        SourceUnread: no source is there.
+        JobError: the lake cannot be written or is of a newer layout, or Spark was
             chosen and there is no Java for it.
     """
     check_place(lake, (*sources, *beside, *policies.lake.remote))
     missing = [path for path in sources if not (is_object(path) or os.path.lexists(path))]
     if len(missing) == len(sources):
-        raise JobError(" ".join(f"{shown(path)} does not exist." for path in missing) + " Nothing was made or changed.")
+        places = " ".join(f"{shown(path)} does not exist." for path in missing)
+        raise SourceUnread(f"{places} Nothing was made or changed.")
     check_writable(lake)
     chosen_engine(engine)
     if identity.read_identity(lake) is None:

@@ -54,6 +54,7 @@ from pipelines.run.look import outcome_without_work
 from pipelines.run.run_request import RunRequest
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
+from spark_jobs.errors import JobError, SourceUnread
 from spark_jobs.lake.view import registered_lakes
 from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import LakeState, read_state
@@ -89,8 +90,11 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
     lake = registered_lakes.lake_path(options.lake)
     request = _request(options, lake)
     policies = read_policies(request.policies)
-    # before anything is created
-    launch.check_run(lake, request.sources, (*request.fill_from, *request.remote), policies, request.engine)
+    try:  # before anything is created
+        launch.check_run(lake, request.sources, (*request.fill_from, *request.remote), policies, request.engine)
+    except JobError as error:
+        _keep_refusal(lake, request, options.now_ms, error)
+        raise
     request = _forgetting_remote(lake, request)
     history = registered_lakes.dagster_home()
     instance = str(check_outside_lakes(history, lake))
@@ -142,6 +146,14 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
         report.warn([*refused_lines(outcome), *check_lines(outcome, chosen)])
     report.finish()
     return report.exit_code(ended, [a.name for outcome in outcomes for a in outcome.answers if failures_of(a, chosen)])
+
+
+def _keep_refusal(lake: str, request: RunRequest, ended_ms: int, error: JobError) -> None:
+    """Record a run that did not begin, if it was for the sources of the lake: they, or the lake, cannot be used."""
+    known = {source for intake in registered_lakes.read_registered(lake).intakes for source in intake.sources}
+    if known.issuperset(request.sources):
+        unread = str(error) if isinstance(error, SourceUnread) else None
+        keep_run_end(lake, INTAKE_JOB, ended_ms, type(error).__name__, unread)
 
 
 def watch(options: argparse.Namespace) -> int:

@@ -40,7 +40,7 @@ from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
-from spark_jobs.lake.setup.identity import claim, cluster_of_logs
+from spark_jobs.lake.setup.identity import claim, cluster_of_logs, read_identity
 from spark_jobs.lake.setup.remembered_sources import keep_reads, recall_reads
 from spark_jobs.lake.store import local_copies
 from spark_jobs.outlines import IngestOutline
@@ -67,6 +67,8 @@ class IngestPlan:
     """What a later round of the same run takes."""
     remembered: RememberedReads | None = None
     """Small reads of sources on object stores, for the next plan."""
+    is_unclaimed: bool = False
+    """Whether the lake lacks its ``lake.json``, for instance because it was lost."""
 
     @property
     def needs_executor(self) -> bool:
@@ -76,7 +78,8 @@ class IngestPlan:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to copy and nothing to record."""
-        return not self.findings and not any(log.moves_segments or log.is_changed for log in self.logs)
+        has_work = any(log.moves_segments or log.is_changed for log in self.logs)
+        return not (has_work or self.findings or self.is_unclaimed)
 
     @property
     def outline(self) -> IngestOutline:
@@ -174,7 +177,8 @@ def plan(config: IngestConfig) -> IngestPlan:
     of_paths = (*discovery.findings, *of_remote, *(path.finding for path in left_alone))
     if remembered is not None:
         keep_reads(config.lake, remembered)
-    return IngestPlan(tuple(plans), tuple(unseen), cluster, of_paths, left, remembered)
+    is_unclaimed = bool(plans) and read_identity(config.lake) is None
+    return IngestPlan(tuple(plans), tuple(unseen), cluster, of_paths, left, remembered, is_unclaimed)
 
 
 def apply(plan: IngestPlan, config: IngestConfig, executor: Executor | None) -> JobReport[IngestOutline]:

@@ -151,6 +151,46 @@ def test_a_source_that_vanished_is_an_error_until_a_run_succeeds(lakes: Path, st
     assert status(lake)[0] == 0
 
 
+def test_a_run_whose_only_source_is_gone_is_an_error_of_the_lake(
+    tmp_path: Path, status: Status, capsys: Captured
+) -> None:
+    source, lake = LogDirectory(tmp_path / "source"), str(tmp_path / "lake")
+    source.partition("orders-0").append(5)
+    source.high_watermarks(orders_0=5)
+    run = ["run", str(source.path), "--lake", lake]
+    with without_spark():
+        assert main(run) == 0
+        source.path.rename(tmp_path / "away")
+        assert main(run) == 3
+        code, said = status(lake)
+        assert (code, f"{source.path} does not exist." in said) == (3, True), said
+        assert main(["metrics", lake]) == 0
+        figures = capsys.readouterr().out
+        assert re.search(r'loglake_problems{[^}]*kind="unread-source"[^}]*} 1\n', figures), figures
+        assert re.search(r"loglake_last_run_succeeded{[^}]*} 0\n", figures)
+        (tmp_path / "away").rename(source.path)
+        assert main(run) == 0
+        assert status(lake)[0] == 0
+        assert main(["run", str(tmp_path / "misspelt"), "--lake", lake]) == 3  # none of the lake's sources
+        assert status(lake)[0] == 0
+
+
+def test_a_run_writes_a_lost_lake_json_again(tmp_path: Path, status: Status) -> None:
+    source, lake = LogDirectory(tmp_path / "source"), tmp_path / "lake"
+    source.partition("orders-0").append(5)
+    source.high_watermarks(orders_0=5)
+    run = ["run", str(source.path), "--lake", str(lake)]
+    with without_spark():
+        assert main(run) == 0
+        content = (lake / "lake.json").read_bytes()
+        (lake / "lake.json").unlink()
+        assert status(lake)[0] == 3
+        assert main(run) == 0
+        assert (lake / "lake.json").read_bytes() == content
+        assert status(lake)[0] == 0
+        assert main(["verify", str(lake)]) == 0
+
+
 @pytest.mark.parametrize(
     ("broker", "count", "code"),
     [(2, 5, 0), (2, 15, 1), (1, 5, 1)],
