@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from spark_jobs.lake.cluster.source_directory import SourceDirectory
 
 from spark_jobs.lake.view.cluster.placement import (
     NO_LEADER,
@@ -17,6 +16,7 @@ from spark_jobs.lake.view.cluster.placement import (
     placement_of,
 )
 from spark_jobs.lake_commands.cluster.placement_text import LISTED, placement_text
+from spark_jobs.outlines import SourceDirectory
 
 UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAQ"
 

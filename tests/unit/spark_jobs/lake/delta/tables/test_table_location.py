@@ -23,6 +23,8 @@ try:
         DeltaTable(f"{sys.argv[1]}/tables/findings").to_pyarrow_table()
 except Exception as error:
     print(type(error).__name__, error)
+sys.stdout.flush()
+os._exit(0)  # native threads that still run at an ordinary exit can abort it
 """
 
 
