@@ -14,10 +14,12 @@ from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.nearest_names import MOST, no_such, no_such_topic
 from logcore.reading.read_options import OffsetRange, ReadOptions
+from logcore.reading.segment_reading import reading_start
 from logcore.reading.visible_offsets import visible_high_watermark
 from logcore.records.model import LOG_OVERHEAD
-from logcore.segments.filenames import TopicPartition
+from logcore.segments.filenames import MAX_OFFSET, TopicPartition
 from logcore.storage.discovery import HeaderReader, read_range
+from logcore.storage.source_bytes import SourceBytes
 
 
 def nothing_chosen(selection: LogSelection, logs: Sequence[SourceLog]) -> Iterator[Finding]:
@@ -104,7 +106,9 @@ def log_end(log: SourceLog) -> int | None:
     segment = log.segments[-1]
     end = max(segment.base_offset, log.log_start_offset)
     try:
-        for position, header in HeaderReader().headers(segment):
+        # Entries of the index that their batches prove: only the rest of the segment is read.
+        start = reading_start(segment, SourceBytes(segment.path, sealed=False, seen=segment), MAX_OFFSET)
+        for position, header in HeaderReader().headers(segment, start.position):
             if header is not None:
                 end = max(end, header.next_offset)
             elif any(read_range(segment.path, position, min(segment.log_bytes, position + LOG_OVERHEAD), segment)):
