@@ -1,5 +1,7 @@
 """Checkpoint files are understood whole or refused whole."""
 
+import random
+
 import pytest
 
 from logcore.errors import CorruptIndexError
@@ -17,6 +19,7 @@ from logcore.segments.side_files.checkpoints import (
     parse_quorum_state,
 )
 from logcore.segments.side_files.leader_epochs import EpochEntry
+from tests import sampling
 
 OFFSETS = b"0\n2\norders 0 42\norders-eu 11 9223372036854775807\n"
 EPOCHS = b"0\n3\n0 0\n2 17\n5 17\n"
@@ -182,6 +185,44 @@ def test_meta_properties_are_java_properties() -> None:
 )
 def test_any_text_is_a_cluster_id(written: bytes, cluster: str) -> None:
     assert parse_meta_properties(b"#\r\nversion=1\r\n" + written)["cluster.id"] == cluster
+
+
+ID_CHARACTERS = "abcXYZ0189-_+/=:#! .\\\t\f\r\n\"'\u00fc\u20ac\U0001f40d"
+"""Of base64, of what java.util.Properties escapes, and of other alphabets."""
+NAMED_ESCAPES = {"\t": b"\\t", "\n": b"\\n", "\r": b"\\r", "\f": b"\\f"}
+
+
+def as_property(text: str, chance: random.Random) -> bytes:
+    """A value as java.util.Properties may state it: escaped where it must be, and at random where it may be."""
+    written, begins = b"", True
+    for character in text:
+        must = character in "\\\r\n\t\f" or ord(character) > 255 or (begins and character in " =:")
+        begins = False
+        if not must and chance.random() < 0.6:
+            written += character.encode("latin-1")
+        elif character in NAMED_ESCAPES and chance.random() < 0.7:
+            written += NAMED_ESCAPES[character]
+        elif character in " !#\"'+-./:=\\_" and chance.random() < 0.8:
+            written += b"\\" + character.encode()
+        else:
+            units = character.encode("utf-16-be")
+            written += b"".join(b"\\u" + units[at : at + 2].hex().encode() for at in range(0, len(units), 2))
+        if chance.random() < 0.05:
+            # The line goes on in the next, whose leading blanks do not count.
+            written += chance.choice([b"\\\n", b"\\\r\n\t", b"\\\n   "])
+            begins = True
+    return written
+
+
+@pytest.mark.parametrize("count", [50, pytest.param(1000, marks=pytest.mark.long)])
+def test_any_cluster_id_is_read_however_it_is_escaped(count: int) -> None:
+    for number in range(count):
+        chance = sampling.chance(f"cluster id {number}")
+        cluster = "".join(chance.choices(ID_CHARACTERS, k=chance.randint(1, 30)))
+        name = chance.choice([b"cluster.id=", b"cluster.id = ", b"cluster.id:", b"cluster.id ", b"  cluster.id\t=\t"])
+        end = chance.choice([b"\n", b"\r\n", b"\r"])
+        content = b"#" + end + b"version=1" + end + name + as_property(cluster, chance) + end + b"node.id=1" + end
+        assert parse_meta_properties(content) == {"version": "1", "cluster.id": cluster, "node.id": "1"}, content
 
 
 def test_meta_properties_of_old_brokers_have_no_cluster() -> None:
