@@ -41,14 +41,14 @@ test: setup lint jars ## lint, then the tests in two processes, fast ones first;
 
 test-long: export LOGLAKE_TEST_RECORD = $(CURDIR)/tests/long_runs.jsonl
 test-long: export LOGLAKE_TEST_SEED := $(or $(SEED),$(shell date +%s))
-test-long: setup jars ## a million damaged batches, 10^4 random logs, every kill, by SEED=; writes docs/*-results.md
+test-long: setup jars ## a million damaged batches, 10^4 random logs, every kill, by SEED=; writes docs/results
 	@echo "seed $$LOGLAKE_TEST_SEED"
 	.venv/bin/python -m pytest -q -m long -n 2 --dist loadfile --no-loadscope-reorder
-	.venv/bin/python -m tests.fuzz.long --mutants 1000000 --seed $$LOGLAKE_TEST_SEED -o docs/fuzz-results.md
+	.venv/bin/python -m tests.fuzz.long --mutants 1000000 --seed $$LOGLAKE_TEST_SEED -o docs/results/damaged-batches.md
 	LOGLAKE_OLD_CLIENTS=3000 .venv/bin/python -m pytest -q tests/fuzz/test_old_clients.py
-	.venv/bin/python -m tests.fuzz.stored --seed $$LOGLAKE_TEST_SEED -o docs/stored-batches.md
+	.venv/bin/python -m tests.fuzz.stored --seed $$LOGLAKE_TEST_SEED -o docs/results/stored-batches.md
 	.venv/bin/python -m tests.fuzz.directories --cases 100000
-	.venv/bin/python -m tests.differential.long --cases 10000 -o docs/differential-results.md
+	.venv/bin/python -m tests.differential.long --cases 10000 -o docs/results/random-logs.md
 	.venv/bin/python -m tests.model.long --histories 100000 --length 5 --seed $$LOGLAKE_TEST_SEED --processes $$(nproc)
 	.venv/bin/python -m tests.kafka.operated_long --cases 100
 	LOGLAKE_TEST_CLUSTERS=20 .venv/bin/python -m pytest -q tests/kafka/test_operated_cluster.py
@@ -75,11 +75,15 @@ lint: setup ## ruff, mypy, import-linter
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 
-bench: setup jars ## speed against others; writes the four pages of figures in docs/
+bench: setup jars ## speed against others; writes the four pages of speed in docs/results
 	.venv/bin/python -m tests.bench
 
-pages: setup ## docs/tables.md and policies.md, made from the code
+pages: setup ## docs/tables.md, policies.md and results.md, made from the code and from docs/results
 	.venv/bin/python -m deploy.reference_pages
+	.venv/bin/python -m tests.results_page
+
+release-check: setup ## which results are older than 5,000 changed lines; they must be measured again
+	.venv/bin/python -m tests.results_page --most 5000
 
 browser-setup: ## Debian's Chromium, for tests/browser and the pictures; as root
 	apt-get update

@@ -56,7 +56,7 @@ class ShellBlock:
 
 def pages() -> list[Path]:
     """README, CONTRIBUTING and every page of docs/."""
-    return [README, CONTRIBUTING, *sorted((REPOSITORY / "docs").glob("*.md"))]
+    return [README, CONTRIBUTING, *sorted((REPOSITORY / "docs").rglob("*.md"))]
 
 
 def is_generated(text: str) -> bool:

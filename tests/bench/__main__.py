@@ -1,6 +1,6 @@
 """``make bench``: how fast we are, against others and against the machine.
 
-    python -m tests.bench                       everything, onto the four pages of docs
+    python -m tests.bench                       everything, onto the four pages of docs/results
     python -m tests.bench --page run            the cases of one page (reading, run, tables, maintenance), onto it
     python -m tests.bench --only small-lz4-16k  one case, onto the screen; may be repeated; globs are understood
     python -m tests.bench --quick               small segments and few rounds: whether it works, not how fast
@@ -20,6 +20,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 
+from tests import results_page
 from tests.bench import (
     cancelling,
     cleaning,
@@ -52,7 +53,7 @@ from tests.bench import (
 )
 from tests.bench.corpora import home
 from tests.bench.page import page
-from tests.bench.pages import DOCS, PageName, renew
+from tests.bench.pages import RESULTS, PageName
 from tests.bench.results import Line, Verdict
 from tests.bench.totals import Differ
 from tests.kafka.distribution import Unavailable
@@ -194,7 +195,7 @@ def _pages(
         yield arguments.output, chosen
         return
     for page_name in [arguments.page] if arguments.page is not None else PageName:
-        yield DOCS / page_name.file, {name: run for name, run in chosen.items() if page_name.has(name)}
+        yield RESULTS / page_name.file, {name: run for name, run in chosen.items() if page_name.has(name)}
 
 
 def _measured(chosen: dict[str, Callable[[], Iterator[Line]]]) -> tuple[list[Line], dict[str, str]]:
@@ -237,8 +238,9 @@ def _write(
         encoding="utf-8",
     )
     sys.stdout.write(f"written to {output}\n")
-    if output in [DOCS / each.file for each in PageName]:
-        sys.stdout.write(f"headline figures renewed in {renew()}\n")
+    if output in [RESULTS / each.file for each in PageName]:
+        results_page.renew()
+        sys.stdout.write(f"headline figures renewed in {results_page.PAGE}\n")
 
 
 if __name__ == "__main__":

@@ -1,24 +1,18 @@
-"""The pages of figures: which cases each has, and the table of headline figures that quotes them.
+"""The pages of speed in docs/results: which cases each has, and the headline figures that are taken from them.
 
-    python -m tests.bench --page run     measures the cases of one page and writes it
-    python -m tests.bench.pages          renews the table of headline figures from the pages as they are
-
-The table is at the top of the page of reading. Each of its rows has the command that measures the figure.
+python -m tests.bench --page run     measures the cases of one page and writes it
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-DOCS = Path("docs")
-HEADING = "## Headline figures"
-_BEFORE = "\n## Targets\n"
+RESULTS = Path("docs/results")
 _SIZE = re.compile(r"^    .*--mib (\d+)", re.M)
 """In the command that wrote a page."""
 
@@ -33,16 +27,14 @@ class PageName(StrEnum):
 
     @property
     def file(self) -> str:
-        """Its file in `docs`."""
-        return "benchmarks.md" if self is self.READING else f"{_FILES.get(self, self)}-benchmarks.md"
+        """Its file in :data:`RESULTS`."""
+        return f"{self}.md"
 
     def has(self, case: str) -> bool:
         """Whether a case is on the page."""
         return any(fnmatchcase(case, pattern) for pattern in _PATTERNS[self])
 
 
-_FILES: Mapping[PageName, str] = {PageName.TABLES: "table"}
-"""How files of pages begin, where it is not the name of the page."""
 _PATTERNS: Mapping[PageName, Sequence[str]] = {
     PageName.READING: (
         "small-*",
@@ -186,28 +178,18 @@ HEADLINES = (
 )
 
 
-def renewed(text: str, pages: Mapping[PageName, str]) -> str:
-    """A page with the table of headline figures before its first table.
+def headline_table(pages: Mapping[PageName, str]) -> list[str]:
+    """The table of headline figures. Each row has the command that measures its figure.
 
     Args:
-        text: The page.
         pages: All pages; a figure that is on none of them has no value.
-
-    Raises:
-        ValueError: The page has no table of targets.
     """
-    before, found, after = text.partition(_BEFORE)
-    if not found:
-        raise ValueError("the page has no table of targets")
-    kept = before.partition(f"\n{HEADING}\n")[0].rstrip("\n")
     rows = ["| figure | value | must | aim | reached | command |", "|---|---|---|---|---|---|"]
-    rows += [_row(headline, pages[headline.page]) for headline in HEADLINES]
-    told = "Each figure is a row of a page of figures. The command measures it alone."
-    return "\n".join([kept, "", HEADING, "", told, "", *rows, ""]) + _BEFORE + after
+    return rows + [_row(headline, pages[headline.page]) for headline in HEADLINES]
 
 
 def _row(headline: Headline, page: str) -> str:
-    link = f"[{headline.says}]({headline.page.file})"
+    link = f"[{headline.says}]({RESULTS.name}/{headline.page.file})"
     value = next(_values(page, headline), None)
     cells = ["not measured", "", "", ""] if value is None else value
     return "| " + " | ".join([link, *cells, f"`{headline.command(page)}`"]) + " |"
@@ -221,15 +203,3 @@ def _values(page: str, headline: Headline) -> Iterator[list[str]]:
             continue
         if cells[0] == headline.case or (headline.case.endswith(":") and cells[0].startswith(headline.case)):
             yield [cells[2].partition(" (")[0], *cells[3:6]]
-
-
-def renew(docs: Path = DOCS) -> Path:
-    """Renew the table in the pages of a folder. Returns the page that has it."""
-    pages = {name: (docs / name.file).read_text(encoding="utf-8") for name in PageName}
-    path = docs / PageName.READING.file
-    path.write_text(renewed(pages[PageName.READING], pages), encoding="utf-8")
-    return path
-
-
-if __name__ == "__main__":
-    sys.stdout.write(f"written to {renew()}\n")

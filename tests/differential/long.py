@@ -1,6 +1,6 @@
 """The long campaign: ten thousand random logs, and a file that says what came out.
 
-    python -m tests.differential.long --cases 10000 --seed 20261121 -o docs/differential-results.md
+    python -m tests.differential.long --cases 10000 --seed 20261121 -o docs/results/random-logs.md
 
 It runs blocks of cases, each with a JVM of its own, and writes down each block when it is done. A new start with the
 same sources continues after these blocks. What came out differently is kept as an archive beside the blocks, in a

@@ -1,6 +1,6 @@
 """The long campaign: a million mutants three ways, and a file that says what came out.
 
-    python -m tests.fuzz.long --mutants 1000000 --seed 20260821 -o docs/fuzz-results.md
+    python -m tests.fuzz.long --mutants 1000000 --seed 20260821 -o docs/results/damaged-batches.md
 
 Exits 1 if the third reader disagrees in a way that is not documented, or an engine with the reference; the file is
 written either way. Every disagreement is a line that `mutant(seed, number)` makes again.

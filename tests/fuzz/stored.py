@@ -1,6 +1,6 @@
 """What brokers store, what Kafka's reader reads, what we read: batches that break one rule each, and a page of it.
 
-    python -m tests.fuzz.stored --cases 1000000 --seed 20261128 -o docs/stored-batches.md
+    python -m tests.fuzz.stored --cases 1000000 --seed 20261128 -o docs/results/stored-batches.md
 
 Each case is read as it was made, and as each broker stored it (`tests.kafka.broker_validation`), by Kafka 4.4.0's
 reader and by the reference. Every difference is one of `tests.fuzz.differences`, with its decision, or the run fails.
@@ -23,6 +23,7 @@ from tests.fuzz.one_rule import AT, Case, case
 from tests.fuzz.opinions import javas, ours
 from tests.kafka.broker_validation import VERSIONS, BrokerValidation
 from tests.kafka.java_reader import JavaReader
+from tests.long_runs import commit
 
 READER = "4.4.0"
 MADE = "made"
@@ -124,6 +125,10 @@ def page(tally: Tally, seed: int) -> Iterator[str]:
     yield f"the compressed stream. There are {len(tally.rules)} rules in three formats, with all codecs. Each batch was"
     yield "sent to the `LogValidator` of three brokers. Kafka 4.4.0's reader and ours read it as it was made, and as"
     yield "each broker stored it."
+    yield ""
+    yield "| | |"
+    yield "|---|---|"
+    yield f"| commit | `{commit()}` |"
     yield ""
     yield f"| | made | {' | '.join(f'stored by {version}' for version in VERSIONS)} |"
     yield f"|---|{'---:|' * len(sources)}"

@@ -11,7 +11,7 @@ from tests.kafka.distribution import Unavailable
 
 SEED = 20261128
 CASES = 2000
-"""`make test-long` tries a million and writes docs/stored-batches.md."""
+"""`make test-long` tries a million and writes docs/results/stored-batches.md."""
 
 
 @pytest.fixture(scope="module")
