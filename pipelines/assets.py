@@ -21,32 +21,33 @@ from typing import Any
 
 import dagster as dg
 
-from pipelines.catalog.asset_results import AssetResult
-from pipelines.catalog.names import asset_key, documentation_of, graph_name, name_in_lake, owners_of, tags_of_assets
-from pipelines.catalog.products import CHAINS, SOURCES, Product, Step
-from pipelines.catalog.run_configuration import BEGIN, config_schema, request_of, started_by
-from pipelines.catalog.step_events import keep_answers, partition_events, table_events
-from pipelines.catalog.tables import table_assets
-from pipelines.catalog.topic_tables import topic_assets
-from pipelines.errors.failures import failure_of, final_failure, say_canceled
-from pipelines.errors.interrupts import is_interrupt, lost_interrupts_repeated
-from pipelines.errors.step_errors import without_text
-from pipelines.events import as_metadata, asset_observation, check_result, check_spec, table_schema
-from pipelines.partitions import chosen_keys, register, topic_partitions
-from pipelines.resources import ENGINE_TAG, EngineOfRun, JobLauncher
-from pipelines.run import check_definitions
-from pipelines.run.chains import INTAKE_JOB
-from pipelines.run.listener import RunListener
-from pipelines.run.recording.run_row_writer import RunRowWriter
-from pipelines.run.run_request import RunRequest
-from pipelines.run.step_result import StepResult
-from pipelines.run.steps import Run
 from spark_jobs import launch
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, check_policies
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 from spark_jobs.policies.policies_file import Policies
+
+from .catalog.asset_results import AssetResult
+from .catalog.names import asset_key, documentation_of, graph_name, name_in_lake, owners_of, tags_of_assets
+from .catalog.products import CHAINS, SOURCES, Product, Step
+from .catalog.run_configuration import BEGIN, config_schema, request_of, started_by
+from .catalog.step_events import keep_answers, partition_events, table_events
+from .catalog.tables import table_assets
+from .catalog.topic_tables import topic_assets
+from .errors.failures import failure_of, final_failure, say_canceled
+from .errors.interrupts import is_interrupt, lost_interrupts_repeated
+from .errors.step_errors import without_text
+from .events import as_metadata, asset_observation, check_result, check_spec, table_schema
+from .partitions import chosen_keys, register, topic_partitions
+from .resources import ENGINE_TAG, EngineOfRun, JobLauncher
+from .run import check_definitions
+from .run.chains import INTAKE_JOB
+from .run.listener import RunListener
+from .run.recording.run_row_writer import RunRowWriter
+from .run.run_request import RunRequest
+from .run.step_result import StepResult
+from .run.steps import Run
 
 POOL = "spark"
 """Steps that may start Spark; deploy/dagster.yaml lets one of them run at a time."""

@@ -138,17 +138,17 @@ demo_command = DemoCommand()
 
 def _run_lake(options: argparse.Namespace) -> int:
     _start_workers_for_a_first_load(options)
-    with _uncollected("pipelines.command.run_lake"):
+    with _uncollected(f"{__package__}.command.run_lake"):
         from spark_jobs.prestart import load_arrow
 
         load_arrow()
-        from pipelines.command.run_lake import run_lake
+        from .command.run_lake import run_lake
 
     return run_lake(options)
 
 
 def _status(options: argparse.Namespace) -> int:
-    from pipelines.command.status import status
+    from .command.status import status
 
     return status(options.lakes, options.now_ms)
 
@@ -166,15 +166,15 @@ def _start_workers_for_a_first_load(options: argparse.Namespace) -> None:
 
 
 def _watch_lake(options: argparse.Namespace) -> int:
-    with _uncollected("pipelines.command.run_lake"):
-        from pipelines.command.run_lake import watch
+    with _uncollected(f"{__package__}.command.run_lake"):
+        from .command.run_lake import watch
 
     return watch(options)
 
 
 def _run_demo(now_ms: int, samples: str | None) -> int:
-    with _uncollected("pipelines.command.demo"):
-        from pipelines.command.demo import run_demo
+    with _uncollected(f"{__package__}.command.demo"):
+        from .command.demo import run_demo
 
     return run_demo(now_ms, samples)
 
@@ -398,8 +398,9 @@ def _partitions(said: Sequence[str]) -> tuple[list[int], list[str]]:
 
 def _guarded(work: Callable[[], int]) -> int:
     """Turn our own errors into one paragraph and an exit code."""
-    from pipelines.errors.interrupts import lost_interrupts_repeated
     from spark_jobs.errors import JobError, UsageError
+
+    from .errors.interrupts import lost_interrupts_repeated
 
     try:
         with lost_interrupts_repeated():
@@ -417,7 +418,7 @@ def _guarded(work: Callable[[], int]) -> int:
         sys.stderr.write("interrupted: what was committed stays. Run the same command again to continue.\n")
         return ExitCode.INTERRUPTED
     except Exception as error:
-        from pipelines.errors.step_errors import history_not_writable
+        from .errors.step_errors import history_not_writable
 
         full = history_not_writable(error)
         if full is None:

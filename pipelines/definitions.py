@@ -1,7 +1,7 @@
 """Assembles the code location `loglake` of workspace.yaml: the lakes that are registered in the operator's home.
 
-Imports are absolute because this file is loaded by its path. Importing it reads nothing: Dagster calls :func:`defs`
-when it loads the code location. Neither pyspark nor Great Expectations is imported, because only the jobs need them.
+Importing it reads nothing: Dagster calls :func:`defs` when it loads the code location. Neither pyspark nor
+Great Expectations is imported, because only the jobs need them.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 
 import dagster as dg
 
-from pipelines.alerts.sensor import alerts
-from pipelines.assets import POOL
-from pipelines.lake_definitions import loglake_assets
-from pipelines.later_events import later_events
-from pipelines.resources import JobLauncher
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, home_folder, read_home
+
+from .assets import POOL
+from .lake_definitions import loglake_assets, loglake_sensors
+from .resources import JobLauncher
 
 
 def build_definitions(
@@ -33,7 +32,7 @@ def build_definitions(
     return dg.Definitions.merge(
         *(loglake_assets(lake, launcher=launcher, pool=pool) for lake in lakes),
         dg.Definitions(
-            sensors=[alerts, later_events],
+            sensors=loglake_sensors(),
             # The steps of a run share one process, and so one Spark session.
             executor=dg.in_process_executor,
             loggers=dict(loggers) if loggers else None,

@@ -7,8 +7,11 @@ from typing import Any
 import dagster as dg
 
 from logcore.logs.model.findings import Severity
-from pipelines.catalog.names import asset_key
-from pipelines.metadata.values import (
+from spark_jobs.lake.view.registered_lakes import RegisteredLake
+from spark_jobs.lake.view.shown_tables import columns_of
+
+from .catalog.names import asset_key
+from .metadata.values import (
     JsonValue,
     LinkValue,
     MarkdownValue,
@@ -18,9 +21,7 @@ from pipelines.metadata.values import (
     TableValue,
     Value,
 )
-from pipelines.run.check_definitions import CheckAnswer, CheckDefinition
-from spark_jobs.lake.view.registered_lakes import RegisteredLake
-from spark_jobs.lake.view.shown_tables import columns_of
+from .run.check_definitions import CheckAnswer, CheckDefinition
 
 
 def as_metadata(metadata: Metadata) -> dict[str, Any]:

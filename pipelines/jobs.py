@@ -7,9 +7,10 @@ from typing import Any
 
 import dagster as dg
 
-from pipelines.catalog.names import asset_key, name_in_lake, tags_of
-from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
+
+from .catalog.names import asset_key, name_in_lake, tags_of
+from .run.chains import INTAKE_JOB, MAINTENANCE_JOB
 
 _DESCRIPTIONS = {
     INTAKE_JOB: "Archives what is new of every source, validates and publishes it. Without configuration: all that the "

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import dagster as dg
 from pydantic import BaseModel, Field
 
-from pipelines.lake_definitions import loglake_assets
+from .lake_definitions import loglake_assets
 
 
 class LakeParameters(BaseModel):

@@ -11,18 +11,21 @@ from functools import cache
 
 import dagster as dg
 
-from pipelines.assets import POOL, build_assets
-from pipelines.catalog.products import CHAINS
-from pipelines.jobs import build_job
-from pipelines.nightly_verification import build_verification
-from pipelines.resources import LAUNCHER, LISTENER, JobLauncher
-from pipelines.run.listener import ReportKeeper
-from pipelines.schedules import build_schedules
-from pipelines.sensors import build_sensor
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
 from spark_jobs.errors import UsageError
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, lake_path, read_registered
+
+from .alerts.sensor import alerts
+from .assets import POOL, build_assets
+from .catalog.products import CHAINS
+from .jobs import build_job
+from .later_events import later_events
+from .nightly_verification import build_verification
+from .resources import LAUNCHER, LISTENER, JobLauncher
+from .run.listener import ReportKeeper
+from .schedules import build_schedules
+from .sensors import build_sensor
 
 
 def loglake_assets(
@@ -65,6 +68,11 @@ def loglake_assets(
         sensors=[build_sensor(lake)],
         resources={LAUNCHER: launcher or _launcher(), LISTENER: _listener()},
     )
+
+
+def loglake_sensors() -> list[dg.SensorDefinition]:
+    """The sensors for all lakes of the home: alerts, and the events of the command line that are reported later."""
+    return [alerts, later_events]
 
 
 def _registered(lake: str, policies: str | None, sources: tuple[str, ...]) -> RegisteredLake:

@@ -13,14 +13,15 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from pipelines.catalog.asset_results import AssetResult
-from pipelines.catalog.names import asset_key
-from pipelines.catalog.products import CHAINS
-from pipelines.events import as_metadata
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.later_keys import waiting_keys
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, home_folder, read_home
+
+from .catalog.asset_results import AssetResult
+from .catalog.names import asset_key
+from .catalog.products import CHAINS
+from .events import as_metadata
 
 MOST_EVENTS = 300
 """Events of a tick. Dagster stores them before it evaluates the next sensor."""

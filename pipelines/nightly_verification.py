@@ -12,19 +12,20 @@ from pydantic import Field
 from logcore.cli.reading.arguments import clock_ms
 from logcore.logs.model.findings import Severity, offsets_text
 from logcore.logs.rules.advice import advice
-from pipelines.catalog.names import asset_key, name_in_lake, tags_of
-from pipelines.catalog.run_configuration import parsed
-from pipelines.errors.failures import failure_of
-from pipelines.errors.interrupts import is_interrupt, lost_interrupts_repeated
-from pipelines.errors.step_errors import without_text
-from pipelines.events import check_result
-from pipelines.resources import JobLauncher
-from pipelines.run.check_definitions import LAKE_VERIFIED, CheckAnswer, Failure
-from pipelines.run.run_request import AS_OF
 from spark_jobs.contracts import JobReport, VerifyConfig
 from spark_jobs.lake.view.harmed_places import place_of_row
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, lake_name
 from spark_jobs.outlines import VerifiedPart
+
+from .catalog.names import asset_key, name_in_lake, tags_of
+from .catalog.run_configuration import parsed
+from .errors.failures import failure_of
+from .errors.interrupts import is_interrupt, lost_interrupts_repeated
+from .errors.step_errors import without_text
+from .events import check_result
+from .resources import JobLauncher
+from .run.check_definitions import LAKE_VERIFIED, CheckAnswer, Failure
+from .run.run_request import AS_OF
 
 VERIFICATION_JOB = "verification"
 PARTS = 7

@@ -12,13 +12,14 @@ from typing import Any
 
 import dagster as dg
 
-from pipelines.catalog.names import name_in_lake
-from pipelines.catalog.run_configuration import run_config
-from pipelines.nightly_verification import VERIFICATION_JOB, part_of, verification_config
-from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
-from pipelines.run.run_request import RunRequest
 from spark_jobs.errors import UsageError
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, read_registered
+
+from .catalog.names import name_in_lake
+from .catalog.run_configuration import run_config
+from .nightly_verification import VERIFICATION_JOB, part_of, verification_config
+from .run.chains import INTAKE_JOB, MAINTENANCE_JOB
+from .run.run_request import RunRequest
 
 _MINUTE_MS = 60_000
 

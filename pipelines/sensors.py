@@ -23,14 +23,15 @@ from typing import Any
 import dagster as dg
 
 from logcore.errors import LogError
-from pipelines.catalog.names import name_in_lake
-from pipelines.catalog.run_configuration import run_config
-from pipelines.run.chains import INTAKE_JOB
-from pipelines.run.run_request import RunRequest
-from pipelines.run.source_listing import SourceState, source_state
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, read_registered
 from spark_jobs.lake.view.runs.run_ends import last_seen
+
+from .catalog.names import name_in_lake
+from .catalog.run_configuration import run_config
+from .run.chains import INTAKE_JOB
+from .run.run_request import RunRequest
+from .run.source_listing import SourceState, source_state
 
 RETRY_MS = 60_000
 """Time from a failed run to the next request for the same change; twice as long after each further failure."""

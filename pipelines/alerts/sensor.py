@@ -25,15 +25,16 @@ from typing import Any
 import dagster as dg
 
 from logcore.logs.model.findings import Severity
-from pipelines.alerts.webhook import NotDelivered, post
-from pipelines.catalog.names import tags_of
-from pipelines.run.chains import INTAKE_JOB
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.alarms import Problem, problems_of, run_problems
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, home_folder, read_home
 from spark_jobs.lake.view.runs.run_ends import run_ends
 from spark_jobs.lake.view.runs.run_rows import newest_run_of_each_job
+
+from ..catalog.names import tags_of
+from ..run.chains import INTAKE_JOB
+from .webhook import NotDelivered, post
 
 UI_ADDRESS = "LOGLAKE_UI_ADDRESS"
 """Variable with the address of the pages, for links in alerts; `loglake ui` sets it to its own."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from pipelines.catalog.products import Product
-from pipelines.metadata import reporting
-from pipelines.metadata.values import Cell, Metadata, PathValue, Value, table_value
-from pipelines.run.step_result import StepResult
 from spark_jobs.contracts import LogChange
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.log_state import LogState
 from spark_jobs.lake.view.shown_tables import table_address, table_figures
+
+from ..metadata import reporting
+from ..metadata.values import Cell, Metadata, PathValue, Value, table_value
+from ..run.step_result import StepResult
+from .products import Product
 
 ROWS = "dagster/partition_row_count"
 _ADDED = (

@@ -10,8 +10,9 @@ import re
 
 import dagster as dg
 
-from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
+
+from ..run.chains import INTAKE_JOB, MAINTENANCE_JOB
 
 LOCATION, REPOSITORY = "loglake", "__repository__"
 """The code location of workspace.yaml, and Dagster's name of the only repository in it."""

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from pipelines.metadata import reporting
-from pipelines.metadata.values import Metadata
-from pipelines.run import chains, check_definitions
-from pipelines.run.chains import Link
-from pipelines.run.check_definitions import CheckDefinition
-from pipelines.run.steps import Work
 from spark_jobs.contracts import LogChange
 from spark_jobs.lake.view.log_state import LogState
+
+from ..metadata import reporting
+from ..metadata.values import Metadata
+from ..run import chains, check_definitions
+from ..run.chains import Link
+from ..run.check_definitions import CheckDefinition
+from ..run.steps import Work
 
 SOURCES = "log_directories"
 """The asset for what a lake reads."""

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from itertools import islice
 
 from logcore.logs.model.findings import Severity
-from pipelines.catalog.products import SOURCES
-from pipelines.metadata.values import Metadata, table_value
-from pipelines.run import chains
 from spark_jobs.lake.view.cluster.followed_topics import TABLES_OF
 from spark_jobs.lake.view.cluster.group_lag import group_lags
 from spark_jobs.lake.view.cluster.placement import NO_LEADER, NOT_PREFERRED, UNDER_REPLICATED, read_placement
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.shown_tables import table_address, table_figures
+
+from ..metadata.values import Metadata, table_value
+from ..run import chains
+from .products import SOURCES
 
 MOST_GROUPS = 8
 """Groups with a figure of their own at most: those with the greatest lag."""

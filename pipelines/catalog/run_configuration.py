@@ -17,10 +17,11 @@ import dagster as dg
 
 from logcore.cli.reading.arguments import clock_ms, offset_range, time_ms
 from logcore.reading.read_options import OffsetRange
-from pipelines.catalog.names import graph_name
-from pipelines.run.run_request import RunRequest
 from spark_jobs.errors import UsageError
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
+
+from ..run.run_request import RunRequest
+from .names import graph_name
 
 BEGIN = "begin"
 """The op of a chain that has the configuration."""

@@ -6,16 +6,17 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from pipelines.catalog.asset_results import AssetResult
-from pipelines.catalog.names import asset_key
-from pipelines.catalog.tables import materialized_tables
-from pipelines.catalog.topic_tables import materialized_topics
-from pipelines.events import as_metadata, asset_observation
-from pipelines.metadata.values import Observation
-from pipelines.run import check_definitions
-from pipelines.run.step_result import StepResult
 from spark_jobs.lake.view.recorded_answers import record_answers
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
+
+from ..events import as_metadata, asset_observation
+from ..metadata.values import Observation
+from ..run import check_definitions
+from ..run.step_result import StepResult
+from .asset_results import AssetResult
+from .names import asset_key
+from .tables import materialized_tables
+from .topic_tables import materialized_topics
 
 MANY_KEYS = 500
 """If more keys changed, a summary comes first, and the events of the keys are brief."""

@@ -10,14 +10,15 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from pipelines.catalog.names import asset_key, documentation_of, owners_of, tags_of_assets
-from pipelines.catalog.queried_tables import TABLES, VERSION, QueriedTable, table_metadata
-from pipelines.events import as_metadata, table_schema
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.cluster.followed_topics import cluster_tables
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
 from spark_jobs.lake.view.shown_tables import description_of, table_version
+
+from ..events import as_metadata, table_schema
+from .names import asset_key, documentation_of, owners_of, tags_of_assets
+from .queried_tables import TABLES, VERSION, QueriedTable, table_metadata
 
 
 def table_assets(lake: RegisteredLake, group: str) -> list[dg.AssetSpec]:

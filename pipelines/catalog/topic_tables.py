@@ -10,17 +10,18 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from pipelines.catalog.names import asset_key, owners_of, tags_of_assets
-from pipelines.catalog.queried_tables import VERSION
-from pipelines.events import as_metadata
-from pipelines.metadata.values import Metadata
-from pipelines.run.check_definitions import RECORDS
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.decoded.latest_topics import LatestTopic
 from spark_jobs.lake.view.decoded.topic_asset import COORDINATES, TopicAsset
 from spark_jobs.lake.view.decoded.topics import DecodedTopic
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
 from spark_jobs.policies.policies_file import read_policies
+
+from ..events import as_metadata
+from ..metadata.values import Metadata
+from ..run.check_definitions import RECORDS
+from .names import asset_key, owners_of, tags_of_assets
+from .queried_tables import VERSION
 
 
 def topic_key(lake: RegisteredLake, topic: TopicAsset) -> dg.AssetKey:

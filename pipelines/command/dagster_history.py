@@ -21,20 +21,21 @@ from pathlib import Path
 import dagster as dg
 
 from logcore.exit_codes import ExitCode
-from pipelines.catalog.asset_results import AssetResult
-from pipelines.catalog.products import CHAINS, Step
-from pipelines.catalog.step_events import keep_answers, partition_events, table_events
-from pipelines.command.history import DATABASES, history_not_writable, lacks_databases, prepare_history, settings_file
-from pipelines.errors.step_errors import sentence_of
-from pipelines.events import check_evaluation
-from pipelines.partitions import register
-from pipelines.run.check_definitions import OF_MAINTENANCE
-from pipelines.run.direct import FinishedRun
-from pipelines.run.listener import RunFailure
-from pipelines.run.step_result import StepResult
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.later_keys import keep_later
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, lake_path, read_registered
+
+from ..catalog.asset_results import AssetResult
+from ..catalog.products import CHAINS, Step
+from ..catalog.step_events import keep_answers, partition_events, table_events
+from ..errors.step_errors import sentence_of
+from ..events import check_evaluation
+from ..partitions import register
+from ..run.check_definitions import OF_MAINTENANCE
+from ..run.direct import FinishedRun
+from ..run.listener import RunFailure
+from ..run.step_result import StepResult
+from .history import DATABASES, history_not_writable, lacks_databases, prepare_history, settings_file
 
 MOST_KEYS = 33
 """Topic partitions of an asset that are reported at once; so a run has about a hundred events."""

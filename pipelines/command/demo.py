@@ -15,25 +15,26 @@ from pathlib import Path
 
 from logcore.cli import main
 from logcore.exit_codes import ExitCode
-from pipelines.command.history import prepare_history
-from pipelines.command.progress_lines import ProgressLines
-from pipelines.command.running import (
-    EngineLauncher,
-    HistoryInBackground,
-    Runner,
-    announcer,
-    open_dagster_history,
-)
-from pipelines.command.summary import damage_lines, logs_table, meanings_lines, shown_path
-from pipelines.run.chains import INTAKE_JOB
-from pipelines.run.listener import RunOutcome
-from pipelines.run.run_request import RunRequest
 from spark_jobs import launch
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.decoded.topics import DecodedTopic
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.registered_lakes import home_folder, lake_name, read_registered
 from spark_jobs.policies.policies_file import read_policies
+
+from ..run.chains import INTAKE_JOB
+from ..run.listener import RunOutcome
+from ..run.run_request import RunRequest
+from .history import prepare_history
+from .progress_lines import ProgressLines
+from .running import (
+    EngineLauncher,
+    HistoryInBackground,
+    Runner,
+    announcer,
+    open_dagster_history,
+)
+from .summary import damage_lines, logs_table, meanings_lines, shown_path
 
 SUFFIX = ".tar.xz"
 QUESTION = (

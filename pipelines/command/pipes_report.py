@@ -22,10 +22,15 @@ from typing import Any
 
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
-from pipelines.catalog.asset_results import AssetResult
-from pipelines.catalog.products import CHAINS
-from pipelines.catalog.queried_tables import TABLES, table_metadata
-from pipelines.metadata.values import (
+from spark_jobs.contracts import JobConfig
+from spark_jobs.lake.view.lake_state import LakeState
+from spark_jobs.lake.view.registered_lakes import lake_name
+from spark_jobs.outlines import Outline
+
+from ..catalog.asset_results import AssetResult
+from ..catalog.products import CHAINS
+from ..catalog.queried_tables import TABLES, table_metadata
+from ..metadata.values import (
     JsonValue,
     LinkValue,
     MarkdownValue,
@@ -34,14 +39,10 @@ from pipelines.metadata.values import (
     TableValue,
     Value,
 )
-from pipelines.run.chains import INTAKE_JOB
-from pipelines.run.check_definitions import RECORDS, CheckAnswer
-from pipelines.run.direct import FinishedRun
-from pipelines.run.listener import RunFailure
-from spark_jobs.contracts import JobConfig
-from spark_jobs.lake.view.lake_state import LakeState
-from spark_jobs.lake.view.registered_lakes import lake_name
-from spark_jobs.outlines import Outline
+from ..run.chains import INTAKE_JOB
+from ..run.check_definitions import RECORDS, CheckAnswer
+from ..run.direct import FinishedRun
+from ..run.listener import RunFailure
 
 VARIABLES = ("DAGSTER_PIPES_CONTEXT", "DAGSTER_PIPES_MESSAGES")
 CHECKS = "loglake_checks"

@@ -21,17 +21,34 @@ from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.rules.advice import advice
 from logcore.reading.nearest_names import no_such_topic
 from logcore.storage.source_errors import shown
-from pipelines.command.history import check_outside_lakes, prepare_history
-from pipelines.command.pipes_report import PipesReport
-from pipelines.command.progress_lines import ProgressLines
-from pipelines.command.running import (
+from spark_jobs import launch
+from spark_jobs.contracts import Intake
+from spark_jobs.errors import JobError, SourceUnread
+from spark_jobs.lake.view import registered_lakes
+from spark_jobs.lake.view.harmed_places import harmed_place
+from spark_jobs.lake.view.lake_state import LakeState, read_state
+from spark_jobs.lake.view.open_findings import source_warnings, unread_source
+from spark_jobs.lake.view.recorded_answers import recorded_answers
+from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end
+from spark_jobs.policies.policies_file import Policies, read_policies
+from spark_jobs.prestart import start_workers
+
+from ..errors.step_errors import sentence_of
+from ..run.chains import INTAKE_JOB, MAINTENANCE_JOB
+from ..run.listener import RunOutcome
+from ..run.look import outcome_without_work
+from ..run.run_request import RunRequest
+from .history import check_outside_lakes, prepare_history
+from .pipes_report import PipesReport
+from .progress_lines import ProgressLines
+from .running import (
     EngineLauncher,
     HistoryInBackground,
     Runner,
     announcer,
     open_dagster_history,
 )
-from pipelines.command.summary import (
+from .summary import (
     SHOWN_BY_LINES,
     check_lines,
     checks_code,
@@ -46,23 +63,7 @@ from pipelines.command.summary import (
     verdict_line,
     warning_lines,
 )
-from pipelines.command.watch import watch_lake
-from pipelines.errors.step_errors import sentence_of
-from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
-from pipelines.run.listener import RunOutcome
-from pipelines.run.look import outcome_without_work
-from pipelines.run.run_request import RunRequest
-from spark_jobs import launch
-from spark_jobs.contracts import Intake
-from spark_jobs.errors import JobError, SourceUnread
-from spark_jobs.lake.view import registered_lakes
-from spark_jobs.lake.view.harmed_places import harmed_place
-from spark_jobs.lake.view.lake_state import LakeState, read_state
-from spark_jobs.lake.view.open_findings import source_warnings, unread_source
-from spark_jobs.lake.view.recorded_answers import recorded_answers
-from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end
-from spark_jobs.policies.policies_file import Policies, read_policies
-from spark_jobs.prestart import start_workers
+from .watch import watch_lake
 
 INTERVAL_S, REMOTE_INTERVAL_S = 1.0, 60.0
 """Seconds between two looks of a watch: at local sources, and at those on an object store, where each look costs a

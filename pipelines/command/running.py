@@ -15,14 +15,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from logcore.columns.kernels.families import Work
 from logcore.columns.kernels.library import is_chosen
-from pipelines.errors.interrupts import is_interrupt
-from pipelines.run.chains import CHAINS, INTAKE_JOB
-from pipelines.run.direct import FinishedRun, outcome_of, run_steps
-from pipelines.run.listener import Announce, CollectingListener, RunFailure, RunOutcome
-from pipelines.run.recording.run_row_writer import RunRowWriter, system_clock_ms
-from pipelines.run.run_request import RunRequest
-from pipelines.run.source_listing import listing_digest
-from pipelines.run.steps import Launcher, Run
 from spark_jobs import launch
 from spark_jobs.contracts import JobConfig, JobReport
 from spark_jobs.lake.view.registered_lakes import lake_path
@@ -31,8 +23,17 @@ from spark_jobs.launch import JobListener
 from spark_jobs.outlines import Outline, Outline_co
 from spark_jobs.policies.policies_file import Policies
 
+from ..errors.interrupts import is_interrupt
+from ..run.chains import CHAINS, INTAKE_JOB
+from ..run.direct import FinishedRun, outcome_of, run_steps
+from ..run.listener import Announce, CollectingListener, RunFailure, RunOutcome
+from ..run.recording.run_row_writer import RunRowWriter, system_clock_ms
+from ..run.run_request import RunRequest
+from ..run.source_listing import listing_digest
+from ..run.steps import Launcher, Run
+
 if TYPE_CHECKING:
-    from pipelines.command.dagster_history import DagsterHistory
+    from .dagster_history import DagsterHistory
 
 
 class RunRecorder(Protocol):
@@ -163,7 +164,7 @@ class Runner:
 
 def open_dagster_history(folder: str) -> DagsterHistory:
     """Load Dagster and open the history in this folder."""
-    from pipelines.command.dagster_history import DagsterHistory
+    from .dagster_history import DagsterHistory
 
     return DagsterHistory.open(folder)
 

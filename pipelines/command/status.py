@@ -13,17 +13,6 @@ from datetime import UTC, datetime
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
 from logcore.texts import shown
-from pipelines.command.summary import (
-    SHOWN_BY_LINES,
-    check_lines,
-    checks_code,
-    damage_lines,
-    failures_of,
-    open_transaction_lines,
-    warning_lines,
-)
-from pipelines.run.listener import RunOutcome
-from pipelines.run.look import present_answers
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.alarms import problems_of, run_problems
 from spark_jobs.lake.view.harmed_places import harmed_place
@@ -32,6 +21,18 @@ from spark_jobs.lake.view.registered_lakes import RegisteredLake, check_policies
 from spark_jobs.lake.view.runs.run_ends import run_ends
 from spark_jobs.lake.view.runs.run_rows import JOBS, newest_run_of_each_job
 from spark_jobs.policies.policies_file import read_policies
+
+from ..run.listener import RunOutcome
+from ..run.look import present_answers
+from .summary import (
+    SHOWN_BY_LINES,
+    check_lines,
+    checks_code,
+    damage_lines,
+    failures_of,
+    open_transaction_lines,
+    warning_lines,
+)
 
 _NIGHTLY_MS, _DAY_MS = {"nightly": 3 * 3_600_000, "verify": 4 * 3_600_000}, 86_400_000
 """When the nightly schedules are due, after midnight in UTC."""

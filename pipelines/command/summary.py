@@ -15,15 +15,6 @@ from logcore.cli.output.aligned_table import aligned_table
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
 from logcore.logs.rules.advice import advice, filled
-from pipelines.command.maintenance_plan import described_plan
-from pipelines.run.check_definitions import (
-    NO_DAMAGE,
-    NO_HANGING_TRANSACTION,
-    SOURCES_AGREE,
-    CheckAnswer,
-    Failure,
-    sentence,
-)
 from spark_jobs.contracts import as_values
 from spark_jobs.lake.view.alarms import damage_of, stops_of
 from spark_jobs.lake.view.harmed_places import harmed_place
@@ -32,8 +23,18 @@ from spark_jobs.lake.view.ledger_states import ALARMING, MEANINGS
 from spark_jobs.lake.view.log_state import LogState, states_seen
 from spark_jobs.lake.view.shown_tables import tables_to_query
 
+from ..run.check_definitions import (
+    NO_DAMAGE,
+    NO_HANGING_TRANSACTION,
+    SOURCES_AGREE,
+    CheckAnswer,
+    Failure,
+    sentence,
+)
+from .maintenance_plan import described_plan
+
 if TYPE_CHECKING:
-    from pipelines.run.listener import RunOutcome
+    from ..run.listener import RunOutcome
 
 
 LISTED_FAILURES = 5

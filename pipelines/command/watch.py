@@ -26,16 +26,6 @@ from logcore.errors import LogError
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
 from logcore.logs.model.offset_ledger import OffsetState
-from pipelines.command.progress_lines import ProgressLines
-from pipelines.command.running import EngineLauncher
-from pipelines.run.chains import INTAKE, INTAKE_JOB, MAINTENANCE_JOB
-from pipelines.run.direct import run_steps
-from pipelines.run.listener import CollectingListener, RunListener
-from pipelines.run.recording.run_row_writer import RunRowWriter
-from pipelines.run.run_request import RunRequest
-from pipelines.run.source_listing import listing_digest
-from pipelines.run.step_result import StepResult
-from pipelines.run.steps import Launcher, Run
 from spark_jobs import launch
 from spark_jobs.contracts import ClusterConfig, JobConfig, JobReport, OptimizeConfig, TidyArchiveConfig
 from spark_jobs.errors import JobError, LeaseHeld, UsageError
@@ -47,6 +37,17 @@ from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 from spark_jobs.outlines import Outline
 from spark_jobs.policies.policies_file import NO_POLICIES
 from spark_jobs.prestart import start_workers
+
+from ..run.chains import INTAKE, INTAKE_JOB, MAINTENANCE_JOB
+from ..run.direct import run_steps
+from ..run.listener import CollectingListener, RunListener
+from ..run.recording.run_row_writer import RunRowWriter
+from ..run.run_request import RunRequest
+from ..run.source_listing import listing_digest
+from ..run.step_result import StepResult
+from ..run.steps import Launcher, Run
+from .progress_lines import ProgressLines
+from .running import EngineLauncher
 
 ROUND_ERRORS = (JobError, UsageError, LogError, OSError)
 """Errors that end a round, and not the watch."""

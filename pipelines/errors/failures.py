@@ -18,8 +18,9 @@ import threading
 
 import dagster as dg
 
-from pipelines.errors.step_errors import is_transient, sentence_of
 from spark_jobs.errors import LeaseHeld
+
+from .step_errors import is_transient, sentence_of
 
 LEASE_RETRIES, LEASE_WAIT_SECONDS = 60, 30
 """How long a run waits for another run on its lake: half an hour."""

@@ -13,13 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from logcore.logs.ledger.ledger_picture import LogPicture, ledger_picture
 from logcore.logs.model.findings import Severity
-from pipelines.metadata.values import MAX_ROWS, MarkdownValue, Metadata, PathValue, TableValue, table_value
 from spark_jobs.contracts import LogChange
 from spark_jobs.lake.view.alarms import Alarm
 from spark_jobs.lake.view.ledger_states import MEANINGS
 from spark_jobs.lake.view.log_state import LogState, states_seen
 from spark_jobs.lake.view.registered_lakes import lake_name
 from spark_jobs.lake.view.shown_tables import table_address
+
+from .values import MAX_ROWS, MarkdownValue, Metadata, PathValue, TableValue, table_value
 
 
 def picture_of(logs: Sequence[LogState]) -> str:

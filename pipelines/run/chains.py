@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipelines.run import maintenance_steps, steps
-from pipelines.run.steps import Work
-from pipelines.run.topics import cluster_step, topic_steps
+from . import maintenance_steps, steps
+from .steps import Work
+from .topics import cluster_step, topic_steps
 
 
 @dataclass(frozen=True, slots=True)

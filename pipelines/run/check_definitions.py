@@ -12,8 +12,9 @@ from typing import Any
 
 from logcore.logs.model.findings import Severity
 from logcore.logs.rules.advice import filled
-from pipelines.metadata.values import Cell, JsonValue, Metadata, Value, table_value
 from spark_jobs.lake.view.harmed_places import harmed_place
+
+from ..metadata.values import Cell, JsonValue, Metadata, Value, table_value
 
 ARCHIVED, VALIDATED, RECORDS = "archived_segments", "validated_segments", "records"
 RETAINED, COMPACTED, TIDY, INDEXES, OPTIMIZED = (

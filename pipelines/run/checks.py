@@ -16,10 +16,20 @@ from dataclasses import replace
 from logcore.logs.model.findings import Finding, Severity, offsets_text
 from logcore.logs.model.offset_ledger import OffsetState
 from logcore.logs.rules.advice import HarmedPlace, advice, filled
-from pipelines.metadata.addresses import data_docs_address
-from pipelines.metadata.reporting import alarm_table, picture_metadata
-from pipelines.metadata.values import LinkValue, Metadata, PathValue, table_value
-from pipelines.run.check_definitions import (
+from spark_jobs.lake.view.alarms import Alarm
+from spark_jobs.lake.view.expectation_results import LogExpectation, Results
+from spark_jobs.lake.view.harm import Harm
+from spark_jobs.lake.view.harmed_places import harmed_place
+from spark_jobs.lake.view.lake_state import LakeState
+from spark_jobs.lake.view.ledger_comparison import LedgerComparison
+from spark_jobs.lake.view.log_state import LogState
+from spark_jobs.lake.view.open_transactions import duration
+from spark_jobs.lake.view.registered_lakes import read_registered
+
+from ..metadata.addresses import data_docs_address
+from ..metadata.reporting import alarm_table, picture_metadata
+from ..metadata.values import LinkValue, Metadata, PathValue, table_value
+from .check_definitions import (
     EVERY_OFFSET_ACCOUNTED_FOR,
     EXPECTATIONS_MET,
     EXPECTATIONS_OF_SUITES,
@@ -33,15 +43,6 @@ from pipelines.run.check_definitions import (
     Failure,
     counted,
 )
-from spark_jobs.lake.view.alarms import Alarm
-from spark_jobs.lake.view.expectation_results import LogExpectation, Results
-from spark_jobs.lake.view.harm import Harm
-from spark_jobs.lake.view.harmed_places import harmed_place
-from spark_jobs.lake.view.lake_state import LakeState
-from spark_jobs.lake.view.ledger_comparison import LedgerComparison
-from spark_jobs.lake.view.log_state import LogState
-from spark_jobs.lake.view.open_transactions import duration
-from spark_jobs.lake.view.registered_lakes import read_registered
 
 ABOUT_DAMAGE = frozenset({"no_crc_failures_in_range", "no_crc_failures_in_log"})
 """Built-in expectations that fail because of damage in the log."""

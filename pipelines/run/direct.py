@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from logcore.exit_codes import ExitCode
-from pipelines.errors.step_errors import sentence_of
-from pipelines.run.chains import Link
-from pipelines.run.listener import CollectingListener, RunFailure, RunOutcome
-from pipelines.run.step_result import StepResult
-from pipelines.run.steps import Run
 from spark_jobs.errors import UsageError
+
+from ..errors.step_errors import sentence_of
+from .chains import Link
+from .listener import CollectingListener, RunFailure, RunOutcome
+from .step_result import StepResult
+from .steps import Run
 
 
 @dataclass(slots=True)

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, found
-from pipelines.run.check_definitions import CheckAnswer
-from pipelines.run.step_result import StepResult
 from spark_jobs.contracts import JobConfig, JobReport
 from spark_jobs.lake.view.open_findings import path_findings
 from spark_jobs.outlines import Outline
+
+from .check_definitions import CheckAnswer
+from .step_result import StepResult
 
 Announce = Callable[[JobConfig[Outline]], None]
 

@@ -9,13 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from logcore.errors import LogError
-from pipelines.run import checks
-from pipelines.run.chains import INTAKE
-from pipelines.run.check_definitions import CheckAnswer
-from pipelines.run.listener import CollectingListener, RunOutcome
-from pipelines.run.run_request import RunRequest
-from pipelines.run.steps import Run, WorkFound, restricted
-from pipelines.run.topics import topic_checks
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig, JobConfig, JobReport, LatestConfig
 from spark_jobs.errors import JobError, UsageError
@@ -28,6 +21,14 @@ from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.ledger_comparison import compare_with_ledger
 from spark_jobs.outlines import Outline_co
 from spark_jobs.policies.policies_file import Policies
+
+from . import checks
+from .chains import INTAKE
+from .check_definitions import CheckAnswer
+from .listener import CollectingListener, RunOutcome
+from .run_request import RunRequest
+from .steps import Run, WorkFound, restricted
+from .topics import topic_checks
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,19 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from logcore.logs.model.findings import Severity, offsets_text
-from pipelines.metadata.values import Metadata, table_value
-from pipelines.run.check_definitions import (
-    ARCHIVE_BYTES_MATCH,
-    INDEXES_WRITTEN,
-    NO_CLEANING_REFUSED,
-    NO_FILE_WAITS_FOR_DELETION,
-    RETENTION_CARRIED_OUT,
-    TABLE_FILES_SOUND,
-    CheckAnswer,
-    Failure,
-    counted,
-)
-from pipelines.run.checks import failure_of
 from spark_jobs.contracts import JobReport
 from spark_jobs.lake.view.harm import Harm
 from spark_jobs.lake.view.lake_state import LakeState
@@ -34,6 +21,20 @@ from spark_jobs.outlines import (
     RetentionOutline,
     TidyOutline,
 )
+
+from ..metadata.values import Metadata, table_value
+from .check_definitions import (
+    ARCHIVE_BYTES_MATCH,
+    INDEXES_WRITTEN,
+    NO_CLEANING_REFUSED,
+    NO_FILE_WAITS_FOR_DELETION,
+    RETENTION_CARRIED_OUT,
+    TABLE_FILES_SOUND,
+    CheckAnswer,
+    Failure,
+    counted,
+)
+from .checks import failure_of
 
 OLD_MS = 7 * 86_400_000
 """Time after which planned work should have been done."""

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pipelines.metadata.values import JsonValue, Metadata, Observation, PathValue
-from pipelines.run import maintenance_checks
-from pipelines.run.check_definitions import CheckAnswer
-from pipelines.run.step_result import StepResult
-from pipelines.run.steps import Run, restricted
 from spark_jobs.contracts import (
     CompactionConfig,
     JobConfig,
@@ -22,6 +17,12 @@ from spark_jobs.contracts import (
 from spark_jobs.lake.view.harm import look_at_archive
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.outlines import Outline_co
+
+from ..metadata.values import JsonValue, Metadata, Observation, PathValue
+from . import maintenance_checks
+from .check_definitions import CheckAnswer
+from .step_result import StepResult
+from .steps import Run, restricted
 
 
 def retain(run: Run) -> StepResult:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from pipelines.metadata.values import Observation
-from pipelines.run.check_definitions import CheckAnswer
 from spark_jobs.contracts import JobReport, LogChange
 from spark_jobs.lake.view.decoded.topic_asset import TopicAsset
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.outlines import Outline
+
+from ..metadata.values import Observation
+from .check_definitions import CheckAnswer
 
 _ADDED_UP = frozenset({"segments", "bytes", "batches", "records", "quarantined_bytes", "files"})
 """Figures of a log's change that rounds add up. Of the others the last round's counts."""

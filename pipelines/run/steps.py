@@ -12,13 +12,6 @@ from typing import Protocol
 
 from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.read_options import OffsetRange
-from pipelines.metadata.values import JsonValue, Observation, PathValue
-from pipelines.run import checks
-from pipelines.run.check_definitions import RECORDS
-from pipelines.run.listener import REFUSED, RunListener
-from pipelines.run.recording.run_row_writer import RunRowWriter
-from pipelines.run.run_request import RunRequest
-from pipelines.run.step_result import StepResult
 from spark_jobs import launch
 from spark_jobs.contracts import (
     CheckForeignRowsConfig,
@@ -42,6 +35,14 @@ from spark_jobs.lake.view.open_findings import path_findings
 from spark_jobs.lake.view.registered_lakes import held_logs, remote_of
 from spark_jobs.outlines import Outline, Outline_co
 from spark_jobs.policies.policies_file import Policies
+
+from ..metadata.values import JsonValue, Observation, PathValue
+from . import checks
+from .check_definitions import RECORDS
+from .listener import REFUSED, RunListener
+from .recording.run_row_writer import RunRowWriter
+from .run_request import RunRequest
+from .step_result import StepResult
 
 READ_COMMITTED = "read_committed"
 

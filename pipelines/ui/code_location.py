@@ -1,4 +1,4 @@
-"""The code location as a service: ``python -m pipelines.ui.code_location``.
+"""The code location as a service: ``python -m loglake.ui.code_location``.
 
 ``loglake ui`` starts the code location, the webserver and the daemon together. Containers need each of them alone. The
 webserver and the daemon reach this one over gRPC, and the runs that they launch work in its processes. Like
@@ -16,8 +16,11 @@ import sys
 from collections.abc import Sequence
 
 from logcore.exit_codes import ExitCode
-from pipelines.ui.command import HOST
-from pipelines.ui.services import (
+from spark_jobs.errors import JobError, UsageError
+from spark_jobs.lake.view.registered_lakes import home_folder
+
+from .command import HOST
+from .services import (
     check_port,
     in_url,
     set_dagster_home,
@@ -25,8 +28,6 @@ from pipelines.ui.services import (
     stopped_by_signals,
     watch_home,
 )
-from spark_jobs.errors import JobError, UsageError
-from spark_jobs.lake.view.registered_lakes import home_folder
 
 PORT = 4000
 
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def build_parser() -> argparse.ArgumentParser:
     """The options."""
     parser = argparse.ArgumentParser(
-        prog="python -m pipelines.ui.code_location",
+        prog="python -m loglake.ui.code_location",
         description="Serve the code location of the lakes that are registered in $LOGLAKE_HOME, over gRPC.",
     )
     parser.add_argument("--host", default=HOST, help=f"address to listen on (default {HOST}: this machine only)")

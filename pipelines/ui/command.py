@@ -47,7 +47,7 @@ class UiCommand:
         from spark_jobs.errors import JobError, UsageError
 
         try:
-            from pipelines.ui.services import serve
+            from .services import serve
 
             return serve(options)
         except UsageError as error:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from logcore.cli.doctor.checks import CheckedPlaces, CheckState, InstallationCheck
 from logcore.cli.doctor.installation import folder_check
-from pipelines.command.history import check_outside_lakes
 from spark_jobs.errors import UsageError
 from spark_jobs.lake.view.registered_lakes import dagster_home
+
+from ..command.history import check_outside_lakes
 
 _ADVICE = "Name another folder with DAGSTER_HOME. A home that is read-only needs a database in its dagster.yaml."
 

@@ -36,9 +36,6 @@ from typing import Any
 import grpc
 
 from logcore.exit_codes import ExitCode
-from pipelines.alerts.sensor import UI_ADDRESS
-from pipelines.catalog.names import LOCATION
-from pipelines.command.history import lacks_databases, prepare_history
 from spark_jobs import launch
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.registered_lakes import (
@@ -51,6 +48,10 @@ from spark_jobs.lake.view.registered_lakes import (
     unused_home,
 )
 
+from ..alerts.sensor import UI_ADDRESS
+from ..catalog.names import LOCATION
+from ..command.history import lacks_databases, prepare_history
+
 START_SECONDS = 180.0
 """The pages must answer by then, also on a busy machine."""
 STOP_SECONDS = 15.0
@@ -61,6 +62,7 @@ LOOK_SECONDS = 1.0
 RELOAD_SECONDS = 180
 """Loading the definitions again must end by then."""
 _PYTHON = (sys.executable, "-m")
+_DEFINITIONS = f"{str(__package__).partition('.')[0]}.definitions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ def set_dagster_home() -> None:
     folder = prepare_history(dagster_home())
     os.environ["DAGSTER_HOME"] = str(folder)
     if lacks_databases(folder):
-        from pipelines.command.dagster_history import create_databases  # seconds, only the first time
+        from ..command.dagster_history import create_databases  # seconds, only the first time
 
         create_databases(folder)
 
@@ -148,7 +150,7 @@ def _start(options: argparse.Namespace, folder: str, code: str, stop: threading.
     web = ["-h", options.host, "-p", str(options.port), "--path-prefix", options.path_prefix]
     web += ["--read-only"] if options.read_only else []
     log_of_web = ["--dagster-log-level", options.log_level]
-    yield _process("webserver", [*_PYTHON, "pipelines.ui.webserver", "-w", str(workspace), *web, *log_of_web])
+    yield _process("webserver", [*_PYTHON, f"{__package__}.webserver", "-w", str(workspace), *web, *log_of_web])
     if not options.read_only:
         daemon = shutil.which("dagster-daemon", path=f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ['PATH']}")
         yield _process("daemon", [daemon or "dagster-daemon", "run", "-w", str(workspace), *log])
@@ -161,7 +163,7 @@ def start_code_server(where: Sequence[str], log_level: str) -> Service:
         where: Options that say where it listens.
         log_level: What it logs on stderr.
     """
-    what = ["--location-name", LOCATION, "-m", "pipelines.definitions", "--log-level", log_level]
+    what = ["--location-name", LOCATION, "-m", _DEFINITIONS, "--log-level", log_level]
     return _process("code server", [*_PYTHON, "dagster", "code-server", "start", *where, *what])
 
 

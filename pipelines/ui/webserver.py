@@ -1,4 +1,4 @@
-"""Dagster's webserver with our own pages below ``/loglake``: ``python -m pipelines.ui.webserver``.
+"""Dagster's webserver with our own pages below ``/loglake``: ``python -m loglake.ui.webserver``.
 
 Its options are those of ``dagster-webserver``. What Dagster's pages link to is served under the same address, so links
 work through any proxy.
@@ -18,9 +18,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Mount, Route
 
-from pipelines.metadata.addresses import DATA_DOCS, ROOT
 from spark_jobs.lake.view.expectation_results import read_page
 from spark_jobs.lake.view.registered_lakes import home_folder, read_home
+
+from ..metadata.addresses import DATA_DOCS, ROOT
 
 _HEADERS = {
     "Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:",

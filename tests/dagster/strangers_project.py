@@ -7,7 +7,7 @@ import os
 import dagster as dg
 from deltalake import DeltaTable
 
-from pipelines.lake_definitions import loglake_assets
+from loglake import loglake_assets
 
 
 class Shop(dg.ConfigurableResource):  # type: ignore[type-arg]

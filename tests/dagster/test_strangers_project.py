@@ -26,11 +26,13 @@ from tests.daemons import WAIT_SECONDS
 pytestmark = pytest.mark.dagster
 
 
-def dagster(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def dagster(
+    *arguments: str, module: str = "tests.dagster.strangers_project", folder: Path = REPOSITORY, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run Dagster's own command on the project."""
     return subprocess.run(
-        [sys.executable, "-m", "dagster", *arguments, "-m", "tests.dagster.strangers_project"],
-        cwd=REPOSITORY,
+        [sys.executable, "-m", "dagster", *arguments, "-m", module],
+        cwd=folder,
         env=os.environ | environment,
         capture_output=True,
         text=True,
@@ -71,6 +73,38 @@ def test_a_project_with_its_own_asset_loads_runs_the_lake_and_makes_its_asset_of
     assert event is not None
     assert event.asset_materialization is not None
     assert event.asset_materialization.metadata["dagster/row_count"].value == 14
+
+
+def test_a_project_whose_own_package_is_called_pipelines_loads_and_runs_a_lake(home: Path, tmp_path: Path) -> None:
+    logs = LogDirectory(tmp_path / "kafka-logs")
+    logs.partition("orders-0").append(7)
+    logs.high_watermarks(orders_0=7)
+    package = tmp_path / "project" / "pipelines"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "catalog.py").write_text("import dagster as dg\n\n\n@dg.asset\ndef their_asset(): ...\n")
+    (package / "definitions.py").write_text(
+        "import dagster as dg\nfrom loglake import loglake_assets, loglake_sensors\n\n"
+        "from pipelines.catalog import their_asset\n\n"
+        "defs = dg.Definitions.merge(\n"
+        f"    loglake_assets({str(tmp_path / 'shop')!r}, sources=[{str(logs.path)!r}]),\n"
+        "    dg.Definitions(assets=[their_asset], sensors=loglake_sensors()),\n)\n"
+    )
+    folder = tmp_path / "dagster"
+    folder.mkdir()
+    variables = {"DAGSTER_HOME": str(folder), "LOGLAKE_HOME": str(home)}
+
+    for arguments in (
+        ("definitions", "validate"),
+        ("job", "execute", "-j", "shop__intake"),
+        ("asset", "materialize", "--select", "their_asset"),
+    ):
+        done = dagster(*arguments, module="pipelines.definitions", folder=package.parent, **variables)
+        assert done.returncode == 0, done.stderr[-3000:]
+
+    with dg.DagsterInstance.from_config(str(folder)) as instance:
+        assert instance.get_materialized_partitions(dg.AssetKey(["shop", "records"])) == {"orders-0"}
+        assert instance.get_latest_materialization_event(dg.AssetKey("their_asset")) is not None
 
 
 def test_two_lakes_fit_into_one_project_and_have_what_our_own_code_location_has(home: Path, tmp_path: Path) -> None:
@@ -141,7 +175,7 @@ def test_a_component_that_dg_scaffolds_has_the_definitions_of_its_lake(home: Pat
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    kind = "pipelines.lake_component.LakeComponent"
+    kind = "loglake.lake_component.LakeComponent"
     assert kind in dg_command("list", "components", "--json")
     dg_command("scaffold", "defs", kind, "shop", "--lake", lake, "--sources", logs)
     assert yaml.safe_load((package / "defs" / "shop" / "defs.yaml").read_text()) == {

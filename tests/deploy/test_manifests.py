@@ -122,7 +122,7 @@ def dagster_program(name: str) -> Any:
     programs = {
         "dagster": create_dagster_cli,
         "dagster-daemon": create_dagster_daemon_cli,
-        "pipelines.ui.webserver": lambda: dagster_webserver,
+        "loglake.ui.webserver": lambda: dagster_webserver,
     }
     return programs[name]()
 
@@ -137,7 +137,7 @@ def check_command(words: list[str]) -> None:
     elif program == "python":
         assert arguments[0] == "-m"
         assert importlib.util.find_spec(arguments[1]) is not None
-        if arguments[1] == "pipelines.ui.code_location":
+        if arguments[1] == "loglake.ui.code_location":
             code_location.build_parser().parse_args(arguments[2:])
         else:
             click_parses(dagster_program(arguments[1]), arguments[2:])
@@ -157,11 +157,11 @@ def test_each_command_and_its_options_exist(started: Started, capsys: pytest.Cap
 @pytest.mark.parametrize(
     "words",
     [
-        ["python", "-m", "pipelines.ui.webserver", "--prot", "3000"],
+        ["python", "-m", "loglake.ui.webserver", "--prot", "3000"],
         ["dagster-daemon", "start"],
         ["dagster", "api", "grpc-health-check", "--hots", "127.0.0.1"],
-        ["python", "-m", "pipelines.ui.code_location", "--prot", "4000"],
-        ["python", "-m", "pipelines.no_such_module"],
+        ["python", "-m", "loglake.ui.code_location", "--prot", "4000"],
+        ["python", "-m", "loglake.no_such_module"],
     ],
 )
 def test_a_command_that_does_not_exist_is_seen(words: list[str]):
@@ -245,7 +245,7 @@ def listening(words: tuple[str, ...]) -> list[str]:
 @pytest.mark.parametrize("started", STARTED, ids=str)
 def test_programs_listen_on_loopback_except_inside_of_the_network_of_compose(started: Started):
     for words in started.commands:
-        served = {"ui", "pipelines.ui.webserver", "pipelines.ui.code_location"} & set(words)
+        served = {"ui", "loglake.ui.webserver", "loglake.ui.code_location"} & set(words)
         wide = started.where in ("compose.yaml: webserver", "compose.yaml: code-location") and served
         assert listening(words) == (["0.0.0.0"] if wide else ["127.0.0.1"]) or not (served or listening(words))
 

@@ -30,6 +30,18 @@ def modules(*packages: str) -> Iterator[tuple[str, ast.Module]]:
             yield str(path.relative_to(REPOSITORY)), ast.parse(path.read_text(), str(path))
 
 
+def test_pipelines_imports_itself_relatively_because_it_is_loaded_by_two_names() -> None:
+    """It is installed as ``loglake``. An absolute import would find a package ``pipelines`` of somebody else."""
+    found = [
+        f"{path}:{node.lineno}"
+        for path, tree in modules("pipelines", "loglake")
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.ImportFrom) and not node.level and str(node.module).partition(".")[0] == "pipelines")
+        or (isinstance(node, ast.Import) and any(each.name.partition(".")[0] == "pipelines" for each in node.names))
+    ]
+    assert found == []
+
+
 def calls(tree: ast.AST) -> Iterator[tuple[ast.Call, str | None, str]]:
     """Every call as (node, name before the last dot, last name)."""
     for node in ast.walk(tree):

@@ -105,7 +105,7 @@ def imported(*packages: str) -> set[str]:
                     modules |= {alias.name.partition(".")[0] for alias in node.names}
                 elif isinstance(node, ast.ImportFrom) and not node.level:
                     modules.add((node.module or "").partition(".")[0])
-    foreign = modules - sys.stdlib_module_names - {"logcore", "spark_jobs", "pipelines"}
+    foreign = modules - sys.stdlib_module_names - {"logcore", "spark_jobs", "pipelines", "loglake"}
     # The folder `google` is of several packages.
     found = {**metadata.packages_distributions(), "google": ["protobuf"]}
     return {canonicalize_name(name) for module in foreign for name in found.get(module, [module])}
@@ -165,10 +165,10 @@ def test_it_holds_the_three_packages_and_their_data_alone(wheel: Path) -> None:
     assert {name.partition("/")[0] for name in names} == {
         "logcore",
         "spark_jobs",
-        "pipelines",
+        "loglake",
         "loglake-0.1.0.dist-info",
     }
-    assert {"logcore/py.typed", "spark_jobs/machine/jars.lock", "pipelines/dagster.yaml"} <= set(names)
+    assert {"logcore/py.typed", "spark_jobs/machine/jars.lock", "loglake/dagster.yaml", "loglake/cli.py"} <= set(names)
     assert {name.rpartition("/protobuf/")[2] for name in names if name.endswith(".proto")} == {
         "confluent/meta.proto",
         "confluent/type/decimal.proto",

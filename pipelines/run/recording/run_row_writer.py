@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from logcore.logs.model.findings import Severity
-from pipelines.run.step_result import StepResult
 from spark_jobs.contracts import JobReport
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.lake_state import read_state
@@ -21,6 +20,8 @@ from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end
 from spark_jobs.lake.view.runs.run_rows import FAILED, SUCCEEDED, append_run, has_row
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 from spark_jobs.outlines import Outline
+
+from ..step_result import StepResult
 
 
 def system_clock_ms() -> int:

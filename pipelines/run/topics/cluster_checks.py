@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from logcore.logs.model.findings import Severity
-from pipelines.run.check_definitions import (
+from spark_jobs.contracts import JobReport
+from spark_jobs.lake.view.lake_state import LakeState
+from spark_jobs.outlines import ClusterOutline
+
+from ..check_definitions import (
     CLUSTER_FOLLOWS_SOURCES,
     NO_COMMIT_BEYOND_LOG_END,
     CheckAnswer,
     Failure,
     counted,
 )
-from spark_jobs.contracts import JobReport
-from spark_jobs.lake.view.lake_state import LakeState
-from spark_jobs.outlines import ClusterOutline
 
 
 def cluster_follows_sources(state: LakeState, report: JobReport[ClusterOutline]) -> CheckAnswer:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pipelines.run.step_result import StepResult
-from pipelines.run.steps import Run
-from pipelines.run.topics import cluster_checks
 from spark_jobs.contracts import ClusterConfig
 from spark_jobs.lake.view.cluster.followed_topics import has_internal_topics
+
+from ..step_result import StepResult
+from ..steps import Run
+from . import cluster_checks
 
 
 def cluster(run: Run) -> StepResult:

@@ -8,8 +8,15 @@ from dataclasses import replace
 
 from logcore.logs.model.findings import Severity, offsets_text
 from logcore.logs.rules.advice import filled
-from pipelines.metadata.values import table_value
-from pipelines.run.check_definitions import (
+from spark_jobs.contracts import JobReport
+from spark_jobs.lake.view.decoded.latest_topics import LatestTopic
+from spark_jobs.lake.view.decoded.topics import DecodedTopic
+from spark_jobs.lake.view.harmed_places import harmed_place
+from spark_jobs.lake.view.lake_state import LakeState
+from spark_jobs.outlines import DecodedOutline, FollowingOutline, LatestOutline
+
+from ...metadata.values import table_value
+from ..check_definitions import (
     DECODED_ROWS_EQUAL_RECORDS,
     LATEST_FOLLOWS_RECORDS,
     SCHEMAS_OF_OWN_SUBJECT,
@@ -19,12 +26,6 @@ from pipelines.run.check_definitions import (
     Failure,
     counted,
 )
-from spark_jobs.contracts import JobReport
-from spark_jobs.lake.view.decoded.latest_topics import LatestTopic
-from spark_jobs.lake.view.decoded.topics import DecodedTopic
-from spark_jobs.lake.view.harmed_places import harmed_place
-from spark_jobs.lake.view.lake_state import LakeState
-from spark_jobs.outlines import DecodedOutline, FollowingOutline, LatestOutline
 
 _SHOWN = 5
 """Schema ids that a line names at most."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from pipelines.run.step_result import StepResult
-from pipelines.run.steps import Run
-from pipelines.run.topics import topic_checks
 from spark_jobs.contracts import DecodeConfig, FollowConfig, JobReport, LatestConfig
 from spark_jobs.lake.view.decoded.latest_topics import LatestTopic
 from spark_jobs.lake.view.decoded.topic_asset import TopicAsset
 from spark_jobs.lake.view.decoded.topics import DecodedTopic
 from spark_jobs.lake.view.registered_lakes import held_logs
 from spark_jobs.outlines import FollowingOutline, Topic_co
+
+from ..step_result import StepResult
+from ..steps import Run
+from . import topic_checks
 
 Asset = TypeVar("Asset", bound=TopicAsset)
 
