@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -35,7 +35,8 @@ from logcore.storage.partition_files import not_a_segment, read_partition
 from logcore.storage.source_errors import SourceChanged, SourceUnreadable, shown
 from logcore.storage.source_reads import file_digest, read_file, read_range
 from logcore.storage.source_tree import DirectoryEntry, LocalTree, SourceTree
-from logcore.storage.wrong_places import is_foreign, what_directory, what_file
+from logcore.storage.wrong_places import is_foreign, meant_logs, what_directory, what_file
+from logcore.texts import shell_word
 
 __all__ = [
     "CopiedRange",
@@ -101,9 +102,13 @@ def source_path(path: str) -> str:
 def _holds_segments(path: str) -> bool:
     try:
         with os.scandir(path) as inside:
-            return any(filenames.segment_base_offset(entry.name) is not None for entry in inside)
+            return _has_segments(inside)
     except OSError:
         return False
+
+
+def _has_segments(entries: Iterable[DirectoryEntry]) -> bool:
+    return any(filenames.segment_base_offset(entry.name) is not None for entry in entries)
 
 
 @dataclass(slots=True)
@@ -234,7 +239,7 @@ class _Look:
             return
         parsed = filenames.parse_partition_directory(os.path.basename(absolute(path)))
         names = {entry.name for entry in entries}
-        has_segments = any(filenames.segment_base_offset(name) is not None for name in names)
+        has_segments = _has_segments(entries)
         if not has_segments and (names & _ROOT_FILES or any(map(self.may_hold_a_log, entries))):
             self.log_directory(entries)
         elif not entries:
@@ -269,7 +274,7 @@ class _Look:
             except OSError:
                 continue
             names = {entry.name for entry in entries}
-            if place != path and (names & _ROOT_FILES or any(map(self.may_hold_a_log, entries))):
+            if names & _ROOT_FILES or any(map(self.may_hold_a_log, entries)):
                 roots.append(place)
                 continue
             what = what or what_directory(names, shown(place))
@@ -282,7 +287,7 @@ class _Look:
     def log_directory(self, entries: Sequence[DirectoryEntry]) -> None:
         for entry in entries:
             parsed = filenames.parse_partition_directory(entry.name)
-            if is_foreign(entry.name) and not self.may_hold_a_log(entry):
+            if is_foreign(entry.name) and not self.may_hold_a_log(entry) and not _has_segments(self.inside(entry.path)):
                 continue
             lost = None if parsed is None else self.not_entered(entry)
             if lost is not None:
@@ -295,7 +300,49 @@ class _Look:
             elif filenames.looks_like_partition_directory(entry.name):
                 self.say("illegal-topic-name", entry.path, _illegal_name(entry.path))
             elif entry.name not in _BROKER_DIRECTORIES | _ROOT_FILES:
-                self.say("unknown-directory", entry.path, f"{shown(entry.path)} is not a partition; it is not read.")
+                try:
+                    self.unread(entry.path, {each.name for each in entries})
+                except (StoreFailed, SourceChanged) as error:
+                    self.fails(entry.path, error)
+
+    def unread(self, path: str, names: set[str]) -> None:
+        """Report a directory that is not a partition, and which log it may be: one that a checkpoint names and that
+        is not there.
+
+        Args:
+            path: The directory.
+            names: What is in its log directory.
+        """
+        said = f"{shown(path)} is not a partition; it is not read"
+        insides = [path, *(root for root in self.below(path)[1] if root != path)]
+        insides += [each.path for inside in insides for each in self.inside(inside) if _is_directory(each)]
+        places = [place for place in insides if _has_segments(self.inside(place))]
+        if not places:
+            self.say("unknown-directory", path, f"{said}.")
+            return
+        root = self.state.root(directory_of(path), needs_high_watermarks=False)
+        of_checkpoints = {*(root.high_watermarks or ()), *root.log_starts, *(root.recovery_points or ())}
+        absent = sorted(each for each in of_checkpoints if str(each) not in names)
+        meant = {place: meant_logs(os.path.basename(place), absent) for place in places}
+        for place, logs in meant.items():
+            if logs:
+                lost = os.path.join(os.path.dirname(path), str(logs[0]))
+                message = f"{shown(place)} has segments and is not read. A checkpoint names {_in_short(logs)}, of "
+                message += "which there is no directory."
+                if len(logs) == 1 and list(meant.values()).count(logs) == 1 and not is_object(place):
+                    message += f" `mv {shell_word(place)} {shell_word(lost)}` gives it this name."
+                finding = found("unread-segments", message, file=shown(lost))
+                self.state.findings.append(replace(finding, severity=Severity.WARNING))
+        if not any(meant.values()):
+            below = "" if places == [path] else f", in {_in_short(places)}"
+            self.say("unread-segments", path, f"{said}, although it has segments{below}.")
+
+    def inside(self, path: str) -> Sequence[DirectoryEntry]:
+        """What is in a directory; nothing if it cannot be listed."""
+        try:
+            return self.tree.entries(path)
+        except OSError:
+            return ()
 
     def partition(
         self, path: str, topic_partition: TopicPartition, kind: DirectoryKind, only: set[int] | None = None
@@ -450,12 +497,19 @@ _UNKNOWN = TopicPartition("unknown", 0), DirectoryKind.LIVE
 """The topic partition of segments that were named alone and lie in no partition directory."""
 _MOST_PLACES = 1_000
 """As many directories are looked into for log directories below a path."""
+_MOST_NAMED = 5
+"""As many directories with segments are named in one message."""
 _BROKER_DIRECTORIES = {filenames.REMOTE_INDEX_DIRECTORY}
 _SET_ASIDE = {
     DirectoryKind.DELETE: "was queued for deletion by the broker",
     DirectoryKind.FUTURE: "was being moved here from another directory of the broker",
     DirectoryKind.STRAY: "was no longer assigned to its broker",
 }
+
+
+def _in_short(things: Sequence[object]) -> str:
+    more = len(things) - _MOST_NAMED
+    return ", ".join(map(str, things[:_MOST_NAMED])) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _what_instead(path: str) -> str:

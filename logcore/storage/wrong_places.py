@@ -6,9 +6,10 @@ Belongs here: what messages say about them. `logcore.storage.discovery` finds lo
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from logcore.records.packed_files import packed_kind
+from logcore.segments.filenames import TopicPartition
 
 _FOREIGN = re.compile(r"[.~#@$].*|.*~|lost\+found|System Volume Information|Thumbs\.db|desktop\.ini", re.DOTALL)
 _OF_NAMES = (
@@ -36,6 +37,15 @@ _OF_NAMES = (
 def is_foreign(name: str) -> bool:
     """Whether desktops, editors, file systems, rsync or file servers make such a name for files of their own."""
     return _FOREIGN.fullmatch(name) is not None
+
+
+def meant_logs(name: str, absent: Sequence[TopicPartition]) -> list[TopicPartition]:
+    """Which of the logs that are not there a directory may be, by its name: `orders-0.bak` and `orders` orders-0."""
+    for form in (str, lambda log: log.topic):
+        found = [log for log in absent if re.search(rf"(?<![a-zA-Z0-9]){re.escape(form(log))}(?![a-zA-Z0-9])", name)]
+        if found:
+            return found
+    return []
 
 
 def what_directory(names: Collection[str], path: str) -> str | None:

@@ -295,6 +295,8 @@ def unmatched_lines(state: LakeState, selection: LogSelection, policies: Policie
 def _say(lake: str, findings: Sequence[Finding]) -> None:
     """Print current findings about the source paths on stderr, with what to do."""
     for finding in findings:
-        if finding.severity is not Severity.INFO:
+        if finding.rule == "unread-segments" and finding.severity is Severity.INFO:
+            sys.stderr.write(f"note: {finding.message} `loglake help {finding.rule}` says what helps.\n")
+        elif finding.severity is not Severity.INFO:
             to_do = advice(finding.rule, harmed_place(lake, finding=finding))
             sys.stderr.write(f"{finding.severity}: {finding.message}\n  What to do about {finding.rule}: {to_do}\n")

@@ -86,6 +86,14 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "A directory inside a log directory is not a partition.",
             "Nothing is read from it. Move it out of the log directory if it does not belong there.",
         ),
+        "unread-segments": Rule(
+            _INFO,
+            _ONE_RUN,
+            "A directory inside a log directory has segments, and has no partition's name. It is a warning where a "
+            "checkpoint file names a log that is not there, and the directory's name has this log's name or topic.",
+            "Give it the name `<topic>-<partition>` that it had at the broker. A log directory that lies below is read "
+            "if it is named too. If it is an old copy, move it out of the log directory.",
+        ),
         "delete-directory": Rule(
             _INFO,
             _ONE_RUN,

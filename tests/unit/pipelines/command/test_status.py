@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -221,6 +222,29 @@ def test_run_and_status_agree_on_a_partition_in_several_directories(
         shutil.rmtree(other.path)
         assert main(["run", str(first.path), "--lake", lake]) == 0
         assert status(lake)[0] == 0
+
+
+def test_run_names_skipped_segments_and_a_log_that_was_renamed_is_a_warning_until_it_is_back(
+    tmp_path: Path, status: Status, capsys: Captured
+) -> None:
+    source, lake = LogDirectory(tmp_path / "source"), str(tmp_path / "lake")
+    for number in range(2):
+        source.partition(f"orders-{number}").append(5)
+    source.high_watermarks(orders_0=5, orders_1=5)
+    (source.path / "orders-1").rename(source.path / "orders-1.bak")
+    with without_spark():
+        for _ in range(2):  # the second run writes nothing
+            assert main(["run", str(source.path), "--lake", lake]) == 1
+            [command] = re.findall(r"^warning: .* has segments .*`(mv [^`]+)`", capsys.readouterr().err, re.MULTILINE)
+            code, said = status(lake)
+            assert (code, command in said) == (1, True), said
+        shutil.copytree(source.path / "orders-0", source.path / "orders-0.bak")
+        subprocess.run(shlex.split(command), check=True)
+        for _ in range(2):
+            assert main(["run", str(source.path), "--lake", lake]) == 0
+            assert f"note: {source.path}/orders-0.bak is not a partition" in capsys.readouterr().err
+            assert status(lake)[0] == 0
+    assert DeltaTable(str(tmp_path / "lake" / "tables" / "records")).to_pyarrow_table().num_rows == 10
 
 
 @pytest.mark.parametrize(("minutes", "code"), [(14, 0), (15, 0), (16, 3)])

@@ -1,0 +1,66 @@
+"""Directories of a log directory that have segments and no partition's name: what is said of them."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from logcore.cli.main import main
+from logcore.logs.model.findings import Severity
+from logcore.storage.discovery import discover
+from tests.broker_directory import LogDirectory
+from tests.unit.logcore.storage.partition_folder import only, rules, segment
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> LogDirectory:
+    made = LogDirectory(tmp_path / "kafka-logs")
+    for number in range(2):
+        made.partition(f"orders-{number}").append(5)
+    made.high_watermarks(orders_0=5, orders_1=5)
+    return made
+
+
+@pytest.mark.parametrize("name", ["orders", "orders-0.bak", "orders-0 (copy)", "old/orders-0", "orders-0~"])
+def test_a_log_of_a_checkpoint_under_another_name_is_a_warning_whose_command_mends_it(
+    source: LogDirectory, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (source.path / name).parent.mkdir(exist_ok=True)
+    (source.path / "orders-0").rename(source.path / name)
+    finding = only(discover([str(source.path)]), "unread-segments")
+    assert finding.severity is Severity.WARNING
+    assert "A checkpoint names orders-0, of which there is no directory." in finding.message
+    for command in ("ls", "verify", "ledger"):
+        assert main([command, str(source.path)]) == 1
+        printed = capsys.readouterr()
+        assert "warning unread-segments: " in printed.out + printed.err
+    assert main(["ledger", str(source.path), "--topic", "orders"]) == 1
+    subprocess.run(shlex.split(finding.message.split("`")[1]), check=True)
+    discovery = discover([str(source.path)])
+    assert [str(log.topic_partition) for log in discovery.logs] == ["orders-0", "orders-1"]
+    assert "unread-segments" not in rules(discovery)
+
+
+@pytest.mark.parametrize(
+    ("name", "where"), [("orders-0.bak", ""), ("old", ""), ("old/orders-0", ", in {}/old/orders-0")]
+)
+def test_segments_of_no_absent_log_are_information(source: LogDirectory, name: str, where: str) -> None:
+    segment(source.path / name)
+    discovery = discover([str(source.path)])
+    finding = only(discovery, "unread-segments")
+    assert finding.severity is Severity.INFO
+    assert finding.message.endswith(f"it is not read, although it has segments{where.format(source.path)}.")
+    assert "unknown-directory" not in rules(discovery)
+
+
+def test_a_name_that_may_be_that_of_several_logs_gets_no_command(source: LogDirectory) -> None:
+    source.partition("payments-0").append(1)
+    source.high_watermarks(orders_0=5, orders_1=5, payments_0=1)
+    (source.path / "orders-0").rename(source.path / "orders")
+    (source.path / "orders-1").rename(source.path / "away")
+    unread = [finding for finding in discover([str(source.path)]).findings if finding.rule == "unread-segments"]
+    assert [finding.severity for finding in unread] == [Severity.INFO, Severity.WARNING]
+    assert unread[1].message.endswith("A checkpoint names orders-0, orders-1, of which there is no directory.")
