@@ -189,17 +189,18 @@ def source_place(path: str) -> str:
 
 
 @contextlib.contextmanager
-def open_lake(lake: str, purpose: str) -> Iterator[None]:
+def open_lake(lake: str, purpose: str, command: str = "") -> Iterator[None]:
     """Hold the lease of a lake for several jobs, so that no other process works on it between them.
 
     Args:
         purpose: what holds it, for the process that is refused: ``loglake run``.
+        command: what to type again if this process is killed.
 
     Raises:
         LeaseHeld: another process works on the lake.
         StorageError: the object store did not answer.
     """
-    with hold(lake, purpose):
+    with hold(lake, purpose, command):
         forget_snapshots(lake)
         yield
 

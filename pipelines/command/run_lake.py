@@ -101,7 +101,8 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
     instance = str(check_outside_lakes(history, lake))
     hinted = registered_lakes.unadopted_sources(lake)
     as_of_ms = options.now_ms if request.as_of_ms is None else request.as_of_ms
-    with launch.open_lake(lake, "loglake run"):
+    again = registered_lakes.ingest_commands(lake, [request.intake]) if request.sources else ""
+    with launch.open_lake(lake, "loglake run", again):
         launch.register(lake)
         if options.maintain and request.apply:
             start_workers(request.engine)

@@ -18,7 +18,7 @@ from spark_jobs.lake.view.alarms import problems_of, run_problems
 from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, check_policies, chosen_lakes, is_lake
-from spark_jobs.lake.view.runs.run_ends import run_ends
+from spark_jobs.lake.view.runs.run_ends import first_run_killed, run_ends
 from spark_jobs.lake.view.runs.run_rows import JOBS, newest_run_of_each_job
 from spark_jobs.policies.policies_file import read_policies
 
@@ -72,7 +72,7 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
     is_busy = lake.is_busy(now_ms)
     if not is_lake(lake.path):
         if not is_busy:
-            raise JobError(f"{lake.path} is no lake: it has no lake.json.")
+            raise JobError(first_run_killed(lake.path, now_ms) or f"{lake.path} is no lake: it has no lake.json.")
         _print(f"{lake.name}: the first run is working on it; nothing is published yet")
         return ExitCode.CLEAN
     state, rows = read_state(lake.path), newest_run_of_each_job(lake.path, JOBS)
@@ -80,7 +80,8 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
     of_runs = list(run_problems(lake.path, ends["intake"], now_ms, lake.policy.ingest))
     of_lag = [each for each in problems_of(state, now_ms, lake.policy.alerts_max_lag) if each.kind == "lag"]
     # Between the commits of a run its tables do not agree.
-    answers = () if is_busy else present_answers(lake.path, read_policies(lake.policies), now_ms)
+    is_unfinished = is_busy or first_run_killed(lake.path, now_ms) is not None
+    answers = () if is_unfinished else present_answers(lake.path, read_policies(lake.policies), now_ms)
     outcome = RunOutcome("", {}, answers=tuple(answers))
     maintenance = rows["maintenance"].failed_checks if "maintenance" in rows else 0
     code = max(state.exit_code((), now_ms), checks_code(outcome, None))
@@ -111,7 +112,7 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
     levels = (Severity.ERROR, Severity.WARNING)
     counts = [f"{sum(log.findings_by_severity.get(each, 0) for log in state.logs):,} {each}" for each in levels]
     failed = ", ".join(sorted(answer.name for answer in outcome.answers if failures_of(answer, None)))
-    _print(f"  open findings: {', '.join(counts)}; failed checks: {'not asked' if is_busy else failed or 'none'}")
+    _print(f"  open findings: {', '.join(counts)}; failed checks: {'not asked' if is_unfinished else failed or 'none'}")
     _print(f"  logs: {len(state.logs):,}; lag: {sum(log.lag for log in state.logs):,} offsets")
     for job, end in ends.items():
         said = "never" if end.succeeded_ms is None else _time(end.succeeded_ms)

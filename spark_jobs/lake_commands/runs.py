@@ -59,20 +59,23 @@ runs_command = RunsCommand()
 
 
 def _show(options: argparse.Namespace) -> int:
+    from spark_jobs.lake.view.runs.run_ends import first_run_killed
     from spark_jobs.lake.view.runs.run_rows import FAILED, newest_runs
 
+    lake = lake_at(options.lake)
     most = options.last if options.last is not None or options.since is not None else SHOWN
 
     def is_wanted(run: RunRow) -> bool:
         return options.job in (None, run.job) and (not options.failed or run.outcome == FAILED)
 
-    found = newest_runs(lake_at(options.lake), most, options.since, is_wanted)
+    found = newest_runs(lake, most, options.since, is_wanted)
     if options.format == "jsonl":
         sys.stdout.writelines(json_line(run.columns) for run in found)
     elif found:
         sys.stdout.writelines(f"{shown(line)}\n" for line in _text(found))
     else:
-        sys.stdout.write("no run of this kind did work or failed\n")
+        killed = first_run_killed(lake, options.now_ms)
+        sys.stdout.write(f"{shown(killed or 'no run of this kind did work or failed')}\n")
     return ExitCode.CLEAN
 
 

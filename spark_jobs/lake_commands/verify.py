@@ -36,7 +36,13 @@ def _verify(arguments: argparse.Namespace) -> int:
     try:
         with resumed(arguments.resume, lake) as progress:
             outcome = verify_whole_lake(
-                lake, report.say, sample=sample, progress=progress, selection=selection, step=report.step
+                lake,
+                report.say,
+                arguments.now_ms,
+                sample=sample,
+                progress=progress,
+                selection=selection,
+                step=report.step,
             )
     finally:
         report.print_held()  # also after an interrupt

@@ -20,6 +20,7 @@ from logcore.reading.nearest_names import unmatched
 from spark_jobs.errors import JobError, LakeRefused, StorageError
 from spark_jobs.lake.repair_commands import run_command
 from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
+from spark_jobs.lake.view.runs.run_ends import first_run_killed
 from spark_jobs.lake_verification.archive import archive_things, stray_files
 from spark_jobs.lake_verification.commits import table_things
 from spark_jobs.lake_verification.comparison import Archive
@@ -78,6 +79,7 @@ class NothingToVerify(JobError):
 def verify_whole_lake(
     lake: str,
     say: Callable[[LakeFinding], None],
+    now_ms: int,
     *,
     sample: Sample | None = None,
     progress: VerificationProgress | None = None,
@@ -88,13 +90,17 @@ def verify_whole_lake(
 
     Args:
         say: Called with each finding as soon as it is known, in this thread.
+        now_ms: The clock, epoch milliseconds.
         selection: Logs that are verified; None: all.
         step: Called with the progress after each thing.
 
     Raises:
-        NothingToVerify: There is no lake, it is empty, or nothing of it was chosen.
+        NothingToVerify: There is no lake, it is empty, its first run was killed, or nothing of it was chosen.
         JobError: The lake is refused, or its store does not answer.
     """
+    killed = first_run_killed(lake, now_ms)
+    if killed is not None:
+        raise NothingToVerify(killed)
     if read_identity(lake) is None:
         raise NothingToVerify(
             f"{lake} is no lake: it has no {LAKE_FILE}. If it was lost, `{run_command(lake)}` writes a new one."

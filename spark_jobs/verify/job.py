@@ -47,7 +47,8 @@ def apply(plan: VerifyPlan, config: VerifyConfig, executor: Executor | None) -> 
         JobError: There is no lake, or it is empty, or its store does not answer.
     """
     said: list[LakeFinding] = []
-    outcome = verify_whole_lake(config.lake, said.append, sample=Sample(config.part, config.parts))
+    part = Sample(config.part, config.parts)
+    outcome = verify_whole_lake(config.lake, said.append, config.as_of_ms, sample=part)
     return JobReport.of(
         config,
         plan.outline,

@@ -127,6 +127,10 @@ def check_kill(runs: Runs, point: str, lake: Path) -> None:
     """Kill a run at this point, and run again."""
     killed = runs.run(lake, point=point)
     assert killed.code == -signal.SIGKILL, f"it did not die at: {point}\n{killed.said}"
+    for command, code in (("status", 3), ("verify", 3), ("runs", 0)):
+        done = runs.servers[0].loglake(command, lake, home=runs.folder / "home")
+        assert (done.code, "The first run did not end" in done.said) == (code, True), done.said
+        assert f"`loglake run {runs.source} --lake {lake}`" in done.said
     again = runs.run(lake)
     assert again.code == 2, again.said
     tables = _tables(lake)

@@ -18,10 +18,11 @@ import fcntl
 import json
 import os
 import socket
+import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from logcore.storage.objects.answers import said
@@ -47,11 +48,12 @@ _guard = threading.Lock()
 
 
 @contextlib.contextmanager
-def hold(lake: str, purpose: str) -> Iterator[None]:
+def hold(lake: str, purpose: str, command: str = "") -> Iterator[None]:
     """Hold the lease of ``lake`` while the block runs.
 
     Args:
         purpose: What the holder does, for the message to a refused process: ``loglake run``, ``compaction``.
+        command: What to type again if the holder is killed.
 
     Raises:
         LeaseHeld: Another process holds it; the text names process, host and purpose.
@@ -63,7 +65,8 @@ def hold(lake: str, purpose: str) -> Iterator[None]:
     with _guard:
         held = _held.get(path)
         if held is None:
-            held = _held[path] = _Held(_ObjectLease(path, purpose).take() if is_remote else _taken(path, purpose), 0)
+            holder = _holder(purpose) | ({"command": command} if command else {})
+            held = _held[path] = _Held(_ObjectLease(path, holder).take() if is_remote else _taken(path, holder), 0)
         held.depth += 1
     try:
         yield
@@ -104,11 +107,27 @@ def is_held(lake: str, now_ms: int) -> bool:
     return False
 
 
-def _taken(path: str, purpose: str) -> Callable[[], None]:
+def killed_holder(lake: str, now_ms: int) -> tuple[str, str] | None:
+    """Return who held the lease last and did not give it back, and its command or an empty text.
+
+    None: a process holds the lease, or the last holder gave it back. Arguments and errors are those of `is_held`.
+    """
+    if is_held(lake, now_ms):
+        return None
+    try:
+        content = storage.read(storage.join(lake, LEASE_FILE))
+        if not content or _is_free(content):
+            return None
+        return _describe(content), str(json.loads(content).get("command", ""))
+    except (FileNotFoundError, ValueError, AttributeError):
+        return None
+
+
+def _taken(path: str, holder: Mapping[str, str | int]) -> Callable[[], None]:
     """Take the lease of a local lake; return a function that releases it."""
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        return _take(path, purpose)
+        return _take(path, holder)
     except OSError as error:
         raise JobError(
             f"The lake {os.path.dirname(path)} cannot be written: {said(error)} Remove the cause, and type the same "
@@ -116,7 +135,7 @@ def _taken(path: str, purpose: str) -> Callable[[], None]:
         ) from error
 
 
-def _take(path: str, purpose: str) -> Callable[[], None]:
+def _take(path: str, holder: Mapping[str, str | int]) -> Callable[[], None]:
     # The descriptor is close-on-exec, so a JVM that is started meanwhile does not keep the lock after its parent died.
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     for left in reversed(range(_TAKE_ATTEMPTS)):
@@ -127,20 +146,26 @@ def _take(path: str, purpose: str) -> Callable[[], None]:
             if left:
                 time.sleep(_LOOK_SECONDS)
                 continue
-            holder = os.pread(descriptor, 4096, 0)
+            other = os.pread(descriptor, 4096, 0)
             os.close(descriptor)
-            raise LeaseHeld(_refusal(path, holder)) from None
+            raise LeaseHeld(_refusal(path, other)) from None
     os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(_holder(purpose)).encode(), 0)
-    return lambda: os.close(descriptor)
+    os.pwrite(descriptor, json.dumps(holder).encode(), 0)
+
+    def release() -> None:
+        if not isinstance(sys.exception(), KeyboardInterrupt | SystemExit):
+            os.ftruncate(descriptor, 0)  # the work has ended: see `killed_holder`
+        os.close(descriptor)
+
+    return release
 
 
 class _ObjectLease:
     """The lease of a lake on an object store."""
 
-    def __init__(self, url: str, purpose: str) -> None:
+    def __init__(self, url: str, holder: Mapping[str, str | int]) -> None:
         self._url = url
-        self._holder = _holder(purpose) | {"token": uuid.uuid4().hex}
+        self._holder = {**holder, "token": uuid.uuid4().hex}
         self._renewals = 0
         self._etag = ""
         self._released = threading.Event()

@@ -19,7 +19,7 @@ from spark_jobs.lake.view.log_state import LogState, natural_order
 from spark_jobs.lake.view.open_findings import have_offsets_in_common, persistence_of
 from spark_jobs.lake.view.open_transactions import duration
 from spark_jobs.lake.view.registered_lakes import lake_name
-from spark_jobs.lake.view.runs.run_ends import RunEnds
+from spark_jobs.lake.view.runs.run_ends import RunEnds, first_run_killed
 
 _ABOUT_ROWS = frozenset(
     {
@@ -211,6 +211,9 @@ def run_problems(lake: str, ends: RunEnds, now_ms: int, ingest: str | int) -> It
         now_ms: The clock, epoch milliseconds.
         ingest: When its policies start an intake: milliseconds of an interval, or another word.
     """
+    killed = first_run_killed(lake, now_ms)
+    if killed is not None:
+        yield Problem("failing", "the lake", killed, f"loglake runs {quote(lake)}")
     if ends.is_failing and ends.unread is not None:
         yield Problem("unread-source", "the sources", ends.unread, f"loglake doctor --lake {quote(lake)}")
     elif ends.is_failing:

@@ -14,9 +14,12 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 
 from spark_jobs.errors import JobError, UsageError
+from spark_jobs.lake.delta.state.tables_file import read_state
+from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.repair_commands import run_command
 from spark_jobs.lake.setup import lake_names, registry
-from spark_jobs.lake.store import storage
-from spark_jobs.lake.view.runs.run_rows import JOBS, SUCCEEDED, RunRow
+from spark_jobs.lake.store import lease, storage
+from spark_jobs.lake.view.runs.run_rows import JOBS, SUCCEEDED, TABLE, RunRow
 
 FOLDER = "run_ends"
 SOURCE_UNREAD = "SourceUnread"
@@ -62,6 +65,25 @@ def _joined(known: RunEnds, row: RunRow | None) -> RunEnds:
     if row is not None and row.ended_ms > (known.failed_ms or 0):
         return replace(known, failed_ms=row.ended_ms, error=row.error, unread=None)
     return known
+
+
+def first_run_killed(lake: str, now_ms: int) -> str | None:
+    """Return a sentence with the command to type if the first run of a lake was killed; None: it has ended or goes on.
+
+    Args:
+        lake: The lake.
+        now_ms: The clock, epoch milliseconds.
+
+    Raises:
+        StorageError: The object store did not answer.
+        OSError: The lease of a local lake cannot be opened.
+    """
+    killed = lease.killed_holder(lake, now_ms)
+    if killed is None or read_state(lake).run_id is not None or storage.has_files(table_uri(lake, TABLE)):
+        return None
+    who, command = killed
+    again = command or run_command(lake)
+    return f"The first run did not end: {who} was killed or interrupted. The same command continues it: `{again}`"
 
 
 def last_seen(lake: str, job: str) -> str | None:

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -222,6 +223,40 @@ def test_run_and_status_agree_on_a_partition_in_several_directories(
         shutil.rmtree(other.path)
         assert main(["run", str(first.path), "--lake", lake]) == 0
         assert status(lake)[0] == 0
+
+
+def test_a_first_run_that_was_interrupted_is_an_error_with_its_command_until_a_run_has_ended(
+    tmp_path: Path, status: Status, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kills are in `tests/crash/test_kill.py`."""
+    source, lake = LogDirectory(tmp_path / "source"), str(tmp_path / "lake")
+    source.partition("orders-0").append(5)
+    source.high_watermarks(orders_0=5)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with without_spark():
+        with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+            patch.setattr("spark_jobs.publish.job._commit", interrupt)
+            main(["run", str(source.path), "--lake", lake])
+        code, said = status(lake)
+        assert code == 3
+        [command] = [words for words in pasted_advice.commands_in(said) if " run " in words]
+        assert main(["runs", lake]) == 0
+        assert f"`{command}`" in capsys.readouterr().out
+        assert main(["verify", lake]) == 3
+        assert f"`{command}`" in capsys.readouterr().err
+        assert lake_problems(lake) == {"failing": 1}
+        assert main(shlex.split(command)[1:]) == 0
+        assert status(lake)[0] == main(["verify", lake]) == 0
+        assert lake_problems(lake) == {}
+
+
+def lake_problems(lake: str) -> dict[str | None, float]:
+    """What the metrics count."""
+    figures = (each for each in lake_samples(lake, "s", NOW_MS) if each.metric == "loglake_problems" and each.value)
+    return {dict(each.labels).get("kind"): each.value for each in figures}
 
 
 def test_run_names_skipped_segments_and_a_log_that_was_renamed_is_a_warning_until_it_is_back(

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from spark_jobs.errors import LeaseHeld
-from spark_jobs.lake.store.lease import hold, is_held
+from spark_jobs.lake.store.lease import LEASE_FILE, hold, is_held, killed_holder
 
 pytestmark = pytest.mark.slow
 
@@ -76,3 +76,20 @@ def test_a_lease_whose_holder_says_nothing_readable_is_still_held(tmp_path):
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_holder_that_was_killed_is_known_with_its_command_until_the_lease_is_given_back(tmp_path):
+    assert killed_holder(str(tmp_path), 0) is None
+    with hold(str(tmp_path), "loglake run", "loglake run /logs --lake /lake"):
+        content = (tmp_path / LEASE_FILE).read_bytes()
+        assert killed_holder(str(tmp_path), 0) is None
+    assert killed_holder(str(tmp_path), 0) is None
+    (tmp_path / LEASE_FILE).write_bytes(content)  # as a process leaves it that is killed
+    who, command = killed_holder(str(tmp_path), 0)
+    assert who.startswith("'loglake run' (process ")
+    assert command == "loglake run /logs --lake /lake"
+    with pytest.raises(ValueError, match="of the work"), hold(str(tmp_path), "loglake run"):
+        raise ValueError("of the work")
+    assert killed_holder(str(tmp_path), 0) is None
+    (tmp_path / LEASE_FILE).write_bytes(b"not of ours")
+    assert killed_holder(str(tmp_path), 0) is None
