@@ -164,7 +164,7 @@ def policies_page() -> str:
     example = [
         "lake:                         # for Dagster's schedules and sensors",
         "  ingest: every 5 min",
-        "  nightly: apply",
+        "  nightly: plan",
         "topics:",
         '  "orders-*":                 # a glob over topic names',
         "    cleanup.policy: delete",

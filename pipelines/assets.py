@@ -29,7 +29,7 @@ from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 from spark_jobs.policies.policies_file import Policies
 
 from .catalog.asset_results import AssetResult
-from .catalog.names import asset_key, documentation_of, graph_name, name_in_lake, owners_of, tags_of_assets
+from .catalog.names import asset_key, documentation_of, graph_name, name_in_lake, owners_of, table_name, tags_of_assets
 from .catalog.products import CHAINS, SOURCES, Product, Step
 from .catalog.run_configuration import BEGIN, config_schema, request_of, started_by
 from .catalog.step_events import keep_answers, partition_events, table_events
@@ -139,7 +139,7 @@ def _metadata(lake: RegisteredLake, product: Product) -> dict[str, Any]:
     """What the catalog shows of an asset beside its texts."""
     metadata = {
         "dagster/column_schema": table_schema(product.table),
-        "dagster/table_name": product.table,
+        **({"dagster/table_name": table_name(lake, product.table)} if product.table == product.name else {}),
         **documentation_of(product.table),
     }
     if product.column_sources:

@@ -1,13 +1,14 @@
 """The schedules of a lake: maintenance and verification every night, and the intake if its policies state an interval.
 
-What they do is in the section `lake` of the lake's policies file, which is read at each tick. If it cannot be used, the
-tick is skipped with the reason. The schedule of the intake exists only where the policies state an interval when the
-definitions are built: otherwise it would skip every minute.
+All are off until they are switched on in Dagster, each lake for itself: lakes may share a policies file. What a
+schedule does is in the section `lake` of the file, which is read at each tick. If it cannot be used, the tick is
+skipped with the reason. The schedule of the intake has the interval that the policies state when the definitions are
+built.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import dagster as dg
@@ -21,28 +22,28 @@ from .nightly_verification import VERIFICATION_JOB, part_of, verification_config
 from .run.chains import INTAKE_JOB, MAINTENANCE_JOB
 from .run.run_request import RunRequest
 
-_MINUTE_MS = 60_000
+_MINUTE_MS, _HOUR_MS, _DAY_MS = 60_000, 3_600_000, 86_400_000
 
 Tick = dg.RunRequest | dg.SkipReason
 
 
 def build_schedules(lake: RegisteredLake) -> list[dg.ScheduleDefinition]:
     """The schedules of a lake."""
+    interval_ms = _interval_ms(lake)
 
     @dg.schedule(
         name=name_in_lake(lake, "nightly_maintenance"),
         job_name=name_in_lake(lake, MAINTENANCE_JOB),
         cron_schedule="0 3 * * *",
         execution_timezone="UTC",
-        description="Every night at 03:00 UTC. A dry run, unless the policies of the lake say nightly: apply; and "
-        "even then only topics with a policy are changed. No file inside a lake can change this.",
+        description="Every night at 03:00 UTC what policies say of topics is carried out, and files of tables are "
+        "merged. The setting nightly: plan in the policies of the lake makes it a dry run. No file inside a lake can "
+        "change this.",
     )
     def nightly_maintenance(context: dg.ScheduleEvaluationContext) -> Tick:
-        """One run request, unless the policies say `nightly: off`."""
+        """One run request."""
 
         def request(now: RegisteredLake) -> Tick:
-            if now.policy.nightly == "off":
-                return dg.SkipReason("The policies of the lake say nightly: off.")
             day = context.scheduled_execution_time.strftime("%Y-%m-%d")
             return _request(now, day, run_config(now, MAINTENANCE_JOB, RunRequest(apply=now.policy.nightly == "apply")))
 
@@ -54,14 +55,12 @@ def build_schedules(lake: RegisteredLake) -> list[dg.ScheduleDefinition]:
         cron_schedule="0 4 * * *",
         execution_timezone="UTC",
         description="Every night at 04:00 UTC a seventh of the lake is verified from its own bytes, so that it is "
-        "verified once a week. Only reads. The setting verify: off in the policies of the lake turns it off.",
+        "verified once a week. Only reads.",
     )
     def nightly_verification(context: dg.ScheduleEvaluationContext) -> Tick:
-        """One run request, unless the policies say `verify: off`."""
+        """One run request."""
 
         def request(now: RegisteredLake) -> Tick:
-            if now.policy.verify == "off":
-                return dg.SkipReason("The policies of the lake say verify: off.")
             night = context.scheduled_execution_time
             return _request(now, f"verification {night:%Y-%m-%d}", verification_config(now, part_of(night)))
 
@@ -70,39 +69,55 @@ def build_schedules(lake: RegisteredLake) -> list[dg.ScheduleDefinition]:
     @dg.schedule(
         name=name_in_lake(lake, "timed_intake"),
         job_name=name_in_lake(lake, INTAKE_JOB),
-        cron_schedule="* * * * *",
+        cron_schedule=cron_of(interval_ms or _MINUTE_MS),
         execution_timezone="UTC",
-        default_status=dg.DefaultScheduleStatus.RUNNING,
         description="Reads the sources of the lake at the interval that its policies state, for instance "
-        "ingest: every 5 min. Without an interval there is no such schedule.",
+        "ingest: every 5 min. Small growth of a log may wait, at most for its publish.max.delay.",
     )
     def timed_intake(context: dg.ScheduleEvaluationContext) -> Tick:
-        """One run request if the interval ends at this minute."""
-        minute_ms = int(context.scheduled_execution_time.timestamp()) // 60 * _MINUTE_MS
+        """One run request, if the policies state an interval."""
+        minute = int(context.scheduled_execution_time.timestamp()) // 60
 
         def request(now: RegisteredLake) -> Tick:
-            interval_ms = now.policy.ingest
-            if isinstance(interval_ms, int) and _is_due(interval_ms, minute_ms):
-                config = run_config(now, INTAKE_JOB, RunRequest(at_once=False))
-                return _request(now, f"intake {minute_ms // _MINUTE_MS}", config)
-            return dg.SkipReason("The lake is not due: the interval of its policies does not end in this minute.")
+            if not isinstance(now.policy.ingest, int):
+                return dg.SkipReason(f"The policies of the lake say ingest: {now.policy.ingest}.")
+            return _request(now, f"intake {minute}", run_config(now, INTAKE_JOB, RunRequest(at_once=False)))
 
         return _if_usable(lake, request)
 
-    return [nightly_maintenance, nightly_verification, *([timed_intake] if _may_have_interval(lake) else [])]
+    return [nightly_maintenance, nightly_verification, *([] if interval_ms is None else [timed_intake])]
 
 
-def _may_have_interval(lake: RegisteredLake) -> bool:
-    """Whether the policies state an interval. Also if they cannot be used: the ticks then say why."""
+def _interval_ms(lake: RegisteredLake) -> int | None:
+    """The interval that the policies state; a minute if they cannot be used, so that ticks say why; None: none."""
     try:
-        return isinstance(lake.policy.ingest, int)
+        return lake.policy.ingest if isinstance(lake.policy.ingest, int) else None
     except UsageError:
-        return True
+        return _MINUTE_MS
 
 
-def _is_due(interval_ms: int, minute_ms: int) -> bool:
-    """Whether an interval that is counted from 1970 ends in the minute that begins at this time."""
-    return minute_ms // interval_ms != (minute_ms - _MINUTE_MS) // interval_ms
+def cron_of(interval_ms: int) -> list[str]:
+    """The expressions of cron for an interval that begins again each midnight, or each month if it is over a day.
+
+    Args:
+        interval_ms: At least a minute.
+    """
+    if interval_ms >= _DAY_MS:
+        return [f"0 0 {_cron_field(range(1, 32, interval_ms // _DAY_MS), 1, 31)} * *"]
+    hours: dict[tuple[int, ...], list[int]] = {}
+    for hour in range(24):
+        due = [at for at in range(0, _DAY_MS, interval_ms) if at // _HOUR_MS == hour]
+        if due:
+            hours.setdefault(tuple(at % _HOUR_MS // _MINUTE_MS for at in due), []).append(hour)
+    return [f"{_cron_field(minutes, 0, 60)} {_cron_field(of, 0, 24)} * * *" for minutes, of in hours.items()]
+
+
+def _cron_field(values: Sequence[int], first: int, count: int) -> str:
+    """Values of a field of cron: as ``*`` or ``*/step`` where they are regular."""
+    step = values[1] - values[0] if len(values) > 1 else count
+    if list(values) == list(range(first, first + count, step)) and len(values) > 1:
+        return "*" if step == 1 else f"*/{step}"
+    return ",".join(map(str, values))
 
 
 def _request(lake: RegisteredLake, what: str, config: dict[str, Any]) -> dg.RunRequest:

@@ -77,7 +77,8 @@ def build_sensor(lake: RegisteredLake) -> dg.SensorDefinition:
         minimum_interval_seconds=60,
         default_status=dg.DefaultSensorStatus.STOPPED,
         description="Finds new logs, closed segments and growth at the sources that are registered for the lake in "
-        "the operator's home, and requests a run. Off until it is switched on.",
+        "the operator's home, and requests a run. Small growth may wait, at most for publish.max.delay. Off until it "
+        "is switched on.",
     )
     def new_segments(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         """Return at most one run request."""

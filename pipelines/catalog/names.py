@@ -59,6 +59,11 @@ def owners_of(lake: RegisteredLake) -> list[str]:
     return [owner if _MAIL.fullmatch(owner) or owner.startswith("team:") else f"team:{owner}" for owner in named]
 
 
+def table_name(lake: RegisteredLake, table: str) -> str:
+    """The name by which Dagster links the assets of one table: lakes have tables of the same names."""
+    return f"{lake.name}.{table}"
+
+
 def documentation_of(table: str) -> dict[str, dg.MetadataValue[str]]:
     """Metadata that names the section of the documentation on a table."""
     return {"documentation": dg.MetadataValue.path(f"docs/tables.md#{table}")}

@@ -81,7 +81,7 @@ INTAKE = (
             "Every byte validated: batches, findings, quarantined bytes, transactions, and the ledger that gives "
             "the state of every offset from 0 to the log's end.",
             "offset_ledger",
-            ("spark", "deltalake"),
+            ("deltalake",),
             reporting.validation_metadata,
             ("archived_segments",),
             reporting.validation_pictures,
@@ -95,7 +95,7 @@ INTAKE = (
             "The table to query: every record that a read-committed consumer sees, exactly once. Columns are those "
             "of Spark's Kafka source, and where each record came from.",
             "records",
-            ("spark", "deltalake"),
+            ("deltalake",),
             reporting.publish_metadata,
             ("validated_segments",),
             column_sources={
@@ -149,7 +149,7 @@ MAINTENANCE = (
             "The archive after cleaning by key. Only topics whose policy says compact; checked before it is "
             "rewritten; only a plan unless the run has apply.",
             "log_actions",
-            ("spark", "deltalake"),
+            ("deltalake",),
             reporting.maintenance_metadata,
             ("retained_log",),
         ),
@@ -163,7 +163,7 @@ MAINTENANCE = (
             "copies that were never committed, are deleted; slices of one source segment are joined. What a live row, "
             "a reader or an unpublished range needs is kept; only a plan unless the run has apply.",
             "log_actions",
-            ("spark", "deltalake", "file"),
+            ("deltalake", "file"),
             reporting.maintenance_metadata,
             ("compacted_log",),
         ),
@@ -175,7 +175,7 @@ MAINTENANCE = (
             "rebuilt_indexes",
             "Offset and time indexes beside every live segment of the archive, as a broker's recovery writes them.",
             "segments",
-            ("spark", "file"),
+            ("file",),
             reporting.maintenance_metadata,
             ("tidy_archive",),
         ),
@@ -189,7 +189,7 @@ MAINTENANCE = (
             "one file. Files that no version within the retention period names are removed. Only a plan unless "
             "the run has apply.",
             "records",
-            ("spark", "deltalake"),
+            ("deltalake",),
             reporting.maintenance_metadata,
             ("records",),
         ),

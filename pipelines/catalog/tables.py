@@ -17,7 +17,7 @@ from spark_jobs.lake.view.registered_lakes import RegisteredLake
 from spark_jobs.lake.view.shown_tables import description_of, table_version
 
 from ..events import as_metadata, table_schema
-from .names import asset_key, documentation_of, owners_of, tags_of_assets
+from .names import asset_key, documentation_of, owners_of, table_name, tags_of_assets
 from .queried_tables import TABLES, VERSION, QueriedTable, table_metadata
 
 
@@ -42,7 +42,7 @@ def table_assets(lake: RegisteredLake, group: str) -> list[dg.AssetSpec]:
             code_version="1",
             metadata={
                 "dagster/column_schema": table_schema(table.name),
-                "dagster/table_name": table.name,
+                "dagster/table_name": table_name(lake, table.name),
                 **documentation_of(table.name),
             },
         )

@@ -20,7 +20,7 @@ from spark_jobs.policies.policies_file import read_policies
 from ..events import as_metadata
 from ..metadata.values import Metadata
 from ..run.check_definitions import RECORDS
-from .names import asset_key, owners_of, tags_of_assets
+from .names import asset_key, owners_of, table_name, tags_of_assets
 from .queried_tables import VERSION
 
 
@@ -61,7 +61,7 @@ def _asset(lake: RegisteredLake, topic: TopicAsset, group: str) -> dg.AssetSpec:
         tags=tags_of_assets(lake),
         kinds={"table", "deltalake"},
         code_version="1",
-        metadata={"dagster/table_name": topic.table.name, **(known if columns else {})},
+        metadata={"dagster/table_name": table_name(lake, topic.table.name), **(known if columns else {})},
     )
 
 

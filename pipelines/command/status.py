@@ -34,7 +34,7 @@ from .summary import (
     warning_lines,
 )
 
-_NIGHTLY_MS, _DAY_MS = {"nightly": 3 * 3_600_000, "verify": 4 * 3_600_000}, 86_400_000
+_NIGHTLY_MS, _DAY_MS = {"maintenance": 3 * 3_600_000, "verification": 4 * 3_600_000}, 86_400_000
 """When the nightly schedules are due, after midnight in UTC."""
 
 
@@ -124,16 +124,19 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
 
 
 def _due(lake: RegisteredLake, now_ms: int) -> Iterator[str]:
-    """Yield when the policies start something by itself."""
+    """Yield when schedules start something by themselves."""
     policy = lake.policy
     if isinstance(policy.ingest, int):
-        yield f"next intake: {_time((now_ms // policy.ingest + 1) * policy.ingest)}, by the policies"
+        midnight = now_ms // _DAY_MS * _DAY_MS
+        at_ms = min(midnight + ((now_ms - midnight) // policy.ingest + 1) * policy.ingest, midnight + _DAY_MS)
+        at = _time(at_ms) if policy.ingest < _DAY_MS else f"every {policy.ingest // _DAY_MS} days"
+        yield f"next intake: {at}, if its schedule is on"
     else:
         yield f"next intake: {policy.ingest}, by the policies"
+    modes = {"maintenance": f", {policy.nightly}"}
     for what, at_ms in _NIGHTLY_MS.items():
-        mode = getattr(policy, what)
-        if mode != "off":
-            yield f"next {what}: {_time(now_ms + (at_ms - now_ms) % _DAY_MS)}, {mode}, if its schedule is on"
+        at = _time(now_ms + (at_ms - now_ms) % _DAY_MS)
+        yield f"next {what}: {at}{modes.get(what, '')}, if its schedule is on"
 
 
 def _time(ms: int) -> str:

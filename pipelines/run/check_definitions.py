@@ -320,8 +320,8 @@ CHECK_DEFINITIONS = (
 # --- maintenance ------------------------------------------------------------------------------------------------------
 
 _APPLY = (
-    "look at the plan: `{run} --maintain`. Then apply it: `{run} --maintain --apply`, or write `nightly: apply` into "
-    "the policies of the lake."
+    "look at the plan: `{run} --maintain`. Then apply it: `{run} --maintain --apply`, or switch on the schedule "
+    "nightly_maintenance of the lake in Dagster."
 )
 RETENTION_CARRIED_OUT = CheckDefinition(
     "retention_carried_out",

@@ -28,16 +28,9 @@ LAKE_SETTINGS: Mapping[str, Setting] = {
         Setting(
             "nightly",
             "nightly",
-            OneOf(("off", "plan", "apply")),
-            "What the nightly maintenance does: `plan` shows its plan, `apply` executes it, `off` leaves the lake out. "
-            "Only topics with a policy are changed.",
-            is_kafkas=False,
-        ),
-        Setting(
-            "verify",
-            "verify",
-            OneOf(("off", "weekly")),
-            "`weekly` verifies a seventh of the lake every night, so the whole lake once a week.",
+            OneOf(("plan", "apply")),
+            "What the nightly maintenance does, once its schedule is switched on in Dagster: `apply` carries out what "
+            "the policies of topics say, `plan` only shows it.",
             is_kafkas=False,
         ),
         Setting(

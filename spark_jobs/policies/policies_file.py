@@ -6,7 +6,7 @@ Names are Kafka's own if Kafka has the setting.
 
     lake:                          # for schedules and sensors
       ingest: every 5 min
-      nightly: apply
+      nightly: plan                # the nightly schedule shows its plan, and changes nothing
       remote: s3://tier/kafka      # remote storage of tiered topics
     topics:
       "orders-*":                  # a glob over topic names

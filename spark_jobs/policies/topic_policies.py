@@ -224,10 +224,8 @@ class LakePolicy:
 
     ingest: str | int = "on closed segments"
     """``by hand``, ``on closed segments``, or the time from one run to the next in milliseconds."""
-    nightly: str = "plan"
-    """``off``, ``plan`` or ``apply``."""
-    verify: str = "weekly"
-    """``off`` or ``weekly``."""
+    nightly: str = "apply"
+    """``plan`` or ``apply``."""
     engine: str = "auto"
     """``auto``, ``local`` or ``spark``."""
     cluster: str = "follow"

@@ -132,7 +132,6 @@ def test_a_narrower_run_does_not_make_a_lake_forget_the_rest_of_a_source(home: P
     remember(lake, Intake(("/other",), topics=("payments",)))
 
     assert recall(lake).intakes == (Intake(("/kafka",), mode="reference"), Intake(("/other",), topics=("payments",)))
-    assert not recall(lake).apply_nightly
 
 
 def test_remembering_the_same_again_writes_nothing(home: Path, tmp_path: Path) -> None:

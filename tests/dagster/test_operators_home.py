@@ -14,7 +14,7 @@ from pipelines.sensors import evaluate
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.identity import claim
 from spark_jobs.lake.setup.lake_names import RESERVED
-from spark_jobs.lake.setup.registry import RegistryError, hinted, lake_around, recall, remember
+from spark_jobs.lake.setup.registry import RegistryError, hinted, lake_around, remember
 from spark_jobs.lake.setup.registry import home as home_of
 from spark_jobs.policies.policies_file import NO_POLICIES
 from tests.broker_directory import LogDirectory
@@ -37,7 +37,7 @@ def received(tmp_path: Path, world: World) -> Path:
     (taken / "orders-0").mkdir(parents=True)
     intake = {"sources": [str(taken)], "policies": str(tmp_path / "delete.yaml")}
     (tmp_path / "delete.yaml").write_text('topics: {"*": {cleanup.policy: delete, retention.ms: 1}}')
-    content = {"version": 2, "intakes": [intake], "apply_nightly": True}
+    content = {"version": 2, "intakes": [intake]}
     (lake / "sources.json").write_text(json.dumps(content))
     world.asked.clear()
     return lake
@@ -66,7 +66,7 @@ def test_a_dagster_yaml_in_a_lake_runs_nothing(tmp_path: Path) -> None:
     assert f"mv {lake / '.dagster'}" in named.stderr
 
 
-def test_a_received_lake_makes_the_nightly_job_neither_read_nor_delete(
+def test_the_nightly_job_reads_and_deletes_nothing_by_settings_of_a_received_lake(
     define: Define, instance: dg.DagsterInstance, world: World, home: Path, received: Path
 ) -> None:
     unknown = define().schedules or []
@@ -78,7 +78,7 @@ def test_a_received_lake_makes_the_nightly_job_neither_read_nor_delete(
     assert unknown == []
     asked = [config for config in world.asked if hasattr(config, "apply")]
     assert len(asked) == 5
-    assert not any(config.apply for config in asked)
+    assert world.of("ingest") == []
     assert all(getattr(config, "policies", NO_POLICIES) == NO_POLICIES for config in world.asked)
 
 
@@ -117,7 +117,6 @@ def test_no_run_overwrites_the_hint_of_another_operator(home: Path, received: Pa
     remember(str(received), Intake(("/my/logs",)))
 
     assert (received / "sources.json").read_bytes() == before
-    assert not recall(str(received)).apply_nightly
 
 
 @pytest.mark.parametrize(

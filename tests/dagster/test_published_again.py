@@ -180,8 +180,7 @@ def test_a_lake_remembers_remote_storage_until_another_is_named(home: Path, tmp_
 
 def test_what_a_lake_remembers_itself_is_a_hint_and_allows_nothing(home: Path, tmp_path: Path):
     told = {"sources": ["/logs"], "topics": [], "mode": "copy", "policies": None}
-    (tmp_path / "sources.json").write_text(json.dumps({"version": 2, "intakes": [told], "apply_nightly": True}))
+    (tmp_path / "sources.json").write_text(json.dumps({"version": 2, "intakes": [told]}))
     assert hinted(str(tmp_path)) == (Intake(("/logs",)),)
     memory = recall(str(tmp_path))
-    assert not memory.apply_nightly
     assert memory.intakes == ()

@@ -10,9 +10,10 @@ import dagster as dg
 import pytest
 
 from logcore.logs.model.findings import Finding
+from pipelines.schedules import cron_of
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.lake_names import key_of
-from spark_jobs.lake.setup.registry import registration_file, remember
+from spark_jobs.lake.setup.registry import remember
 from tests.dagster.conftest import Define, Execute, check_of, materialized, night, tick
 from tests.dagster.fake_jobs import World
 from tests.dagster.ticks import configs_of, launch, with_policies
@@ -41,9 +42,11 @@ def nightly(define: Define, instance: dg.DagsterInstance, what: str, moment: dat
     return [request for lake in ("shop", "store") for request in night(define(), instance, f"{lake}__{what}", moment)]
 
 
-def test_a_night_asks_for_one_dry_run_of_maintenance_a_lake_and_it_runs(
-    define: Define, instance: dg.DagsterInstance, world: World, two_lakes: list[str]
+def test_a_night_asks_for_one_dry_run_where_policies_say_plan_and_it_runs(
+    define: Define, instance: dg.DagsterInstance, world: World, two_lakes: list[str], source: Path
 ) -> None:
+    for lake in two_lakes:
+        with_policies(lake, source, "lake: {nightly: plan}")
     requests = nightly(define, instance, "nightly_maintenance")
 
     jobs = ("shop__maintenance", "store__maintenance")
@@ -62,11 +65,10 @@ def test_a_night_asks_for_one_dry_run_of_maintenance_a_lake_and_it_runs(
     assert observed == {f"shop/{asset}" for asset in made}
 
 
-def test_a_night_acts_only_on_a_lake_whose_owner_wrote_so(
-    define: Define, instance: dg.DagsterInstance, world: World, two_lakes: list[str]
+def test_a_schedule_that_is_switched_on_acts_without_a_second_switch(
+    define: Define, instance: dg.DagsterInstance, world: World, two_lakes: list[str], source: Path
 ) -> None:
-    registered = Path(registration_file(two_lakes[0]))
-    registered.write_text(registered.read_text().replace('"apply_nightly": false', '"apply_nightly": true'))
+    with_policies(two_lakes[1], source, "lake: {nightly: plan}")
 
     requests = nightly(define, instance, "nightly_maintenance")
     result = launch(define, instance, "shop__maintenance", requests[0])
@@ -107,18 +109,16 @@ def test_every_night_another_seventh_of_each_lake_is_proved_and_red_where_someth
     assert check_of(green, "lake_verified").passed
 
 
-def test_policies_decide_what_a_night_does_with_each_lake(
-    define: Define, instance: dg.DagsterInstance, two_lakes: list[str], source: Path
+def test_lakes_that_share_a_policies_file_start_nothing_until_each_is_switched_on(
+    define: Define, two_lakes: list[str], source: Path
 ) -> None:
-    with_policies(two_lakes[0], source, "lake: {nightly: apply, verify: off}")
-    with_policies(two_lakes[1], source, "lake: {nightly: off}")
+    shared = with_policies(two_lakes[0], source, "lake: {ingest: every 5 min}")
+    remember(two_lakes[1], Intake((str(source),), policies=str(shared)))
 
-    (maintenance,) = nightly(define, instance, "nightly_maintenance")
-    (verification,) = nightly(define, instance, "nightly_verification")
+    started = [each for each in define().schedules or () if each.default_status is dg.DefaultScheduleStatus.RUNNING]
 
-    assert maintenance.run_key.startswith("shop-")
-    assert configs_of([maintenance])[0][1]["apply"] is True
-    assert verification.run_key.startswith("store-")
+    assert {each.name for each in define().schedules or ()} >= {"shop__timed_intake", "store__timed_intake"}
+    assert started == []
 
 
 @pytest.mark.long
@@ -157,19 +157,54 @@ def test_policies_with_a_mistake_leave_out_their_lake_alone(
     ]
 
 
-def test_a_lake_with_an_interval_is_read_once_in_each_and_another_never(
+def test_a_lake_with_an_interval_is_read_at_the_times_of_its_cron(
     define: Define, instance: dg.DagsterInstance, two_lakes: list[str], source: Path
 ) -> None:
-    with_policies(two_lakes[0], source, "lake: {ingest: every 5 min}")
-    minutes = [NIGHT + timedelta(minutes=minute) for minute in range(20)]
+    policies = with_policies(two_lakes[0], source, "lake: {ingest: every 5 min}")
 
-    definitions = define()
-    requests = [request for minute in minutes for request in night(definitions, instance, "shop__timed_intake", minute)]
-
-    assert [request.run_key.startswith("shop-") for request in requests] == [True] * 4
-    assert len({request.run_key for request in requests}) == 4
     schedule = define().resolve_schedule_def("shop__timed_intake")
-    assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
+    ticks = [NIGHT + timedelta(minutes=minute) for minute in (0, 5, 10)]
+    requests = [request for tick in ticks for request in night(define(), instance, "shop__timed_intake", tick)]
+    policies.write_text("lake: {ingest: by hand}")
+    with dg.build_schedule_context(instance=instance, scheduled_execution_time=NIGHT) as context:
+        skipped = schedule.evaluate_tick(context)
+
+    assert schedule.cron_schedule == ["*/5 * * * *"]
+    assert len({request.run_key for request in requests}) == 3
+    assert (skipped.run_requests, skipped.skip_message) == ([], "The policies of the lake say ingest: by hand.")
+
+
+@pytest.mark.parametrize(
+    ("interval", "cron"),
+    [
+        (60_000, ["* * * * *"]),
+        (300_000, ["*/5 * * * *"]),
+        (3_600_000, ["0 * * * *"]),
+        (5_400_000, ["0 */3 * * *", "30 1,4,7,10,13,16,19,22 * * *"]),
+        (21_600_000, ["0 */6 * * *"]),
+        (60_000_000, ["0 0 * * *", "40 16 * * *"]),
+        (86_400_000, ["0 0 * * *"]),
+        (172_800_000, ["0 0 */2 * *"]),
+        (30 * 86_400_000, ["0 0 */30 * *"]),
+        (365 * 86_400_000, ["0 0 1 * *"]),
+    ],
+)
+def test_an_interval_is_a_cron_schedule_as_people_write_it(interval: int, cron: list[str]) -> None:
+    assert cron_of(interval) == cron
+
+
+@pytest.mark.parametrize("interval", [60_000, 90_000, 420_000, 3_000_000, 5_400_000, 12_345_678, 80_000_000])
+def test_an_interval_begins_again_each_midnight(interval: int) -> None:
+    def values(field: str, count: int) -> set[int]:
+        if field.startswith("*"):
+            return set(range(0, count, int(field.removeprefix("*").removeprefix("/") or 1)))
+        return set(map(int, field.split(",")))
+
+    fields = [each.split() for each in cron_of(interval)]
+    found = {h * 60 + m for minute, hour, *_ in fields for h in values(hour, 24) for m in values(minute, 60)}
+
+    assert found == {at // 60_000 for at in range(0, 86_400_000, interval)}
+    assert all(rest == ["*", "*", "*"] for _, _, *rest in fields)
 
 
 def test_a_lake_without_an_interval_has_no_schedule_for_it_and_one_with_a_mistake_says_so(
@@ -190,4 +225,5 @@ def test_a_lake_without_an_interval_has_no_schedule_for_it_and_one_with_a_mistak
 def test_the_schedule_is_in_utc_and_the_sensor_is_off_until_switched_on(define: Define, shop: str) -> None:
     schedule = define().resolve_schedule_def("shop__nightly_maintenance")
     assert (schedule.cron_schedule, schedule.execution_timezone) == ("0 3 * * *", "UTC")
+    assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
     assert define().resolve_sensor_def("shop__new_segments").default_status is dg.DefaultSensorStatus.STOPPED

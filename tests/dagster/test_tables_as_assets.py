@@ -57,6 +57,23 @@ def test_every_asset_has_owners_tags_a_group_and_a_text_without_marks_of_markdow
         assert "`" not in (graph.get(check).description or "")
 
 
+def test_no_two_assets_of_two_lakes_claim_the_same_table_and_none_claims_the_table_of_another() -> None:
+    store = RegisteredLake("/lakes/store", "store")
+    graph = build_definitions([SHOP, store]).resolve_asset_graph()
+
+    named = [(key, graph.get(key).metadata.get("dagster/table_name")) for key in graph.get_all_asset_keys()]
+    claims = {key.to_user_string(): table for key, table in named if table is not None}
+
+    assert len(set(claims.values())) == len(claims)
+    assert all(key.replace("/", ".") == table for key, table in claims.items())
+    assert {"shop/records", "store/records", "shop/offset_ledger"} <= claims.keys()
+
+
+def test_no_asset_says_that_spark_made_it_because_a_run_may_start_no_jvm() -> None:
+    graph = build_definitions([SHOP]).resolve_asset_graph()
+    assert [key for key in graph.get_all_asset_keys() if "spark" in graph.get(key).kinds] == []
+
+
 @pytest.mark.parametrize("owner", ["a@b", "Anna Müller", "x y@example", "team:"])
 def test_no_name_of_an_owner_keeps_the_definitions_from_loading(owner: str) -> None:
     lake = RegisteredLake("/lakes/shop", "s" * 80, owners=(owner, ""))

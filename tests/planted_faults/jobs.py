@@ -337,8 +337,8 @@ FAULTS = (
         "a night acts where the policies say plan",
         "pipelines/schedules.py",
         'apply=now.policy.nightly == "apply"',
-        'apply=now.policy.nightly != "off"',
-        ("tests/dagster/test_schedules.py", "-k", "dry_run_of_maintenance"),
+        "apply=True",
+        ("tests/dagster/test_schedules.py", "-k", "dry_run_where_policies_say_plan"),
     ),
     Fault(
         "an alert is posted at every tick",

@@ -113,8 +113,8 @@ FAULTS = (
     Fault(
         "a lake without an interval has a schedule that skips every minute",
         "pipelines/schedules.py",
-        "        return isinstance(lake.policy.ingest, int)\n    except UsageError:",
-        "        return lake.policy is not None\n    except UsageError:",
+        "return lake.policy.ingest if isinstance(lake.policy.ingest, int) else None",
+        "return lake.policy.ingest if isinstance(lake.policy.ingest, int) else _MINUTE_MS",
         ("tests/dagster/test_schedules.py", "-k", "without_an_interval"),
     ),
 )

@@ -67,8 +67,8 @@ FAULTS = (
     Fault(
         "a tick that starts nothing has no reason",
         "pipelines/schedules.py",
-        'dg.SkipReason("The lake is not due: the interval of its policies does not end in this minute.")',
-        "dg.SkipReason()",
+        'return dg.SkipReason(f"The lake {lake.path} is left out: {error}")',
+        "return dg.SkipReason()",
         (BROWSER, "-k", "daemon"),
     ),
     Fault(

@@ -20,11 +20,9 @@ VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a registered lake ingests, what the nightly job may do, and how pages name it."""
+    """What a registered lake ingests, and how pages name it."""
 
     intakes: tuple[Intake, ...] = ()
-    apply_nightly: bool = False
-    """Whether the nightly maintenance may act; it only plans until the operator writes ``true`` in the registration."""
     name: str = ""
     """The name of the lake in its home, which stays; empty in a lake that is not registered."""
     owners: tuple[str, ...] = ()
@@ -52,13 +50,12 @@ def parse(text: bytes) -> tuple[str, Registration]:
     content = json.loads(text)
     if content["version"] != VERSION:
         raise ValueError(f"version {content['version']!r}, this Loglake knows {VERSION}")
-    lake, may_apply = content["lake"], content["apply_nightly"]
-    name, owners = content["name"], content["owners"]
-    if not isinstance(lake, str) or not isinstance(may_apply, bool) or not isinstance(name, str):
-        raise ValueError("lake and name are texts, apply_nightly is true or false")
+    lake, name, owners = content["lake"], content["name"], content["owners"]
+    if not isinstance(lake, str) or not isinstance(name, str):
+        raise ValueError("lake and name are texts")
     if not isinstance(owners, list) or not all(isinstance(owner, str) for owner in owners):
         raise ValueError("owners is a list of texts")
-    return lake, Registration(tuple(map(parse_intake, content["intakes"])), may_apply, name, tuple(owners))
+    return lake, Registration(tuple(map(parse_intake, content["intakes"])), name, tuple(owners))
 
 
 def parse_intake(item: object) -> Intake:

@@ -44,8 +44,6 @@ class RegisteredLake:
     """The sources that it ingests."""
     policies: str | None = None
     """Absolute path of its ``policies.yaml``."""
-    apply_nightly: bool = False
-    """Whether the nightly maintenance may act; without it there is only a plan."""
     owners: tuple[str, ...] = ()
     """Who answers questions about the lake: e-mail addresses, or names of users or teams."""
 
@@ -70,15 +68,12 @@ class RegisteredLake:
 
     @property
     def policy(self) -> LakePolicy:
-        """What schedules do with the lake: its policies, then `apply_nightly` of its registration.
+        """What schedules do with the lake, by its policies.
 
         Raises:
             UsageError: The policies cannot be used.
         """
-        policies = read_policies(self.policies)
-        if self.apply_nightly and "nightly" not in policies.stated:
-            return replace(policies.lake, nightly="apply")
-        return policies.lake
+        return read_policies(self.policies).lake
 
     @property
     def is_watched_by_sensor(self) -> bool:
@@ -331,7 +326,7 @@ def held_logs(lake: str) -> dict[str, TopicPartition]:
 
 def _registered(lake: str, found: Registration) -> RegisteredLake:
     name = found.name or lake_names.free_name(lake, ())
-    return RegisteredLake(lake, name, found.intakes, found.policies, found.apply_nightly, found.owners)
+    return RegisteredLake(lake, name, found.intakes, found.policies, found.owners)
 
 
 def _few(keys: Sequence[str]) -> str:

@@ -199,7 +199,7 @@ def test_what_is_not_stated_never_removes_anything():
         ("topics:\n  a: {publish.max.delay: 5MiB}", "line 2, column 26", "'5MiB'"),
         ("lake: {ingest: every 10 s}", "line 1, column 16", "60000.."),
         ("lake: {ingest: sometimes}", "line 1, column 16", "every 5 min"),
-        ("lake: {nightly: always}", "line 1, column 17", "known are off, plan, apply"),
+        ("lake: {nightly: always}", "line 1, column 17", "known are plan, apply"),
         ("lake: {nightli: apply}", "line 1, column 8", "did you mean nightly?"),
         ("topics:\n  a: {parquet.codec: gzip}", "line 2, column 22", "known are zstd, lz4, snappy, none"),
         ("topics:\n  a: {parquet.level: 23}", "line 2, column 22", "-7..22"),
@@ -306,5 +306,5 @@ def test_ingest_has_a_pace(written, read):
     assert policies.stated == {"ingest"}
 
 
-def test_a_lake_without_settings_is_planned_nightly_and_verified_weekly():
-    assert parse_policies("topics: {}").lake == LakePolicy("on closed segments", "plan", "weekly", "auto")
+def test_a_lake_without_settings_is_watched_by_the_sensor_and_its_nightly_schedule_acts():
+    assert parse_policies("topics: {}").lake == LakePolicy("on closed segments", "apply", "auto")

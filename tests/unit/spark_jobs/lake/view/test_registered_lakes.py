@@ -166,7 +166,7 @@ def test_a_registered_lake_is_a_value(home: Path, tmp_path: Path) -> None:
         str(policies),
         owners=(getpass.getuser(),),
     )
-    assert (lake.name, lake.key, lake.is_there, lake.apply_nightly) == ("shop", key_of(shop), True, False)
+    assert (lake.name, lake.key, lake.is_there) == ("shop", key_of(shop), True)
     assert lake.longest_delay_ms == 86_400_000
     assert RegisteredLake("s3://bucket/lakes/store", "store").is_there
     Path(shop, "sources.json").unlink()
