@@ -30,7 +30,6 @@ from spark_jobs.policies.policies_file import Policies
 
 from .catalog.asset_results import AssetResult
 from .catalog.names import asset_key, documentation_of, graph_name, name_in_lake, owners_of, table_name, tags_of_assets
-from .catalog.products import CHAINS, SOURCES, Product, Step
 from .catalog.run_configuration import BEGIN, config_schema, request_of, started_by
 from .catalog.step_events import keep_answers, partition_events, table_events
 from .catalog.tables import table_assets
@@ -42,7 +41,7 @@ from .events import as_metadata, asset_observation, check_result, check_spec, ta
 from .partitions import chosen_keys, register, topic_partitions
 from .resources import ENGINE_TAG, EngineOfRun, JobLauncher
 from .run import check_definitions
-from .run.chains import INTAKE_JOB
+from .run.chains import CHAINS, INTAKE_JOB, SOURCES, Product, Step
 from .run.listener import RunListener
 from .run.recording.run_row_writer import RunRowWriter
 from .run.run_request import RunRequest
@@ -348,7 +347,7 @@ def _record(
         register(context.instance, lake, (log.topic_partition for log in done.state.logs))
     if step.product is not None and step.product.name in selected:
         yield from _materializations(lake, context, step.product, run, done)
-    for event in table_events(lake, context.instance, step.name, done):
+    for event in table_events(lake, context.instance, step, done):
         context.log_event(event)
     for answer in done.answers:
         run.listener.answered(answer)

@@ -18,11 +18,11 @@ from spark_jobs.lake.view.registered_lakes import RegisteredLake, lake_path, rea
 
 from .alerts.sensor import alerts
 from .assets import POOL, build_assets
-from .catalog.products import CHAINS
 from .jobs import build_job
 from .later_events import later_events
 from .nightly_verification import build_verification
 from .resources import LAUNCHER, LISTENER, JobLauncher
+from .run.chains import CHAINS
 from .run.listener import ReportKeeper
 from .schedules import build_schedules
 from .sensors import build_sensor

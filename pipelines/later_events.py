@@ -20,8 +20,8 @@ from spark_jobs.lake.view.registered_lakes import RegisteredLake, home_folder, r
 
 from .catalog.asset_results import AssetResult
 from .catalog.names import asset_key
-from .catalog.products import CHAINS
 from .events import as_metadata
+from .run.chains import CHAINS
 
 MOST_EVENTS = 300
 """Events of a tick. Dagster stores them before it evaluates the next sensor."""

@@ -14,8 +14,7 @@ from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.shown_tables import table_address, table_figures
 
 from ..metadata.values import Metadata, table_value
-from ..run import chains
-from .products import SOURCES
+from ..run.chains import SOURCES
 
 MOST_GROUPS = 8
 """Groups with a figure of their own at most: those with the greatest lag."""
@@ -81,8 +80,6 @@ class QueriedTable:
     """A table as an asset."""
 
     name: str
-    after: str
-    """The step after which the table is materialized: the last one of a run that writes it."""
     made_from: tuple[str, ...]
     """Assets that it comes from."""
     figures: Callable[[LakeState], Metadata]
@@ -126,18 +123,16 @@ def _nothing(state: LakeState) -> Metadata:
     return {}
 
 
-_VALIDATE, _PUBLISH, _LAST = chains.INTAKE[1].name, chains.INTAKE[2].name, chains.INTAKE[-1].name
-_CLUSTER = "cluster"
 _ALSO_FROM = {"cluster_group_offsets": ("transactions",)}
 """Assets that a table of the cluster comes from, beside the sources."""
 
 TABLES = (
-    QueriedTable("batches", _VALIDATE, ("validated_segments",), _of_batches),
-    QueriedTable("transactions", _VALIDATE, ("validated_segments",), _of_transactions),
-    QueriedTable("offset_ledger", _PUBLISH, ("validated_segments", "records"), _of_ledger),
-    QueriedTable("findings", _LAST, ("validated_segments",), _of_findings),
+    QueriedTable("batches", ("validated_segments",), _of_batches),
+    QueriedTable("transactions", ("validated_segments",), _of_transactions),
+    QueriedTable("offset_ledger", ("validated_segments", "records"), _of_ledger),
+    QueriedTable("findings", ("validated_segments",), _of_findings),
     *(
-        QueriedTable(name, _CLUSTER, (SOURCES, *_ALSO_FROM.get(name, ())), CLUSTER_FIGURES.get(name, _nothing), True)
+        QueriedTable(name, (SOURCES, *_ALSO_FROM.get(name, ())), CLUSTER_FIGURES.get(name, _nothing), True)
         for names in TABLES_OF.values()
         for name in names
     ),

@@ -12,6 +12,7 @@ from spark_jobs.lake.view.registered_lakes import RegisteredLake
 from ..events import as_metadata, asset_observation
 from ..metadata.values import Observation
 from ..run import check_definitions
+from ..run.chains import Step
 from ..run.step_result import StepResult
 from .asset_results import AssetResult
 from .names import asset_key
@@ -48,14 +49,14 @@ def partition_events(
 
 
 def table_events(
-    lake: RegisteredLake, instance: dg.DagsterInstance, step: str, done: StepResult
+    lake: RegisteredLake, instance: dg.DagsterInstance, step: Step, done: StepResult
 ) -> Iterator[dg.AssetMaterialization]:
     """Yield a materialization for each table that a step has changed.
 
     Args:
         lake: The lake.
         instance: Knows which version was materialized last.
-        step: Name of the step.
+        step: The step.
         done: What it did.
     """
     if done.state is not None:

@@ -17,8 +17,9 @@ from spark_jobs.lake.view.registered_lakes import RegisteredLake
 from spark_jobs.lake.view.shown_tables import description_of, table_version
 
 from ..events import as_metadata, table_schema
+from ..run.chains import Step
 from .names import asset_key, documentation_of, owners_of, table_name, tags_of_assets
-from .queried_tables import TABLES, VERSION, QueriedTable, table_metadata
+from .queried_tables import TABLES, VERSION, table_metadata
 
 
 def table_assets(lake: RegisteredLake, group: str) -> list[dg.AssetSpec]:
@@ -60,7 +61,7 @@ def _cluster_tables(lake: RegisteredLake) -> tuple[str, ...]:
 
 
 def materialized_tables(
-    lake: RegisteredLake, instance: dg.DagsterInstance, step: str, state: LakeState
+    lake: RegisteredLake, instance: dg.DagsterInstance, step: Step, state: LakeState
 ) -> Iterator[dg.AssetMaterialization]:
     """Yield a materialization for each table that a step has changed.
 
@@ -70,15 +71,17 @@ def materialized_tables(
         state: The lake after it.
     """
     for table in TABLES:
-        if table.after != step or _version_of_last(lake, instance, table) == table_version(lake.path, table.name):
+        key = asset_key(lake, table.name)
+        if table.name not in step.tables or version_of_last(instance, key) == table_version(lake.path, table.name):
             continue
         metadata = table_metadata(lake.path, table, state)
         if metadata is not None:
-            yield dg.AssetMaterialization(asset_key(lake, table.name), metadata=as_metadata(metadata))
+            yield dg.AssetMaterialization(key, metadata=as_metadata(metadata))
 
 
-def _version_of_last(lake: RegisteredLake, instance: dg.DagsterInstance, table: QueriedTable) -> int | None:
-    event = instance.get_latest_materialization_event(asset_key(lake, table.name))
+def version_of_last(instance: dg.DagsterInstance, key: dg.AssetKey) -> int | None:
+    """The version of a table that its last materialization has; None: Dagster knows none."""
+    event = instance.get_latest_materialization_event(key)
     found = None if event is None or event.asset_materialization is None else event.asset_materialization.metadata
     version = None if found is None else found.get(VERSION)
     return version.value if isinstance(version, dg.IntMetadataValue) else None

@@ -22,6 +22,7 @@ from ..metadata.values import Metadata
 from ..run.check_definitions import RECORDS
 from .names import asset_key, owners_of, table_name, tags_of_assets
 from .queried_tables import VERSION
+from .tables import version_of_last
 
 
 def topic_key(lake: RegisteredLake, topic: TopicAsset) -> dg.AssetKey:
@@ -77,13 +78,6 @@ def materialized_topics(
     for topic in topics:
         version = topic.version
         key = topic_key(lake, topic)
-        if version is not None and version != _version_of_last(instance, key):
+        if version is not None and version != version_of_last(instance, key):
             figures: Metadata = {VERSION: version, **topic.figures, "dagster/uri": topic.table.uri}
             yield dg.AssetMaterialization(key, metadata=as_metadata(figures))
-
-
-def _version_of_last(instance: dg.DagsterInstance, key: dg.AssetKey) -> int | None:
-    event = instance.get_latest_materialization_event(key)
-    found = None if event is None or event.asset_materialization is None else event.asset_materialization.metadata
-    version = None if found is None else found.get(VERSION)
-    return version.value if isinstance(version, dg.IntMetadataValue) else None

@@ -26,11 +26,11 @@ from spark_jobs.lake.view.later_keys import keep_later
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, lake_path, read_registered
 
 from ..catalog.asset_results import AssetResult
-from ..catalog.products import CHAINS, Step
 from ..catalog.step_events import keep_answers, partition_events, table_events
 from ..errors.step_errors import sentence_of
 from ..events import check_evaluation
 from ..partitions import register
+from ..run.chains import CHAINS, Step
 from ..run.check_definitions import OF_MAINTENANCE
 from ..run.direct import FinishedRun
 from ..run.listener import RunFailure
@@ -141,7 +141,7 @@ class DagsterHistory:
             left = [log.topic_partition for log in made.changed[MOST_KEYS:]]
             if left:
                 later[step.product.name] = left
-        yield from table_events(lake, self.instance, step.name, done)
+        yield from table_events(lake, self.instance, step, done)
         for answer in done.answers:
             if not (answer.is_unanswered and answer.asset in OF_MAINTENANCE):
                 yield check_evaluation(lake, answer)

@@ -28,7 +28,6 @@ from spark_jobs.lake.view.registered_lakes import lake_name
 from spark_jobs.outlines import Outline
 
 from ..catalog.asset_results import AssetResult
-from ..catalog.products import CHAINS
 from ..catalog.queried_tables import TABLES, table_metadata
 from ..metadata.values import (
     JsonValue,
@@ -39,7 +38,7 @@ from ..metadata.values import (
     TableValue,
     Value,
 )
-from ..run.chains import INTAKE_JOB
+from ..run.chains import CHAINS, INTAKE_JOB
 from ..run.check_definitions import RECORDS, CheckAnswer
 from ..run.direct import FinishedRun
 from ..run.listener import RunFailure

@@ -1,40 +1,218 @@
-"""The steps of a run in their order: of the intake, and of maintenance."""
+"""The steps of a run in their order: what each does, the asset that it makes, its tables and its checks.
+
+The command line, the watch and Dagster's assets use this table. Texts are plain, because Dagster shows them in lists
+without Markdown.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
-from . import maintenance_steps, steps
+from spark_jobs.contracts import LogChange
+from spark_jobs.lake.view.cluster.followed_topics import TABLES_OF
+from spark_jobs.lake.view.log_state import LogState
+
+from ..metadata import reporting
+from ..metadata.values import Metadata
+from . import check_definitions, maintenance_steps, steps
+from .check_definitions import CheckDefinition
 from .steps import Work
 from .topics import cluster_step, topic_steps
 
+SOURCES = "log_directories"
+"""The asset for what a lake reads."""
+
 
 @dataclass(frozen=True, slots=True)
-class Link:
-    """A step of a chain, and the asset that it makes."""
+class Product:
+    """An asset and its presentation in the UI."""
+
+    name: str
+    description: str
+    table: str
+    """The table of the lake whose columns the UI shows."""
+    kinds: tuple[str, ...]
+    metadata: Callable[[LogState, LogChange | None, int], Metadata]
+    made_from: tuple[str, ...]
+    pictures: Callable[[LogState], Metadata] = lambda _: {}
+    """More metadata, left out where very many keys changed."""
+    column_sources: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """By column of its table: the asset and the column that the values come from."""
+    code_version: str = "1"
+    """Another one means that the step makes other data of the same input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of a run; in Dagster an op."""
 
     name: str
     work: Work
-    asset: str | None = None
+    product: Product | None = None
+    """The asset that it makes, if any."""
+    checks: tuple[CheckDefinition, ...] = ()
+    tables: tuple[str, ...] = ()
+    """Other tables for users that no later step of a run writes."""
+
+    @property
+    def asset(self) -> str | None:
+        """The name of its asset."""
+        return None if self.product is None else self.product.name
 
 
 INTAKE = (
-    Link("ingest", steps.ingest, "archived_segments"),
-    Link("validate", steps.validate, "validated_segments"),
-    Link("publish", steps.publish, "records"),
-    Link("check_tables", steps.check_tables),
-    Link("decode", topic_steps.decode),
-    Link("latest", topic_steps.latest),
-    Link("cluster", cluster_step.cluster),
-    Link("expectations", steps.expect),
+    Step(
+        "ingest",
+        steps.ingest,
+        Product(
+            "archived_segments",
+            "The archive: our copy of each log, immutable segment files and the table segments that says which "
+            "are live. It grows at its end, and does not lose offsets when the source loses them.",
+            "segments",
+            ("file", "deltalake"),
+            reporting.segment_metadata,
+            (SOURCES,),
+        ),
+        (check_definitions.SOURCES_AGREE,),
+    ),
+    Step(
+        "validate",
+        steps.validate,
+        Product(
+            "validated_segments",
+            "Every byte validated: batches, findings, quarantined bytes, transactions, and the ledger that gives "
+            "the state of every offset from 0 to the log's end.",
+            "offset_ledger",
+            ("deltalake",),
+            reporting.validation_metadata,
+            ("archived_segments",),
+            reporting.validation_pictures,
+        ),
+        (check_definitions.NO_DAMAGE, check_definitions.EVERY_OFFSET_ACCOUNTED_FOR, check_definitions.NOTHING_REMOTE),
+        ("batches", "transactions"),
+    ),
+    Step(
+        "publish",
+        steps.publish,
+        Product(
+            "records",
+            "The table to query: every record that a read-committed consumer sees, exactly once. Columns are those "
+            "of Spark's Kafka source, and where each record came from.",
+            "records",
+            ("deltalake",),
+            reporting.publish_metadata,
+            ("validated_segments",),
+            column_sources={
+                **{name: ("archived_segments", name) for name in ("topic", "partition", "log_id", "segment_id")},
+                **{name: ("batches", name) for name in ("position", "leader_epoch")},
+            },
+        ),
+        (check_definitions.ROWS_EQUAL_LEDGER, check_definitions.NO_HANGING_TRANSACTION),
+        ("offset_ledger",),
+    ),
+    Step("check_tables", steps.check_tables, None, (check_definitions.TABLES_UNHARMED,)),
+    Step(
+        "decode",
+        topic_steps.decode,
+        None,
+        (
+            check_definitions.DECODED_ROWS_EQUAL_RECORDS,
+            check_definitions.UNDECODED_SHARE_STEADY,
+            check_definitions.SCHEMAS_OF_OWN_SUBJECT,
+        ),
+    ),
+    Step("latest", topic_steps.latest, None, (check_definitions.LATEST_FOLLOWS_RECORDS,)),
+    Step(
+        "cluster",
+        cluster_step.cluster,
+        None,
+        (check_definitions.CLUSTER_FOLLOWS_SOURCES, check_definitions.NO_COMMIT_BEYOND_LOG_END),
+        tuple(name for names in TABLES_OF.values() for name in names),
+    ),
+    Step(
+        "expectations",
+        steps.expect,
+        None,
+        (check_definitions.EXPECTATIONS_MET,),
+        ("findings",),
+    ),
 )
+
 MAINTENANCE = (
-    Link("retention", maintenance_steps.retain, "retained_log"),
-    Link("compaction", maintenance_steps.compact, "compacted_log"),
-    Link("tidy_archive", maintenance_steps.tidy_archive, "tidy_archive"),
-    Link("rebuild_indexes", maintenance_steps.rebuild_indexes, "rebuilt_indexes"),
-    Link("optimize", maintenance_steps.optimize, "optimized_tables"),
+    Step(
+        "retention",
+        maintenance_steps.retain,
+        Product(
+            "retained_log",
+            "The archive after retention by retention.ms and retention.bytes, as a broker would do it. Only "
+            "topics with a policy; nothing unpublished is removed; only a plan unless the run has apply.",
+            "log_actions",
+            ("deltalake",),
+            reporting.maintenance_metadata,
+            ("records",),
+        ),
+        (check_definitions.RETENTION_CARRIED_OUT,),
+    ),
+    Step(
+        "compaction",
+        maintenance_steps.compact,
+        Product(
+            "compacted_log",
+            "The archive after cleaning by key. Only topics whose policy says compact; checked before it is "
+            "rewritten; only a plan unless the run has apply.",
+            "log_actions",
+            ("deltalake",),
+            reporting.maintenance_metadata,
+            ("retained_log",),
+        ),
+        (check_definitions.NO_CLEANING_REFUSED,),
+    ),
+    Step(
+        "tidy_archive",
+        maintenance_steps.tidy_archive,
+        Product(
+            "tidy_archive",
+            "The archive without unneeded files: files of segments that were retired long enough ago, and "
+            "copies that were never committed, are deleted; slices of one source segment are joined. What a live row, "
+            "a reader or an unpublished range needs is kept; only a plan unless the run has apply.",
+            "log_actions",
+            ("deltalake", "file"),
+            reporting.maintenance_metadata,
+            ("compacted_log",),
+        ),
+        (check_definitions.ARCHIVE_BYTES_MATCH, check_definitions.NO_FILE_WAITS_FOR_DELETION),
+    ),
+    Step(
+        "rebuild_indexes",
+        maintenance_steps.rebuild_indexes,
+        Product(
+            "rebuilt_indexes",
+            "Offset and time indexes beside every live segment of the archive, as a broker's recovery writes them.",
+            "segments",
+            ("file",),
+            reporting.maintenance_metadata,
+            ("tidy_archive",),
+        ),
+        (check_definitions.INDEXES_WRITTEN,),
+    ),
+    Step(
+        "optimize",
+        maintenance_steps.optimize,
+        Product(
+            "optimized_tables",
+            "The tables in files of the right size: small ones are merged in their order, so that a look-up opens "
+            "one file. Files that no version within the retention period names are removed. Only a plan unless "
+            "the run has apply.",
+            "records",
+            ("deltalake",),
+            reporting.maintenance_metadata,
+            ("records",),
+        ),
+        (check_definitions.TABLE_FILES_SOUND,),
+    ),
 )
+
 INTAKE_JOB, MAINTENANCE_JOB = "intake", "maintenance"
 CHAINS = {INTAKE_JOB: INTAKE, MAINTENANCE_JOB: MAINTENANCE}
-"""By name of the job; in Dagster the name of the lake comes before it."""
+"""The steps by name of the job; in Dagster the name of the lake comes before it."""

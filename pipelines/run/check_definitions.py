@@ -300,22 +300,6 @@ LAKE_VERIFIED = CheckDefinition(
     "checksums, rows against the archive or the digest of what was written, rows and segments against the ledger.",
     "`loglake verify {lake}` checks the whole lake, and says what to do about each harm.",
 )
-CHECK_DEFINITIONS = (
-    SOURCES_AGREE,
-    NO_DAMAGE,
-    EVERY_OFFSET_ACCOUNTED_FOR,
-    NOTHING_REMOTE,
-    ROWS_EQUAL_LEDGER,
-    NO_HANGING_TRANSACTION,
-    TABLES_UNHARMED,
-    DECODED_ROWS_EQUAL_RECORDS,
-    UNDECODED_SHARE_STEADY,
-    SCHEMAS_OF_OWN_SUBJECT,
-    LATEST_FOLLOWS_RECORDS,
-    CLUSTER_FOLLOWS_SOURCES,
-    NO_COMMIT_BEYOND_LOG_END,
-    EXPECTATIONS_MET,
-)
 
 # --- maintenance ------------------------------------------------------------------------------------------------------
 
@@ -363,15 +347,6 @@ TABLE_FILES_SOUND = CheckDefinition(
     "No file of a table was left as it is because it is damaged, or because its log is unknown.",
     "`loglake verify {lake}` names the files, and says what to do about each.",
 )
-MAINTENANCE_CHECKS = (
-    RETENTION_CARRIED_OUT,
-    NO_CLEANING_REFUSED,
-    ARCHIVE_BYTES_MATCH,
-    NO_FILE_WAITS_FOR_DELETION,
-    INDEXES_WRITTEN,
-    TABLE_FILES_SOUND,
-)
-"""Checks of maintenance jobs. Dagster shows one without an answer as skipped: many lakes have no such policy."""
 
 
 def counted(number: int, word: str) -> str:

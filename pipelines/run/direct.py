@@ -9,7 +9,7 @@ from logcore.exit_codes import ExitCode
 from spark_jobs.errors import UsageError
 
 from ..errors.step_errors import sentence_of
-from .chains import Link
+from .chains import Step
 from .listener import CollectingListener, RunFailure, RunOutcome
 from .step_result import StepResult
 from .steps import Run
@@ -24,16 +24,16 @@ class FinishedSteps:
     errors: dict[str, BaseException] = field(default_factory=dict)
     """The error of the failed step, by its name; no later step has run."""
 
-    def changed(self, chain: Sequence[Link]) -> dict[str, tuple[str, ...]]:
+    def changed(self, chain: Sequence[Step]) -> dict[str, tuple[str, ...]]:
         """Topic partitions that changed, by asset."""
         changed: dict[str, tuple[str, ...]] = {}
-        for link in chain:
-            done = self.results.get(link.name)
-            if link.asset is None or done is None or not done.changes:
+        for step in chain:
+            done = self.results.get(step.name)
+            if step.asset is None or done is None or not done.changes:
                 continue
             changes = done.changes
             names = [f"{change.topic}-{change.partition}" for change in changes.values()]
-            changed[link.asset] = tuple(names)
+            changed[step.asset] = tuple(names)
         return changed
 
 
@@ -56,7 +56,7 @@ class FinishedRun:
     steps: FinishedSteps
 
 
-def run_steps(chain: Sequence[Link], run: Run, listener: CollectingListener) -> FinishedSteps:
+def run_steps(chain: Sequence[Step], run: Run, listener: CollectingListener) -> FinishedSteps:
     """Run the steps in their order, up to the first that fails.
 
     Args:
@@ -68,27 +68,27 @@ def run_steps(chain: Sequence[Link], run: Run, listener: CollectingListener) -> 
         KeyboardInterrupt: The user interrupted the run.
     """
     finished = FinishedSteps()
-    for link in chain:
+    for step in chain:
         try:
-            done = link.work(run)
-            run.step_done(done, is_last=link is chain[-1])
+            done = step.work(run)
+            run.step_done(done, is_last=step is chain[-1])
         except Exception as error:  # noqa: BLE001 - an error of any kind ends the run with one sentence
             listener.failed(error)
-            finished.errors[link.name] = error
+            finished.errors[step.name] = error
             break
-        finished.results[link.name] = done
+        finished.results[step.name] = done
         for answer in done.answers:
             listener.answered(answer)
     return finished
 
 
-def outcome_of(chain: Sequence[Link], run_id: str, listener: CollectingListener, finished: FinishedSteps) -> RunOutcome:
+def outcome_of(chain: Sequence[Step], run_id: str, listener: CollectingListener, finished: FinishedSteps) -> RunOutcome:
     """What the run did, for the command line."""
     return listener.outcome(run_id, finished.changed(chain), _failure(run_id, finished))
 
 
 def _failure(run_id: str, finished: FinishedSteps) -> RunFailure | None:
-    for step, error in finished.errors.items():
+    for name, error in finished.errors.items():
         code = ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.NOT_CHECKED
-        return RunFailure(sentence_of(error, step, run_id), code)
+        return RunFailure(sentence_of(error, name, run_id), code)
     return None

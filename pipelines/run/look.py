@@ -63,8 +63,8 @@ def outcome_without_work(lake: str, request: RunRequest, policies: Policies, as_
     run = Run("", lake, as_of_ms, request, policies, PlansOnly(), listener, acts=False)
     try:
         with launch.pinned_snapshots(lake):
-            for link in INTAKE:
-                for answer in link.work(run).answers:
+            for step in INTAKE:
+                for answer in step.work(run).answers:
                     listener.answered(answer)
     except (WorkFound, JobError, UsageError, LogError, OSError):
         return None

@@ -11,8 +11,8 @@ from deltalake import DeltaTable
 
 from logcore.logs.model.findings import RULES, Severity
 from pipelines.command.summary import check_lines, checks_code
+from pipelines.run.chains import INTAKE
 from pipelines.run.check_definitions import (
-    CHECK_DEFINITIONS,
     NO_FILE_WAITS_FOR_DELETION,
     RECORDS,
     RETENTION_CARRIED_OUT,
@@ -85,7 +85,7 @@ def test_what_a_requested_plan_finds_due_changes_no_exit_code(
 
 
 def test_every_check_says_what_to_do() -> None:
-    assert all(definition.what_to_do.endswith(".") for definition in CHECK_DEFINITIONS)
+    assert all(definition.what_to_do.endswith(".") for step in INTAKE for definition in step.checks)
 
 
 def test_rows_that_another_engine_deleted_are_a_finding_until_they_are_back(

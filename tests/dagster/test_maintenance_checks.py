@@ -16,7 +16,8 @@ from deltalake import DeltaTable
 from pipelines.catalog.names import name_in_lake
 from pipelines.catalog.run_configuration import run_config
 from pipelines.definitions import build_definitions
-from pipelines.run.check_definitions import MAINTENANCE_CHECKS, OF_MAINTENANCE
+from pipelines.run.chains import MAINTENANCE
+from pipelines.run.check_definitions import OF_MAINTENANCE
 from pipelines.run.run_request import RunRequest
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.registry import remember
@@ -250,5 +251,6 @@ def test_answers_of_maintenance_do_not_replace_those_that_a_look_for_work_compar
 
 
 def test_each_check_of_maintenance_has_an_asset_and_says_what_to_do() -> None:
-    assert {definition.asset for definition in MAINTENANCE_CHECKS} == OF_MAINTENANCE
-    assert all(definition.what_to_do.endswith(".") for definition in MAINTENANCE_CHECKS)
+    checks = [definition for step in MAINTENANCE for definition in step.checks]
+    assert {definition.asset for definition in checks} == {step.asset for step in MAINTENANCE} == OF_MAINTENANCE
+    assert all(definition.what_to_do.endswith(".") for definition in checks)

@@ -18,7 +18,7 @@ FAULTS = (
     Fault(
         "a table is materialized in a run that did not change it",
         "pipelines/catalog/tables.py",
-        "_version_of_last(lake, instance, table) == table_version(lake.path, table.name)",
+        "version_of_last(instance, key) == table_version(lake.path, table.name)",
         "table_version(lake.path, table.name) is None",
         ("tests/dagster/test_tables_as_assets.py", "-k", "changed_no_table"),
     ),
@@ -73,7 +73,7 @@ FAULTS = (
     ),
     Fault(
         "the catalog shows Markdown",
-        "pipelines/catalog/products.py",
+        "pipelines/run/chains.py",
         '"The table to query: every record',
         '"The table to query: **every** record',
         (BROWSER, "-k", "plain_sentences"),
