@@ -13,7 +13,7 @@ from logcore.cli.reading.arguments import clock_ms
 from logcore.logs.model.findings import Severity, offsets_text
 from logcore.logs.rules.advice import advice
 from spark_jobs.contracts import JobReport, VerifyConfig
-from spark_jobs.lake.view.harmed_places import place_of_row
+from spark_jobs.lake.view.harmed_places import place_of
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, lake_name
 from spark_jobs.outlines import VerifiedPart
 
@@ -91,23 +91,18 @@ def answer(lake: str, report: JobReport[VerifiedPart]) -> CheckAnswer:
     """Build the check's answer. Findings of severity info do not fail it."""
     failures = [
         Failure(
-            f"{found['rule']}: {found['message']}",
-            _text(found["log"]),
-            None if found["topic"] is None else f"{found['topic']}-{found['partition']} of lake {lake_name(lake)}",
-            offsets_text(place.start_offset, place.end_offset),
-            Severity(str(found["severity"])),
-            what_to_do=advice(str(found["rule"]), place),
+            f"{placed.finding.rule}: {placed.finding.message}",
+            placed.log,
+            None if placed.topic_partition is None else f"{placed.topic_partition} of lake {lake_name(lake)}",
+            offsets_text(placed.finding.start_offset, placed.finding.end_offset),
+            placed.finding.severity,
+            what_to_do=advice(placed.finding.rule, place_of(lake, placed)),
         )
-        for found in report.findings
-        for place in [place_of_row(lake, found)]
-        if found["severity"] != Severity.INFO
+        for placed in report.findings
+        if placed.finding.severity is not Severity.INFO
     ]
     part = f"part {report.plan.part} of {report.plan.parts} of lake {lake_name(lake)}"
     figures = {name.replace("_", " "): value for name, value in report.metrics.items()}
     return LAKE_VERIFIED.answer(
         lake, failures, f"{part}: {report.metrics['things']} things verified", {**figures, "part": part}
     )
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)

@@ -12,7 +12,7 @@ from pathlib import Path
 from logcore.cli.reading.command_parser import CommandParser
 from logcore.cli.termination import terminated_as_interrupted
 from logcore.exit_codes import ExitCode
-from logcore.logs.model.findings import Finding, Severity, exit_code
+from logcore.logs.model.findings import exit_code
 from spark_jobs.contracts import CONFIGS, JobReport, as_json
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.launch import plan, run
@@ -53,7 +53,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _exit_code(report: JobReport[Outline]) -> ExitCode:
-    return exit_code(Finding(str(f["rule"]), Severity(str(f["severity"])), "") for f in report.findings)
+    return exit_code(placed.finding for placed in report.findings)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 from spark_jobs import outlines
 from spark_jobs.outlines import Outline, Outline_co, Topic_co
 from spark_jobs.outlines import Scalar as Scalar
+from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.policies_file import NO_POLICIES, Policies, read_policies
 
 Reported = TypeVar("Reported", bound=Outline)
@@ -75,6 +76,10 @@ def as_values(value: object) -> Any:
 def _plain(value: Any) -> Any:
     if isinstance(value, Policies):
         return value.path
+    if isinstance(value, PlacedFinding):
+        return dataclasses.asdict(value.finding) | {
+            each.name: getattr(value, each.name) for each in dataclasses.fields(value) if each.name != "finding"
+        }
     return {
         each.name.rstrip("_"): item
         for each in dataclasses.fields(value)
@@ -451,8 +456,8 @@ class JobReport(JsonContract, Generic[Outline_co]):
     run_id: str
     lake: str
     changed: tuple[LogChange, ...] = ()
-    findings: tuple[Mapping[str, Scalar], ...] = ()
-    """New ``findings`` rows of this run, without their run id."""
+    findings: tuple[PlacedFinding, ...] = ()
+    """Those that no earlier run recorded; in JSON a finding and its place are one object."""
     plan: Outline_co = field(kw_only=True)
     """What there was to do, as a dry run prints it."""
     used_executor: bool = False

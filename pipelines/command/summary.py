@@ -15,7 +15,6 @@ from logcore.cli.output.aligned_table import aligned_table
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
 from logcore.logs.rules.advice import advice, filled
-from spark_jobs.contracts import as_values
 from spark_jobs.lake.view.alarms import damage_of, stops_of
 from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import LakeState
@@ -199,7 +198,7 @@ def plan_lines(outcome: RunOutcome, state: LakeState) -> list[str]:
         lines += [f"  {asset}: {', '.join(keys[:8])}{more}"] if keys else []
     names = {log.log: log.topic_partition for log in state.logs}
     for asset, plan in outcome.plans.items():
-        described = described_plan(as_values(plan), names)
+        described = described_plan(plan, names)
         title = f"  {asset}, a plan only; --apply carries it out:"
         lines += [title, *(f"    {line}" for line in described)] if described else []
     return ["", "maintenance:", *(lines or ["  nothing is due"])]

@@ -5,8 +5,7 @@ A check has no answer if there was nothing to look at, for instance because no t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from logcore.logs.model.findings import Severity, offsets_text
 from spark_jobs.contracts import JobReport
@@ -21,6 +20,7 @@ from spark_jobs.outlines import (
     RetentionOutline,
     TidyOutline,
 )
+from spark_jobs.placed_finding import PlacedFinding
 
 from ..metadata.values import Metadata, table_value
 from .check_definitions import (
@@ -132,7 +132,7 @@ def no_file_waits_for_deletion(state: LakeState, report: JobReport[TidyOutline],
         Failure(f"waits for its deletion for {duration(file.waits_ms)}", severity=Severity.WARNING, file=file.path)
         for file in late
     ]
-    failures += _of_findings(state, (each for each in report.findings if each["rule"] == "archive-not-deleted"))
+    failures += _of_findings(state, (each for each in report.findings if each.finding.rule == "archive-not-deleted"))
     count, size = sum(kind.count for kind in kinds), sum(kind.bytes for kind in kinds)
     done = "deleted in this run" if applied else "can be deleted; this run only planned"
     shown: Metadata = {"files": count, "bytes": size, "applied": applied}
@@ -190,16 +190,14 @@ def _planned(state: LakeState, log: LogOutline, what: str) -> Failure:
     return Failure(what, log.log, name, severity=Severity.WARNING)
 
 
-def _of_findings(state: LakeState, findings: Iterable[Mapping[str, Any]]) -> list[Failure]:
+def _of_findings(state: LakeState, findings: Iterable[PlacedFinding]) -> list[Failure]:
     failures = []
-    for each in findings:
-        severity = Severity(str(each["severity"]))
-        if severity is Severity.INFO:
+    for placed in findings:
+        each = placed.finding
+        if each.severity is Severity.INFO:
             continue
-        name = None if each["topic"] is None else f"{each['topic']}-{each['partition']} of lake {state.name}"
-        start, end = each["start_offset"], each["end_offset"]
-        offsets = offsets_text(start, end)
-        what = f"{each['rule']}: {each['message']}"
-        log = None if each["log"] is None else str(each["log"])
-        failures.append(Failure(what, log, name, offsets, severity, each["file"], each["position"]))
+        name = None if placed.topic_partition is None else f"{placed.topic_partition} of lake {state.name}"
+        offsets = offsets_text(each.start_offset, each.end_offset)
+        what = f"{each.rule}: {each.message}"
+        failures.append(Failure(what, placed.log, name, offsets, each.severity, each.file, each.position))
     return failures

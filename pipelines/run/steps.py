@@ -285,7 +285,8 @@ def _replace(run: Run, logs: tuple[str, ...] | None, done: StepResult) -> None:
         report = run.start(config)
         done.reports.append(report)
         refused = list(report.plan.refused)
-        refused += [str(f["message"]) for f in report.findings if f["rule"] == REFUSED and f["message"] not in refused]
+        said = (placed.finding for placed in report.findings if placed.finding.rule == REFUSED)
+        refused += [each.message for each in said if each.message not in refused]
         for message in refused:
             run.listener.refused(message)
         if refused:

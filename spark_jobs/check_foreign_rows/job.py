@@ -24,7 +24,6 @@ from spark_jobs.lake.delta.state.tables_file import ForeignAnswer
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.ledger import finding_rows
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_verification.comparison import SCHEMA, Archive, Comparison, Range, RowComparison, as_answer
@@ -32,6 +31,7 @@ from spark_jobs.lake_verification.files import CHUNK_ROWS, LogRuns, add_offsets,
 from spark_jobs.lake_verification.runs import HeldOffsets
 from spark_jobs.lake_verification.verified_thing import DataUnreadable, readable
 from spark_jobs.outlines import ForeignFiles
+from spark_jobs.placed_finding import PlacedFinding
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor

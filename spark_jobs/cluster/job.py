@@ -38,11 +38,11 @@ from spark_jobs.lake.cluster_columns import CLUSTER_TABLES, SOURCE, ClusterTable
 from spark_jobs.lake.delta.commits import row_commits
 from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.ledger import finding_rows
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.setup.identity import claim, cluster_of_logs, has_cluster
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.outlines import ClusterFinding, ClusterOutline, SourceDirectory
+from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.tasks.executor import Executor
 
 __all__ = ["apply", "plan"]
@@ -201,7 +201,7 @@ def apply(plan: ClusterPlan, config: ClusterConfig, executor: Executor | None) -
     return JobReport.of(
         config,
         plan.outline,
-        findings=tuple({name: value for name, value in row.items() if name != "run_id"} for row in found),
+        findings=tuple(found),
         metrics={"commits": new.changed, "tables": len(plan.replaced)},
     )
 

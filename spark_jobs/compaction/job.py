@@ -27,13 +27,12 @@ import pyarrow as pa
 from logcore.logs.compaction.selection import RefusalReason
 from logcore.logs.model.findings import found
 from spark_jobs.compaction.plan import CompactionJobPlan, CompactionLogPlan, cleaned_id, plan
-from spark_jobs.contracts import CompactionConfig, JobReport, Scalar
+from spark_jobs.contracts import CompactionConfig, JobReport
 from spark_jobs.errors import ConcurrentChange
 from spark_jobs.lake.delta.commits import commit_guards, file_commits, row_commits
 from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.ledger import finding_rows
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.retries import retried
 from spark_jobs.lake.segments import archive, removals
 from spark_jobs.lake.segments.archive import Segment
@@ -41,6 +40,7 @@ from spark_jobs.lake.segments.removals import Removal
 from spark_jobs.lake.store import run_folder
 from spark_jobs.lake.table_schemas import VALIDATIONS
 from spark_jobs.outlines import CompactionOutline
+from spark_jobs.placed_finding import PlacedFinding
 
 if TYPE_CHECKING:
     from spark_jobs.compaction.log_cleaning import CleaningResult, DamagedPlace, Replacement
@@ -66,7 +66,7 @@ def apply(plan: CompactionJobPlan, config: CompactionConfig, executor: Executor 
         run_folder.remove(config.lake)
     done: list[Cleaned] = []
     finished: list[Removal] = []
-    new: list[dict[str, Scalar]] = []
+    new: list[PlacedFinding] = []
     rounds = 0
     round: CompactionJobPlan | None = plan
     while round is not None:

@@ -33,7 +33,6 @@ from spark_jobs.lake.delta.files.live_files import newest_files
 from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.ledger import finding_rows, frontier
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.published import checked
 from spark_jobs.lake.segments import archive
@@ -41,6 +40,7 @@ from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.segments.ledger_ranges import records_within, with_published
 from spark_jobs.lake.store import storage
 from spark_jobs.outlines import ExpectationResult, RangePlan, RangesOutline
+from spark_jobs.placed_finding import PlacedFinding
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor

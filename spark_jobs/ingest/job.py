@@ -37,13 +37,13 @@ from spark_jobs.ingest.expected_tasks import ExpectedTasks
 from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, of_log, remote_task
 from spark_jobs.ingest.round_limit import NOTHING_LEFT, Left, first_round
 from spark_jobs.lake.ledger import finding_rows
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.setup.identity import claim, cluster_of_logs, read_identity
 from spark_jobs.lake.setup.remembered_sources import keep_reads, recall_reads
 from spark_jobs.lake.store import local_copies
 from spark_jobs.outlines import IngestOutline
+from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.tasks import segment_slices
 from spark_jobs.tasks.executor import ahead_of, run_tasks
 from spark_jobs.tasks.segment_copy import CopyResult, CopyTask, copy_segment, nothing_readable

@@ -27,11 +27,11 @@ from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, epochs_of, observe, of_log, plan_growth
 from spark_jobs.lake.delta.commits import commit_guards
 from spark_jobs.lake.ledger import frontier
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.archive_reader import ArchiveReader
 from spark_jobs.lake.store import storage
+from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.topic_policies import TopicPolicy
 from spark_jobs.tasks.segment_slices import Swap, part_of
 

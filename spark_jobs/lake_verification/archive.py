@@ -33,13 +33,13 @@ from spark_jobs.lake.store.referenced_bytes import NotReachable, is_damage, key_
 from spark_jobs.lake_verification.state import StateTables, of_log, way_out
 from spark_jobs.lake_verification.verified_thing import (
     DataUnreadable,
-    LakeFinding,
     Thing,
     ThingCounts,
     ThingResult,
     finding,
     readable,
 )
+from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.tasks.segment_pass import QUARANTINE_ROW_BYTES
 
 ARCHIVE = "archive"
@@ -175,7 +175,7 @@ class _Place:
             what = "bytes and ETag" if storage.is_remote(self.path) else "bytes and modification time (`cp -p`)"
         return f"Put it back at its source with the same {what}, or take the log again into a new lake."
 
-    def finding(self, rule: str, message: str, **place: Any) -> LakeFinding:
+    def finding(self, rule: str, message: str, **place: Any) -> PlacedFinding:
         segment = self.segment
         given: dict[str, Any] = {
             "table": "segments",
@@ -194,7 +194,7 @@ def _not_checked(place: _Place, why: str) -> ThingResult:
     return ThingResult([place.finding("archive-not-checked", message)])
 
 
-def _changed(place: _Place, content: memoryview) -> LakeFinding:
+def _changed(place: _Place, content: memoryview) -> PlacedFinding:
     """Report another digest, with the first position without a good batch: it helps to see what happened."""
     stretches = _stretches(place.segment, content)[1]
     where = {}
@@ -217,7 +217,7 @@ def _stretches(segment: Segment, content: memoryview) -> tuple[SegmentVerdict, l
     return validated, [item for item in validated if isinstance(item, Stretch)]
 
 
-def _validation_findings(state: StateTables, place: _Place, content: memoryview) -> Iterator[LakeFinding]:
+def _validation_findings(state: StateTables, place: _Place, content: memoryview) -> Iterator[PlacedFinding]:
     """Validate the batches again: the result must be the recorded one."""
     segment = place.segment
     try:
@@ -266,7 +266,7 @@ def _counted(segment: Segment, validated: SegmentVerdict) -> Mapping[str, Any]:
 
 def _quarantined(
     state: StateTables, place: _Place, stretches: list[Stretch], content: memoryview
-) -> Iterator[LakeFinding]:
+) -> Iterator[PlacedFinding]:
     """Check that the rows of ``quarantine`` have the damaged bytes of the archive."""
     segment = place.segment
     if "quarantine" in state.unreadable or not (stretches or state.has_quarantined(segment.segment_id)):

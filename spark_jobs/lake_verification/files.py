@@ -30,13 +30,13 @@ from spark_jobs.lake_verification.runs import OffsetRuns
 from spark_jobs.lake_verification.state import RECORD_TABLES, StateTables, TableLog, way_out
 from spark_jobs.lake_verification.verified_thing import (
     DataUnreadable,
-    LakeFinding,
     Thing,
     ThingCounts,
     ThingResult,
     finding,
     readable,
 )
+from spark_jobs.placed_finding import PlacedFinding
 
 CHUNK_ROWS = 65_536
 LISTED = 20
@@ -102,7 +102,7 @@ class _Place:
         self.lake, self.table, self.file = state.lake, name, file
         self.path = storage.join(table_uri(state.lake, name), file.path)
 
-    def finding(self, rule: str, message: str, log: str | None = None, **place: Any) -> LakeFinding:
+    def finding(self, rule: str, message: str, log: str | None = None, **place: Any) -> PlacedFinding:
         file, span = self.file, {}
         if self.table in RECORD_TABLES and file.min_offset is not None and file.max_offset is not None:
             span = {"start_offset": file.min_offset, "end_offset": file.max_offset + 1}

@@ -37,13 +37,13 @@ from spark_jobs.lake_verification.runs import HeldOffsets, OffsetRuns, joined
 from spark_jobs.lake_verification.state import StateTables, way_out
 from spark_jobs.lake_verification.verified_thing import (
     DataUnreadable,
-    LakeFinding,
     Thing,
     ThingCounts,
     ThingResult,
     finding,
     readable,
 )
+from spark_jobs.placed_finding import PlacedFinding
 
 LISTED = 20
 """At most this many ranges of a log are named; further ones are only counted."""
@@ -159,7 +159,7 @@ class _Said:
     def name(self) -> str:
         return f"{self.topic or self.log.rpartition('/')[0]}-{self.partition}"
 
-    def finding(self, rule: str, table: str, message: str, span: tuple[int, int] | None = None) -> LakeFinding:
+    def finding(self, rule: str, table: str, message: str, span: tuple[int, int] | None = None) -> PlacedFinding:
         place: dict[str, Any] = {} if span is None else {"start_offset": span[0], "end_offset": span[1]}
         given: dict[str, Any] = {
             "table": table,
@@ -171,7 +171,7 @@ class _Said:
 
     def findings(
         self, rule: str, table: str, message: str, repair: str, spans: Sequence[tuple[int, int]]
-    ) -> Iterator[LakeFinding]:
+    ) -> Iterator[PlacedFinding]:
         """Yield one finding per range, up to a limit; ``message`` has fields for the range.
 
         Without ``repair`` the advice of the rule is the right one.
@@ -184,7 +184,7 @@ class _Said:
             yield self.finding(rule, table, f"{text} {repair}".rstrip(), (start, end))
 
 
-def _tiling(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[LakeFinding]:
+def _tiling(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[PlacedFinding]:
     state, repair = said.state, way_out(said.state.lake, "offset_ledger")
     feeding = state.feeding.get(said.log, ())
     validated = [segment for segment in feeding if segment.segment_id in state.validations]
@@ -238,7 +238,7 @@ def _hole(ledger: Sequence[LedgerRow]) -> tuple[int, int] | None:
     return None
 
 
-def _segments(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[LakeFinding]:
+def _segments(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[PlacedFinding]:
     """Check that segments of the log follow each other, and that the ledger explains the gaps."""
     feeding = said.state.feeding.get(said.log, ())
     for before, after in pairwise(feeding):
@@ -280,7 +280,7 @@ def _between(feeding: Sequence[Segment], ledger: Sequence[LedgerRow]) -> Iterato
             place += 1
 
 
-def _validated(said: _Said, ledger: Sequence[LedgerRow], facts: BatchFacts | None) -> Iterator[LakeFinding]:
+def _validated(said: _Said, ledger: Sequence[LedgerRow], facts: BatchFacts | None) -> Iterator[PlacedFinding]:
     """Check that every segment is validated and has its batches, and that the ledger counts their records."""
     state = said.state
     end = ledger[-1].end_offset if ledger else 0
@@ -323,7 +323,7 @@ def _validated(said: _Said, ledger: Sequence[LedgerRow], facts: BatchFacts | Non
         yield said.finding("rows-differ-from-ledger", "offset_ledger", f"{text} {repair}", (0, end))
 
 
-def _transactions(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[LakeFinding]:
+def _transactions(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[PlacedFinding]:
     end = ledger[-1].end_offset if ledger else 0
     columns = ["first_offset", "last_offset", "marker_offset", "state", "producer_id"]
     try:
@@ -357,7 +357,7 @@ def _lost_batches(said: _Said, row: LedgerRow, rows: HeldOffsets) -> list[tuple[
     return joined(sorted(found))
 
 
-def _rows(said: _Said, ledger: Sequence[LedgerRow], files: Sequence[LiveFile]) -> Iterator[LakeFinding]:
+def _rows(said: _Said, ledger: Sequence[LedgerRow], files: Sequence[LiveFile]) -> Iterator[PlacedFinding]:
     """Compare rows of ``records`` with the published ranges."""
     state = said.state
     held: list[OffsetRuns] = []

@@ -19,8 +19,8 @@ from logcore.logs.rules.advice import advice
 from logcore.segments.filenames import TopicPartition
 from logcore.texts import json_shown, shown
 from spark_jobs.lake.view.harmed_places import harmed_place
-from spark_jobs.lake_verification.verified_thing import LakeFinding
 from spark_jobs.lake_verification.whole_lake import LakeVerification, VerifiedSoFar
+from spark_jobs.placed_finding import PlacedFinding
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class Report:
     lake: str
     severities: Counter[Severity] = field(default_factory=Counter)
     _kinds: dict[tuple[str, Severity], Finding] = field(default_factory=dict)
-    _held: dict[str, list[LakeFinding]] = field(default_factory=dict)
+    _held: dict[str, list[PlacedFinding]] = field(default_factory=dict)
     """Findings that are not printed yet, by heading."""
     _line: ProgressLine = field(default_factory=ProgressLine)
     _advice: AdviceLines = field(default_factory=AdviceLines)
@@ -40,7 +40,7 @@ class Report:
     def __post_init__(self) -> None:
         self._terminal = Terminal.of(sys.stdout) if self.form == "text" else FILE
 
-    def say(self, found: LakeFinding) -> None:
+    def say(self, found: PlacedFinding) -> None:
         """Print a finding as soon as it is known; on a terminal hold it."""
         said = found.finding
         self.severities[said.severity] += 1
@@ -52,7 +52,7 @@ class Report:
         self._line.clear()
         sys.stdout.write(_json(found, to_do) if self.form == "jsonl" else _text(found, FILE))
 
-    def _advice_for(self, found: LakeFinding) -> str | None:
+    def _advice_for(self, found: PlacedFinding) -> str | None:
         """What to do about a finding; None: its message says it, as for bytes that lie at their source."""
         said, named = found.finding, None
         if said.file is not None and not said.file.startswith(f"{self.lake}/"):
@@ -116,7 +116,7 @@ class Report:
         )
 
 
-def _heading(found: LakeFinding) -> str:
+def _heading(found: PlacedFinding) -> str:
     """The name of the log, else of the table."""
     if found.topic is not None and found.partition is not None:
         return f"{found.topic}-{found.partition}"
@@ -125,7 +125,7 @@ def _heading(found: LakeFinding) -> str:
     return "the lake" if found.table is None else f"table {found.table}"
 
 
-def _json(found: LakeFinding, to_do: str | None) -> str:
+def _json(found: PlacedFinding, to_do: str | None) -> str:
     said = found.finding
     return _json_line(
         {
@@ -144,7 +144,7 @@ def _json(found: LakeFinding, to_do: str | None) -> str:
     )
 
 
-def _text(found: LakeFinding, terminal: Terminal) -> str:
+def _text(found: PlacedFinding, terminal: Terminal) -> str:
     said = found.finding
     place = [] if said.file is None else [shown(said.file)]
     if said.position is not None:

@@ -30,7 +30,8 @@ from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake_verification.footers import Footers
-from spark_jobs.lake_verification.verified_thing import DataUnreadable, LakeFinding, finding, readable
+from spark_jobs.lake_verification.verified_thing import DataUnreadable, finding, readable
+from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.row_files.archived_bytes import ArchivedBytes
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class TableLog:
     """Digest of the bytes by path, from the same commit."""
     ours: set[str] = field(default_factory=set)
     """Files that a commit with a run id added."""
-    findings: list[LakeFinding] = field(default_factory=list)
+    findings: list[PlacedFinding] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -104,7 +105,7 @@ class StateTables:
     ledger: Mapping[str, Sequence[LedgerRow]] = field(default_factory=dict)
     """Stored rows by log, in offset order."""
     frontiers: Mapping[str, int | None] = field(default_factory=dict)
-    findings: list[LakeFinding] = field(default_factory=list)
+    findings: list[PlacedFinding] = field(default_factory=list)
     table_logs: dict[str, TableLog] = field(default_factory=dict)
     """The logs of the tables, as far as they were read."""
     offsets: dict[tuple[str, str], dict[str, OffsetRuns]] = field(default_factory=dict)
@@ -201,7 +202,7 @@ def _open(state: StateTables, name: str) -> None:
             state.tables[name] = OpenedTable(name, table, table.version(), tuple(live_files(table)), columns)
 
 
-def _of_identity(lake: str, logs: Iterable[LogRow]) -> Iterator[LakeFinding]:
+def _of_identity(lake: str, logs: Iterable[LogRow]) -> Iterator[PlacedFinding]:
     """Check that ``lake.json`` names the cluster of the logs."""
     identity = read_identity(lake)
     clusters = {row.cluster for row in logs if row.cluster is not None}

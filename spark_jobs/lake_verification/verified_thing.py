@@ -11,34 +11,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
-from logcore.logs.model.findings import Finding, Severity, found
+from logcore.logs.model.findings import found
 from spark_jobs.errors import StorageError, TableRefused
+from spark_jobs.lake.ledger import finding_rows
+from spark_jobs.placed_finding import PlacedFinding
 
 
 class DataUnreadable(Exception):
     """Bytes of a lake that the library for their format cannot read; the text is the library's error."""
-
-
-@dataclass(frozen=True, slots=True)
-class LakeFinding:
-    """A finding, and the table and log that it is about."""
-
-    finding: Finding
-    table: str | None = None
-    log: str | None = None
-    topic: str | None = None
-    partition: int | None = None
-
-    def as_dict(self) -> dict[str, object]:
-        """As plain values."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, value: Mapping[str, Any]) -> Self:
-        """The reverse of :meth:`as_dict`."""
-        said = dict(value["finding"])
-        finding = Finding(**said | {"severity": Severity(said["severity"])})
-        return cls(**dict(value) | {"finding": finding})
 
 
 def finding(
@@ -50,9 +30,9 @@ def finding(
     topic: str | None = None,
     partition: int | None = None,
     **place: Any,
-) -> LakeFinding:
+) -> PlacedFinding:
     """A finding about a lake; ``place`` as :func:`logcore.logs.model.findings.found` takes it."""
-    return LakeFinding(found(rule, message, **place), table, log, topic, partition)
+    return PlacedFinding(found(rule, message, **place), log, topic, partition, table=table)
 
 
 @dataclass(slots=True)
@@ -81,7 +61,7 @@ class ThingCounts:
 class ThingResult:
     """The result of verifying one thing."""
 
-    findings: list[LakeFinding] = field(default_factory=list)
+    findings: list[PlacedFinding] = field(default_factory=list)
     counts: ThingCounts = field(default_factory=ThingCounts)
     undigested: list[str] = field(default_factory=list)
     """Names of state tables: one entry for each file whose rows no digest verifies."""
@@ -94,13 +74,14 @@ class ThingResult:
 
     def as_dict(self) -> dict[str, object]:
         """As plain values."""
-        found = [each.as_dict() for each in self.findings]
-        return {"findings": found, "counts": asdict(self.counts), "undigested": self.undigested}
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Self:
         """The reverse of :meth:`as_dict`."""
-        findings = [LakeFinding.from_dict(each) for each in value["findings"]]
+        findings = [
+            PlacedFinding(**each | {"finding": finding_rows.from_plain(each["finding"])}) for each in value["findings"]
+        ]
         return cls(findings, ThingCounts(**value["counts"]), list(value["undigested"]))
 
 

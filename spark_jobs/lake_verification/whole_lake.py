@@ -29,7 +29,8 @@ from spark_jobs.lake_verification.files import file_things
 from spark_jobs.lake_verification.ledger import BatchFacts, log_things
 from spark_jobs.lake_verification.progress import VerificationProgress
 from spark_jobs.lake_verification.state import StateTables, read_lake, way_out
-from spark_jobs.lake_verification.verified_thing import LakeFinding, Thing, ThingResult, finding
+from spark_jobs.lake_verification.verified_thing import Thing, ThingResult, finding
+from spark_jobs.placed_finding import PlacedFinding
 
 THREADS = max(2, min(8, os.cpu_count() or 2))
 
@@ -78,7 +79,7 @@ class NothingToVerify(JobError):
 
 def verify_whole_lake(
     lake: str,
-    say: Callable[[LakeFinding], None],
+    say: Callable[[PlacedFinding], None],
     now_ms: int,
     *,
     sample: Sample | None = None,
@@ -121,7 +122,7 @@ class _WholeLake:
     def __init__(
         self,
         lake: str,
-        say: Callable[[LakeFinding], None],
+        say: Callable[[PlacedFinding], None],
         sample: Sample,
         progress: VerificationProgress,
         selection: LogSelection,
@@ -246,7 +247,7 @@ class _WholeLake:
             self._report(each)
 
 
-def _undigested(lake: str, tables: Iterable[str]) -> Iterator[LakeFinding]:
+def _undigested(lake: str, tables: Iterable[str]) -> Iterator[PlacedFinding]:
     """Report state tables with files that can only be compared with their own statistics."""
     for name, count in sorted(Counter(tables).items()):
         text = (

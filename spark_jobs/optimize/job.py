@@ -34,7 +34,6 @@ from spark_jobs.lake.delta.tables.delta_log import commits_since_checkpoint
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.ledger import finding_rows
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.repair_commands import topic_command
 from spark_jobs.lake.retries import retried
 from spark_jobs.lake.store import storage
@@ -44,6 +43,7 @@ from spark_jobs.optimize import log_cleanup
 from spark_jobs.optimize.planned_merges import plan_merges
 from spark_jobs.optimize.unused_files import least_age, plan_vacuum, remove_files, table_histories
 from spark_jobs.outlines import LeftTable, MergeOutline, OptimizeOutline, UnusedFile, UnusedFiles
+from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.policies_file import Policies
 from spark_jobs.row_files.file_runs import Merge
 from spark_jobs.row_files.merged_file import FileMergeTask, discard, merge_files

@@ -32,7 +32,6 @@ from spark_jobs.lake.delta.files.file_contents import FileUnreadable, read_conte
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files, newest_files
 from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
 from spark_jobs.lake.ledger import finding_rows, frontier
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import merged
 from spark_jobs.lake.retries import retried
@@ -40,6 +39,7 @@ from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.ledger_ranges import sync_published, with_published
 from spark_jobs.lake.store.written_file import WrittenFile, first_error
 from spark_jobs.outlines import PublishOutline, RangeToPublish
+from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.compression import Compression
 from spark_jobs.policies.policies_file import Policies
 from spark_jobs.policies.topic_policies import TopicPolicy

@@ -41,13 +41,13 @@ from spark_jobs.lake.delta.commits import commit_guards, file_commits
 from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.ledger import finding_rows
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.log_directory import side_file
 from spark_jobs.lake.segments.segment_files import segment_files
 from spark_jobs.lake.store import storage
 from spark_jobs.outlines import IndexesOutline, Skipped, UnindexedLog, UnindexedSegment
+from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.policies_file import Policies
 from spark_jobs.policies.topic_policies import TopicPolicy
 

@@ -30,12 +30,12 @@ from spark_jobs.lake.cluster.cluster_settings import lake_policies
 from spark_jobs.lake.delta.commits import commit_guards, row_commits
 from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.ledger import finding_rows
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_schemas import LOG_ACTIONS
 from spark_jobs.outlines import RecoverOutline
+from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.policies_file import Policies
 from spark_jobs.policies.topic_policies import TopicPolicy
 from spark_jobs.tasks.archived_recovery import RecoveredLog, RecoverTask, recover_log

@@ -32,7 +32,6 @@ from spark_jobs.lake.delta.commits import commit_guards, file_commits
 from spark_jobs.lake.delta.commits.commit_guards import Guard, TableVersions
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files, newest_files
 from spark_jobs.lake.ledger import finding_rows, frontier
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import clipped, merged
 from spark_jobs.lake.published import withdrawals
@@ -42,6 +41,7 @@ from spark_jobs.lake.segments.ledger_ranges import count_below
 from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.store.written_file import WrittenFile, first_error
 from spark_jobs.outlines import ReplacedRanges, ReplaceOutline
+from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.replace.comparison import ArchivedLogs, Looked, Rewrite, compared, unless_lost, with_mixed_files
 from spark_jobs.replace.layout import RecordFiles, by_topic
 from spark_jobs.replace.lost_files import (

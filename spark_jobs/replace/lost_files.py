@@ -18,11 +18,11 @@ from logcore.logs.model.findings import found
 from spark_jobs.lake.delta.files.file_contents import FileUnreadable, read_contents
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.offset_ranges import Ranges, clipped, meets, merged
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store import storage
+from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.replace.request import LogRequest, TopicRequest, Unreplaceable, requests_for
 from spark_jobs.row_files.rewritten_file import TABLE
 

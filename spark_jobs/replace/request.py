@@ -19,12 +19,12 @@ from logcore.logs.model.offset_ledger import OffsetState
 from spark_jobs.contracts import ReplaceConfig
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.ledger import frontier
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import clipped, meets, merged
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.ledger_ranges import counts_between, with_published
 from spark_jobs.lake.segments.removals import Archived
+from spark_jobs.placed_finding import PlacedFinding
 
 RANGES_A_COMMIT = 200
 

@@ -34,7 +34,6 @@ from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.ledger import frontier
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import clipped, merged
 from spark_jobs.lake.segments.ledger_ranges import records_within
@@ -42,6 +41,7 @@ from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.store.written_file import WriteResult, WrittenFile, first_error
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.outlines import UncommittedRange
+from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.compression import Compression
 from spark_jobs.policies.policies_file import Policies
 from spark_jobs.row_files.archived_bytes import ArchivedBytes

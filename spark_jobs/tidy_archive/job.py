@@ -29,13 +29,13 @@ from spark_jobs.lake.delta.commits import commit_guards, file_commits, row_commi
 from spark_jobs.lake.delta.commits.commit_guards import TableVersions
 from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.ledger import finding_rows
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive, maintenance_actions, removals
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_schemas import VALIDATIONS
 from spark_jobs.outlines import JoinedSlices, KeptFiles, LakeFile, LakeFiles, Mergeable, TidyOutline
+from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.policies_file import Policies
 from spark_jobs.tasks.executor import run_tasks
 from spark_jobs.tasks.merged_segment import MergedSlices, NotMerged, SegmentMergeTask, fit_together, merge_slices

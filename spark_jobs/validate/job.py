@@ -35,7 +35,6 @@ from spark_jobs.lake.delta.files.live_files import ByLog, LiveFile, newest_files
 from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.ledger import finding_rows, frontier
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.log_transactions import read_transactions
 from spark_jobs.lake.published import withdrawals
@@ -46,6 +45,7 @@ from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_schemas import TRANSACTIONS, VALIDATIONS
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.outlines import UnvalidatedLog, ValidateOutline
+from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.tasks.batch_rows import BatchRows
 from spark_jobs.tasks.batch_stream import BatchFile, SegmentPlace
 from spark_jobs.tasks.log_pass import LogFacts, LogTask, ValidatedLog, validate_log

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.contracts import JobReport, Scalar, VerifyConfig
+from spark_jobs.contracts import JobReport, VerifyConfig
 from spark_jobs.errors import UsageError
-from spark_jobs.lake_verification.verified_thing import LakeFinding
 from spark_jobs.lake_verification.whole_lake import Sample, verify_whole_lake
 from spark_jobs.outlines import VerifiedPart
+from spark_jobs.placed_finding import PlacedFinding
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
@@ -46,23 +46,12 @@ def apply(plan: VerifyPlan, config: VerifyConfig, executor: Executor | None) -> 
     Raises:
         JobError: There is no lake, or it is empty, or its store does not answer.
     """
-    said: list[LakeFinding] = []
+    said: list[PlacedFinding] = []
     part = Sample(config.part, config.parts)
     outcome = verify_whole_lake(config.lake, said.append, config.as_of_ms, sample=part)
     return JobReport.of(
         config,
         plan.outline,
-        findings=tuple(_plain(each) for each in said),
+        findings=tuple(said),
         metrics={**asdict(outcome.result.counts), "things": outcome.things},
     )
-
-
-def _plain(found: LakeFinding) -> dict[str, Scalar]:
-    return {
-        **asdict(found.finding),
-        "severity": str(found.finding.severity),
-        "table": found.table,
-        "log": found.log,
-        "topic": found.topic,
-        "partition": found.partition,
-    }

@@ -23,7 +23,7 @@ from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.delta.state import tables_file
 from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.ledger import frontier
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding, record
+from spark_jobs.lake.ledger.finding_rows import record
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.published.checked import mark_checked
 from spark_jobs.lake.segments import archive, ledger_ranges
@@ -48,6 +48,7 @@ from spark_jobs.outlines import (
     TidyOutline,
     VerifiedPart,
 )
+from spark_jobs.placed_finding import PlacedFinding
 
 TOPIC_ID = "dGVzdHRvcGljaWQwMDAwMQ"
 SEGMENT_BYTES = 1000
@@ -69,7 +70,7 @@ class World:
     """Whether the job `expectations` reports nothing."""
     answers: dict[str, Any] = field(default_factory=dict)
     """How files of other engines compare with the archive."""
-    proof: list[dict[str, Any]] = field(default_factory=list)
+    proof: list[PlacedFinding] = field(default_factory=list)
     """What a proof of the lake finds."""
     not_held: set[str] = field(default_factory=set)
     """Topic partitions of which nothing can be published again."""
@@ -275,8 +276,8 @@ def _replace(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
         name = f"{first.topic}-{first.partition}"
         if config.names_a_range:
             if name in world.not_held:
-                what = {"rule": "replacement-refused", "severity": "warning", "message": f"{name}: not held any more"}
-                refused.append(what)
+                why = Finding("replacement-refused", Severity.WARNING, f"{name}: not held any more")
+                refused.append(PlacedFinding(why))
             else:
                 changes.append(LogChange(log, first.topic, first.partition, {"start_offset": config.start_offset}))
         elif late:

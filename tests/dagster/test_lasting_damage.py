@@ -15,9 +15,10 @@ from logcore.logs.model.offset_ledger import OffsetState
 from pipelines.command.run_lake import chosen_state
 from pipelines.command.summary import LISTED, damage_lines, open_transaction_lines, warning_lines
 from spark_jobs.lake.ledger import frontier
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding, record
+from spark_jobs.lake.ledger.finding_rows import record
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.view.lake_state import read_state
+from spark_jobs.placed_finding import PlacedFinding
 from tests.dagster.conftest import Execute, check_of, materialized
 from tests.dagster.fake_jobs import World, log_of
 from tests.unit.spark_jobs.lake.view.lakes import BEGAN, MINUTE, begin_transaction, said_of

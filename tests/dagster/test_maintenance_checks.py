@@ -13,6 +13,7 @@ import pytest
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from deltalake import DeltaTable
 
+from logcore.logs.model.findings import Finding, Severity
 from pipelines.catalog.names import name_in_lake
 from pipelines.catalog.run_configuration import run_config
 from pipelines.definitions import build_definitions
@@ -32,6 +33,7 @@ from spark_jobs.outlines import (
     RetentionOutline,
     TidyOutline,
 )
+from spark_jobs.placed_finding import PlacedFinding
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.dagster.conftest import Execute, check_of, loglake
@@ -197,11 +199,10 @@ def test_files_that_wait_for_their_deletion_are_red_after_seven_days(execute: Ex
     assert check_of(execute("maintenance", lake=lake, apply=True), "no_file_waits_for_deletion").passed
 
 
-def finding(rule: str, severity: str, log: str | None = None) -> dict[str, Any]:
+def finding(rule: str, severity: str, log: str | None = None) -> PlacedFinding:
     """A finding of a job, as reports have it."""
-    row = {"rule": rule, "severity": severity, "message": "a message", "log": None, "topic": None, "partition": None}
-    row |= {"start_offset": None, "end_offset": None, "file": "a-file", "position": None}
-    return row if log is None else row | {"log": log_of(log), "topic": log.rpartition("-")[0], "partition": 1}
+    said = Finding(rule, Severity(severity), "a message", "a-file")
+    return PlacedFinding(said) if log is None else PlacedFinding(said, log_of(log), log.rpartition("-")[0], 1)
 
 
 @pytest.mark.parametrize(

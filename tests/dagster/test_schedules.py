@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
-from logcore.logs.model.findings import Finding
+from logcore.logs.model.findings import Finding, Severity
 from pipelines.schedules import cron_of
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.lake_names import key_of
 from spark_jobs.lake.setup.registry import remember
+from spark_jobs.placed_finding import PlacedFinding
 from tests.dagster.conftest import Define, Execute, check_of, materialized, night, tick
 from tests.dagster.fake_jobs import World
 from tests.dagster.ticks import configs_of, launch, with_policies
@@ -85,13 +85,9 @@ def test_every_night_another_seventh_of_each_lake_is_proved_and_red_where_someth
 ) -> None:
     nights = [NIGHT + timedelta(days=day) for day in range(7)]
     requests = [request for moment in nights for request in nightly(define, instance, "nightly_verification", moment)]
-    nowhere = dict.fromkeys([*(each.name for each in fields(Finding)), "log", "topic", "partition"])
-    world.proof = [
-        nowhere
-        | {"rule": "archive-file-changed", "severity": "error", "message": "another digest", "log": "o/0"}
-        | {"topic": "orders", "partition": 0, "start_offset": 3, "end_offset": 9},
-        nowhere | {"rule": "foreign-commit", "severity": "info", "message": ""},
-    ]
+    changed = Finding("archive-file-changed", Severity.ERROR, "another digest", start_offset=3, end_offset=9)
+    foreign = Finding("foreign-commit", Severity.INFO, "")
+    world.proof = [PlacedFinding(changed, "o/0", "orders", 0), PlacedFinding(foreign)]
 
     red = launch(define, instance, "shop__verification", requests[0])
     world.proof = world.proof[1:]

@@ -286,9 +286,9 @@ def test_a_damaged_segment_stays_with_a_finding_the_others_are_cleaned_and_the_c
     after = {row["base_offset"]: row for row in live(lake, "customers")}
     assert after[20] == before[20]
     assert [base for base in after if after[base]["generation"]] == [0, 40]
-    [finding] = [f for f in report.findings if f["rule"] == "compaction-refused"]
-    assert (finding["segment_id"], finding["file"]) == (before[20]["segment_id"], before[20]["path"])
-    assert "base offset 20" in finding["message"]
+    [placed] = [f for f in report.findings if f.finding.rule == "compaction-refused"]
+    assert (placed.segment_id, placed.finding.file) == (before[20]["segment_id"], before[20]["path"])
+    assert "base offset 20" in placed.finding.message
     table = DeltaTable(str(lake.path / "tables" / "segments"))
     assert table.transaction_version(f"cleaned/{before[0]['log']}") == 20
     tombstones = {o for o, (_, value) in customers.rows.items() if value is None and 40 <= o < 60}
@@ -322,7 +322,7 @@ def test_what_cannot_be_proven_is_not_swapped(lake, monkeypatch):
     monkeypatch.setattr(launch, "start_executor", lambda *_: SimpleNamespace(run=lambda *_: [result]))
     report = compact(lake, CUSTOMERS)
     assert live(lake, "customers") == before
-    assert [(f["rule"], f["severity"]) for f in report.findings] == [("compaction-unproven", "error")]
+    assert [(f.finding.rule, f.finding.severity) for f in report.findings] == [("compaction-unproven", "error")]
 
 
 def archived_records_of(lake: Lake, row: dict[str, object]) -> list[int]:

@@ -55,8 +55,8 @@ def test_a_tail_above_the_frontier_is_cut_inside_of_its_segment_and_grows_on_wit
         "present": 35
     }
     assert lake.stopped() == {"orders-0": None}
-    cut = next(f for f in report.findings if f["rule"] == "tail-cut-back")
-    assert (cut["start_offset"], cut["end_offset"], cut["severity"]) == (20, 30, "info")
+    cut = next(f for f in report.findings if f.finding.rule == "tail-cut-back")
+    assert (cut.finding.start_offset, cut.finding.end_offset, cut.finding.severity) == (20, 30, "info")
     live = next(s for s in lake.rows("segments") if s["base_offset"] == 0 and s["retired_ms"] is None)
     gone = next(s for s in lake.rows("segments") if s["retired_ms"] is not None)
     assert (gone["replaced_by"], gone["retired_ms"]) == (live["segment_id"], AS_OF_MS)

@@ -106,8 +106,10 @@ def test_a_row_that_is_there_twice_is_found(lake):
     plant(lake, rows_at(lake, 17))
     report = expect(lake)
     assert failed(report) == {"rows_match_ledger": (ORDERS,), "offsets_are_unique": (ORDERS,)}
-    assert {(f["rule"], f["severity"], f["log"]) for f in report.findings} == {("expectation-failed", "error", ORDERS)}
-    assert all("orders-0" in str(finding["message"]) for finding in report.findings)
+    assert {(f.finding.rule, f.finding.severity, f.log) for f in report.findings} == {
+        ("expectation-failed", "error", ORDERS)
+    }
+    assert all("orders-0" in str(placed.finding.message) for placed in report.findings)
 
 
 def test_a_row_that_is_gone_is_found(lake):

@@ -59,7 +59,7 @@ def test_a_source_that_parted_below_the_frontier_is_followed_from_the_fork_and_e
         SECOND: (1, 15, None),
     }
     assert known[SECOND]["high_watermark"] == 25
-    assert [f["start_offset"] for f in report.findings if f["rule"] == "incarnation-opened"] == [15]
+    assert [f.finding.start_offset for f in report.findings if f.finding.rule == "incarnation-opened"] == [15]
 
     versions = lake.versions()
     reports = lake.turn(source.path, policies=policies)

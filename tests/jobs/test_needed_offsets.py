@@ -117,8 +117,8 @@ def test_where_a_brokers_indexes_would_not_hold_what_is_cleaned_nothing_is_swapp
     before = spans(lake, "orders")
     narrow = ("index.interval.bytes: 0", "segment.index.bytes: 12", f"compaction.spread.bytes: {spread_bytes}")
     report = compact(lake, *narrow)
-    assert [finding["rule"] for finding in report.findings] == ["compaction-refused"]
-    assert "segment.index.bytes 12" in report.findings[0]["message"]
+    assert [placed.finding.rule for placed in report.findings] == ["compaction-refused"]
+    assert "segment.index.bytes 12" in report.findings[0].finding.message
     assert spans(lake, "orders") == before
 
 

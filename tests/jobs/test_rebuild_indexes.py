@@ -109,12 +109,12 @@ def test_damaged_segments_and_those_at_the_source_get_none_and_lost_ones_are_wri
     segment = lost.with_suffix(".log")
     segment.write_bytes(handmade.flip(segment.read_bytes(), 80))
     report = rebuild(lake)
-    [finding] = report.findings
-    assert (finding["rule"], finding["severity"]) == ("index-not-rebuilt", "warning")
-    assert "crc does not match" in str(finding["message"])
+    [placed] = report.findings
+    assert (placed.finding.rule, placed.finding.severity) == ("index-not-rebuilt", "warning")
+    assert "crc does not match" in str(placed.finding.message)
     assert not lost.exists()
     segment.write_bytes(handmade.cut(segment.read_bytes(), 100))
-    assert "has 100 bytes" in str(rebuild(lake).findings[0]["message"])
+    assert "has 100 bytes" in str(rebuild(lake).findings[0].finding.message)
 
     before = source.fingerprint()
     in_place = Lake(tmp_path / "in-place")

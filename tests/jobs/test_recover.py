@@ -123,9 +123,9 @@ def test_run_again_it_takes_its_own_directory_for_done_and_leaves_anothers_alone
     assert lake.rows("log_actions") == told
     (out / "orders-0" / "mine").write_bytes(b"")
     report = recovered(lake, out)
-    [finding] = report.findings
-    assert finding["rule"] == "recovery-refused"
-    assert "it exists already" in str(finding["message"])
+    [placed] = report.findings
+    assert placed.finding.rule == "recovery-refused"
+    assert "it exists already" in str(placed.finding.message)
     (out / "orders-0" / "mine").unlink()
     assert files(out / "orders-0") == before
 
@@ -138,7 +138,7 @@ def test_one_log_whose_file_is_gone_keeps_no_other_from_being_recovered(source, 
     [row] = [row for row in lake.rows("segments") if row["topic"] == "orders"]
     (lake.path / row["path"]).unlink()
     report = recovered(lake, tmp_path / "out")
-    assert [finding["topic"] for finding in report.findings] == ["orders"]
+    assert [placed.topic for placed in report.findings] == ["orders"]
     assert not (tmp_path / "out/orders-0").exists()
     stays_as_it_is(tmp_path / "out/payments-0")
 

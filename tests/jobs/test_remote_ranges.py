@@ -214,11 +214,11 @@ def test_offsets_that_a_compacted_segment_spans_are_not_archived_again(
     config = CompactionConfig(str(lake.path), "compaction", AS_OF_MS, policies=read_policies(str(policies)), apply=True)
     launch.run(config)
     reports = turn(lake, source, storage, policies=str(policies))
-    said = [each for each in reports["ingest"].findings if each["rule"] == "remote-range-left-out"]
-    assert [(each["start_offset"], each["end_offset"]) for each in said] == [(10, 20)]
-    assert "the compacted segment 0 to" in said[0]["message"]
+    said = [each for each in reports["ingest"].findings if each.finding.rule == "remote-range-left-out"]
+    assert [(each.finding.start_offset, each.finding.end_offset) for each in said] == [(10, 20)]
+    assert "the compacted segment 0 to" in said[0].finding.message
     again = turn(lake, source, storage, policies=str(policies))["ingest"].findings
-    assert "remote-range-left-out" not in {each["rule"] for each in again}, "it is recorded once"
+    assert "remote-range-left-out" not in {each.finding.rule for each in again}, "it is recorded once"
     live = [row for row in lake.rows("segments") if row["retired_ms"] is None]
     spans = sorted((row["base_offset"], row["next_offset"]) for row in live)
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans)), spans
@@ -254,6 +254,6 @@ def test_a_file_that_is_replaced_between_plan_and_copy_is_not_archived(
     planned = ingest.plan(config)
     replaced = storage.replace(tmp_path / "others")
     report = ingest.apply(planned, config, InProcessExecutor())
-    said = [(each["rule"], each["file"]) for each in report.findings if each["file"] == str(replaced)]
+    said = [(each.finding.rule, each.finding.file) for each in report.findings if each.finding.file == str(replaced)]
     assert sorted(said) == [("remote-range-left-out", str(replaced)), ("source-changed", str(replaced))]
     assert str(replaced) not in {row["origin_file"] for row in lake.rows("segments")}

@@ -153,8 +153,8 @@ def test_an_object_that_vanishes_after_the_listing_is_a_finding_and_the_other_lo
     kept = gone.read_bytes()
     gone.unlink()
     report = ingest.apply(planned, config, InProcessExecutor())
-    said = [finding for finding in report.findings if finding["file"] == str(gone)]
-    message = {finding["rule"]: finding["message"] for finding in said}
+    said = [placed for placed in report.findings if placed.finding.file == str(gone)]
+    message = {placed.finding.rule: placed.finding.message for placed in said}
     assert message.keys() == {"unreadable", "remote-range-left-out"}
     left = "orders-0: offsets [10, 20) are in remote storage, and stay there alone: "
     assert message["remote-range-left-out"] == left + message["unreadable"]
@@ -257,8 +257,8 @@ def test_a_registered_file_that_is_replaced_before_its_records_are_published_is_
     storage.replace(tmp_path / "others")
     config = PublishConfig(str(lake.path), "publish", AS_OF_MS)
     report = launch.run(config)
-    assert [finding["rule"] for finding in report.findings] == ["output-mismatch"]
-    assert "it was registered as a file of" in report.findings[0]["message"]
+    assert [placed.finding.rule for placed in report.findings] == ["output-mismatch"]
+    assert "it was registered as a file of" in report.findings[0].finding.message
     assert lake.published("orders") == {}
 
 

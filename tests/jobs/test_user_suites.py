@@ -63,9 +63,9 @@ def test_each_expectation_of_the_suite_is_a_result_with_counts_and_no_values(lak
         "30 of 40 rows do not meet it",
         "40 of 40 rows do not meet it",
     ]
-    (finding,) = report.findings
-    assert (finding["rule"], finding["log"]) == ("expectation-failed", ORDERS)
-    assert "30 of 40 rows" in str(finding["message"])
+    (placed,) = report.findings
+    assert (placed.finding.rule, placed.log) == ("expectation-failed", ORDERS)
+    assert "30 of 40 rows" in str(placed.finding.message)
 
 
 def test_great_expectations_logs_at_the_level_of_the_command_and_not_at_its_own(lake, suite, caplog):  # noqa: F811

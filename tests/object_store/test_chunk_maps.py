@@ -164,9 +164,9 @@ def test_an_object_that_was_put_again_with_its_manifest_after_a_run_registered_i
     upload(tier.storage.path, tier.address)
     report = launch.run(ValidateConfig(str(tier.lake.path), "second", AS_OF_MS))
     (said,) = report.findings
-    assert said["rule"] == "archive-unreadable"
-    assert "another object took its name" in said["message"]
-    assert "chunk map" not in said["message"]
+    assert said.finding.rule == "archive-unreadable"
+    assert "another object took its name" in said.finding.message
+    assert "chunk map" not in said.finding.message
 
 
 def test_a_chunk_map_that_lies_is_a_finding_about_its_segment_and_gives_no_row(
@@ -179,9 +179,9 @@ def test_a_chunk_map_that_lies_is_a_finding_about_its_segment_and_gives_no_row(
     tier.change_maps(lambda maps: [maps[0], lie, maps[2]])
     report = launch.run(ValidateConfig(str(tier.lake.path), "second", AS_OF_MS))
     (said,) = report.findings
-    assert said["rule"] == "archive-unreadable"
-    assert "its registered chunk map is not that of its manifest" in said["message"]
-    assert said["file"] == f"{tier.address}/{tier.storage.logs()[1].relative_to(tier.storage.path).as_posix()}"
+    assert said.finding.rule == "archive-unreadable"
+    assert "its registered chunk map is not that of its manifest" in said.finding.message
+    assert said.finding.file == f"{tier.address}/{tier.storage.logs()[1].relative_to(tier.storage.path).as_posix()}"
     launch.run(PublishConfig(str(tier.lake.path), "second", AS_OF_MS))
     assert set(tier.lake.published("orders")) <= set(range(10))
     capsys.readouterr()
@@ -197,7 +197,7 @@ def test_a_chunk_map_that_is_none_is_a_finding_and_the_lake_is_read_after_its_re
     good = tier.maps()
     tier.change_maps(lambda maps: [maps[0], content, maps[2]])
     report = launch.run(ValidateConfig(str(tier.lake.path), "second", AS_OF_MS))
-    assert "its registered chunk map cannot be used" in report.findings[0]["message"]
+    assert "its registered chunk map cannot be used" in report.findings[0].finding.message
     tier.change_maps(lambda _: good)
     tier.run()
     assert tier.lake.published("orders") == tier.storage.partition.rows

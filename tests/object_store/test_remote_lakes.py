@@ -172,7 +172,7 @@ def test_an_object_that_vanishes_after_the_listing_is_a_finding(tier: Tier, mode
     name = storage.logs()[1].relative_to(storage.path).as_posix()
     delete(f"{remote}/{name}")
     report = ingest.apply(planned, config, InProcessExecutor())
-    said = [finding["rule"] for finding in report.findings if finding["file"] == f"{remote}/{name}"]
+    said = [placed.finding.rule for placed in report.findings if placed.finding.file == f"{remote}/{name}"]
     assert sorted(said) == ["remote-range-left-out", "source-changed"]
     assert [row["next_offset"] for row in lake.rows("logs")] == [50]
     upload(storage.path, remote)

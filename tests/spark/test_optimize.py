@@ -193,9 +193,9 @@ def test_files_that_are_not_what_their_statistics_say_are_left_with_a_finding(tm
     root = Path(table_uri(str(tmp_path), "records"))
     (root / files[10].path).write_bytes((root / files[20].path).read_bytes())
     report = run(optimize_config(tmp_path))
-    [finding] = report.findings
-    assert finding["rule"] == "table-file-damaged"
-    assert "do not rise" in finding["message"]
+    [placed] = report.findings
+    assert placed.finding.rule == "table-file-damaged"
+    assert "do not rise" in placed.finding.message
     assert files_by_log(tmp_path)["b", 0, "b.0"] == [(0, 19)]
     assert len(files_by_log(tmp_path)["a", 0, "a.0"]) == 3
 

@@ -137,8 +137,8 @@ def test_a_group_whose_newest_record_was_lost_is_not_swapped(built, monkeypatch)
     monkeypatch.setattr(spread_cleaning, "clean_group", forgetful)
     monkeypatch.setattr("spark_jobs.launch.start_executor", lambda *_: InProcessExecutor())
     lake, report = compacted(built, "forgetful", spread_bytes=0)
-    assert [finding["rule"] for finding in report.findings] == ["compaction-unproven"]
-    assert "is the newest of its key and is gone" in str(report.findings[0]["message"])
+    assert [placed.finding.rule for placed in report.findings] == ["compaction-unproven"]
+    assert "is the newest of its key and is gone" in str(report.findings[0].finding.message)
     assert all(row["generation"] == 0 for row in live(lake, "customers"))
 
 

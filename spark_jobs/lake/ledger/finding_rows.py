@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -17,45 +14,28 @@ from spark_jobs.lake.delta.commits.commit_guards import TableVersions
 from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.retries import retried
 from spark_jobs.lake.table_schemas import FINDINGS
+from spark_jobs.placed_finding import PlacedFinding
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedFinding:
-    """A finding, and the log and segment that it is about."""
-
-    finding: Finding
-    log: str | None = None
-    topic: str | None = None
-    partition: int | None = None
-    segment_id: str | None = None
-
-    @property
-    def finding_id(self) -> str:
-        """Digest of rule, place and message."""
-        f = self.finding
-        place = [self.log, self.topic, self.partition, self.segment_id, f.file, f.position, f.start_offset]
-        return hashlib.sha256(json.dumps([f.rule, *place, f.end_offset, f.message]).encode()).hexdigest()[:32]
-
-    def row(self, run_id: str, as_of_ms: int) -> dict[str, Scalar]:
-        """Return the ``findings`` row."""
-        f = self.finding
-        return {
-            "finding_id": self.finding_id,
-            "run_id": run_id,
-            "rule": f.rule,
-            "severity": str(f.severity),
-            "log": self.log,
-            "topic": self.topic,
-            "partition": self.partition,
-            "segment_id": self.segment_id,
-            "file": f.file,
-            "position": f.position,
-            "nbytes": f.nbytes,
-            "start_offset": f.start_offset,
-            "end_offset": f.end_offset,
-            "message": f.message,
-            "as_of_ms": as_of_ms,
-        }
+def _row(placed: PlacedFinding, run_id: str, as_of_ms: int) -> dict[str, Scalar]:
+    f = placed.finding
+    return {
+        "finding_id": placed.finding_id,
+        "run_id": run_id,
+        "rule": f.rule,
+        "severity": str(f.severity),
+        "log": placed.log,
+        "topic": placed.topic,
+        "partition": placed.partition,
+        "segment_id": placed.segment_id,
+        "file": f.file,
+        "position": f.position,
+        "nbytes": f.nbytes,
+        "start_offset": f.start_offset,
+        "end_offset": f.end_offset,
+        "message": f.message,
+        "as_of_ms": as_of_ms,
+    }
 
 
 def from_plain(value: Mapping[str, Any]) -> Finding:
@@ -83,20 +63,19 @@ def unseen(lake: str, found: Iterable[PlacedFinding]) -> list[PlacedFinding]:
     return [by_id[i] for i in by_id.keys() - set(seen)] if seen else list(by_id.values())
 
 
-def record(lake: str, found: Iterable[PlacedFinding], run_id: str, as_of_ms: int) -> list[dict[str, Scalar]]:
-    """Append the new findings; return their rows.
+def record(lake: str, found: Iterable[PlacedFinding], run_id: str, as_of_ms: int) -> list[PlacedFinding]:
+    """Append the new findings; return them.
 
     Raises:
         ConcurrentChange: Other runs kept recording findings meanwhile.
     """
     found = list(found)
 
-    def attempt() -> list[dict[str, Scalar]]:
+    def attempt() -> list[PlacedFinding]:
         expected = TableVersions.of(lake, "findings")
-        rows = [placed.row(run_id, as_of_ms) for placed in unseen(lake, found)]  # another run may have recorded some
-        rows.sort(key=lambda row: str(row["finding_id"]))
-        columns = pa.Table.from_pylist(rows, schema=FINDINGS)
+        new = sorted(unseen(lake, found), key=lambda placed: placed.finding_id)  # another run may have recorded some
+        columns = pa.Table.from_pylist([_row(placed, run_id, as_of_ms) for placed in new], schema=FINDINGS)
         row_commits.append(lake, "findings", columns, run_id, expected=expected)
-        return rows
+        return new
 
     return retried(attempt)

@@ -9,7 +9,6 @@ from shlex import quote
 from logcore.logs.model.findings import Severity, offsets_text
 from logcore.logs.rules import Persistence
 from logcore.logs.rules.advice import advice
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.view.harmed_places import harmed_place
@@ -20,6 +19,7 @@ from spark_jobs.lake.view.open_findings import have_offsets_in_common, persisten
 from spark_jobs.lake.view.open_transactions import duration
 from spark_jobs.lake.view.registered_lakes import lake_name
 from spark_jobs.lake.view.runs.run_ends import RunEnds, first_run_killed
+from spark_jobs.placed_finding import PlacedFinding
 
 _ABOUT_ROWS = frozenset(
     {

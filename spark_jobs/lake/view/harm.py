@@ -16,10 +16,11 @@ from spark_jobs.errors import JobError
 from spark_jobs.lake.delta.files.live_files import newest_files
 from spark_jobs.lake.delta.state import archive_check, foreign_commits, table_checks, tables_file
 from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding, record
+from spark_jobs.lake.ledger.finding_rows import record
 from spark_jobs.lake.segments.archive import LogRow, read_logs, read_segments
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.view.harmed_places import harmed_place, table_of
+from spark_jobs.placed_finding import PlacedFinding
 
 
 @dataclass(frozen=True, slots=True)

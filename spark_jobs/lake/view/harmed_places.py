@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
-
 from logcore.logs.model.findings import Finding
 from logcore.logs.rules.advice import HarmedPlace
 from logcore.segments.filenames import TopicPartition
-from spark_jobs.contracts import Scalar
 from spark_jobs.errors import UsageError
-from spark_jobs.lake.ledger.finding_rows import from_plain
 from spark_jobs.lake.repair_commands import run_command
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.store import storage
+from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.policies_file import read_policies
 
-_OF_A_FINDING = tuple(field.name for field in fields(Finding))
 _OF_TOPICS = ("decoded", "undecoded", "latest")
 
 
@@ -82,9 +77,9 @@ def _is_salvaged(policies: str | None, topic: str) -> bool:
     return policy is not None and policy.passes_damage
 
 
-def place_of_row(lake: str, row: Mapping[str, Scalar]) -> HarmedPlace:
-    """Return the place of a row of the table ``findings``."""
-    named = None if row["topic"] is None else TopicPartition(str(row["topic"]), int(str(row["partition"])))
-    finding = from_plain({name: row[name] for name in _OF_A_FINDING})
-    file = None if finding.file is None else storage.join(lake, finding.file)
-    return harmed_place(lake, topic_partition=named, finding=finding, table=table_of(lake, file))
+def place_of(lake: str, placed: PlacedFinding) -> HarmedPlace:
+    """Return the place of a finding of a verification."""
+    is_named = placed.topic is not None and placed.partition is not None
+    named = TopicPartition(placed.topic or "", placed.partition or 0) if is_named else None
+    file = None if placed.finding.file is None else storage.join(lake, placed.finding.file)
+    return harmed_place(lake, topic_partition=named, finding=placed.finding, table=table_of(lake, file))

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from logcore.logs.model.findings import found
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding, record
+from spark_jobs.lake.ledger.finding_rows import record
 from spark_jobs.lake.published.completeness import Difference, differences
+from spark_jobs.placed_finding import PlacedFinding
 
 
 @dataclass(frozen=True, slots=True)

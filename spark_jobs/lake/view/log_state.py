@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from logcore.logs.model.findings import Severity
 from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, LedgerHole, first_hole, offsets_by_state
 from logcore.segments.filenames import is_internal_topic
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.view.ledger_states import ALARMING, STATES
 from spark_jobs.lake.view.open_transactions import OpenTransaction
+from spark_jobs.placed_finding import PlacedFinding
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,14 @@ from logcore.logs.model.offset_ledger import OF_REMOTE, first_hole
 from logcore.logs.rules import RULES, Persistence
 from spark_jobs.contracts import JobReport
 from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding, read_findings
+from spark_jobs.lake.ledger.finding_rows import read_findings
 from spark_jobs.lake.ledger.frontier import LedgerRow, read_frontiers
 from spark_jobs.lake.segments.archive import CUT_BACK, FILLED, LogRow, Segment
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.view import expectation_results, harm, ledger_comparison
 from spark_jobs.lake.view.ledger_states import ALARMING
 from spark_jobs.outlines import IngestOutline, Outline
+from spark_jobs.placed_finding import PlacedFinding
 
 _MOST_SAID = 3
 """Findings about paths beyond this many are only counted."""

@@ -31,13 +31,13 @@ from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_verification.verified_thing import (
     DataUnreadable,
-    LakeFinding,
     Thing,
     ThingCounts,
     ThingResult,
     finding,
     readable,
 )
+from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.topic_policies import LATEST_POLICIES
 from spark_jobs.row_files.newest.newest_keys import NewestKeys
 from spark_jobs.row_files.newest.newest_rows import KEY_COLUMNS, NewestCounts, add_keys
@@ -131,14 +131,14 @@ class _Opened:
     """Digest of the bytes by path, as the commit that added the file recorded it."""
     identity: str = ""
     size: int = 0
-    findings: list[LakeFinding] = field(default_factory=list)
+    findings: list[PlacedFinding] = field(default_factory=list)
 
     @property
     def is_damaged(self) -> bool:
         """Whether its log cannot be read."""
         return any(each.finding.severity is Severity.ERROR for each in self.findings)
 
-    def say(self, rule: str, message: str, file: str | None = None) -> LakeFinding:
+    def say(self, rule: str, message: str, file: str | None = None) -> PlacedFinding:
         """A finding about the table, with the way out."""
         place = self.place
         first = f"Remove its directory {place.uri}, then run" if rule == _OF_LOG else "Run"

@@ -206,9 +206,9 @@ def test_a_file_that_cannot_be_deleted_is_named_and_the_next_run_deletes_it(lake
     with monkeypatch.context() as patch:
         patch.setattr(os, "unlink", refuse)
         report = keep_tidy(lake)
-    [finding] = report.findings
-    assert finding["rule"] == "archive-not-deleted"
-    assert "Permission denied" in str(finding["message"])
+    [placed] = report.findings
+    assert placed.finding.rule == "archive-not-deleted"
+    assert "Permission denied" in str(placed.finding.message)
     assert report.metrics["not_deleted"] == 1
     assert len(list((lake.path / "archive").rglob("*.timeindex"))) > 1
     again = keep_tidy(lake)
@@ -241,7 +241,7 @@ def test_once_the_files_of_a_compacted_segment_are_gone_its_offsets_are_not_held
     end = max(row["next_offset"] for row in retired)
     assert {row[5] for row in ledger(lake, "orders") if row[0] < end} == {"compacted-away"}
     report = launch.run(ReplaceConfig(str(lake.path), "again", AS_OF_MS, start_offset=0, end_offset=end))
-    assert {finding["rule"] for finding in report.findings} == {"replacement-refused"}
+    assert {placed.finding.rule for placed in report.findings} == {"replacement-refused"}
     assert lake.published("orders") == published
 
 

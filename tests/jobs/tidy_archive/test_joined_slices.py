@@ -125,9 +125,9 @@ def test_damaged_slices_and_those_at_the_source_stay_apart(tmp_path):
     path = lake.path / first["path"]
     path.write_bytes(handmade.flip(path.read_bytes(), 80))
     report = keep_tidy(lake)
-    [finding] = report.findings
-    assert finding["rule"] == "slices-not-merged"
-    assert "not those that were archived" in str(finding["message"])
+    [placed] = report.findings
+    assert placed.finding.rule == "slices-not-merged"
+    assert "not those that were archived" in str(placed.finding.message)
     assert spans(lake, "orders") == [(0, 5), (5, 10), (10, 15)]
     in_place = Lake(tmp_path / "in-place")
     in_place.turn(source.path, mode="reference")
@@ -240,8 +240,8 @@ def test_a_full_disk_leaves_the_slices_and_the_next_run_joins_them(lake, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(storage.Staged, "place", full)
         report = keep_tidy(lake)
-    [finding] = report.findings
-    assert "No space left" in str(finding["message"])
+    [placed] = report.findings
+    assert "No space left" in str(placed.finding.message)
     assert files(lake.path / "archive") == before
     keep_tidy(lake)
     assert spans(lake, "orders") == [(0, 10), (10, 25)]

@@ -65,7 +65,7 @@ def test_a_request_that_meets_a_lost_file_is_widened_to_all_that_it_held(shared,
     report = replaced(shared, start_offset=12, end_offset=13)
     assert lost not in paths(shared)
     assert_equal_to_source(shared, logs)
-    [said] = {finding["message"] for finding in report.findings if finding["rule"] == "table-file-rebuilt"}
+    [said] = {placed.finding.message for placed in report.findings if placed.finding.rule == "table-file-rebuilt"}
     assert lost in said
     assert "[0, 30)" in said if mixed else "[10, 20)" in said
 
@@ -85,11 +85,11 @@ def test_rows_of_a_lost_file_that_the_archive_does_not_have_are_named_as_lost(sh
     write_deltalake(path, pa.Table.from_pylist(ledger, schema=OFFSET_LEDGER), mode="overwrite")
     damage(root(shared) / lost, "removed")
     report = replaced(shared)
-    refused = [f for f in report.findings if f["rule"] == "replacement-refused" and lost in f["message"]]
-    assert [(f["topic"], f["partition"], f["start_offset"], f["end_offset"]) for f in refused] == [
+    refused = [f for f in report.findings if f.finding.rule == "replacement-refused" and lost in f.finding.message]
+    assert [(f.topic, f.partition, f.finding.start_offset, f.finding.end_offset) for f in refused] == [
         ("orders", 0, 0, 30) if mixed else ("orders", 0, 10, 20)
     ]
-    assert "lost" in refused[0]["message"]
+    assert "lost" in refused[0].finding.message
     assert lost not in paths(shared)
     held = shared.published("orders", 0)
     assert held == ({} if mixed else {o: row for o, row in logs["orders-0"].rows.items() if not 10 <= o < 20})

@@ -134,7 +134,7 @@ def test_each_mixed_file_is_read_once_in_a_process(shared, monkeypatch):
 def test_replace_puts_mixed_files_back_in_order_and_leaves_their_rows_as_they_are(mixed, logs):
     before = rows(mixed)
     report = replaced(mixed)
-    assert [finding["message"] for finding in report.findings] == []
+    assert [placed.finding.message for placed in report.findings] == []
     assert is_ordered(mixed)
     assert rows(mixed) == before
     assert_equal_to_source(mixed, logs)
@@ -209,9 +209,9 @@ def test_beside_a_lost_mixed_file_only_logs_that_it_may_hold_wait_and_replace_le
     for name in ("orders-1", "payments-0"):
         logs[name].append(10, per_batch=1, tag=name.encode())
     source.high_watermarks(orders_0=80, orders_1=40, payments_0=40)
-    [finding] = lake.turn(source.path)["publish"].findings
-    assert (finding["rule"], finding["topic"], finding["partition"]) == ("output-mismatch", "orders", 1)
-    assert f"{lost} cannot be read: it is not there" in finding["message"]
+    [placed] = lake.turn(source.path)["publish"].findings
+    assert (placed.finding.rule, placed.topic, placed.partition) == ("output-mismatch", "orders", 1)
+    assert f"{lost} cannot be read: it is not there" in placed.finding.message
     replaced(lake)
     assert lake.turn(source.path)["publish"].findings == ()
     assert_equal_to_source(lake, logs)
@@ -225,7 +225,7 @@ def test_replace_repairs_rows_in_mixed_files(shared, mixed, logs):
     sql(mixed, "DELETE FROM {records} WHERE topic = 'orders' AND partition = 1 AND offset = 8")
     sql(mixed, "INSERT INTO {records} SELECT * FROM {records} WHERE topic = 'orders' AND offset = 20")
     report = replaced(mixed)
-    assert [finding["message"] for finding in report.findings] == []
+    assert [placed.finding.message for placed in report.findings] == []
     assert rows(mixed) == before
     assert_equal_to_source(mixed, logs)
     version = table(mixed).version()
@@ -243,7 +243,7 @@ def test_files_that_are_mixed_between_look_and_commit_are_put_in_order_and_compa
         rewrite(*args, **kwargs)
 
     monkeypatch.setattr(file_commits, "rewrite_files", overtaken)
-    assert [f["message"] for f in replaced(shared).findings] == []
+    assert [f.finding.message for f in replaced(shared).findings] == []
     assert_equal_to_source(shared, logs)
 
 

@@ -74,8 +74,8 @@ def test_batches_around_bad_sectors_are_validated_and_published_as_the_policy_sa
     policies.write_text(POLICIES.format(salvage=salvage))
     lake = Lake(tmp_path / "lake")
     reports = lake.turn(source.path, policies=str(policies))
-    (unreadable,) = [finding for finding in reports["ingest"].findings if finding["rule"] == "unreadable"]
-    assert (unreadable["position"], unreadable["nbytes"]) == (FAILING.start, len(FAILING))
+    (unreadable,) = [placed for placed in reports["ingest"].findings if placed.finding.rule == "unreadable"]
+    assert (unreadable.finding.position, unreadable.finding.nbytes) == (FAILING.start, len(FAILING))
     states = {offset: state for start, end, state in lake.ledger("orders") for offset in range(start, end)}
     assert [offset for offset in range(305) if states[offset] != "present"] == list(lost)
     assert {states[offset] for offset in lost} == {"corrupt"}

@@ -10,8 +10,28 @@ import pytest
 
 from pipelines.command.maintenance_plan import described_plan
 from spark_jobs import launch
-from spark_jobs.contracts import CONFIGS, as_values
+from spark_jobs.contracts import CONFIGS
 from spark_jobs.lake.segments.archive import read_logs
+from spark_jobs.outlines import (
+    CompactionOutline,
+    DoubtedLog,
+    IndexesOutline,
+    Kept,
+    KeptFiles,
+    KeptLog,
+    LakeFiles,
+    LeftTable,
+    Mergeable,
+    MergeOutline,
+    NotCleaned,
+    OptimizeOutline,
+    Outline,
+    RetentionOutline,
+    Skipped,
+    TidyOutline,
+    UnfinishedOutline,
+    UnusedFiles,
+)
 from spark_jobs.policies.policies_file import read_policies
 from tests.broker_directory import LogDirectory
 from tests.in_process import without_spark
@@ -22,7 +42,7 @@ DAY_MS = 86_400_000
 
 
 @pytest.fixture(scope="module")
-def plans(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+def plans(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Outline], dict[str, str]]:
     """The plans of three logs, of three segments with ten records each, nine days after their records were written."""
     folder = tmp_path_factory.mktemp("maintenance-plan")
     source = LogDirectory(folder / "source")
@@ -45,7 +65,7 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, dict[str,
         stated = {"policies": read_policies(str(folder / "policies.yaml"))}
         known = {field.name for field in dataclasses.fields(CONFIGS[job])}
         config = CONFIGS[job](lake, "run", BEGAN_MS + 9 * DAY_MS, **{k: v for k, v in stated.items() if k in known})
-        made[job] = as_values(launch.plan(config).outline)
+        made[job] = launch.plan(config).outline
     return made, {log: row.topic_partition for log, row in read_logs(lake).items()}
 
 
@@ -79,27 +99,29 @@ def test_jobs_without_work_have_no_line(plans: Any) -> None:
 
 
 def test_every_entry_of_a_plan_is_a_sentence() -> None:
-    plan = {
-        "unfinished": {"segments": ["a"], "ledgers": ["b", "c"]},
-        "nothing_due": [{"log": "A.0/0", "stays": 5, "why_it_stays": ["it is the last segment and empty"]}],
-        "in_doubt": [{"topic_partition": "orders-0", "why": "the metadata ends early"}],
-        "passed": [{"topic_partition": "orders-0", "reason": "no whole segment at or above offset 0"}],
-        "deletable": {"count": 1, "bytes": 10, "files": [], "segments": 1},
-        "kept": {"count": 2, "segments": [{"reason": "a run reads them"}, {"reason": "a run reads them"}]},
-        "orphans": {"count": 2, "bytes": 20, "files": []},
-        "mergeable": {"count": 1, "bytes": 30, "logs": []},
-        "skipped": [{"log": "A.0/0", "base_offset": 7, "reason": "it is damaged"}],
-        "merges": [{"table": "records", "files": 2, "into": 1, "bytes": 40, "rows": 5}] * 25,
-        "left": [{"table": "decoded/orders", "why": "its Delta log is damaged"}],
-        "vacuum": {"count": 3, "bytes": 50, "floor_ms": 7 * DAY_MS, "files": []},
-        "checkpoints": {"records": 4, "segments": 5},
-    }
-    said = described_plan(plan, {"A.0/0": "orders-1"})
+    kept = tuple(Kept("A.0/0", base, "", "a run reads them") for base in (0, 5))
+    outlines = (
+        RetentionOutline(
+            nothing_due=(KeptLog("A.0/0", "orders-1", 5, ("it is the last segment and empty",)),),
+            unfinished=UnfinishedOutline(("a",), ("b", "c")),
+            in_doubt=(DoubtedLog("B.0/0", "orders-0", "the metadata ends early"),),
+        ),
+        CompactionOutline(passed=(NotCleaned("B.0/0", "orders-0", "no whole segment at or above offset 0"),)),
+        TidyOutline(LakeFiles(1, 10, (), 1), KeptFiles(2, kept), LakeFiles(2, 20), Mergeable(1, 30)),
+        IndexesOutline(skipped=(Skipped("A.0/0", 7, "it is damaged"),)),
+        OptimizeOutline(
+            (MergeOutline(table="records", files=2, into=1, bytes=40, rows=5),) * 25,
+            (LeftTable("decoded/orders", "its Delta log is damaged"),),
+            UnusedFiles(3, 50, 7 * DAY_MS),
+            {"records": 4, "segments": 5},
+        ),
+    )
+    said = [line for outline in outlines for line in described_plan(outline, {"A.0/0": "orders-1"})]
     merges = [line for line in said if line.startswith("table records")]
     assert merges == ["table records: merge 2 files into 1 (40 B, 5 rows)"] * 20
     assert [line for line in said if line not in merges] == [
-        "finish what a stopped run began: 1 retired segment and 2 ledgers",
         "orders-1: nothing is deleted. The segment at offset 5 stays: it is the last segment and empty",
+        "finish what a stopped run began: 1 retired segment and 2 ledgers",
         "orders-0: nothing is deleted, because its settings are in doubt: the metadata ends early",
         "orders-0: is not compacted: no whole segment at or above offset 0",
         "delete the archived files of retired segments: 1 file, 10 B",

@@ -33,7 +33,7 @@ def turn(lake: Path, *sources: Path) -> list[str]:
     config = IngestConfig(lake=str(lake), run_id="run", as_of_ms=0, sources=tuple(map(str, sources)))
     plan = ingest.plan(config)
     report = ingest.apply(plan, config, InProcessExecutor())
-    return sorted({finding["rule"] for finding in report.findings})
+    return sorted({placed.finding.rule for placed in report.findings})
 
 
 def sources_of(lake: Path) -> dict[str, tuple[str, int]]:

@@ -46,7 +46,7 @@ def test_remote_offsets_are_kept_with_the_log_and_reported_once(
     source: LogDirectory, orders: Partition, tmp_path: Path
 ) -> None:
     said = turn(tmp_path / "lake", source).findings
-    assert [(f["rule"], f["start_offset"], f["end_offset"]) for f in said] == [("remote-tier", 10, 30)]
+    assert [(f.finding.rule, f.finding.start_offset, f.finding.end_offset) for f in said] == [("remote-tier", 10, 30)]
     row = row_of(tmp_path / "lake")
     assert row.gap_evidence == ((10, 30, "remote-tier"),)
     assert (row.log_start_offset, row.source_log_start_offset, row.next_offset) == (30, 10, 40)
@@ -92,6 +92,6 @@ def test_segments_that_left_for_the_remote_tier_before_they_were_taken_are_remot
     orders.segments()[0].unlink()
     source.checkpoint("log-start", orders_0=0)
     said = turn(tmp_path / "lake", source).findings
-    assert [(f["rule"], f["start_offset"], f["end_offset"]) for f in said] == [("remote-tier", 10, 20)]
+    assert [(f.finding.rule, f.finding.start_offset, f.finding.end_offset) for f in said] == [("remote-tier", 10, 20)]
     row = row_of(tmp_path / "lake")
     assert (row.gap_evidence, row.next_offset, row.stopped) == (((10, 20, "remote-tier"),), 30, None)

@@ -14,7 +14,7 @@ from logcore.logs.rules.advice import advice
 from spark_jobs.check_foreign_rows import job as check_foreign_rows
 from spark_jobs.contracts import CheckForeignRowsConfig, JobReport
 from spark_jobs.lake.delta.state import tables_file
-from spark_jobs.lake.view.harmed_places import place_of_row
+from spark_jobs.lake.view.harmed_places import place_of
 from spark_jobs.launch import run
 from spark_jobs.outlines import ForeignFiles
 from tests.spark.cycle import AS_OF_MS, Lake
@@ -46,7 +46,11 @@ def answers(lake: Lake) -> dict[str, Any]:
 
 
 def differing(report: JobReport) -> list[tuple[int, int]]:
-    return [(f["start_offset"], f["end_offset"]) for f in report.findings if f["rule"] == "rows-differ-from-archive"]
+    return [
+        (f.finding.start_offset, f.finding.end_offset)
+        for f in report.findings
+        if f.finding.rule == "rows-differ-from-archive"
+    ]
 
 
 def test_a_lake_that_only_we_write_to_has_nothing_to_prove(recorded):
@@ -77,14 +81,14 @@ def test_an_edited_row_is_a_finding_with_log_and_offset_and_what_to_do(recorded,
     table(recorded).update(predicate="topic = 'orders' AND offset = 13", updates=updates)
     report = ask(recorded)
     assert differing(report) == [(13, 14)]
-    (finding,) = report.findings
-    assert (finding["topic"], finding["partition"], finding["severity"]) == ("orders", 0, "error")
-    assert finding["log"].endswith("/0")
-    to_do = advice(finding["rule"], place_of_row(str(recorded.path), finding))
+    (placed,) = report.findings
+    assert (placed.topic, placed.partition, placed.finding.severity) == ("orders", 0, "error")
+    assert placed.log.endswith("/0")
+    to_do = advice(placed.finding.rule, place_of(str(recorded.path), placed))
     assert "--topic orders --partition 0 --replace 13..14" in to_do
     assert f"loglake withdraw {recorded.path} --apply" in to_do
     (answer,) = report.plan.answers.values()
-    assert answer == [[finding["log"], 13, 14, f"another {next(iter(updates))}"]]
+    assert answer == [[placed.log, 13, 14, f"another {next(iter(updates))}"]]
     assert list(answers(recorded).values()) == [answer]
 
 
@@ -127,7 +131,7 @@ def test_rows_whose_bytes_are_gone_are_not_provable(recorded):
     row = next(r for r in recorded.rows("segments") if r["topic"] == "orders" and r["base_offset"] == 10)
     (recorded.path / row["path"]).unlink()
     report = ask(recorded)
-    assert [f["rule"] for f in report.findings] == ["not-provable"]
+    assert [f.finding.rule for f in report.findings] == ["not-provable"]
     assert list(report.plan.answers.values()) == ["not provable: the archived file is gone"]
 
 
@@ -139,5 +143,5 @@ def test_a_file_that_cannot_be_read_is_a_difference_and_the_others_are_compared(
     path = recorded.path / "tables" / "records" / of_payments.path
     path.write_bytes(b"PAR1" + bytes(path.stat().st_size - 8) + b"PAR1")
     report = ask(recorded)
-    assert {f["topic"] for f in report.findings} == {"payments"}
+    assert {f.topic for f in report.findings} == {"payments"}
     assert "equal" in report.plan.answers.values()

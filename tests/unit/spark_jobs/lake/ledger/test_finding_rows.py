@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 
 from logcore.logs.model.findings import found
 from spark_jobs.lake.ledger import finding_rows
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding
+from spark_jobs.placed_finding import PlacedFinding
 
 
 def test_a_message_with_a_name_that_is_not_utf_8_is_recorded_once(

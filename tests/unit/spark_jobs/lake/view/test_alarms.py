@@ -7,10 +7,11 @@ from dataclasses import replace
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.offset_ledger import OffsetState
 from spark_jobs.lake.ledger import frontier
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding, record
+from spark_jobs.lake.ledger.finding_rows import record
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.view.alarms import damage_of, stops_of
 from spark_jobs.lake.view.lake_state import read_state
+from spark_jobs.placed_finding import PlacedFinding
 from tests.unit.spark_jobs.lake.view.lakes import BEGAN, only_log, said_of
 
 

@@ -18,7 +18,7 @@ from spark_jobs.contracts import JobReport
 from spark_jobs.lake.delta.commits import row_commits
 from spark_jobs.lake.delta.state import tables_file
 from spark_jobs.lake.ledger import frontier
-from spark_jobs.lake.ledger.finding_rows import PlacedFinding, record
+from spark_jobs.lake.ledger.finding_rows import record
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.table_schemas import FINDINGS
 from spark_jobs.lake.view.expectation_results import DueExpectations, RecordsVersion, keep_evaluated
@@ -26,6 +26,7 @@ from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.ledger_comparison import compare_with_ledger
 from spark_jobs.lake.view.open_findings import path_findings, unread_source
 from spark_jobs.outlines import ExpectationResult, IngestOutline, RangesOutline, ValidateOutline
+from spark_jobs.placed_finding import PlacedFinding
 from tests.unit.spark_jobs.lake.view.lakes import BEGAN, only_log, said_of
 
 STOPS = {
