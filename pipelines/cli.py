@@ -411,6 +411,8 @@ def _guarded(work: Callable[[], int]) -> int:
     except JobError as error:
         _complain(str(error))
         return ExitCode.NOT_CHECKED
+    except BrokenPipeError:
+        raise  # the reader of the output has closed the pipe (`| head`), which is no error
     except OSError as error:
         _complain(f"{said(error)} Remove the cause, and type the same command again.")
         return ExitCode.NOT_CHECKED

@@ -140,7 +140,9 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
         sys.stderr.write(f"error: no log of the lake {lake} matches --topic and --partition; nothing was checked.\n")
         code = ExitCode.NOT_CHECKED
     for line in unmatched_lines(whole, selection, policies):
-        sys.stderr.write(f"note: {line}\n")
+        is_asked = line.startswith("--topic")  # patterns of policies may be for other lakes, or for later
+        sys.stderr.write(f"{'error' if is_asked else 'note'}: {line}\n")
+        code = ExitCode.NOT_CHECKED if is_asked else code
     ended = max(code, *(checks_code(outcome, chosen) for outcome in outcomes))
     if report is None:
         return ended

@@ -50,7 +50,7 @@ def status(named: Sequence[str], now_ms: int) -> int:
 
     Raises:
         JobError: The only named lake cannot be read.
-        UsageError: No lake is named or registered.
+        UsageError: No lake is named or registered, or a registration cannot be used.
     """
     home = chosen_lakes(named)
     for note in home.notes:
@@ -59,8 +59,10 @@ def status(named: Sequence[str], now_ms: int) -> int:
     for lake in home.lakes:
         try:
             code = max(code, _of_lake(lake, now_ms))
+        except BrokenPipeError:
+            raise
         except (JobError, UsageError, OSError) as error:
-            if len(named) == 1:
+            if len(named) == 1 and not isinstance(error, UsageError):
                 raise
             sys.stderr.write(f"error: {lake.name}: {error}\n")
             code = ExitCode.NOT_CHECKED

@@ -364,9 +364,9 @@ _SPECS = (
     ),
     table_of_columns(
         "runs",
-        "A run of intake or maintenance, or another command, that did work or failed. A run that was killed or "
-        "interrupted has no row; the next run continues its work. Times are measured, so no comparison of tables uses "
-        "them.",
+        "A run of intake or maintenance, or another command, that did work, failed, or had more failed checks "
+        "than the run before. A run that was killed or interrupted has no row; the next run continues its work. Times "
+        "are measured, so no comparison of tables uses them.",
         (
             Column("run_id", _STRING, "run, also in Dagster, in the other tables and in their commits"),
             Column(
@@ -391,7 +391,7 @@ _SPECS = (
             Column("bytes", _INT64, "bytes of these segments"),
             Column("records", _INT64, "records that it published, for the first time or again"),
             Column("deleted_bytes", _INT64, "bytes of the files that it deleted: of retired segments and of tables"),
-            Column("failed_checks", _INT64, "checks that were red"),
+            Column("failed_checks", _INT64, "checks that failed"),
             Column("findings_error", _INT64, "open findings of severity `error` in the lake, after its last step"),
             Column("findings_warning", _INT64, "the same of severity `warning`"),
             Column("findings_info", _INT64, "the same of severity `info`"),

@@ -16,12 +16,14 @@ from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, topics_with_tables
 from spark_jobs.lake.delta.files.live_files import newest_files
 from spark_jobs.lake.delta.tables.table_location import reading, table_uri
+from spark_jobs.lake.setup import registry
 from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake.store import lease, storage
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake.view.registered_lakes import home_folder, read_home, read_registered, unused_home
 from spark_jobs.machine.engine import JobEngine, chosen_engine
 from spark_jobs.machine.java import find_java
+from spark_jobs.policies.policies_file import read_policies
 
 _OF_TOPICS = (DECODED, UNDECODED, LATEST)
 _OTHER_HOME = "Name a folder of your own with LOGLAKE_HOME."
@@ -120,10 +122,19 @@ def _registered_lakes(places: CheckedPlaces) -> Iterator[InstallationCheck]:
 def _lake(lake: str, sources: list[str], places: CheckedPlaces) -> Iterator[InstallationCheck]:
     found = next(_guarded("lake", lambda: [lake_check(lake, places.now_ms)]))
     yield found
+    yield from _guarded("policies", lambda: _policies_check(lake))
     if found.state is CheckState.OK and not storage.is_remote(lake):
         yield from _guarded("lake-disk", lambda: [folder_check("lake-disk", lake, _OTHER_LAKE)])
     for path in dict.fromkeys(sources):
         yield from _guarded("source", lambda path=path: [source_check(path)])  # type: ignore[misc]
+
+
+def _policies_check(lake: str) -> Iterator[InstallationCheck]:
+    """Check that the registered policies can be read."""
+    path = registry.recall(lake).policies
+    if path is not None:
+        read_policies(path)
+        yield InstallationCheck("policies", CheckState.OK, f"{shown(path)} can be read")
 
 
 def _guarded(name: str, checks: Checks) -> Iterator[InstallationCheck]:

@@ -50,7 +50,7 @@ class RunsCommand:
         )
         parser.add_argument("--since", type=time_ms, metavar="TIME", help="only runs that began at this time or later")
         parser.add_argument("--job", choices=JOB_NAMES, help="only runs of this job")
-        parser.add_argument("--failed", action="store_true", help="only runs that failed")
+        parser.add_argument("--failed", action="store_true", help="only runs that failed, or had failed checks")
         parser.add_argument("--format", choices=("text", "jsonl"), default="text")
         parser.set_defaults(func=lambda options: guarded(lambda: _show(options)))
 
@@ -66,7 +66,8 @@ def _show(options: argparse.Namespace) -> int:
     most = options.last if options.last is not None or options.since is not None else SHOWN
 
     def is_wanted(run: RunRow) -> bool:
-        return options.job in (None, run.job) and (not options.failed or run.outcome == FAILED)
+        is_failed = run.outcome == FAILED or run.failed_checks > 0
+        return options.job in (None, run.job) and (not options.failed or is_failed)
 
     found = newest_runs(lake, most, options.since, is_wanted)
     if options.format == "jsonl":
@@ -118,7 +119,7 @@ def _notes(run: RunRow) -> Iterator[str]:
     wrong = [
         f"{count:,} {name}"
         for name, count in (
-            ("red checks", run.failed_checks),
+            ("failed checks", run.failed_checks),
             ("open errors", run.findings_error),
             ("open warnings", run.findings_warning),
             ("open transactions", run.open_transactions),

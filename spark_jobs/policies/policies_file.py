@@ -137,7 +137,8 @@ def read_policies(path: str | None) -> Policies:
         with open(path, encoding="utf-8") as file:
             text = file.read()
     except OSError as error:
-        raise UsageError(f"The policies {path} can't be read: {error.strerror}.") from error
+        advice = "Put the file back, or run the lake with `--policies FILE`, which registers another one."
+        raise UsageError(f"The policies {path} can't be read: {error.strerror}. {advice}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"The policies {path} are not UTF-8 text (byte {error.start}).") from error
     return parse_policies(text, path)

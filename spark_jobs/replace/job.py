@@ -31,6 +31,7 @@ from spark_jobs.errors import ConcurrentChange, OutputMismatch
 from spark_jobs.lake.delta.commits import commit_guards, file_commits
 from spark_jobs.lake.delta.commits.commit_guards import Guard, TableVersions
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files, newest_files
+from spark_jobs.lake.delta.state.tables_file import doubt_archive
 from spark_jobs.lake.ledger import finding_rows, frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import clipped, merged
@@ -194,6 +195,7 @@ def apply(plan: ReplacePlan, config: ReplaceConfig, executor: Executor | None) -
     published = {log: ranges for log, ranges in done.ranges.items() if ranges}
     mark_published(config.lake, published, config.run_id, include_withdrawn=config.include_withdrawn)
     new = finding_rows.record(config.lake, done.refused, config.run_id, config.as_of_ms)
+    _doubt_archive(config.lake, done.refused[len(plan.refused) :])
     return JobReport.of(
         config,
         plan.outline,
@@ -205,6 +207,21 @@ def apply(plan: ReplacePlan, config: ReplaceConfig, executor: Executor | None) -
             "records": sum(int(change.metrics["records"] or 0) for change in done.changed),
         },
     )
+
+
+def _doubt_archive(lake: str, refused: Sequence[PlacedFinding]) -> None:
+    """Have the archived files read again whose records are not those that were validated."""
+    spans = [(placed.log, placed.finding.start_offset or 0, placed.finding.end_offset or 0) for placed in refused]
+    paths = [
+        segment.path
+        for segment in (archive.read_segments(lake) if spans else ())
+        if any(
+            log == segment.log and start < segment.next_offset and segment.base_offset < end
+            for log, start, end in spans
+        )
+    ]
+    if paths:
+        doubt_archive(lake, paths)
 
 
 def _replace(plan: ReplacePlan, config: ReplaceConfig, executor: Executor, done: ReplaceResult) -> None:

@@ -114,7 +114,7 @@ FAULTS = (
     Fault(
         "a run that finds nothing to do writes a row",
         RECORDER,
-        "        if not self.so_far.did_work and (is_known or is_read):",
+        "        if not self.so_far.did_work and is_old:",
         "        if False:",
         (RUNS, "-k", "finds_nothing_to_do"),
     ),

@@ -68,7 +68,7 @@ def _show(arguments: argparse.Namespace) -> tuple[CommandNotes, list[LogPicture]
     # Missing offsets are reported with their range.
     quiet = ["missing-offsets", *(["no-high-watermark"] if options.rules.high_watermark != "checkpoint" else [])]
     terminal = Terminal.of(sys.stdout) if arguments.format == "text" else FILE
-    logs = find_logs(options, notes, quiet=quiet)
+    logs = find_logs(options, notes, quiet=quiet, is_check=True)
     labels = labels_of(logs)
     for log in logs:
         if log.kind is DirectoryKind.LIVE:

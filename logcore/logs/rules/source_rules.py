@@ -28,8 +28,8 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "nothing-chosen": Rule(
             _ERROR,
             _ONE_RUN,
-            "Options that choose logs or offsets match nothing. Exit code 3 is that of `ls` and of commands that "
-            "check or write. Commands that show contents, such as `dump`, print the finding as information.",
+            "Options that choose logs or offsets match nothing. Exit code 3 is that of `ls`, `ledger` and commands "
+            "that check or write. Commands that show contents, such as `dump`, print the finding as information.",
             "Correct `--topic`, `--partition` or `--offsets`; `loglake ls {directory}` lists what there is.",
             _UNCHECKED,
         ),

@@ -17,7 +17,7 @@ from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.open_findings import path_findings, source_warnings, unread_source
 from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end
-from spark_jobs.lake.view.runs.run_rows import FAILED, SUCCEEDED, append_run, has_row
+from spark_jobs.lake.view.runs.run_rows import FAILED, SUCCEEDED, append_run, has_row, newest_run_of_each_job
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 from spark_jobs.outlines import Outline
 
@@ -86,7 +86,8 @@ class RunRowWriter:
         self._keep()
 
     def succeeded(self) -> None:
-        """Write the row of a run whose last step has ended, if it did work, or could not read a source.
+        """Write the row of a run whose last step has ended, if it did work, could not read a source, or had more failed
+        checks than the run of the newest row.
 
         Raises:
             JobError: The row cannot be written. What the run did is complete.
@@ -96,12 +97,18 @@ class RunRowWriter:
         is_read = self.so_far.unread is None
         outcome, step, error = (SUCCEEDED, None, None) if is_read else (FAILED, "ingest", SOURCE_UNREAD)
         ended_ms, is_known = self._keep_end(error)
-        if not self.so_far.did_work and (is_known or is_read):
+        is_old = is_known or (is_read and self.so_far.failed_checks <= self._failed_before())
+        if not self.so_far.did_work and is_old:
             self._is_written = not is_read  # the run fails now, and an earlier row says why
             return
         if not self.so_far.state:
             self.so_far.saw(read_state(self.lake))
         self._write(ended_ms, outcome, step, error)
+
+    def _failed_before(self) -> int:
+        """The number of failed checks that the newest row has."""
+        row = newest_run_of_each_job(self.lake, (self.so_far.job,)).get(self.so_far.job)
+        return 0 if row is None else row.failed_checks
 
     def failed(self, step: str, error: BaseException) -> None:
         """Write the row of a run that failed. If that is impossible too, the run has no row: its own error counts.

@@ -11,6 +11,8 @@ from logcore.logs.rules import Persistence
 from logcore.logs.rules.advice import advice
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments.archive import LogRow
+from spark_jobs.lake.store import lease
+from spark_jobs.lake.view.harm import Harm, look_at_tables
 from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.ledger_states import ALARMING
@@ -180,8 +182,18 @@ def problems_of(state: LakeState, now_ms: int, max_lag: int | None) -> tuple[Pro
         state: The lake.
         now_ms: The clock, epoch milliseconds.
         max_lag: Offsets that a log may have ingested and not published; None: any number.
+
+    Raises:
+        JobError: The files of the lake cannot be listed.
     """
-    return tuple(_problems(state, now_ms, max_lag))
+    of_files = () if lease.is_held(state.lake, now_ms) else look_at_tables(state.lake).harm()
+    return *_problems(state, now_ms, max_lag), *(_of_harm(state.lake, harm) for harm in of_files if harm.is_error)
+
+
+def _of_harm(lake: str, harm: Harm) -> Problem:
+    place = f"{harm.topic_partition or 'the tables'} of lake {lake_name(lake)}"
+    place += f", offsets {harm.offsets}" if harm.offsets else ""
+    return Problem("damage", place, harm.what, f"loglake verify {quote(lake)}")
 
 
 def _problems(state: LakeState, now_ms: int, max_lag: int | None) -> Iterator[Problem]:

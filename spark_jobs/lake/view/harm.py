@@ -38,6 +38,11 @@ class Harm:
     what_to_do: str
     """One command for this harm, or one sentence why there is none."""
 
+    @property
+    def is_error(self) -> bool:
+        """Whether it is more than a warning."""
+        return self.severity is Severity.ERROR
+
 
 @dataclass(frozen=True, slots=True)
 class TablesSeen:

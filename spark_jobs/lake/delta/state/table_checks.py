@@ -52,8 +52,8 @@ def _check_table(lake: str, name: str, state: TablesFile) -> Iterator[Finding]:
         if before is not None:
             yield found(
                 "table-missing",
-                f"table {name}: it was at version {before.version} with {before.rows} rows after the run "
-                f"{state.run_id}, and is gone",
+                f"table {name}: it was at version {before.version} with {before.rows} rows after an earlier run, and "
+                "is gone",
                 file=uri,
             )
         return

@@ -28,6 +28,8 @@ VERSION = 1
 COMMITS_KEPT = 1000
 """Number of commits of a table whose digest is recorded."""
 
+_NEVER_RIGHT_MS = -1
+
 ForeignAnswer = str | list[list[Any]]
 """A comparison of a file of another engine: ``equal``, ``not provable: ...``, or ``[[log, start, end, what], ...]``."""
 
@@ -105,6 +107,8 @@ def record_state(
         try:
             table = latest_snapshot(lake, name)
             if table is None:
+                if name in before.tables:
+                    tables[name] = before.tables[name]  # it is gone: the next run says so again
                 continue
             files = files_of(lake, name, table)
         except TableUnreadable:
@@ -133,6 +137,16 @@ def record_archive(lake: str, times: Mapping[str, int]) -> None:
     before = read_state(lake)
     if times != before.archive:
         _write(lake, replace(before, archive=times))
+
+
+def doubt_archive(lake: str, paths: Iterable[str]) -> None:
+    """Record that the bytes of archived files may be wrong: the next check reads them, whatever their times are.
+
+    Raises:
+        StorageError: The object store failed.
+        OSError: The file can't be written.
+    """
+    record_archive(lake, {**read_state(lake).archive, **dict.fromkeys(paths, _NEVER_RIGHT_MS)})
 
 
 def _write(lake: str, state: TablesFile) -> None:
