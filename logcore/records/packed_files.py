@@ -17,6 +17,9 @@ _KINDS = (
     (257, b"ustar", "a tar file", "tar -xOf"),
 )
 
+PROGRAMS = {"gz": "gunzip <", "zst": "zstd -dc <", "xz": "xz -dc <", "lz4": "lz4 -dc <", "bz2": "bunzip2 <"}
+"""What unpacks a file whose name ends so."""
+
 
 def packed_kind(head: Buffer) -> str | None:
     """What the file is that begins with these bytes, such as `a gzip file`; None if they show no such kind."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.sources import SegmentFile
+from logcore.records.packed_files import PROGRAMS
 from logcore.segments import filenames
 from logcore.segments.startup import DropReason, StartFiles, is_plain_name, kept_at_start, orphaned_bases
 from logcore.storage.headers import HeaderReader
@@ -21,6 +22,7 @@ from logcore.storage.objects.addresses import is_object
 from logcore.storage.source_errors import SourceUnreadable, shown
 from logcore.storage.source_tree import DirectoryEntry, SourceTree
 from logcore.storage.wrong_places import is_foreign
+from logcore.texts import shell_word
 
 MAX_SEGMENT_SIZE = 2**31 - 1
 """Kafka stores positions in 32 bits; no broker opens a larger segment."""
@@ -91,6 +93,9 @@ def _look(
         is_odd = name.endswith(filenames.LOG_SUFFIX) and filenames.segment_base_offset(name) is None
         if is_odd and not is_foreign(name) and not any(f"{base}.log" in names for base in _BASE.findall(name)):
             files.say("not-a-segment", names[name].path, not_a_segment(names[name].path))
+        plain_name, _, suffix = name.rpartition(".")
+        if suffix in PROGRAMS and filenames.segment_base_offset(plain_name) is not None and plain_name not in names:
+            files.say("not-a-segment", names[name].path, _packed(names[name].path, PROGRAMS[suffix]))
         of_metadata = filenames.metadata_snapshot(name)
         if of_metadata is not None:
             files.metadata_snapshots.append((of_metadata[0], names[name].path))
@@ -185,6 +190,13 @@ def _report(path: str, start: StartFiles, files: PartitionFiles) -> None:
             "compaction. A broker's start removes them; they are not read."
         )
         files.say("leftover-file", path, message)
+
+
+def _packed(path: str, program: str) -> str:
+    """What is said of a segment that somebody packed, and that has no other file."""
+    plain = shell_word(path.rpartition(".")[0])
+    command = "" if is_object(path) else f" `{program} {shell_word(path)} > {plain}` unpacks it."
+    return f"{shown(path)} is a packed segment; it is not read.{command}"
 
 
 def not_a_segment(path: str) -> str:

@@ -221,7 +221,8 @@ def _show(
     """
     waiting = open_transaction_lines([state], as_of_ms)
     about_logs = (*damage_lines([state]), *warning_lines([state]), *waiting)
-    alarms = [*about_logs, *refused_lines(outcomes[0]), *check_lines(outcomes[0], chosen, shown=SHOWN_BY_LINES)]
+    of_checks = check_lines(outcomes[0], chosen, shown=SHOWN_BY_LINES, said=about_logs)
+    alarms = [*about_logs, *refused_lines(outcomes[0]), *of_checks]
     of_logs = [logs_table([state]), *meanings_lines([state])] if state.logs else []
     for line in (*alarms, *([""] if alarms else []), *of_logs):
         print(line)

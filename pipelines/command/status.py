@@ -103,7 +103,7 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
         _print(f"    look: `{problem.command}`")
     run = harmed_place(lake.path).run
     of_logs = (*damage_lines([state]), *warning_lines([state]), *open_transaction_lines([state], now_ms))
-    for line in (*of_logs, *check_lines(outcome, None, shown=SHOWN_BY_LINES)):
+    for line in (*of_logs, *check_lines(outcome, None, shown=SHOWN_BY_LINES, said=of_logs)):
         _print(f"  {line}")
     if warned:
         _print(f"  warning: the sources at the newest run: {warned} What to do: `{run}` says it")

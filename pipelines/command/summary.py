@@ -154,12 +154,15 @@ def refused_lines(outcome: RunOutcome) -> list[str]:
     return [f"refused: {finding.message}" for finding in outcome.refused]
 
 
-def check_lines(outcome: RunOutcome, logs: Collection[str] | None, *, shown: Collection[str] = ()) -> list[str]:
+def check_lines(
+    outcome: RunOutcome, logs: Collection[str] | None, *, shown: Collection[str] = (), said: Collection[str] = ()
+) -> list[str]:
     """A paragraph for each failed check.
 
     Args:
         logs: Log keys of the run; None: all. Failures of other logs are left out.
         shown: Names of checks that other lines are about: they are left out.
+        said: Lines before these. Advice that one of them has is left out.
     """
     lines = []
     for answer in outcome.answers:
@@ -168,7 +171,8 @@ def check_lines(outcome: RunOutcome, logs: Collection[str] | None, *, shown: Col
         if failures:
             level = max((failure.severity for failure in failures), key=[*Severity].index)
             sentences = sentence([failure.text for failure in failures], LISTED_FAILURES)
-            lines.append(f"failed check {answer.name} ({level}): {sentences}. What to do: {answer.what_to_do}")
+            to_do = "" if any(answer.what_to_do in line for line in said) else f" What to do: {answer.what_to_do}"
+            lines.append(f"failed check {answer.name} ({level}): {sentences}.{to_do}")
     return list(map(texts.shown, lines))
 
 
@@ -221,18 +225,15 @@ def verdict_line(outcomes: Sequence[RunOutcome], state: LakeState, chosen: Colle
     damaged = len({alarm.topic_partition for alarm in damage_of(state)} & names)
     stopped = len({alarm.topic_partition for alarm in stops_of(state)} & names)
     waiting = sum(bool(log.open_transactions) for log in state.logs)
-    failed = sum(
-        bool(failures_of(answer, chosen)) and answer.name not in SHOWN_BY_LINES
-        for outcome in outcomes
-        for answer in outcome.answers
-    )
+    answers = [answer for outcome in outcomes for answer in outcome.answers]
+    failed = sorted({answer.name for answer in answers if failures_of(answer, chosen)})
     counts = (
         (damaged, "damaged log{s}"),
         (stopped, "stopped log{s}"),
         (waiting, "log{s} with an open transaction"),
-        (failed, "failed check{s}"),
     )
     is_open = [f"{count:,} {words.format(s='' if count == 1 else 's')}" for count, words in counts if count]
+    is_open += [f"failed checks: {', '.join(failed)}"] if failed else []
     is_new = not all(outcome.found_nothing_new for outcome in outcomes)
     done = ", ".join(written) or ("changed the lake" if is_new else "nothing new")
     return f"{done}; open: {', '.join(is_open)}" if is_open else done

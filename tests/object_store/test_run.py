@@ -331,7 +331,9 @@ def test_the_command_reads_a_bucket_into_a_bucket_and_says_nothing_new_the_secon
     assert sorted(found) == sorted((row["topic"], row["partition"], row["offset"]) for row in consumed)
     before = gateway.requests("broker/")
     second = run()
-    assert second.stdout.splitlines()[-1] == "nothing new; open: 4 logs with an open transaction"
+    assert second.stdout.splitlines()[-1] == (
+        "nothing new; open: 4 logs with an open transaction, failed checks: no_hanging_transaction"
+    )
     assert gateway.requests("broker/") - before == {"ListObjectsV2": 1}
     home = "".join(path.read_text(errors="replace") for path in (tmp_path / "home").rglob("*.json"))
     assert source in home

@@ -262,8 +262,10 @@ def _before_a_broker_starts(target: str, logs: Sequence[SourceLog]) -> str:
     if not there:
         why = f"{META_PROPERTIES_FILE} is in none of the directories: copy it from the broker's disk"
         return f"before a broker starts on {shown(target)}: {why}\n"
-    one = "" if len(there) == 1 else f" (of the broker that will use it: {' or '.join(there)})"
-    return f"before a broker starts on it: cp {there[0]} {shlex.quote(shown(target))}/{one}\n"
+    commands = [f"cp {path} {shlex.quote(shown(target))}/" for path in there]
+    if len(commands) == 1:
+        return f"before a broker starts on it: {commands[0]}\n"
+    return "\n  ".join(["before a broker starts on it, copy its own file by one of these:", *commands]) + "\n"
 
 
 def _refuse_outputs(arguments: argparse.Namespace, logs: Sequence[SourceLog]) -> None:

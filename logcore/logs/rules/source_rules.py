@@ -67,7 +67,7 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "not-a-segment": Rule(
             _ERROR,
             _ONE_RUN,
-            "A file ends in `.log`, but is not a regular file with a base offset as its name.",
+            "A file ends in `.log`, but is not a regular file with a base offset as its name; or a segment is packed.",
             "Do what the message says. A file in a partition directory is not read: move it away, or name it alone, as "
             "in `loglake dump FILE`, which reads a segment under any name.",
             _UNCHECKED,

@@ -78,7 +78,8 @@ def test_the_file_that_a_broker_needs_beside_the_logs_is_named_with_its_command(
     (copy / "meta.properties").write_text("version=1\nnode.id=2\n")
     run("recover", shop, copy, "--out", tmp_path / "both", code=0)
     said = capsys.readouterr().out
-    assert f"(of the broker that will use it: {copy}/meta.properties or {shop}/meta.properties)" in said
+    commands = [f"  cp {folder}/meta.properties {tmp_path}/both/" for folder in sorted((copy, shop))]
+    assert said.splitlines()[-3:] == ["before a broker starts on it, copy its own file by one of these:", *commands]
 
 
 def test_the_copy_that_reaches_furthest_is_taken_and_named_and_why_the_other_loses(

@@ -11,6 +11,7 @@ import pytest
 from logcore.cli.main import main
 from logcore.logs.model.findings import Severity
 from logcore.storage.discovery import discover
+from tests import handmade
 from tests.broker_directory import LogDirectory
 from tests.unit.logcore.storage.partition_folder import only, rules, segment
 
@@ -54,6 +55,23 @@ def test_segments_of_no_absent_log_are_information(source: LogDirectory, name: s
     assert finding.severity is Severity.INFO
     assert finding.message.endswith(f"it is not read, although it has segments{where.format(source.path)}.")
     assert "unknown-directory" not in rules(discovery)
+
+
+@pytest.mark.parametrize(("program", "suffix"), [("gzip", "gz"), ("xz", "xz"), ("bzip2", "bz2")])
+def test_a_packed_segment_beside_others_is_an_error_whose_command_unpacks_it(
+    source: LogDirectory, program: str, suffix: str
+) -> None:
+    orders = source.path / "orders-0"
+    second = segment(orders, 5, handmade.simple_batch(5, [(b"k", b"v")]))
+    content = second.read_bytes()
+    subprocess.run([program, second], check=True)
+    finding = only(discover([str(source.path)]), "not-a-segment")
+    assert f"{second}.{suffix} is a packed segment; it is not read." in finding.message
+    subprocess.run(["bash", "-c", finding.message.split("`")[1]], check=True)
+    assert second.read_bytes() == content
+    discovery = discover([str(source.path)])  # the packed file is still there
+    assert rules(discovery) == []
+    assert [len(log.segments) for log in discovery.logs] == [2, 1]
 
 
 def test_a_name_that_may_be_that_of_several_logs_gets_no_command(source: LogDirectory) -> None:

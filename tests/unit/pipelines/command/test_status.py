@@ -85,6 +85,7 @@ def test_a_sound_lake_is_in_order_and_a_damaged_one_names_its_damage_and_a_comma
     assert "damage: orders-0 of lake damaged, offsets [10, 15)" in said
     assert re.search(rf"`loglake run \S+/damaged-source --lake {lakes / 'damaged'} --fill-from COPY`", said), said
     assert "failed checks: no_damage" in said
+    assert said.count("What to do: If another copy") == 1
     assert status() == (2, status(lakes / "damaged")[1] + status(lakes / "sound")[1])
 
 
