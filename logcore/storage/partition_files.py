@@ -193,7 +193,7 @@ def _report(path: str, start: StartFiles, files: PartitionFiles) -> None:
 
 
 def _packed(path: str, program: str) -> str:
-    """What is said of a segment that somebody packed, and that has no other file."""
+    """Say that a segment is packed, and what unpacks it."""
     plain = shell_word(path.rpartition(".")[0])
     command = "" if is_object(path) else f" `{program} {shell_word(path)} > {plain}` unpacks it."
     return f"{shown(path)} is a packed segment; it is not read.{command}"
