@@ -205,7 +205,16 @@ def plan_lines(outcome: RunOutcome, state: LakeState) -> list[str]:
         described = described_plan(plan, names)
         title = f"  {asset}, a plan only; --apply carries it out:"
         lines += [title, *(f"    {line}" for line in described)] if described else []
-    return ["", "maintenance:", *(lines or ["  nothing is due"])]
+    return ["", "maintenance:", *(lines or [f"  {', '.join(_written([outcome])) or 'nothing is due'}"])]
+
+
+def _written(outcomes: Sequence[RunOutcome]) -> list[str]:
+    """What runs wrote, such as ``archived 2 segments``."""
+    return [
+        words.format(f"{count:,}", s="" if count == 1 else "s")
+        for outcome in outcomes
+        for words, count in outcome.written.items()
+    ]
 
 
 def verdict_line(outcomes: Sequence[RunOutcome], state: LakeState, chosen: Collection[str] | None) -> str:
@@ -216,11 +225,6 @@ def verdict_line(outcomes: Sequence[RunOutcome], state: LakeState, chosen: Colle
         state: The chosen logs.
         chosen: Log keys of the run; None: all.
     """
-    written = [
-        words.format(f"{count:,}", s="" if count == 1 else "s")
-        for outcome in outcomes
-        for words, count in outcome.written.items()
-    ]
     names = {log.topic_partition for log in state.logs}
     damaged = len({alarm.topic_partition for alarm in damage_of(state)} & names)
     stopped = len({alarm.topic_partition for alarm in stops_of(state)} & names)
@@ -235,7 +239,7 @@ def verdict_line(outcomes: Sequence[RunOutcome], state: LakeState, chosen: Colle
     is_open = [f"{count:,} {words.format(s='' if count == 1 else 's')}" for count, words in counts if count]
     is_open += [f"failed checks: {', '.join(failed)}"] if failed else []
     is_new = not all(outcome.found_nothing_new for outcome in outcomes)
-    done = ", ".join(written) or ("changed the lake" if is_new else "nothing new")
+    done = ", ".join(_written(outcomes)) or ("changed the lake" if is_new else "nothing new")
     return f"{done}; open: {', '.join(is_open)}" if is_open else done
 
 

@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from logcore.logs.model.findings import RULES, Severity
-from pipelines.command.summary import check_lines, checks_code
+from pipelines.command.summary import check_lines, checks_code, plan_lines
 from pipelines.run.chains import INTAKE
 from pipelines.run.check_definitions import (
     NO_FILE_WAITS_FOR_DELETION,
@@ -22,7 +22,7 @@ from pipelines.run.check_definitions import (
 )
 from pipelines.run.listener import RunOutcome
 from spark_jobs.lake.delta.tables.table_rows import read_rows
-from spark_jobs.lake.view.lake_state import read_state
+from spark_jobs.lake.view.lake_state import LakeState, read_state
 from tests.dagster.conftest import Execute, check_of
 from tests.dagster.fake_jobs import World, log_of
 
@@ -82,6 +82,13 @@ def test_what_a_requested_plan_finds_due_changes_no_exit_code(
     planned = definition.answer("lake", failing, "all is done", {}, is_of_plan=is_of_plan)
     assert checks_code(RunOutcome("maintenance", {}, answers=(planned,)), None) == code
     assert len(check_lines(RunOutcome("maintenance", {}, answers=(planned,)), None)) == 1
+
+
+def test_maintenance_that_wrote_files_of_tables_alone_does_not_say_that_nothing_is_due() -> None:
+    state = LakeState("/lake", ())
+    assert plan_lines(RunOutcome("maintenance", {}), state)[-1] == "  nothing is due"
+    merged = RunOutcome("maintenance", {}, written={"merged {} table file{s}": 2})
+    assert plan_lines(merged, state)[-1] == "  merged 2 table files"
 
 
 def test_every_check_says_what_to_do() -> None:
