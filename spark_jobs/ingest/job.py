@@ -412,7 +412,7 @@ def _commit_segments(plan: IngestPlan, done: Sequence[CopiedLog], config: Ingest
         else:
             grown += log.added
     if grown:
-        archive.commit_segments(config.lake, grown, versions, config.run_id)
+        archive.commit_segments(config.lake, grown, versions, config.run_id, config.as_of_ms)
     if not swapped:
         return
     swaps = [swap for log in swapped for swap in log.swaps]

@@ -62,6 +62,16 @@ _MEASURED = (
 )
 """What a run measures: another run on the same input has other values."""
 
+_OFFSETS_OF_LOG = pa.struct(
+    [
+        pa.field("log", _STRING),
+        pa.field("log_start_offset", _INT64, metadata={"comment": "log start, as last seen at the source"}),
+        pa.field("last_stable_offset", _INT64, metadata={"comment": "by the transactions in the lake"}),
+        pa.field("high_watermark", _INT64, metadata={"comment": "greatest one seen; null: unknown"}),
+        pa.field("log_end_offset", _INT64, metadata={"comment": "first offset after the archive's end"}),
+    ]
+)
+
 _SPECS = (
     table_of_columns(
         "records",
@@ -120,7 +130,12 @@ _SPECS = (
                 "why the range has its state: one of the values listed below; null if the batches suffice",
             ),
             Column("published", _BOOL, "whether the range is below the frontier"),
-            Column("archived", _STRING, "whether the archive still has it: `held`, `retained-away`, `compacted-away`"),
+            Column(
+                "archived",
+                _STRING,
+                "whether the archive still has it: `held`, `retained-away`, `compacted-away`; `erased` or `expired`, "
+                "which nothing writes yet",
+            ),
             Column(
                 "withdrawn",
                 _BOOL,
@@ -261,11 +276,14 @@ _SPECS = (
             Column("deleted_ms", _INT64, "when its files were deleted; null while they are kept"),
             Column("etag", _STRING, "ETag of the object at its source; null for other files, and in the archive"),
             Column("chunk_map", pa.binary(), "of an object in chunks: what its manifest says; null: read the manifest"),
+            Column("archived_ms", _INT64, "clock of the run that put it into the archive, epoch milliseconds"),
+            Column("archived_by", _STRING, "that run: one of ingest, or of the maintenance that wrote the segment"),
         ),
         # A watched lake has very many rows of joined slices, which plans do not read.
         statistics=("segment_id", "log", "base_offset", "retired_ms", "retired_because"),
         row_order=("log", "base_offset", "generation", "segment_id"),
         in_summary=True,
+        run_columns=("archived_by",),
         separated_by="retired_because",
     ),
     table_of_columns(
@@ -401,6 +419,11 @@ _SPECS = (
                 "oldest_open_transaction_age_ms",
                 _INT64,
                 "age of the oldest one at `as_of_ms`; null where there is none, or its beginning is unknown",
+            ),
+            Column(
+                "logs",
+                pa.list_(_OFFSETS_OF_LOG),
+                "each log that the run changed, and how far it was after the last step; null where no step read that",
             ),
             *_MEASURED,
         ),

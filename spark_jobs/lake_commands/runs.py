@@ -5,8 +5,8 @@
     loglake runs LAKE --last 1 --format jsonl
 
 The newest run is first. A run that found nothing to do has no row, nor has one that was killed. A jsonl line has the
-columns of the table, in their order and with their names, times in epoch milliseconds; docs/tables.md says what they
-mean. Only reads, without a JVM and without Dagster.
+columns of the table but `logs`, in their order and with their names, times in epoch milliseconds; docs/tables.md says
+what they mean. Only reads, without a JVM and without Dagster.
 
 Exit codes: 0 shown, also if a run failed; 3 the lake cannot be read; 64 wrong usage.
 """

@@ -43,6 +43,8 @@ REPLACEABLE = WITHOUT_ROWS | {OffsetState.PRESENT}
 WHY_GONE = {
     Archived.RETAINED_AWAY: "retention took them out of the archive",
     Archived.COMPACTED_AWAY: "compaction took records of them out of the archive",
+    Archived.ERASED: "they were erased",
+    Archived.EXPIRED: "their time in the lake is over",
 }
 
 

@@ -185,9 +185,8 @@ def _ingest(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
             )
         )
     if segments:
-        archive.commit_segments(
-            config.lake, segments, archive.planned_versions(config.lake, [s.log for s in segments]), config.run_id
-        )
+        planned = archive.planned_versions(config.lake, [s.log for s in segments])
+        archive.commit_segments(config.lake, segments, planned, config.run_id, config.as_of_ms)
     archive.commit_logs(config.lake, rows, config.run_id)
     of_paths = tuple(discover(config.sources).findings)
     return changes, {"metrics": {"segments": len(segments)}, "plan": IngestOutline("test", of_paths=of_paths)}

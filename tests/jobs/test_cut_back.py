@@ -283,7 +283,7 @@ def test_a_plan_made_while_another_run_moved_the_log_is_refused(source, lake, mo
     def meanwhile(path, logs):
         monkeypatch.undo()
         taken = replace(known, segment_id="another", base_offset=10, next_offset=15)
-        archive.commit_segments(path, [taken], planned_versions(path, [known.log]), "meanwhile")
+        archive.commit_segments(path, [taken], planned_versions(path, [known.log]), "meanwhile", AS_OF_MS)
         return planned_versions(path, logs)
 
     monkeypatch.setattr(archive, "planned_versions", meanwhile)

@@ -35,7 +35,7 @@ class LedgerRow(LedgerRange):
     log_id: str
     partition: int
     archived: str = "held"
-    """``held``, ``retained-away`` or ``compacted-away``."""
+    """One of :class:`~spark_jobs.lake.segments.removals.Archived`."""
     withdrawn: bool = False
     """Whether its rows were deleted from ``records`` on purpose (``loglake withdraw``)."""
 

@@ -70,6 +70,9 @@ class Segment:
     deleted_ms: int | None = None
     etag: str | None = None
     chunk_map: bytes | None = field(default=None, repr=False)
+    archived_ms: int | None = None
+    archived_by: str | None = None
+    """The run whose commit made the segment visible; like ``archived_ms``, that commit states it."""
 
     @property
     def registered(self) -> RegisteredObject | None:
@@ -379,13 +382,15 @@ def planned_versions(lake: str, logs: Iterable[str]) -> dict[str, int | None]:
     return {names[app]: version for app, version in found.items()}
 
 
-def commit_segments(lake: str, added: Sequence[Segment], planned: Mapping[str, int | None], run_id: str) -> None:
+def commit_segments(
+    lake: str, added: Sequence[Segment], planned: Mapping[str, int | None], run_id: str, as_of_ms: int
+) -> None:
     """Make new segments visible, all in one commit.
 
     Raises:
         ConcurrentChange: A log was changed since the plan.
     """
-    rows = table_of(added, SEGMENTS)
+    rows = table_of(_archived(added, run_id, as_of_ms), SEGMENTS)
     guards = [guard_of(log, planned[log]) for log in sorted({s.log for s in added})]
     row_commits.append(lake, "segments", rows, run_id, guards)
 
@@ -420,12 +425,17 @@ def swap_segments(
         )
         for s in retired
     ]
-    rows = table_of([*gone, *added], SEGMENTS)
+    rows = table_of([*gone, *_archived(added, run_id, as_of_ms)], SEGMENTS)
     logs = sorted({s.log for s in (*retired, *added)})
     # The new ids too, so that no id can be there twice.
     ids = [segment.segment_id for segment in (*retired, *added)]
     moved = [guard_of(log, planned[log]) for log in logs]
     row_commits.replace(lake, "segments", ("segment_id", ids), rows, run_id, [*moved, *guards])
+
+
+def _archived(added: Sequence[Segment], run_id: str, as_of_ms: int) -> list[Segment]:
+    """New segments as the commit states them that makes them visible."""
+    return [replace(segment, archived_ms=as_of_ms, archived_by=run_id) for segment in added]
 
 
 def mark_deleted(

@@ -52,6 +52,10 @@ class Archived(StrEnum):
     HELD = "held"
     RETAINED_AWAY = "retained-away"
     COMPACTED_AWAY = "compacted-away"
+    ERASED = "erased"
+    """Removed for good because somebody asked for it. Nothing writes it yet."""
+    EXPIRED = "expired"
+    """Removed because its time in the lake was over. Nothing writes it yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from logcore.logs.model import readable_end
 from logcore.logs.model.findings import Severity
 from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, LedgerHole, first_hole, offsets_by_state
 from logcore.segments.filenames import is_internal_topic
@@ -78,6 +79,16 @@ class LogState:
     def hole(self) -> LedgerHole | None:
         """The first offsets that the ledger leaves out or has twice; None if it covers all up to the log's end."""
         return first_hole(self.ledger, self.row.next_offset)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to here the outcome of every transaction is decided, by the transactions in the lake."""
+        first = min((each.first_offset for each in self.open_transactions), default=None)
+        return readable_end.last_stable_offset(
+            first,
+            high_watermark=self.row.readable_high_watermark(),
+            log_start_offset=self.row.log_start_offset,
+        )
 
     @property
     def published_to(self) -> int | None:

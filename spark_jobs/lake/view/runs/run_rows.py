@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -25,6 +25,16 @@ TABLE = "runs"
 JOBS = ("intake", "maintenance")
 """Jobs whose runs have rows."""
 SUCCEEDED, FAILED = "succeeded", "failed"
+
+
+class LogOffsets(NamedTuple):
+    """How far a log was after a run; docs/tables.md has the meanings."""
+
+    log: str
+    log_start_offset: int
+    last_stable_offset: int
+    high_watermark: int | None
+    log_end_offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +65,8 @@ class RunRow:
     ended_ms: int
     phases: Mapping[str, int]
     """Milliseconds of each job that had work, by its name, in the order of the run."""
+    logs: Sequence[LogOffsets] | None = None
+    """Each log that the run changed. Rows that are read leave it out: there may be very many logs."""
 
     @property
     def duration_ms(self) -> int:
@@ -63,15 +75,19 @@ class RunRow:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """The row by column, in the order of the table."""
-        plain = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "phases"}
+        """The row by column, in the order of the table, without ``logs``."""
+        plain = {name: getattr(self, name) for name in _plain_fields()}
         return plain | {f"{phase}_ms": self.phases.get(phase) for phase in PHASES}
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> RunRow:
         """Build from a row of the table."""
         phases = {phase: row[f"{phase}_ms"] for phase in PHASES if row[f"{phase}_ms"] is not None}
-        return cls(**{field.name: row[field.name] for field in fields(cls) if field.name != "phases"}, phases=phases)
+        return cls(**{name: row[name] for name in _plain_fields()}, phases=phases)
+
+
+def _plain_fields() -> list[str]:
+    return [field.name for field in fields(RunRow) if field.name not in ("phases", "logs")]
 
 
 def append_run(lake: str, row: RunRow) -> None:
@@ -81,7 +97,9 @@ def append_run(lake: str, row: RunRow) -> None:
         JobError: The table, or its store, cannot be written.
     """
     if read_identity(lake) is not None:
-        row_commits.append(lake, TABLE, pa.Table.from_pylist([row.columns], schema=RUNS), row.run_id)
+        logs = None if row.logs is None else [each._asdict() for each in row.logs]
+        rows = pa.Table.from_pylist([row.columns | {"logs": logs}], schema=RUNS)
+        row_commits.append(lake, TABLE, rows, row.run_id)
 
 
 def has_row(lake: str, row: RunRow) -> bool:
@@ -153,7 +171,7 @@ def _newest_files_first(lake: str) -> Iterator[list[RunRow]]:
         where: list[tuple[str, str, object]] = [("started_ms", ">=", least)]
         if _last_ms(group[0]) < _NEVER_MS:
             where.append(("started_ms", "<", _last_ms(group[0]) + 1))
-        rows = read_rows(lake, TABLE, None, where).to_pylist()
+        rows = read_rows(lake, TABLE, [name for name in RUNS.names if name != "logs"], where).to_pylist()
         rows.sort(key=lambda row: (row["started_ms"], row["ended_ms"], row["run_id"]), reverse=True)
         yield [RunRow.of(row) for row in rows]
 

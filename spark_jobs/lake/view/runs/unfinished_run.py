@@ -17,7 +17,7 @@ from spark_jobs.lake.setup import registry
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import PHASES
 from spark_jobs.lake.view.lake_state import LakeState
-from spark_jobs.lake.view.runs.run_rows import TABLE, RunRow
+from spark_jobs.lake.view.runs.run_rows import TABLE, LogOffsets, RunRow
 from spark_jobs.outlines import OptimizeOutline, Outline
 
 FOLDER = "unfinished_runs"
@@ -55,6 +55,8 @@ class UnfinishedRun:
     failed_checks: int = 0
     state: dict[str, int | None] = field(default_factory=dict)
     """Columns about the whole lake, after the last step that read it."""
+    logs: list[tuple[str, int, int, int | None, int]] | None = None
+    """Of each changed log the values of ``LogOffsets``, after that step."""
     wrote: bool = False
     """Whether it wrote something without a job."""
     unread: str | None = None
@@ -90,6 +92,18 @@ class UnfinishedRun:
 
     def saw(self, state: LakeState) -> None:
         """Take over how the whole lake is now."""
+        changed = set(self.changed)
+        self.logs = [
+            LogOffsets(
+                log.log,
+                log.row.source_log_start_offset,
+                log.last_stable_offset,
+                log.row.high_watermark,
+                log.row.next_offset,
+            )
+            for log in state.logs
+            if log.log in changed
+        ]
         first = [log.open_transactions[0] for log in state.logs if log.open_transactions]
         ages = [age for each in first if (age := each.age_ms(self.as_of_ms)) is not None]
         self.state = {
@@ -128,6 +142,7 @@ class UnfinishedRun:
             started_ms=self.started_ms,
             ended_ms=max(ended_ms, self.started_ms),
             phases=dict(self.phases),
+            logs=None if self.logs is None else [LogOffsets(*each) for each in self.logs],
             **{name: self.state.get(name) for name in OF_THE_LAKE},
         )
 

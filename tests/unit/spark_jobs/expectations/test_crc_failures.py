@@ -26,7 +26,7 @@ def segment(name: str, base_offset: int, retired_because: str | None = None) -> 
 def test_damage_that_better_bytes_replaced_is_no_failure_of_what_is_published(tmp_path: Path):
     lake = str(tmp_path)
     held = [segment("kept", 0), segment("replaced", 10, FILLED), segment("retained", 20, "retention")]
-    archive.commit_segments(lake, held, {LOG: None}, "test")
+    archive.commit_segments(lake, held, {LOG: None}, "test", 3)
     rows = [
         {**dict.fromkeys(BATCHES.names), "log": LOG, "segment_id": name, "base_offset": offset, "verdict": verdict}
         for name, offset, verdict in (

@@ -65,7 +65,7 @@ def place(tmp_path: Path) -> tuple[Path, Path, list[Segment]]:
         archived(lake, origin, first),
         archived(lake, origin, second, position=len(first), base_offset=3),
     ]
-    archive.commit_segments(str(lake), rows, {LOG: None}, "run-1")
+    archive.commit_segments(str(lake), rows, {LOG: None}, "run-1", 3)
     return lake, origin, rows
 
 
