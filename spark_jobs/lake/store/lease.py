@@ -154,7 +154,8 @@ def _take(path: str, holder: Mapping[str, str | int]) -> Callable[[], None]:
 
     def release() -> None:
         if not isinstance(sys.exception(), KeyboardInterrupt | SystemExit):
-            os.ftruncate(descriptor, 0)  # the work has ended: see `killed_holder`
+            with contextlib.suppress(OSError):  # of a disk that fails: the error of the work counts
+                os.ftruncate(descriptor, 0)  # the work has ended: see `killed_holder`
         os.close(descriptor)
 
     return release
