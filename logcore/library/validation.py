@@ -12,10 +12,11 @@ from logcore.library.damage import Reports
 from logcore.logs.checks.log_check import check_log
 from logcore.logs.checks.validation import BatchVerdict, SegmentVerdict, validate_segment
 from logcore.logs.model.findings import Finding, Severity, found
-from logcore.logs.model.gaps import GapRules, gap_rules, is_compacted
+from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.checked_segments import ProgressDisplay
 from logcore.reading.notes import Notes
+from logcore.reading.segment_reading import rules_of_gaps
 from logcore.records.control import ControlType
 from logcore.segments.filenames import BOOTSTRAP_FILE
 from logcore.storage.discovery import read_file, shown
@@ -177,7 +178,7 @@ def validated(logs: Sequence[SourceLog], known: Iterable[Finding], compacted: bo
     reports = Reports(findings.append, known)
     validation = LogValidation(tuple(logs), reports)
     for log in logs:
-        validation.validate(log, gap_rules(log, is_compacted(log, True if compacted else None)))
+        validation.validate(log, rules_of_gaps(log, reports, True if compacted else None))
     validation.validate_bootstrap_files(is_choice=False)
     return ValidationReport(tuple(findings), validation.totals)
 

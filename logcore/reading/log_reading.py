@@ -12,7 +12,7 @@ from logcore.logs.checks.beyond_log_end import beyond_finding
 from logcore.logs.model import readable_end
 from logcore.logs.model.batch_facts import BatchFact, fold
 from logcore.logs.model.findings import found
-from logcore.logs.model.gaps import UNREADABLE, GapRules, gap_rules, is_compacted
+from logcore.logs.model.gaps import UNREADABLE, GapRules
 from logcore.logs.model.offset_ledger import EVIDENCE_HIGH_WATERMARK, LedgerRange, OffsetState
 from logcore.logs.model.producers.producer_state import ongoing
 from logcore.logs.model.sources import SourceLog
@@ -20,6 +20,7 @@ from logcore.logs.model.transactions import Ongoing, TransactionView, Transactio
 from logcore.reading.log_facts import LogBatchFacts
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadOptions
+from logcore.reading.segment_reading import rules_of_gaps
 from logcore.reading.visible_offsets import requested_high_watermark
 from logcore.records.batch import read_header
 from logcore.records.record import read_records
@@ -67,7 +68,7 @@ def read_log(log: SourceLog, options: ReadOptions, notes: Notes, *, says_gaps: b
     Raises:
         LogError: The batches contradict each other.
     """
-    rules = gap_rules(log, is_compacted(log, options.is_compacted))
+    rules = rules_of_gaps(log, notes, options.is_compacted)
     stated = requested_high_watermark(log, options.rules.high_watermark)
     limit = readable_end.high_watermark(stated)
     first = log.segments[0].base_offset if log.segments else log.log_start_offset

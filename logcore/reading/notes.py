@@ -14,7 +14,7 @@ class Notes:
 
     Attributes:
         findings: Each finding once, in the order of the reports.
-        cleaned_below: By directory of a log with gaps, the base offset of the last segment that shows cleaning.
+        cleaned_below: By directory of a log with gaps, the base offset of the last batch that only cleaning leaves.
     """
 
     findings: list[Finding] = field(default_factory=list)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from logcore.errors import CorruptionReason, LogError
 from logcore.logs.checks.beyond_log_end import beyond_finding
 from logcore.logs.checks.validation import stretch_rule
 from logcore.logs.model.findings import Finding, found
-from logcore.logs.model.gaps import GapRules, gap_rules, is_compacted
+from logcore.logs.model.gaps import NO_EXPLANATION, GapRules, gap_rules, is_cleaned, is_compacted
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.notes import Notes
+from logcore.records.batch import BatchHeader
 from logcore.records.packed_files import unpacking
 from logcore.records.record import Record
 from logcore.segments.filenames import MAX_OFFSET, OFFSET_INDEX_SUFFIX, DirectoryKind
@@ -32,6 +35,8 @@ LEAST_BULK_BYTES = 1 << 20
 """Smaller logs are read in plain Python: to load NumPy and the kernels takes longer. Records that are only checked are
 worth it from a sixteenth of this on.
 """
+_LAST_HEADERS = 64
+"""So many of a segment's last headers are held, to find one of a good batch."""
 MAX_INDEX_BYTES = 64 << 20
 """A larger offset index is not used to find an offset; brokers limit it to 10 MiB by default."""
 
@@ -203,7 +208,7 @@ def rows_of_segment(
             source.release(position)
             nbytes = min(2 * nbytes, max(most_bytes or 0, nbytes))
         if position >= size and next_offset < last:
-            say_end(log, segment, notes, size, padding, next_offset, damage, end=end)
+            say_end(log, segment, notes, size, padding, next_offset, damage)
         source.refuse_change()
     except (SourceChanged, SourceUnreadable) as error:
         cannot_read(segment, error, notes)
@@ -221,14 +226,12 @@ def say_end(
     damage: int,
     *,
     rules: GapRules | None = None,
-    end: int | None = None,
 ) -> None:
     """Report what only the end of a segment shows: zeros, and missing offsets up to the next segment.
 
     At the end of a log also the committed offsets that are missing there.
 
     The rules for a gap are those of `verify` (`logcore.logs.checks.log_check`). Only segment names are compared.
-    If there is a gap, headers of batches are read too.
 
     Args:
         log: The log of the segment.
@@ -239,7 +242,6 @@ def say_end(
         next_offset: The offset after its last good batch.
         damage: The offset expected at its last damage, -1 without any. Damage at its end explains a gap.
         rules: What explains gaps, for a caller that checks the log's end itself; None: what log and topic say.
-        end: The offset at which the read ends; None: at the end of the log.
     """
     if padding:
         notes.say(padding_finding(log, segment, file_size, padding))
@@ -251,13 +253,7 @@ def say_end(
     following = log.segments[at].base_offset if at < len(log.segments) else 0
     if start >= following or damage == next_offset or log.kind is not DirectoryKind.LIVE:
         return
-    if (rules or gap_rules(log, is_compacted(log))).loss(start, following) != "no-explanation":
-        return
-    if log.directory not in notes.cleaned_below:
-        bases = [other.base_offset for other in log.segments]
-        later = reversed(log.segments if end is None else log.segments[: bisect_left(bases, end) + 1])
-        notes.cleaned_below[log.directory] = next((other.base_offset for other in later if _is_cleaned(other)), 0)
-    if following > notes.cleaned_below[log.directory]:
+    if (rules or rules_of_gaps(log, notes)).loss(start, following) == NO_EXPLANATION:
         file = shown(segment.path)
         message = (
             f"{log.topic_partition}: offsets [{start}, {following}) are missing: {os.path.basename(file)} ends at "
@@ -267,17 +263,35 @@ def say_end(
         notes.say(found("missing-offsets", f"{message}{known}.", file=file, start_offset=start, end_offset=following))
 
 
-def _is_cleaned(segment: SegmentFile) -> bool:
-    """Whether a batch has fewer records than offsets, or a delete horizon: only the cleaner leaves such a batch."""
+def rules_of_gaps(log: SourceLog, notes: Notes, compacted: bool | None = None) -> GapRules:
+    """Return what explains gaps in a log. Headers of batches are read only for a gap that nothing else explains.
+
+    Args:
+        log: The log.
+        notes: Remembers what the headers say.
+        compacted: As `stated` in `is_compacted`.
+    """
+    return gap_rules(log, is_compacted(log, compacted), partial(_cleaned_below, log, notes))
+
+
+def _cleaned_below(log: SourceLog, notes: Notes) -> int:
+    if log.directory not in notes.cleaned_below:
+        ends = (_last_cleaned(segment) for segment in reversed(log.segments))
+        notes.cleaned_below[log.directory] = next((base for base in ends if base), 0)
+    return notes.cleaned_below[log.directory]
+
+
+def _last_cleaned(segment: SegmentFile) -> int:
+    """The base offset of the last good batch that only cleaning leaves; 0 without any."""
+    reader = HeaderReader()
+    last: deque[tuple[int, BatchHeader]] = deque(maxlen=_LAST_HEADERS)
     try:
-        return any(
-            header is not None
-            and not header.is_wrapper
-            and (header.record_count <= header.last_offset - header.base_offset or header.delete_horizon_ms is not None)
-            for _, header in HeaderReader().headers(segment)
-        )
+        for position, each in reader.headers(segment):
+            if each and is_cleaned(each.record_count, each.base_offset, each.last_offset, each.delete_horizon_ms):
+                last.append((position, each))
+        return next((each.base_offset for at, each in reversed(last) if reader.is_good(segment, at, each)), 0)
     except LogError:
-        return False  # reported where it is read
+        return 0  # reported where it is read
 
 
 def padding_finding(log: SourceLog, segment: SegmentFile, file_size: int, padding: int) -> Finding:

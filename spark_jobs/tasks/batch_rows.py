@@ -18,6 +18,8 @@ from spark_jobs.lake.table_schemas import BATCHES
 
 SMALL_ROWS = 512
 """A segment with more rows has a file of its own."""
+STREAMED = (*FACT_COLUMNS, "delete_horizon_ms")
+"""Columns that the readers of batches get."""
 OF_SEGMENT = ("segment_id", "log", "topic", "log_id", "partition")
 """Columns that have one value in all rows of a segment."""
 _OWN = pa.schema([field for field in BATCHES if field.name not in OF_SEGMENT])
@@ -51,9 +53,9 @@ class BatchRows:
         return pa.RecordBatch.from_arrays(arrays, schema=BATCHES)
 
     def facts(self) -> pa.RecordBatch:
-        """The rows with the columns of a batch's facts and its position, as the readers of files get them."""
+        """The rows with the columns STREAMED, as the readers of files get them."""
         own = self._own()
-        columns: dict[str, pa.Array[Any]] = {name: own.column(name) for name in FACT_COLUMNS if name != "segment_id"}
+        columns: dict[str, pa.Array[Any]] = {name: own.column(name) for name in STREAMED if name != "segment_id"}
         columns["segment_id"] = pa.repeat(pa.scalar(self.segment_id, pa.string()), own.num_rows)
         for name in _WORDS:
             columns[name] = columns[name].dictionary_encode()

@@ -19,10 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from logcore.columns.checking.fact_runs import FACT_COLUMNS
 from logcore.remote.chunked.chunk_map import RegisteredObject
 from spark_jobs.lake.delta.files.live_files import open_parquet
-from spark_jobs.tasks.batch_rows import BatchRows
+from spark_jobs.tasks.batch_rows import STREAMED, BatchRows
 
 CHUNK_ROWS = 65_536
 """Rows decoded at a time."""
@@ -56,7 +55,7 @@ class BatchFile:
 def stream_batches(
     files: Sequence[BatchFile | BatchRows], segments: Sequence[SegmentPlace], resume_offset: int
 ) -> Iterator[pa.RecordBatch]:
-    """Stream rows that end at or above ``resume_offset``, by (segment, position), with the columns of a batch's facts.
+    """Stream rows that end at or above ``resume_offset``, by (segment, position), with the columns STREAMED.
 
     Args:
         files: Where the rows are: files, or the rows of segments that have none.
@@ -130,7 +129,7 @@ class _Reader:
         self.last_key = int(self._place[count - 1]), int(self._position[count - 1])
         self._rows = self._rows.slice(count)
         self._place, self._position = self._place[count:], self._position[count:]
-        return taken.select(FACT_COLUMNS)
+        return taken.select(STREAMED)
 
     def _read(self) -> Iterator[pa.RecordBatch]:
         if isinstance(self.file, BatchRows):
@@ -141,7 +140,7 @@ class _Reader:
             for i in range(file.num_row_groups):
                 # One row group per call: Arrow keeps what it read from a call's groups until the call ends.
                 if self._may_matter(file.metadata.row_group(i)):
-                    yield from file.iter_batches(CHUNK_ROWS, [i], columns=list(FACT_COLUMNS), use_threads=False)
+                    yield from file.iter_batches(CHUNK_ROWS, [i], columns=list(STREAMED), use_threads=False)
 
     def _may_matter(self, group: pq.RowGroupMetaData) -> bool:
         """Whether a row group can have a row at or above the resume offset."""

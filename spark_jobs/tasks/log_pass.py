@@ -7,13 +7,15 @@ by the result (transactions and state changes of the ledger), not by the number 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache, partial
 from typing import Any
 
 import pyarrow as pa
 
 from logcore.columns.checking.committed_runs import SCHEMA, settled_runs
+from logcore.columns.checking.fact_runs import numbers_of, trusted_rows
 from logcore.errors import LogError
 from logcore.garbage_collection import collector_paused
 from logcore.logs.ledger.ledger_builder import ledger_ranges
@@ -83,6 +85,8 @@ class LogTask:
     files: tuple[BatchFile | BatchRows, ...]
 
 
+Rows = Callable[[], Iterable[pa.RecordBatch]]
+"""Reads the rows of a log; called again if there is a gap that only a later batch may explain."""
 Columns = dict[str, list[Any]]
 """Values by field name, each list with one value per object. A log may have millions of objects."""
 
@@ -104,26 +108,26 @@ def validate_log(task: LogTask) -> ValidatedLog | Finding:
     Returns:
         The result, or the finding that says why the log cannot be validated.
     """
-    rows = stream_batches(task.files, task.segments, task.facts.resume_offset)
+    rows = partial(stream_batches, task.files, task.segments, task.facts.resume_offset)
     return pass_over_log(task.facts, rows, task.segments)
 
 
-def pass_over_log(
-    facts: LogFacts, chunks: Iterable[pa.RecordBatch], segments: Sequence[SegmentPlace]
-) -> ValidatedLog | Finding:
+def pass_over_log(facts: LogFacts, rows: Rows, segments: Sequence[SegmentPlace]) -> ValidatedLog | Finding:
     """The same from rows of ``batches`` that end above ``facts.resume_offset``, in log order."""
     try:
         # Small transactions need two facts each: without the pause, the collector takes a quarter of the time.
         with collector_paused():
-            return _validate(facts, chunks, {segment.segment_id: segment for segment in segments})
+            return _validate(facts, rows, {segment.segment_id: segment for segment in segments})
     except (LogError, ValueError, OSError) as error:
         # A log whose batches contradict what ingest saw must not prevent the validation of other logs.
         return found("log-not-judged", f"{facts.topic_partition} is left as it was: {error}.")
 
 
-def _validate(facts: LogFacts, chunks: Iterable[pa.RecordBatch], segments: Mapping[str, SegmentPlace]) -> ValidatedLog:
-    rules = GapRules(facts.cleaner_checkpoint, facts.compacted_by_policy, facts.gap_evidence)
-    chunks = iter(chunks)
+def _validate(facts: LogFacts, read: Rows, segments: Mapping[str, SegmentPlace]) -> ValidatedLog:
+    rules = GapRules(
+        facts.cleaner_checkpoint, facts.compacted_by_policy, facts.gap_evidence, cache(partial(_cleaned_below, read))
+    )
+    chunks = iter(read())
     first = next((chunk for chunk in chunks if chunk.num_rows), None)
     begins_behind = first is not None and first.column("base_offset")[0].as_py() >= facts.resume_offset
     walk = TransactionWalk(
@@ -159,6 +163,16 @@ def _validate(facts: LogFacts, chunks: Iterable[pa.RecordBatch], segments: Mappi
         ledger={name: [getattr(each, name) for each in ledger] for name in LEDGER_FIELDS},
         findings=(*view.findings, *ledger_findings(ledger)),
     )
+
+
+def _cleaned_below(read: Rows) -> int:
+    """As `cleaned_below` of the rules for gaps."""
+    found = 0
+    for chunk in read():
+        base, last, count = (numbers_of(chunk, name) for name in ("base_offset", "last_offset", "record_count"))
+        has_horizon = chunk.column("delete_horizon_ms").is_valid().to_numpy(zero_copy_only=False)
+        found = int(base[trusted_rows(chunk) & ((count <= last - base) | has_horizon)].max(initial=found))
+    return found
 
 
 def _runs(

@@ -9,7 +9,8 @@ Only a segment's row in ``validations`` means that it is validated. A run that w
 of that segment in the other tables: they are deleted and rebuilt. The row of a segment that was cut back is deleted,
 because the segment may return.
 If a log has only grown, its ledger is rebuilt from its first ``open`` offset; earlier decisions are not read again. If
-bytes of a log changed (a range was filled late, its end was cut back), its ledger is rebuilt from there. The result
+bytes of a log changed (a range was filled late, its end was cut back), its ledger is rebuilt from there, and where it
+grew after a gap that nothing explained, from that gap. The result
 that returns to the driver grows with transactions and with state changes in the rebuilt part. A plain log returns a few
 values however many batches it has.
 """
@@ -25,6 +26,7 @@ import pyarrow as pa
 
 from logcore.logs.ledger.ledger_history import changed_findings, published_boundaries, rebuild_offset, rebuilt_ledger
 from logcore.logs.model.findings import Finding
+from logcore.logs.model.gaps import NO_EXPLANATION
 from logcore.logs.model.offset_ledger import offsets_by_state
 from spark_jobs.contracts import JobReport, LogChange, ValidateConfig
 from spark_jobs.errors import ConcurrentChange
@@ -176,7 +178,7 @@ def _plans(
         before = ledger_ranges.with_published(config.lake, ledger.get(row.log, ()), frontiers[row.log])
         transactions = known[row.log]
         gone = taken_back.get(row.log, ())
-        changed = _changed_from(row, (*waiting, *gone), before)
+        changed = _changed_from(row, (*waiting, *gone), before, frontiers[row.log] or 0)
         resume = rebuild_offset(before, changed, transactions.earliest_in_progress)
         policy = policies.for_log(row.topic, row.topic_id)
         facts = LogFacts.of(
@@ -190,14 +192,19 @@ def _plans(
         yield ValidateLogPlan(row, tuple(waiting), reaching, facts, tuple(segment.segment_id for segment in gone))
 
 
-def _changed_from(row: LogRow, moved: Sequence[Segment], ledger: Sequence[LedgerRow]) -> int | None:
-    """The lowest offset whose bytes changed since the ledger was made; None where the log only grew.
+def _changed_from(
+    row: LogRow, moved: Sequence[Segment], ledger: Sequence[LedgerRow], frontier_offset: int
+) -> int | None:
+    """The lowest offset whose bytes, or their meaning, changed since the ledger was made; None where the log only grew.
 
     Args:
-        moved: Segments that were added or removed since.
+        moved: Segments that were added or removed since. Their batches may show that an earlier gap was cleaned.
+        frontier_offset: The next offset to publish.
     """
     end = ledger[-1].end_offset if ledger else 0
     changed = [segment.base_offset for segment in moved if segment.base_offset < end]
+    gaps = (each.start_offset for each in ledger if each.evidence == NO_EXPLANATION)
+    changed += [gap for gap in gaps if moved and gap >= frontier_offset][:1]
     if row.next_offset < end:
         changed.append(row.next_offset)
     return min(changed, default=None)

@@ -36,8 +36,8 @@ def add_parser(
         parents=[parent],
         help="what became of every offset",
         description="Report the outcome of every offset from 0 to the log's end, or to a high watermark above it: "
-        "present, aborted, compacted away, lost. Gaps are losses unless the cleaner's checkpoint beside the log, or "
-        "--config cleanup.policy=compact, shows that the log is cleaned.",
+        "present, aborted, compacted away, lost. Gaps are losses unless the cleaner's checkpoint beside the log, "
+        "a later batch that only cleaning leaves, or --config cleanup.policy=compact shows that the log is cleaned.",
     )
     add_paths(parser)
     add_choice(parser)

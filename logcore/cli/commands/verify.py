@@ -26,9 +26,9 @@ from logcore.cli.reading.arguments import add_choice, add_paths, add_remote, add
 from logcore.errors import LogError
 from logcore.library.validation import LogValidation, ValidationTotals
 from logcore.logs.model.findings import RULES, Finding, Outcome, Severity
-from logcore.logs.model.gaps import gap_rules, is_compacted
 from logcore.logs.rules.advice import HarmedPlace
 from logcore.reading.chosen_logs import find_logs
+from logcore.reading.segment_reading import rules_of_gaps
 from logcore.segments.filenames import DirectoryKind, parse_topic_partition
 from logcore.storage.discovery import shown
 from logcore.storage.objects.addresses import absolute, is_object
@@ -190,7 +190,7 @@ def run(arguments: argparse.Namespace) -> int:
         for log in logs:
             lines.log, lines.log_directory = shown(log.directory), log.directory
             lines.verdict = lines.verdict_at(lines.log)
-            validation.validate(log, gap_rules(log, is_compacted(log, options.is_compacted)))
+            validation.validate(log, rules_of_gaps(log, lines, options.is_compacted))
             verdicts[lines.verdict] += 1
         lines.log = lines.log_directory = None
         validation.validate_bootstrap_files(is_choice=not options.selection.is_everything)

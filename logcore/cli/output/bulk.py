@@ -123,7 +123,7 @@ def write_lines(
                 raise result.failure
             if result.position >= len(shows.content) and not work.is_over:
                 padding, after = result.padding, result.next_offset
-                say_end(shows.log, shows.segment, notes, len(shows.content), padding, after, work.damage, end=shows.end)
+                say_end(shows.log, shows.segment, notes, len(shows.content), padding, after, work.damage)
             if result.position >= len(shows.content) or work.is_over:
                 shows.source.refuse_change()
         except LogError as error:

@@ -1,8 +1,7 @@
 """Rules about a log as a whole: its segments against each other, and the files beside them against the batches.
 
     rule                        severity  finds
-    missing-offsets             error     offsets gone between two segments, or before the first batch
-    offset-gap                  warning   offsets gone inside a segment of a log that shows no sign of cleaning
+    missing-offsets             error     offsets gone between two batches, and nothing shows that the log is cleaned
     leader-epoch-regression     warning   a segment that begins in a lower epoch than the end of the one before
     leader-epoch-differs        warning   a batch whose epoch is not the one in leader-epoch-checkpoint
     leader-epochs-unproven      info      no leader-epoch-checkpoint to compare with, or one that begins above the log
@@ -33,7 +32,7 @@ from logcore.errors import LogError
 from logcore.logs.checks.beyond_log_end import beyond_log_end
 from logcore.logs.checks.index_check import Read, compare_transactions, transaction_index_of
 from logcore.logs.model.findings import Finding, found
-from logcore.logs.model.gaps import GapRules
+from logcore.logs.model.gaps import NO_EXPLANATION, GapRules, is_cleaned
 from logcore.logs.model.producers.producer_state import ProducerBatch, ProducerReplay
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.records.control import ControlType
@@ -114,8 +113,6 @@ class _LogCheck:
         self._exact = True
         """All of the log up to here was seen, and nothing of it was cleaned away."""
         self._exact_below = MAX_OFFSET
-        self._gaps: list[tuple[int, int, bool, str, int]] = []
-        """Gaps without an explanation until now: start, end, whether at a segment's beginning, file, position."""
         self._epoch = -1
         self._epochs = log.leader_epochs
         self._epoch_at = -1
@@ -165,9 +162,7 @@ class _LogCheck:
         expected = base if self._expected is None else self._expected
         if base > expected:
             self._take_gap(expected, base, batch.position)
-        if batch.record_count <= last - base or batch.delete_horizon_ms is not None:
-            # Only the cleaner leaves such a batch, and it begins at the start of the log.
-            self._gaps.clear()
+        if is_cleaned(batch.record_count, base, last, batch.delete_horizon_ms):
             self._doubt(base)
         while self._snapshots and self._snapshots[0][0] <= base:
             self._compare_snapshot(*self._snapshots.pop(0), at=expected)
@@ -192,12 +187,6 @@ class _LogCheck:
 
     def finish(self) -> None:
         """Check what only the end of the log shows."""
-        for start, end, at_start, file, position in self._gaps:
-            what = f"no batch has the {end - start} offsets from {start} on, and nothing explains it"
-            rule = "missing-offsets" if at_start else "offset-gap"
-            if self._log.cleaner_checkpoint is None:
-                what += " (in a compacted topic this is ordinary)"
-            self._say(rule, what, file=file, position=position, start_offset=start, end_offset=end)
         if self._epoch >= 0 and not self._epochs and not self._log.named_files:
             message = "no leader-epoch-checkpoint to compare with, and no checksum covers a batch's leader epoch"
             self._say("leader-epochs-unproven", message, file=self._log.directory)
@@ -215,9 +204,14 @@ class _LogCheck:
         if not self._log.named_files:
             start = max(start, self._log.log_start_offset)  # brokers and the ledger begin there
         why = self._rules.loss(start, end) if start < end else None
-        if self._segment is None or self._is_damaged or why != "no-explanation":
+        if self._segment is None or self._is_damaged or why != NO_EXPLANATION:
             return  # explained, or reported already by the check of the bytes
-        self._gaps.append((start, end, self._at_start, self._segment.path, position))
+        what = f"no batch has the {end - start} offsets from {start} on, and nothing explains it"
+        if self._log.cleaner_checkpoint is None:
+            what += " (in a compacted topic this is ordinary)"
+        self._say(
+            "missing-offsets", what, file=self._segment.path, position=position, start_offset=start, end_offset=end
+        )
 
     def _doubt(self, offset: int) -> None:
         if self._exact:

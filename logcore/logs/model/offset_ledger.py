@@ -9,7 +9,8 @@
     empty      of batches whose records cleaning removed
     open       at or above the high watermark; at or above the                high-watermark, transaction
                last stable offset and below the high watermark
-    compacted  between batches, removed by cleaning                           cleaner-checkpoint, cleanup-policy
+    compacted  between batches, removed by cleaning                           cleaner-checkpoint, cleanup-policy,
+                                                                              cleaned-batch
     missing    between batches, gone without explanation                      no-explanation, or what ingest saw
                below the first segment and not below the log start            no-remote-sign, segments-removed
     corrupt    from where bytes cannot be trusted to the next good batch      the corruption reason

@@ -229,12 +229,6 @@ WHOLE_LOG_RULES: MappingProxyType[str, Rule] = MappingProxyType(
 
 SIDE_FILE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
     {
-        "offset-gap": Rule(
-            _WARNING,
-            _ONE_RUN,
-            "Offsets are missing inside a segment of a log that shows no sign of cleaning.",
-            "If the topic was once compacted, nothing. Otherwise compare with another replica.",
-        ),
         "leader-epoch-differs": Rule(
             _WARNING,
             _ONE_RUN,

@@ -28,6 +28,7 @@ EVIDENCE: Mapping[str, str] = {
     "remote-tier": "in the remote tier: the checkpoint file and the leader epochs both show it",
     "cleaner-checkpoint": "below the offset up to which the broker's cleaner had cleaned",
     "cleanup-policy": "the policy has `cleanup.policy: compact`, so gaps are allowed",
+    "cleaned-batch": "below a batch that only cleaning leaves; cleaning begins at the start of a log",
     "no-remote-sign": "below the first segment: deleted by hand, or in a remote tier that left no sign",
     "segments-removed": "below the first segment; index files are left of segments that somebody removed",
     "no-explanation": "nothing explains the gap",

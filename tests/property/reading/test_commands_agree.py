@@ -56,6 +56,9 @@ def check(directory: Path, capsys: Captured) -> str:
         assert damage(heard(read)[1]) == wrong
     ledger, said = heard(log.ledger)
     assert damage(said) == wrong
+    gone = [(each.start_offset, each.end_offset) for each in report.findings if each.rule == "missing-offsets"]
+    unexplained = [(each.start_offset, each.end_offset) for each in ledger if each.evidence == "no-explanation"]
+    assert sorted(gone) == unexplained
     spans = [(each.header.base_offset, each.header.next_offset) for each in batches]
     for each in ledger:
         inside = [span for span in spans if span[0] < each.end_offset and span[1] > each.start_offset]
@@ -142,7 +145,33 @@ def any_directory(root: Path, draw: random.Random) -> Path:
     return root / directory_mutants.NAME
 
 
-KINDS = pytest.mark.parametrize("make", [planted, with_right_crc, any_directory])
+def with_gaps(root: Path, draw: random.Random) -> Path:
+    """Gaps between batches, of which some show that the log was cleaned; the same of damaged batches shows nothing."""
+    directory = root / "orders-0"
+    directory.mkdir(parents=True)
+    offset = draw.choice((0, 7))
+    path = directory / f"{offset:020d}.log"
+    for _ in range(draw.randint(3, 12)):
+        if draw.random() < 0.3:
+            path = directory / f"{offset:020d}.log"
+        base, span = offset + draw.choice((0, 0, 3)), draw.randint(1, 4)
+        if draw.random() < 0.2:
+            made = handmade.empty_batch(base, span - 1)
+        elif draw.random() < 0.2:
+            span = 1
+            made = handmade.simple_batch(base, [(b"k", None)], attributes=handmade.DELETE_HORIZON)
+        else:
+            records = [handmade.record(at) for at in sorted(draw.sample(range(span), draw.choice((1, span))))]
+            made = handmade.batch(records, base_offset=base, last_offset_delta=span - 1)
+        if draw.random() < 0.1:
+            made = handmade.flip(made, draw.randrange(21, len(made)))
+        offset = base + span
+        with path.open("ab") as file:
+            file.write(made)
+    return directory
+
+
+KINDS = pytest.mark.parametrize("make", [planted, with_right_crc, any_directory, with_gaps])
 
 
 def agreed(

@@ -15,6 +15,9 @@ from logcore.logs.model.gaps import GapRules
         (GapRules(cleaner_checkpoint=9, compacted_by_policy=True), None, "cleaner-checkpoint"),
         (GapRules(cleaner_checkpoint=9, evidence=[(8, 12, "trimmed")]), "trimmed", None),
         (GapRules(compacted_by_policy=True, evidence=[(0, 6, "trimmed")]), "trimmed", None),
+        (GapRules(cleaned_below=lambda: 9), None, "cleaned-batch"),
+        (GapRules(cleaned_below=lambda: 8), "no-explanation", None),
+        (GapRules(cleaned_below=lambda: 9, evidence=[(8, 12, "trimmed")]), "trimmed", None),
         (GapRules(compacted_by_policy=True, evidence=[(0, 5, "x"), (9, 20, "y")]), None, "cleanup-policy"),
     ],
 )

@@ -201,11 +201,11 @@ def test_without_a_snapshot_at_its_beginning_a_log_proves_nothing_about_producer
     assert said(later) == []
 
 
-def test_a_missing_segment_is_a_loss_and_a_gap_inside_a_segment_a_warning(files: Files, said: Say) -> None:
+def test_a_gap_is_a_loss_between_segments_and_inside_of_one(files: Files, said: Say) -> None:
     findings = said({name(0): plain(0), name(6): plain(6) + plain(10), name(20): b""})
     assert [(f.rule, f.start_offset, f.end_offset) for f in findings if f.end_offset] == [
         ("missing-offsets", 2, 6),
-        ("offset-gap", 8, 10),
+        ("missing-offsets", 8, 10),
         ("missing-offsets", 12, 20),
     ]
 
@@ -221,8 +221,8 @@ def test_gaps_that_cleaning_explains_are_no_finding(said: Say, given) -> None:
 
 def test_a_cleaned_batch_explains_the_gaps_below_it_and_not_those_above(said: Say) -> None:
     thin = handmade.batch([handmade.record(0), handmade.record(3)], base_offset=4, last_offset_delta=3)
-    findings = said({name(0): plain(0) + thin + plain(9, 1)})
-    assert [(f.rule, f.start_offset) for f in findings] == [("offset-gap", 8)]
+    findings = said({name(0): plain(0) + thin + plain(9, 1)}, rules=GapRules(cleaned_below=lambda: 4))
+    assert [(f.rule, f.start_offset) for f in findings] == [("missing-offsets", 8)]
 
 
 def test_a_gap_after_damage_is_not_reported_again(said: Say) -> None:

@@ -60,7 +60,7 @@ ABOUT_A_SOURCE = {
 """Reported by each look at a source path, and about no log of the lake."""
 
 BESIDE_SEGMENTS = {
-    *("offset-gap", "leader-epoch-differs", "producer-sequence", "producer-epoch-regression", "index-missing"),
+    *("leader-epoch-differs", "producer-sequence", "producer-epoch-regression", "index-missing"),
     *("index-partial-entry", "index-zeroed", "leader-epochs-unproven", "index-past-end", "offset-index-differs"),
     *("time-index-differs", "transaction-index-differs", "broken-snapshot", "snapshot-not-whole", "snapshot-differs"),
     "checkpoint-beyond-log-end",

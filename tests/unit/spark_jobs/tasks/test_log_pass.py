@@ -1,5 +1,7 @@
 """The log pass takes rows of `batches` in the order of the log, with nulls for unknown values."""
 
+from functools import partial
+
 import pyarrow as pa
 import pytest
 
@@ -23,6 +25,7 @@ SCHEMA = pa.schema(
         ("size", pa.int64()),
         ("leader_epoch", pa.int32()),
         ("log", pa.string()),
+        ("delete_horizon_ms", pa.int64()),
     ]
 )
 
@@ -40,7 +43,7 @@ def stretch(expected: int, reason: str = "CRC") -> tuple:
 
 
 def validated(*rows: tuple, end: int, resume: int = 0, **given) -> ValidatedLog | Finding:
-    table = pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
+    table = pa.Table.from_pylist([dict(zip(SCHEMA.names, (*row, None), strict=True)) for row in rows], schema=SCHEMA)
     facts = {
         "topic_partition": "orders-0",
         "resume_offset": resume,
@@ -51,7 +54,7 @@ def validated(*rows: tuple, end: int, resume: int = 0, **given) -> ValidatedLog 
         "compacted_by_policy": False,
         "gap_evidence": (),
     }
-    return pass_over_log(LogFacts(**facts | given), table.to_batches(max_chunksize=2), [])
+    return pass_over_log(LogFacts(**facts | given), partial(table.to_batches, max_chunksize=2), [])
 
 
 def states(result: ValidatedLog) -> list[tuple]:
@@ -90,7 +93,7 @@ def test_a_log_of_single_messages_is_counted_on_both_sides_of_where_it_goes_on()
 
 @pytest.mark.parametrize("end", [0, 5])
 def test_a_log_without_batches_is_a_gap_or_nothing(end: int) -> None:
-    result = pass_over_log(LogFacts("orders-0", 0, end, end, end, None, False, ()), [], [])
+    result = pass_over_log(LogFacts("orders-0", 0, end, end, end, None, False, ()), list, [])
     assert states(result) == ([(0, 5, "trimmed", 0)] if end else [])
 
 
