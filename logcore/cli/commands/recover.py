@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import cache, partial
 
 from logcore.cli.maintenance import maintenance, recovered_logs
 from logcore.cli.maintenance.copy_progress import CopyProgress
@@ -18,6 +19,7 @@ from logcore.logs.model.findings import Finding
 from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.partition_directory import PartitionDirectory
 from logcore.logs.model.topic_config import TopicConfig
+from logcore.logs.recovery.losses import cleaned_below
 from logcore.logs.recovery.plan import plan_recovery
 from logcore.logs.recovery.proposal import RecoveryPlan, root_refusal
 from logcore.segments.filenames import is_coordinator_topic
@@ -72,4 +74,4 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _gap_rules(directory: PartitionDirectory, config: TopicConfig) -> GapRules:
     is_compacted = config.compacts or is_coordinator_topic(directory.topic_partition.topic)
-    return GapRules(directory.first_dirty_offset, is_compacted)
+    return GapRules(directory.first_dirty_offset, is_compacted, cleaned_below=cache(partial(cleaned_below, directory)))

@@ -18,7 +18,7 @@ from logcore.errors import CorruptRecordError
 from logcore.logs.checks.beyond_log_end import times_of_change
 from logcore.logs.checks.validation import Reader
 from logcore.logs.model.findings import Severity
-from logcore.logs.model.gaps import GapRules
+from logcore.logs.model.gaps import GapRules, is_cleaned
 from logcore.logs.model.partition_directory import PartitionDirectory
 from logcore.logs.model.remote_tier import below_start_of, removed_because, removed_range
 from logcore.logs.recovery.segment_pieces import NewFile, Piece, Zeros, header_of, segment_pieces
@@ -27,7 +27,7 @@ from logcore.records.legacy import unfold
 from logcore.records.model import MAGIC_V2
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import segment_file_name
-from logcore.segments.scanning.scan import Stretch, scan
+from logcore.segments.scanning.scan import ScannedBatch, Stretch, scan
 
 _WARNINGS = {"torn-tail", "length-repaired", "offset-repaired", "time-index-empty", "metadata-missing"}
 
@@ -293,6 +293,17 @@ def uncovered(start: int, end: int, ranges: Sequence[tuple[int, int]]) -> Iterat
         start = after
     if start < end:
         yield start, end
+
+
+def cleaned_below(directory: PartitionDirectory) -> int:
+    """Return the base offset of the last batch that only cleaning leaves, as in `GapRules`; 0 without any."""
+    for base_offset in reversed(directory.base_offsets):
+        walk = scan(directory.files[segment_file_name(base_offset)].content, base_offset=base_offset, sealed=True)
+        headers = [item.header for item in walk if isinstance(item, ScannedBatch)]
+        for each in reversed(headers):
+            if is_cleaned(each.record_count, each.base_offset, each.last_offset, each.delete_horizon_ms):
+                return each.base_offset
+    return 0
 
 
 def missing_offsets(

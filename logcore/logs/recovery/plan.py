@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 
 from logcore.errors import CorruptIndexError, CorruptRecordError
@@ -87,8 +88,13 @@ def plan_recovery(
     Returns:
         The plan. Indexes of the active segment are trimmed as by the next stop.
     """
+    losses: list[Loss] = []
+    if PARTITION_METADATA_FILE not in directory.files:
+        message = "it is missing: a KRaft broker treats the log as a stray and creates an empty replica instead"
+        losses.append(Loss("metadata-missing", PARTITION_METADATA_FILE, message))
     if salvage:
-        return plan_salvage(directory, config, as_of_ms=as_of_ms, recover=recover, gaps=gaps)
+        plan = plan_salvage(directory, config, as_of_ms=as_of_ms, recover=recover, gaps=gaps)
+        return replace(plan, losses=(*losses, *plan.losses))
     is_clean = heeds_clean_mark and directory.is_clean
     loading = Loading(
         directory, config, as_of_ms, recover, is_clean=is_clean, indexes_left_out=indexes_left_out, line=line
@@ -97,7 +103,6 @@ def plan_recovery(
         loading.run()
     except WouldNotStart as error:
         return RecoveryPlan({}, steps=tuple(loading.disk.steps), refusal=f"A broker would not start with this: {error}")
-    losses: list[Loss] = []
     ends: dict[int, int] = {}
     losses += _losses(loading, directory, config, recover, read, ends)
     if gaps is not None:
@@ -123,9 +128,6 @@ def _losses(
     ends: dict[int, int],
 ) -> Iterator[Loss]:
     """The losses. `ends` receives, by base offset, the end of each segment that stays."""
-    if PARTITION_METADATA_FILE not in directory.files:
-        message = "it is missing: a KRaft broker treats the log as a stray and creates an empty replica instead"
-        yield Loss("metadata-missing", PARTITION_METADATA_FILE, message)
     last_base_offset = max(loading.segments)
     bases = sorted({*loading.segments, *(segment.base_offset for segment in loading.removed)})
     following = dict(pairwise((*bases, None)))

@@ -205,3 +205,26 @@ def test_a_packed_last_segment_is_a_loss_with_the_command_that_unpacks_it(
     subprocess.run(unpack, shell=True, check=True)
     assert main([*command, str(tmp_path / "again")]) in (0, 1)
     assert "offsets" not in capsys.readouterr().out.replace("log end offset 20", "")
+
+
+@pytest.mark.parametrize("salvage", [[], ["--salvage"]])
+def test_a_missing_partition_metadata_is_a_warning_of_both_ways(
+    root: Path, capsys: Captured, salvage: list[str]
+) -> None:
+    assert plan_of(root / "orders-0", capsys, *salvage, code=0)["losses"] == []
+    (root / "orders-0" / "partition.metadata").unlink()
+    (loss,) = plan_of(root / "orders-0", capsys, *salvage, code=1)["losses"]
+    assert (loss["kind"], loss["severity"]) == ("metadata-missing", "warning")
+
+
+@pytest.mark.parametrize("salvage", [[], ["--salvage"]])
+def test_a_batch_that_only_cleaning_leaves_explains_the_gaps_before_it(
+    root: Path, capsys: Captured, salvage: list[str]
+) -> None:
+    orders = root / "orders-0"
+    five(root)
+    plain, thin = handmade.simple_batch(12, [(b"k", b"v")]), [handmade.record(0), handmade.record(3)]
+    (orders / name(12)).write_bytes(plain + handmade.batch(thin, base_offset=14, last_offset_delta=3))
+    (orders / name(20)).write_bytes(handmade.simple_batch(20, [(b"k", b"v")]))
+    plan = plan_of(orders, capsys, *salvage, code=2)
+    assert counted(plan) == [("missing", 18, 19, None, None, 0)]
