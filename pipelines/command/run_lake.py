@@ -103,7 +103,8 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
     as_of_ms = options.now_ms if request.as_of_ms is None else request.as_of_ms
     again = registered_lakes.ingest_commands(lake, [request.intake]) if request.sources else ""
     with launch.open_lake(lake, "loglake run", again):
-        launch.register(lake)
+        # New sources are registered after a run that took them; options of known ones count from now on.
+        launch.register(lake, request.to_register if _are_known(lake, request) else None)
         if options.maintain and request.apply:
             start_workers(request.engine)
         is_new = request.replace is not None or report is not None
@@ -154,10 +155,15 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
 
 def _keep_refusal(lake: str, request: RunRequest, ended_ms: int, error: JobError) -> None:
     """Record a run that did not begin, if it was for the sources of the lake: they, or the lake, cannot be used."""
-    known = {source for intake in registered_lakes.read_registered(lake).intakes for source in intake.sources}
-    if known.issuperset(request.sources):
+    if _are_known(lake, request):
         unread = str(error) if isinstance(error, SourceUnread) else None
         keep_run_end(lake, INTAKE_JOB, ended_ms, type(error).__name__, unread)
+
+
+def _are_known(lake: str, request: RunRequest) -> bool:
+    """Whether all sources of a run are registered."""
+    known = {source for intake in registered_lakes.read_registered(lake).intakes for source in intake.sources}
+    return known.issuperset(request.sources)
 
 
 def watch(options: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ from logcore.storage.objects.remembered_reads import RememberedRead
 from spark_jobs.contracts import LogChange
 from spark_jobs.ingest import late_segments, remote_ranges
 from spark_jobs.ingest.log_growth import IngestLogPlan, lost_at_end, of_log
-from spark_jobs.lake.segments.archive import LogRow, Segment
+from spark_jobs.lake.segments.archive import GIVEN_UP, LogRow, Segment
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.tasks import segment_slices
 from spark_jobs.tasks.segment_copy import CopyResult, CopyTask
@@ -83,7 +83,7 @@ def copied_log(log: IngestLogPlan, results: Sequence[CopyResult]) -> CopiedLog:
     results = list(left)
     said += [finding for result in (*of_remote, *results) for finding in result.findings]
     copied, passed, failure = _until_failure(log.tasks, results)
-    row = _grown(log.observed, copied, passed, failure)
+    row = _grown(log.observed, copied, passed, failure, log.given_up_to).without_given_up()
     tried = [*zip(log.remote, of_remote, strict=True), *zip(log.tasks, results, strict=True)]
     for task, result in tried:
         if result.failed and (task in passed or task in log.remote) and task.next_base_offset is not None:
@@ -119,7 +119,7 @@ def _is_final(log: IngestLogPlan, failure: _Failure | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """The first segment of a log that could not be copied, and why."""
+    """The first segment of a log that could not be copied to its end, and why."""
 
     task: CopyTask
     finding: Finding
@@ -137,21 +137,29 @@ def _until_failure(
     passed: list[CopyTask] = []
     waiting: list[_Failure] = []
     for task, result in zip(tasks, results, strict=True):
+        if result.segment is not None:
+            passed += [failure.task for failure in waiting]
+            waiting.clear()
+            copied.append(result.segment)
         if result.failed:
             waiting.append(_Failure(task, result.findings[-1]))
             if not task.is_remote or task.next_base_offset is None:
                 break
-        elif result.segment is not None:
-            passed += [failure.task for failure in waiting]
-            waiting.clear()
-            copied.append(result.segment)
     return copied, passed, waiting[0] if waiting else None
 
 
-def _grown(observed: LogRow, copied: Sequence[Segment], passed: Sequence[CopyTask], failure: _Failure | None) -> LogRow:
+def _grown(
+    observed: LogRow,
+    copied: Sequence[Segment],
+    passed: Sequence[CopyTask],
+    failure: _Failure | None,
+    given_up_to: int | None,
+) -> LogRow:
     row = replace(observed, next_offset=copied[-1].next_offset) if copied else observed
-    if passed:
-        left = [(task.first_offset, task.next_base_offset, EVIDENCE_REMOTE) for task in passed]
+    left = [(task.first_offset, task.next_base_offset, EVIDENCE_REMOTE) for task in passed]
+    if given_up_to is not None and given_up_to > row.next_offset:
+        left.append((row.next_offset, given_up_to, GIVEN_UP))
+    if left:
         gaps = list(dict.fromkeys([*row.gap_evidence, *left]))
         row = replace(row, gaps=json.dumps(gaps))
     if failure is None:

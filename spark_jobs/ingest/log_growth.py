@@ -214,7 +214,7 @@ def observe(
     elif held_from is not None:
         # An earlier run was killed before it wrote this row. A segment may begin below the start of its log.
         log_start_offset = min(log_start_offset, max(held_from, source.whole_log_start_offset))
-    return LogRow(
+    row = LogRow(
         log=log,
         topic=topic,
         log_id=log_id,
@@ -235,6 +235,7 @@ def observe(
         stopped_because=growth.stop.message if growth.stop else None,
         stopped_file=None,
     )
+    return row if growth.takes else row.without_given_up()
 
 
 def _high_watermark(config: IngestConfig, source: SourceLog, known: LogRow | None) -> int | None:
@@ -314,6 +315,7 @@ def lost_at_end(row: LogRow, given_up_to: int | None) -> list[Finding]:
             f"{row.next_offset} takes the place of the high watermark {given_up_to} (--high-watermark log-end)."
         )
         return [found("offsets-given-up", message, start_offset=row.next_offset, end_offset=given_up_to)]
+    row = row.without_given_up()
     if row.high_watermark is None or row.high_watermark <= row.next_offset:
         return []
     return [_beyond_log_end(row)]

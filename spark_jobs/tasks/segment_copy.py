@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -23,7 +23,7 @@ from logcore.records.batch import HEADER_SIZE
 from logcore.records.packed_files import packed_kind, unpacking
 from logcore.remote.chunked.chunk_map import RegisteredObject
 from logcore.remote.stored_part import file_version
-from logcore.segments.scanning.scan import ScannedBatch, last_good_end, scan
+from logcore.segments.scanning.scan import ScannedBatch, Stretch, last_good_end, scan
 from logcore.storage.discovery import HeaderReader, SegmentFile, SourceChanged, copy_range
 from logcore.storage.objects.addresses import is_object
 from logcore.storage.objects.object_copy import copy_object
@@ -140,7 +140,11 @@ def nothing_readable(task: CopyTask, remembered: RememberedReads | None = None) 
             return None  # a first batch larger than the probe, or damage before other batches
     except (OSError, LogError):
         return None  # the worker meets the same error and reports it
-    return _tail_findings(task, 0, size - task.start, _is_zero(waiting))
+    left = size - task.start
+    findings = _tail_findings(task, waiting, 0, left, task.first_offset)
+    if left > PROBE_BYTES and findings[-1].rule != "zero-padding":
+        return None  # what a longer end is, all of its bytes show
+    return None if _is_damage(findings) else findings
 
 
 def _begins_with_a_batch(task: CopyTask, content: bytes) -> bool:
@@ -163,7 +167,7 @@ def copy_segment(task: CopyTask) -> CopyResult:
             segment, findings, header = (
                 _register(task) if task.in_place else _copy(task, reads_around=attempt == 2 and is_growth)
             )
-            return CopyResult(segment, tuple(findings), last_header=header)
+            return CopyResult(segment, tuple(findings), failed=_is_damage(findings), last_header=header)
         except _Packed as packed:
             message = f"{shown(task.source)} is {packed}; {unpacking(str(packed), shown(task.source))}."
             return _failed(found("packed-segment", message, file=task.source, position=0, nbytes=task.size))
@@ -304,8 +308,7 @@ def _describe(
         findings: list[Finding] = []
         if not task.sealed:
             end = last.end if last else 0
-            is_zero = _is_zero(content[end:]) if fetched is None else fetched.is_zero_from(end)
-            findings = _tail_findings(task, end, len(content) - end, is_zero)
+            findings = _tail_findings(task, content, end, len(content) - end, next_offset, fetched)
             if last is None:
                 return None, findings, ()
         elif task.next_base_offset is not None:
@@ -392,24 +395,38 @@ def _opened(task: CopyTask, path: str, start: int, stop: int | None) -> Iterator
     yield source.content, source
 
 
-def _tail_findings(task: CopyTask, end: int, left: int, is_zero: bool) -> list[Finding]:
-    """Findings about the ``left`` bytes after ``end`` that were not archived."""
+def _tail_findings(
+    task: CopyTask,
+    content: bytes | memoryview,
+    end: int,
+    left: int,
+    next_offset: int,
+    fetched: SourceBytes | None = None,
+) -> list[Finding]:
+    """Findings about the ``left`` bytes after ``end`` that were not archived, as the scan of `verify` sees them."""
     if left == 0:
         return []
-    rule = "zero-padding" if is_zero else "torn-tail"
+    base, offset = task.file_base_offset, next_offset
+    step = next(
+        iter(scan(content, base_offset=base, sealed=False, start=end, next_offset=offset, fetched=fetched)), None
+    )
+    rule, position = "torn-tail", task.start + end
     what = (
-        f"{left} zero bytes end the active segment: room that a broker reserved, or a write that never reached disk."
-        if is_zero
-        else f"{left} bytes after the last whole batch of the active segment wait: a write in progress or one that was "
+        f"{left} bytes after the last whole batch of the active segment wait: a write in progress or one that was "
         "cut off. They are archived when they form a whole batch."
     )
-    return [found(rule, what, file=task.source, position=task.start + end, nbytes=left)]
+    if step is None:
+        rule = "zero-padding"
+        what = f"{left} zero bytes end the active segment: room that a broker reserved, or a write that was lost."
+    elif isinstance(step, Stretch) and not step.tail:
+        rule, why = "tail-hides-batches", step.message if step.hides is None else step.hides
+        what = f"{left} bytes from position {position} end the active segment and are no ordinary tail: {why}."
+    return [found(rule, what, file=task.source, position=position, nbytes=left, start_offset=offset)]
 
 
-def _is_zero(content: bytes | memoryview) -> bool:
-    step = bytes(1 << 16)
-    parts = (content[start : start + len(step)] for start in range(0, len(content), len(step)))
-    return all(part == step[: len(part)] for part in parts)
+def _is_damage(findings: Sequence[Finding]) -> bool:
+    """Whether the bytes that were not archived are no write in progress, so that the log stops there."""
+    return bool(findings) and findings[-1].rule == "tail-hides-batches"
 
 
 def _sha256(content: memoryview, size: int, fetched: SourceBytes | None) -> str:

@@ -8,6 +8,7 @@ from deltalake import DeltaTable
 from spark_jobs.contracts import ValidateConfig
 from spark_jobs.lake.published.completeness import differences
 from spark_jobs.lake.segments import ledger_ranges
+from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.validate import job as validate
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
@@ -175,3 +176,17 @@ def test_a_log_that_grows_while_transactions_overlap_is_the_log_that_was_seen_at
     assert transactions(lake) == transactions(whole) == [(0, 9, 10, "aborted"), (3, 6, 16, "committed")]
     assert lake.published("orders") == whole.published("orders")
     assert set(lake.published("orders")) == {*range(3, 7), *range(11, 16)}
+
+
+def test_a_lost_outcome_of_a_transaction_is_no_error_once_its_marker_is_found(source, lake, orders):
+    """A late segment is copied at the next run; what was lost is history then."""
+    late = orders.segments()[1]
+    content = late.read_bytes()
+    late.write_bytes(content[: -len(handmade.marker(20, handmade.ABORT, producer_id=7))])
+    lake.turn(source.path)
+    assert (10, 15, "unknown") in lake.ledger("orders")
+    assert "transaction-outcome-lost" in {each.finding.rule for each in read_state(str(lake.path)).logs[0].findings}
+    late.write_bytes(content)
+    lake.turn(source.path)
+    assert joined(lake.ledger("orders")) == WHOLE
+    assert {each.finding.rule for each in read_state(str(lake.path)).logs[0].findings} == {"range-filled"}

@@ -214,6 +214,12 @@ def test_committed_offsets_beyond_the_end_are_given_up_with_the_printed_command(
     assert "high-watermark log-end" in printed
     pasted(lake.capsys, printed, "--high-watermark log-end")
     assert lake.run("--high-watermark", "log-end")[0] == 0
+    assert lake.run()[0] == 0
+    lake.log.append(2)
+    assert lake.run()[0] == 0
+    assert lake.offsets() == {*range(32)}
+    lake.source.high_watermarks(orders_0=36)
+    assert lake.run()[0] == 2
 
 
 def test_committed_offsets_beyond_the_end_are_taken_from_another_copy_with_the_printed_command(
@@ -237,7 +243,8 @@ def test_a_log_that_lost_all_above_its_log_start_is_given_up_with_the_printed_co
         assert code == 2
         assert "the archive continues at" not in printed
     pasted(lake.capsys, printed, "--high-watermark log-end")
-    assert lake.run("--high-watermark", "log-end")[0] == 0
+    for options in (["--high-watermark", "log-end"], []):
+        assert lake.run(*options)[0] == 0
 
 
 def test_a_topic_that_was_made_again_is_taken_with_the_printed_policy(lake: Lake) -> None:

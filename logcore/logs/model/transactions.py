@@ -322,7 +322,7 @@ class TransactionWalk:
                 f"the transaction of producer {producer_id} that began at offset {current.first_offset} was open "
                 f"where offsets [{start}, {end}) are lost, perhaps with its marker; {meaning}",
                 start_offset=current.first_offset,
-                end_offset=current.last_offset + 1,
+                end_offset=end,  # it ends when these offsets are found
             )
         )
 

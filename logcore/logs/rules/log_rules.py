@@ -54,9 +54,11 @@ SEGMENT_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         ),
         "tail-hides-batches": Rule(
             _ERROR,
-            _UNTIL_REPLACED,
-            "The end of a segment that is still written is not a partial batch, or it contains whole batches.",
-            FILL,
+            Persistence.WHILE_STOPPED,
+            "The end of a segment that is still written is not a partial batch, or it contains whole batches. Nothing "
+            "of it is archived.",
+            "A broker that starts on the log cuts these bytes off; then run again: `{run}`. If another copy of the log "
+            "has the offsets, name its log directory with `--move-source`.",
             for_logs=_SALVAGE,
         ),
         "segment-without-batch": Rule(
@@ -199,7 +201,7 @@ WHOLE_LOG_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         ),
         "transaction-outcome-lost": Rule(
             _ERROR,
-            _FOR_GOOD,
+            Persistence.WHILE_IN_LEDGER,
             "A transaction was open where offsets are lost, so its outcome is lost too.",
             FILL,
             for_logs=_LOST,

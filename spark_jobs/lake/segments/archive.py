@@ -29,6 +29,8 @@ GENERATION_INGESTED = 0
 _SEGMENT_FILE = re.compile(r"([0-9]{20}\.[0-9a-f]{32})\.[a-z]+")
 
 RETENTION, COMPACTION = "retention", "compaction"
+GIVEN_UP = "given-up"
+"""Evidence of offsets after the log's end that a run with the log's end as high watermark gave up."""
 CUT_BACK = "cut-back"
 """Why a segment was retired: its offsets were never valid, the source truncated them."""
 FILLED = "filled"
@@ -143,6 +145,14 @@ class LogRow:
     def epochs(self) -> tuple[EpochEntry, ...]:
         """The leader epochs of the log as they were last seen at its source."""
         return tuple(EpochEntry(*entry) for entry in json.loads(self.leader_epochs))
+
+    def without_given_up(self) -> LogRow:
+        """The row, without a high watermark above the log's end up to which an earlier run gave the offsets up."""
+        mark = self.high_watermark
+        is_given = mark is not None and any(
+            why == GIVEN_UP and start <= self.next_offset < mark <= end for start, end, why in self.gap_evidence
+        )
+        return replace(self, high_watermark=None) if is_given else self
 
     def publish_limit(self) -> int:
         """The stated high watermark, which may be beyond the log end; the log end if none is known."""

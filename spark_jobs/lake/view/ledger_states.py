@@ -33,6 +33,7 @@ EVIDENCE: Mapping[str, str] = {
     "segments-removed": "below the first segment; index files are left of segments that somebody removed",
     "no-explanation": "nothing explains the gap",
     "trimmed-before-ingest": "the source removed the offsets before they were ingested",
+    "given-up": "after the log's end when a run with `--high-watermark log-end` gave them up",
     "source-cleaned": "the source cleaned the offsets before they were ingested",
     "marker-lost": "the marker of the transaction is lost",
     "filled-late": "found in another copy later; published as a replacement",

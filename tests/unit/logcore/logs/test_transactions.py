@@ -121,7 +121,7 @@ def test_a_marker_after_a_corrupt_stretch_decides_only_what_follows_the_stretch(
     view = derive(data(1, 0), stretch(1), data(1, 5), marker(1, 6, kind), high_watermark=7)
     decided = COMMITTED if kind == "COMMIT" else ABORTED
     assert rows(view) == [(1, 0, 0, None, UNKNOWN), (1, 5, 5, 6, decided)]
-    assert [(f.rule, f.start_offset, f.end_offset) for f in view.findings] == [("transaction-outcome-lost", 0, 1)]
+    assert [(f.rule, f.start_offset, f.end_offset) for f in view.findings] == [("transaction-outcome-lost", 0, 5)]
     assert "show that it has ended, but not how" in view.findings[0].message
 
 

@@ -37,11 +37,11 @@ CLOSED_IN_A_SOUND_LAKE = {
     *("corrupt-offsets", "missing-offsets", "rows-differ-from-ledger", "ledger-has-a-hole"),
     *("rows-differ-from-archive", "rows-out-of-order", "not-provable"),
     *("output-mismatch", "remote-tier", "high-watermark-beyond-log-end", "second-source", "replacement-refused"),
-    "trimmed-before-ingest",
+    *("trimmed-before-ingest", "transaction-outcome-lost"),
 }
 OPEN_WHATEVER_COMES = {
     *("source-cleaned", "source-trimmed", "incarnation-opened", "compaction-refused"),
-    *("transaction-outcome-lost", "changed-after-publishing", "table-file-damaged", "archive-changed"),
+    *("changed-after-publishing", "table-file-damaged", "archive-changed"),
     *("corrupt-bytes", "zero-tail", "sequence-gap", "header-name-not-utf8"),
 }
 
