@@ -9,6 +9,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from logcore.columns.schema import Column, schema_of
+from spark_jobs.lake.field_ids import with_field_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def table_of_columns(
     """Return the declaration of a table whose columns have meanings; see `TableSpec`."""
     return TableSpec(
         name,
-        schema_of(columns),
+        with_field_ids(schema_of(columns)),
         statistics,
         partition_by,
         row_order,

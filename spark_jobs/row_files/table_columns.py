@@ -14,6 +14,7 @@ import pyarrow as pa
 from spark_jobs.lake.decoded.topic_tables import written_spec
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_creation import schema_of_table
+from spark_jobs.lake.field_ids import as_in_files
 from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.lake.table_specs import TABLES
 
@@ -27,7 +28,7 @@ def extra_columns(lake: str, name: str) -> str:
     if table is None:
         return ""
     ours = TABLES[name].schema.names if name in TABLES else ()
-    extra = [f.with_nullable(True).remove_metadata() for f in schema_of_table(table) if f.name not in ours]
+    extra = [f.with_nullable(True) for f in schema_of_table(table) if f.name not in ours]
     return base64.b64encode(pa.schema(extra).serialize()).decode() if extra else ""
 
 
@@ -37,4 +38,4 @@ def with_columns(name: str, extra: str) -> TableSpec:
     if not extra:
         return spec
     more = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(extra)))
-    return replace(spec, schema=pa.schema([*spec.schema, *more]))
+    return replace(spec, schema=pa.schema([*spec.schema, *as_in_files(more)]))

@@ -101,7 +101,7 @@ def test_descriptions_of_the_schema_are_comments_of_columns(lake: Decoded) -> No
     value = next(field for field in lake.table().schema().fields if field.name == "value")
     assert value.metadata["comment"].endswith("; an order")
     inner = json.loads(value.type.to_json())["fields"][0]
-    assert inner["metadata"] == {"comment": "number of the order"}
+    assert inner["metadata"]["comment"] == "number of the order"
 
 
 @pytest.mark.parametrize(

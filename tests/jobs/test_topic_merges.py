@@ -20,6 +20,7 @@ from spark_jobs.policies.policies_file import read_policies
 from spark_jobs.row_files.merged_file import FileMergeTask, merge_files
 from spark_jobs.row_files.table_columns import extra_columns
 from tests import handmade
+from tests.field_ids import ids_of_file, ids_of_table
 from tests.jobs.decoded_lake import KINDS, Decoded
 from tests.jobs.registered_schemas import Registered, avro, named, text, zigzag
 from tests.spark.cycle import AS_OF_MS
@@ -78,6 +79,16 @@ def recorded(lake: TwoLogs) -> list[Any]:
     return [
         lake.table(kind).transaction_version(f"{kind}/orders/{what}") for kind in KINDS for what in sorted(logs) + ids
     ]
+
+
+def test_merged_files_have_the_field_ids_that_the_table_keeps(lake: TwoLogs) -> None:
+    ids = {kind: ids_of_file(str(files(lake, kind)[0])) for kind in KINDS}
+    optimize(lake)
+    for kind in KINDS:
+        assert -1 not in ids[kind].values()
+        merged = files(lake, kind)
+        assert [ids_of_file(str(path)) for path in merged] == [ids[kind]] * len(merged)
+        assert ids_of_table(lake.table(kind)).items() <= ids[kind].items()
 
 
 def left_of(report: JobReport) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from logcore.columns.schema import HEADER_TYPE
 from spark_jobs.lake.delta.table import Table
+from spark_jobs.lake.field_ids import with_field_ids
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_spec import TableSpec
 
@@ -87,7 +88,9 @@ def _spec(name: str, one_row: str, columns: Sequence[tuple[str, pa.DataType, str
         ]
     )
     meanings = tuple((column, meaning) for column, _, meaning in columns)
-    return TableSpec(name, schema, _STATISTICS, (), ("log_id", "partition", "offset"), one_row, meanings)
+    return TableSpec(
+        name, with_field_ids(schema), _STATISTICS, (), ("log_id", "partition", "offset"), one_row, meanings
+    )
 
 
 def topic_table(lake: str, kind: str, topic: str) -> Table:

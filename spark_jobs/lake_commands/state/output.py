@@ -20,6 +20,7 @@ from deltalake.transaction import AddAction
 
 from spark_jobs.errors import UsageError
 from spark_jobs.lake.delta.files.parquet_files import row_groups
+from spark_jobs.lake.field_ids import as_in_table
 from spark_jobs.lake.store import disk_sync, storage
 from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.policies.compression import DEFAULT
@@ -55,17 +56,16 @@ def write_parquet(path: str, spec: TableSpec, logs: Logs, described: Callable[[]
     Raises:
         OSError: It can't be written; then nothing is at its place.
     """
-    schema = spec.schema.remove_metadata()
     with storage.writing(path) as local:
         with pq.ParquetWriter(
             local,
-            schema,
+            spec.schema,
             compression=DEFAULT.codec,  # type: ignore[arg-type]
             compression_level=DEFAULT.writer_level,
             write_statistics=list(spec.statistics),
             write_page_checksum=True,
         ) as writer:
-            for group in row_groups(itertools.chain.from_iterable(logs), schema):
+            for group in row_groups(itertools.chain.from_iterable(logs), spec.schema):
                 writer.write_table(group)
             writer.add_key_value_metadata(dict(described()))
         if os.path.lexists(path):
@@ -92,7 +92,7 @@ def write_delta(path: str, spec: TableSpec, logs: Logs, described: Callable[[], 
             raise
         table = DeltaTable.create(
             folder,
-            schema=Schema.from_arrow(spec.schema),
+            schema=Schema.from_arrow(as_in_table(spec.schema)),
             description=spec.one_row,
             configuration={
                 "delta.enableDeletionVectors": "false",

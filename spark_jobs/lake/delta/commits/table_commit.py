@@ -20,6 +20,7 @@ from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.files.row_counts import JUDGED_BY_LEDGER, new_count
 from spark_jobs.lake.delta.tables import delta_log, table_features
 from spark_jobs.lake.delta.tables.table_creation import bring_up_to_date, open_or_create, spec_of
+from spark_jobs.lake.field_ids import as_in_table
 from spark_jobs.lake.store import disk_sync, storage
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_spec import TableSpec
@@ -99,7 +100,7 @@ class TableCommit:
             self.table.create_write_transaction(
                 actions,
                 mode="overwrite" if self._whole else "append",
-                schema=Schema.from_arrow(self.spec.schema) if self._whole else self.table.schema(),
+                schema=Schema.from_arrow(as_in_table(self.spec.schema)) if self._whole else self.table.schema(),
                 partition_by=list(self.spec.partition_by),
                 commit_properties=CommitProperties(
                     custom_metadata={"userMetadata": json.dumps(metadata)},

@@ -205,7 +205,7 @@ def _schema_of(chunk: pa.RecordBatch, spec: TableSpec) -> pa.Schema:
     encoded = {field.name for field in chunk.schema if pa.types.is_dictionary(field.type)}
     return pa.schema(
         [
-            pa.field(field.name, pa.dictionary(pa.int32(), field.type)) if field.name in encoded else field
+            field.with_type(pa.dictionary(pa.int32(), field.type)) if field.name in encoded else field
             for field in spec.file_schema
         ]
     )

@@ -18,6 +18,7 @@ from logcore.values.evolution.merged_type import merged_type
 from spark_jobs.lake.delta.tables.delta_location import delta_uri, prepare
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_location import refuse_half_swapped, table_uri
+from spark_jobs.lake.field_ids import as_in_table, with_entry
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.lake.table_specs import TABLES
@@ -28,7 +29,7 @@ _BY_US = CommitProperties(custom_metadata={"userMetadata": json.dumps({"run_id":
 STATISTICS_PROPERTY = "delta.dataSkippingStatsColumns"
 """Delta's table property: the columns with statistics."""
 
-COMMENT = "comment"
+COMMENT = b"comment"
 """Key of a column's comment in its metadata, as Spark reads it."""
 
 
@@ -89,11 +90,7 @@ def bring_up_to_date(table: DeltaTable, spec: TableSpec) -> int:
 def spec_of(name: str, table: DeltaTable) -> TableSpec:
     """Return the actual columns and layout of a table: ours, then the nullable columns that its user added."""
     spec = TABLES[name]
-    added = [
-        field.with_nullable(True).remove_metadata()
-        for field in schema_of_table(table)
-        if field.name not in spec.schema.names
-    ]
+    added = [field.with_nullable(True) for field in schema_of_table(table) if field.name not in spec.schema.names]
     return replace(spec, schema=pa.schema([*spec.schema, *added]))
 
 
@@ -122,12 +119,5 @@ def _has_more(wanted: Field, there: Field) -> bool:
 
 @lru_cache(maxsize=128)
 def _commented_fields(spec: TableSpec) -> tuple[Field, ...]:
-    return tuple(
-        Field(
-            field.name,
-            field.type,
-            nullable=field.nullable,
-            metadata=field.metadata | {COMMENT: spec.meaning(field.name)},
-        )
-        for field in Schema.from_arrow(spec.schema).fields
-    )
+    commented = [with_entry(field, COMMENT, spec.meaning(field.name)) for field in spec.schema]
+    return tuple(Schema.from_arrow(as_in_table(pa.schema(commented))).fields)

@@ -201,7 +201,17 @@ def _columns(spec: TableSpec, table: DeltaTable, place: str) -> Iterator[tuple[s
 
 
 def _fields(schema: Schema) -> dict[str, dict[str, Any]]:
-    return {field["name"]: field for field in json.loads(schema.to_json())["fields"]}
+    """The fields by name. Their types have no comments and ids: other engines may leave those out."""
+    fields = json.loads(schema.to_json())["fields"]
+    return {field["name"]: field | {"type": _without_metadata(field["type"])} for field in fields}
+
+
+def _without_metadata(kind: object) -> object:
+    if isinstance(kind, list):
+        return [_without_metadata(each) for each in kind]
+    if isinstance(kind, dict):
+        return {key: _without_metadata(each) for key, each in kind.items() if key != "metadata"}
+    return kind
 
 
 def _configuration(table: DeltaTable) -> Mapping[str, str]:
