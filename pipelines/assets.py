@@ -39,10 +39,9 @@ from .errors.interrupts import is_interrupt, lost_interrupts_repeated
 from .errors.step_errors import without_text
 from .events import as_metadata, asset_observation, check_result, check_spec, table_schema
 from .partitions import chosen_keys, register, topic_partitions
-from .resources import ENGINE_TAG, EngineOfRun, JobLauncher
+from .resources import ENGINE_TAG, EngineOfRun, JobLauncher, StepResults
 from .run import check_definitions
 from .run.chains import CHAINS, INTAKE_JOB, SOURCES, Product, Step
-from .run.listener import RunListener
 from .run.recording.run_row_writer import RunRowWriter
 from .run.run_request import RunRequest
 from .run.step_result import StepResult
@@ -169,9 +168,9 @@ def _begin_op(name: str, of: RegisteredLake, job: str, sources: Sequence[str]) -
     def begin(
         context: dg.AssetExecutionContext,
         loglake_launcher: JobLauncher,
-        loglake_listener: dg.ResourceParam[RunListener],
+        loglake_results: dg.ResourceParam[StepResults],
     ) -> None:
-        run = _begin(of, job, context, loglake_launcher, loglake_listener)
+        run = _begin(of, job, context, loglake_launcher, loglake_results)
         try:
             check_request(run, context)
             if job == INTAKE_JOB:
@@ -205,14 +204,16 @@ def _op(of: RegisteredLake, job: str, step: Step, pool: str | None) -> dg.OpDefi
     def compute(
         context: dg.AssetExecutionContext,
         loglake_launcher: JobLauncher,
-        loglake_listener: dg.ResourceParam[RunListener],
+        loglake_results: dg.ResourceParam[StepResults],
     ) -> Iterator[dg.Output[None] | dg.AssetCheckResult]:
         selected = context.op_execution_context.selected_output_names
         if selected - {"done"}:  # otherwise this step is only between selected ones
-            run = _begin(of, job, context, loglake_launcher, loglake_listener)
+            run = _begin(of, job, context, loglake_launcher, loglake_results)
             is_last = step == _last_step(of, job, context)
             with lost_interrupts_repeated(more_follows=True), _clear_failures(step, run, context):
-                yield from _record(of, context, step, run, _result(step, run, context, is_last=is_last), selected)
+                done = _result(step, run, loglake_results, context, is_last=is_last)
+                yield from _record(of, context, step, run, done, selected)
+                loglake_results.recorded(run.run_id, step.name)
                 if is_last and run.recorder is not None and run.recorder.so_far.unread is not None:
                     raise JobError(run.recorder.so_far.unread)  # red checks alone would leave the run a success
         if "done" in selected:
@@ -226,7 +227,7 @@ def _begin(
     job: str,
     context: dg.AssetExecutionContext,
     launcher: JobLauncher,
-    listener: RunListener,
+    results: StepResults,
 ) -> Run:
     try:
         request = request_of(context.run, lake, job)
@@ -251,10 +252,10 @@ def _begin(
         request,
         policies,
         jobs,
-        listener,
         chosen_keys(context),
         publishes=publishes,
         recorder=recorder,
+        reports=results.reports_of(run_id),
     )
 
 
@@ -303,13 +304,10 @@ def _clear_failures(step: Step, run: Run, context: dg.AssetExecutionContext) -> 
         raise
     except Exception as error:  # noqa: BLE001 - it is raised again, without the text of unforeseen errors
         if is_interrupt(error):
-            run.listener.failed(error)
             say_canceled(context.log)
             raise dg.DagsterExecutionInterruptedError from without_text(error)
         attempts = context.op_execution_context.retry_number
         failure = failure_of(error, step.name, run.run_id, run.lake, attempts, context.log)
-        if isinstance(failure, dg.Failure):
-            run.listener.failed(error)
         if run.recorder is not None:
             if isinstance(failure, dg.Failure):
                 run.recorder.failed(step.name, error)
@@ -317,18 +315,19 @@ def _clear_failures(step: Step, run: Run, context: dg.AssetExecutionContext) -> 
                 run.recorder.attempt_failed()
         raise failure from without_text(error)
     except BaseException as error:
-        run.listener.failed(error)
         if is_interrupt(error):
             say_canceled(context.log)
         raise
 
 
-def _result(step: Step, run: Run, context: dg.AssetExecutionContext, *, is_last: bool) -> StepResult:
-    done = run.listener.result_of(run.run_id, step.name)
+def _result(
+    step: Step, run: Run, results: StepResults, context: dg.AssetExecutionContext, *, is_last: bool
+) -> StepResult:
+    done = results.result_of(run.run_id, step.name)
     if done is None:
         done = step.work(run)
         run.step_done(done, is_last=is_last)
-        run.listener.step_done(run.run_id, step.name, done)
+        results.keep(run.run_id, step.name, done)
     keep_answers(context.instance, run.lake, run.run_id, done)
     return done
 
@@ -350,12 +349,10 @@ def _record(
     for event in table_events(lake, context.instance, step, done):
         context.log_event(event)
     for answer in done.answers:
-        run.listener.answered(answer)
         if answer.is_unanswered and answer.asset in check_definitions.OF_MAINTENANCE:
             context.log.info(f"{answer.name}: {answer.description}")  # Dagster shows the check as skipped
             continue
         yield check_result(lake, answer)
-    run.listener.step_recorded(run.run_id, step.name)
 
 
 def _refuse_unknown(run: Run, state: LakeState) -> None:

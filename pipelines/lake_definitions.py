@@ -21,9 +21,8 @@ from .assets import POOL, build_assets
 from .jobs import build_job
 from .later_events import later_events
 from .nightly_verification import build_verification
-from .resources import LAUNCHER, LISTENER, JobLauncher
+from .resources import LAUNCHER, RESULTS, JobLauncher, StepResults
 from .run.chains import CHAINS
-from .run.listener import ReportKeeper
 from .schedules import build_schedules
 from .sensors import build_sensor
 
@@ -66,7 +65,7 @@ def loglake_assets(
         jobs=[*jobs, verification],
         schedules=build_schedules(lake),
         sensors=[build_sensor(lake)],
-        resources={LAUNCHER: launcher or _launcher(), LISTENER: _listener()},
+        resources={LAUNCHER: launcher or _launcher(), RESULTS: _results()},
     )
 
 
@@ -90,5 +89,5 @@ def _launcher() -> JobLauncher:
 
 
 @cache
-def _listener() -> ReportKeeper:
-    return ReportKeeper()
+def _results() -> StepResults:
+    return StepResults()

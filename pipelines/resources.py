@@ -1,4 +1,4 @@
-"""The resource that starts jobs for the steps of a run in Dagster."""
+"""The resources of the steps of a run in Dagster: what starts jobs, and what keeps results."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import dagster as dg
 from spark_jobs import launch
 from spark_jobs.contracts import JobConfig, JobReport
 from spark_jobs.lake.view.registered_lakes import read_registered
-from spark_jobs.outlines import Outline_co
+from spark_jobs.outlines import Outline, Outline_co
+
+from .run.step_result import StepResult
 
 ENGINE_TAG = "loglake/engine"
 """Run tag: what runs the tasks, and why."""
 
-LAUNCHER, LISTENER = "loglake_launcher", "loglake_listener"
+LAUNCHER, RESULTS = "loglake_launcher", "loglake_results"
 """Keys of our resources: a code location may have others."""
 
 
@@ -44,3 +46,31 @@ class EngineOfRun:
     def run(self, config: JobConfig[Outline_co]) -> JobReport[Outline_co]:
         """Run the job of this configuration. An empty plan starts nothing."""
         return self.launcher.run(config, self.engine)
+
+
+class StepResults:
+    """Keeps reports of jobs, so that a step can report what earlier rounds of its run did.
+
+    It also keeps the result of a step until Dagster has its events. If recording them fails, the next attempt records
+    this result: the step itself would find nothing new.
+    """
+
+    def __init__(self) -> None:
+        self._reports: dict[str, list[JobReport[Outline]]] = {}
+        self._not_recorded: dict[tuple[str, str], StepResult] = {}
+
+    def reports_of(self, run_id: str) -> list[JobReport[Outline]]:
+        """The reports of a run so far; its steps add theirs."""
+        return self._reports.setdefault(run_id, [])
+
+    def keep(self, run_id: str, step: str, done: StepResult) -> None:
+        """Keep the result of a step that has run; its events follow."""
+        self._not_recorded[run_id, step] = done
+
+    def recorded(self, run_id: str, step: str) -> None:
+        """Forget the result, because Dagster has its events."""
+        self._not_recorded.pop((run_id, step), None)
+
+    def result_of(self, run_id: str, step: str) -> StepResult | None:
+        """The result of an earlier attempt whose events Dagster does not have; None: run the step."""
+        return self._not_recorded.get((run_id, step))

@@ -33,7 +33,7 @@ from ..partitions import register
 from ..run.chains import CHAINS, Step
 from ..run.check_definitions import OF_MAINTENANCE
 from ..run.direct import FinishedRun
-from ..run.listener import RunFailure
+from ..run.outcome import RunFailure
 from ..run.step_result import StepResult
 from .history import DATABASES, history_not_writable, lacks_databases, prepare_history, settings_file
 

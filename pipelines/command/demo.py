@@ -23,7 +23,7 @@ from spark_jobs.lake.view.registered_lakes import home_folder, lake_name, read_r
 from spark_jobs.policies.policies_file import read_policies
 
 from ..run.chains import INTAKE_JOB
-from ..run.listener import RunOutcome
+from ..run.outcome import RunOutcome
 from ..run.run_request import RunRequest
 from .history import prepare_history
 from .progress_lines import ProgressLines

@@ -41,7 +41,7 @@ from ..metadata.values import (
 from ..run.chains import CHAINS, INTAKE_JOB
 from ..run.check_definitions import RECORDS, CheckAnswer
 from ..run.direct import FinishedRun
-from ..run.listener import RunFailure
+from ..run.outcome import RunFailure
 
 VARIABLES = ("DAGSTER_PIPES_CONTEXT", "DAGSTER_PIPES_MESSAGES")
 CHECKS = "loglake_checks"

@@ -35,8 +35,8 @@ from spark_jobs.prestart import start_workers
 
 from ..errors.step_errors import sentence_of
 from ..run.chains import INTAKE_JOB, MAINTENANCE_JOB
-from ..run.listener import RunOutcome
 from ..run.look import outcome_without_work
+from ..run.outcome import RunOutcome
 from ..run.run_request import RunRequest
 from .history import check_outside_lakes, prepare_history
 from .pipes_report import PipesReport

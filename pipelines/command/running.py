@@ -26,11 +26,11 @@ from spark_jobs.policies.policies_file import Policies
 from ..errors.interrupts import is_interrupt
 from ..run.chains import CHAINS, INTAKE_JOB
 from ..run.direct import FinishedRun, outcome_of, run_steps
-from ..run.listener import Announce, CollectingListener, RunFailure, RunOutcome
+from ..run.outcome import RunFailure, RunOutcome
 from ..run.recording.run_row_writer import RunRowWriter, system_clock_ms
 from ..run.run_request import RunRequest
 from ..run.source_listing import listing_digest
-from ..run.steps import Launcher, Run
+from ..run.steps import Announce, Launcher, Run
 
 if TYPE_CHECKING:
     from .dagster_history import DagsterHistory
@@ -144,21 +144,20 @@ class Runner:
         lake = lake_path(lake)
         as_of_ms = self.now_ms if request.as_of_ms is None else request.as_of_ms
         chain, run_id = CHAINS[job], str(uuid.uuid4())
-        listener = CollectingListener(self.announce)
         self.history.begin()
         # Before the run: what grows while it works is none of it.
         seen = None if request.logs or job != INTAKE_JOB else listing_digest(request.sources)
         so_far = UnfinishedRun(run_id, job, self.command, as_of_ms, system_clock_ms())
         recorder = RunRowWriter(lake, so_far, seen=seen)
-        run = Run(run_id, lake, as_of_ms, request, policies, self.launcher, listener, recorder=recorder)
+        run = Run(run_id, lake, as_of_ms, request, policies, self.launcher, recorder=recorder, announce=self.announce)
         with launch.working_ahead(lake, request.engine):
-            finished = run_steps(chain, run, listener)
-        if is_interrupt(listener.error):
+            finished = run_steps(chain, run)
+        if is_interrupt(finished.error):
             raise KeyboardInterrupt
         for step, error in finished.errors.items():
             recorder.failed(step, error)
         problem = self.history.get().record(FinishedRun(job, run_id, lake, as_of_ms, finished))
-        outcome = outcome_of(chain, run_id, listener, finished)
+        outcome = outcome_of(chain, run_id, finished)
         return outcome if outcome.failure or problem is None else outcome.failed(problem)
 
 

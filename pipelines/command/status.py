@@ -22,8 +22,8 @@ from spark_jobs.lake.view.runs.run_ends import first_run_killed, run_ends
 from spark_jobs.lake.view.runs.run_rows import JOBS, newest_run_of_each_job
 from spark_jobs.policies.policies_file import read_policies
 
-from ..run.listener import RunOutcome
 from ..run.look import present_answers
+from ..run.outcome import RunOutcome
 from .summary import (
     SHOWN_BY_LINES,
     check_lines,

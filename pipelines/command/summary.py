@@ -33,7 +33,7 @@ from ..run.check_definitions import (
 from .maintenance_plan import described_plan
 
 if TYPE_CHECKING:
-    from ..run.listener import RunOutcome
+    from ..run.outcome import RunOutcome
 
 
 LISTED_FAILURES = 5

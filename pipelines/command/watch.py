@@ -27,20 +27,18 @@ from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
 from logcore.logs.model.offset_ledger import OffsetState
 from spark_jobs import launch
-from spark_jobs.contracts import ClusterConfig, JobConfig, JobReport, OptimizeConfig, TidyArchiveConfig
+from spark_jobs.contracts import ClusterConfig, OptimizeConfig, TidyArchiveConfig
 from spark_jobs.errors import JobError, LeaseHeld, UsageError
 from spark_jobs.lake.view.alarms import problems_of
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.open_findings import path_findings
 from spark_jobs.lake.view.runs.run_ends import keep_run_end
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
-from spark_jobs.outlines import Outline
 from spark_jobs.policies.policies_file import NO_POLICIES
 from spark_jobs.prestart import start_workers
 
 from ..run.chains import INTAKE, INTAKE_JOB, MAINTENANCE_JOB
-from ..run.direct import run_steps
-from ..run.listener import CollectingListener, RunListener
+from ..run.direct import FinishedSteps, run_steps
 from ..run.recording.run_row_writer import RunRowWriter
 from ..run.run_request import RunRequest
 from ..run.source_listing import listing_digest
@@ -90,26 +88,6 @@ class Round:
         """One line for a person."""
         what = f"{self.records:,} records of {self.logs:,} logs"
         return f"published {what} in {self.seconds:.1f} s, lag {self.lag:,} offsets"
-
-
-class RoundListener(CollectingListener):
-    """Collects the results of a round, and measures the job `cluster`."""
-
-    cluster_ms: int | None = None
-    """How long the job took; None: it did not run."""
-    _begun: float = 0.0
-
-    def job_begins(self, config: JobConfig[Outline]) -> None:
-        """See :class:`CollectingListener`."""
-        super().job_begins(config)
-        if config.JOB == ClusterConfig.JOB:
-            self._begun = time.monotonic()
-
-    def job_reported(self, report: JobReport[Outline]) -> None:
-        """See :class:`CollectingListener`."""
-        super().job_reported(report)
-        if report.job == ClusterConfig.JOB:
-            self.cluster_ms = round((time.monotonic() - self._begun) * 1000)
 
 
 @dataclass(slots=True)
@@ -201,14 +179,13 @@ class Watch:
         """Run all steps once and return what they did. Errors of ours are returned, not raised."""
         begun = time.monotonic()
         self._clock_ms = max(self._clock_ms, self.now_ms())
-        listener = RoundListener()
-        run = replace(self._begin(INTAKE_JOB, listener), follows_cluster=self._clock_ms >= self._cluster_due_ms)
+        run = replace(self._begin(INTAKE_JOB), follows_cluster=self._clock_ms >= self._cluster_due_ms)
         try:
             run = self._with_policies(run)
             with launch.open_lake(self.lake, "loglake watch"):
                 with self.ahead():
-                    finished = run_steps(INTAKE, run, listener)
-                self._plan_cluster(run, listener)
+                    finished = run_steps(INTAKE, run)
+                self._plan_cluster(run, finished)
                 for step, error in finished.errors.items():
                     self._record_failure(run, step, error)
                     raise error
@@ -216,13 +193,13 @@ class Watch:
                 if not self._is_registered:
                     launch.register(self.lake, self.request.to_register)
                     self._is_registered = True
-                published = [report for report in listener.reports if report.job == "publish"]
+                published = [report for report in run.reports if report.job == "publish"]
                 records = sum(int(report.metrics.get("records") or 0) for report in published)
                 self._tidy(records)
             state = read_state(self.lake)
             self._plan_another_try(run, state, time.monotonic() - begun)
             self._say_problems(state)
-            errors = [f for f in path_findings(listener.reports) if f.severity is Severity.ERROR]
+            errors = [f for f in path_findings(run.reports) if f.severity is Severity.ERROR]
         except LeaseHeld as error:
             return Round(error=f"waiting: {error}")
         except ROUND_ERRORS as error:
@@ -230,17 +207,18 @@ class Watch:
         if errors:  # a source is away; the others were read
             return Round(error=f"error: {errors[0].message}")
         logs = len({change.log for report in published for change in report.changed})
-        is_full = any(report.left for report in listener.reports)
+        is_full = any(report.left for report in run.reports)
         return Round(records, logs, sum(log.lag for log in state.logs), time.monotonic() - begun, is_full=is_full)
 
-    def _plan_cluster(self, run: Run, listener: RoundListener) -> None:
+    def _plan_cluster(self, run: Run, finished: FinishedSteps) -> None:
         """Decide when the next round writes the tables of the cluster."""
         if not run.follows_cluster:
             self._cluster_waits = True
             return
         self._cluster_waits = False
-        if listener.cluster_ms is not None:  # otherwise there are no internal topics
-            self._cluster_due_ms = self._clock_ms + max(CLUSTER_MS, SHARE * listener.cluster_ms)
+        done = finished.results.get(ClusterConfig.JOB)
+        if done is not None and done.reports:  # otherwise there are no internal topics
+            self._cluster_due_ms = self._clock_ms + max(CLUSTER_MS, SHARE * finished.took_ms[ClusterConfig.JOB])
 
     def _plan_another_try(self, run: Run, state: LakeState, took_s: float) -> None:
         """Decide when a round follows also if no source changes: remote storage or a file may be readable later."""
@@ -250,7 +228,7 @@ class Watch:
         delay_ms = max(REMOTE_MS, SHARE * round(took_s * 1000))
         self._again_ms = self._clock_ms + delay_ms if waits else None
 
-    def _begin(self, job: str, listener: RunListener) -> Run:
+    def _begin(self, job: str) -> Run:
         """A run of this watch with an identity of its own."""
         run_id, as_of_ms, begun = str(uuid.uuid4()), self._clock_ms, time.monotonic()
 
@@ -265,7 +243,6 @@ class Watch:
             self.request,
             NO_POLICIES,
             self.launcher,
-            listener,
             is_one_round=True,
             recorder=RunRowWriter(self.lake, so_far, now_ms, known_error=self._recorded_error),
         )
@@ -301,7 +278,7 @@ class Watch:
         if self._rounds_since_tidy < TIDY_ROUNDS:
             return
         self._rounds_since_tidy = 0
-        run = self._with_policies(self._begin(MAINTENANCE_JOB, RunListener()))
+        run = self._with_policies(self._begin(MAINTENANCE_JOB))
         is_due = self._clock_ms - self._vacuumed_ms >= VACUUM_MS
         errors: list[Exception] = []
         for config in (

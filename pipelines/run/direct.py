@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from logcore.exit_codes import ExitCode
+from logcore.logs.model.findings import found
+from spark_jobs.contracts import JobReport
 from spark_jobs.errors import UsageError
+from spark_jobs.lake.view.open_findings import path_findings
+from spark_jobs.outlines import Outline
 
 from ..errors.step_errors import sentence_of
 from .chains import Step
-from .listener import CollectingListener, RunFailure, RunOutcome
+from .check_definitions import CheckAnswer
+from .outcome import REFUSED, RunFailure, RunOutcome, written_by
 from .step_result import StepResult
 from .steps import Run
 
@@ -23,6 +29,20 @@ class FinishedSteps:
     """By name of the step."""
     errors: dict[str, BaseException] = field(default_factory=dict)
     """The error of the failed step, by its name; no later step has run."""
+    reports: list[JobReport[Outline]] = field(default_factory=list)
+    """Of all jobs, those of a failed step too."""
+    took_ms: dict[str, int] = field(default_factory=dict)
+    """By name of the step."""
+
+    @property
+    def answers(self) -> list[CheckAnswer]:
+        """The answers to the checks, in the order of the steps."""
+        return [answer for done in self.results.values() for answer in done.answers]
+
+    @property
+    def error(self) -> BaseException | None:
+        """The error of the failed step."""
+        return next(iter(self.errors.values()), None)
 
     def changed(self, chain: Sequence[Step]) -> dict[str, tuple[str, ...]]:
         """Topic partitions that changed, by asset."""
@@ -56,35 +76,43 @@ class FinishedRun:
     steps: FinishedSteps
 
 
-def run_steps(chain: Sequence[Step], run: Run, listener: CollectingListener) -> FinishedSteps:
+def run_steps(chain: Sequence[Step], run: Run) -> FinishedSteps:
     """Run the steps in their order, up to the first that fails.
 
     Args:
         chain: The steps.
-        run: The run; its listener is ``listener``.
-        listener: Collects answers and errors.
+        run: The run.
 
     Raises:
         KeyboardInterrupt: The user interrupted the run.
     """
-    finished = FinishedSteps()
+    finished = FinishedSteps(reports=run.reports)
     for step in chain:
+        begun = time.monotonic()
         try:
             done = step.work(run)
             run.step_done(done, is_last=step is chain[-1])
         except Exception as error:  # noqa: BLE001 - an error of any kind ends the run with one sentence
-            listener.failed(error)
             finished.errors[step.name] = error
             break
         finished.results[step.name] = done
-        for answer in done.answers:
-            listener.answered(answer)
+        finished.took_ms[step.name] = round((time.monotonic() - begun) * 1000)
     return finished
 
 
-def outcome_of(chain: Sequence[Step], run_id: str, listener: CollectingListener, finished: FinishedSteps) -> RunOutcome:
+def outcome_of(chain: Sequence[Step], run_id: str, finished: FinishedSteps) -> RunOutcome:
     """What the run did, for the command line."""
-    return listener.outcome(run_id, finished.changed(chain), _failure(run_id, finished))
+    results = finished.results.values()
+    return RunOutcome(
+        run_id=run_id,
+        changed=finished.changed(chain),
+        plans={asset: plan for done in results for asset, plan in done.plans.items()},
+        refused=tuple(found(REFUSED, message) for done in results for message in done.refused),
+        of_paths=path_findings(finished.reports),
+        answers=tuple(finished.answers),
+        written=written_by(finished.reports),
+        failure=_failure(run_id, finished),
+    )
 
 
 def _failure(run_id: str, finished: FinishedSteps) -> RunFailure | None:

@@ -25,7 +25,8 @@ from spark_jobs.policies.policies_file import Policies
 from . import checks
 from .chains import INTAKE
 from .check_definitions import CheckAnswer
-from .listener import CollectingListener, RunOutcome
+from .direct import FinishedSteps, outcome_of
+from .outcome import RunOutcome
 from .run_request import RunRequest
 from .steps import Run, WorkFound, restricted
 from .topics import topic_checks
@@ -59,16 +60,15 @@ def outcome_without_work(lake: str, request: RunRequest, policies: Policies, as_
     Returns:
         The outcome; None if the run has work, or if an error occurs: the run itself reports that.
     """
-    listener = CollectingListener()
-    run = Run("", lake, as_of_ms, request, policies, PlansOnly(), listener, acts=False)
+    run = Run("", lake, as_of_ms, request, policies, PlansOnly(), acts=False)
+    finished = FinishedSteps(reports=run.reports)
     try:
         with launch.pinned_snapshots(lake):
             for step in INTAKE:
-                for answer in step.work(run).answers:
-                    listener.answered(answer)
+                finished.results[step.name] = step.work(run)
     except (WorkFound, JobError, UsageError, LogError, OSError):
         return None
-    return listener.outcome("", {}, None)
+    return outcome_of(INTAKE, "", finished)
 
 
 def present_answers(lake: str, policies: Policies, as_of_ms: int) -> Iterator[CheckAnswer]:

@@ -108,7 +108,7 @@ def _planned_or_done(
     if run.request.apply:
         done.reports.append(report)
         return done
-    run.listener.planned(asset, report.plan)
+    done.plans[asset] = report.plan
     done.observations.append(
         Observation(
             asset,

@@ -27,6 +27,10 @@ class StepResult:
     """Observations to show although nothing changed."""
     state: LakeState | None = None
     """The lake after the step, if the step has read it."""
+    plans: dict[str, Outline] = field(default_factory=dict)
+    """Plans that the step made and was not allowed to execute, by asset."""
+    refused: list[str] = field(default_factory=list)
+    """Parts of the request that were refused: why."""
     topics: Sequence[TopicAsset] = ()
     """The topics whose tables the step writes."""
 

@@ -7,7 +7,7 @@ Each step returns what its job changed; :mod:`pipelines.assets` makes Dagster's 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from logcore.logs.model.log_selection import LogSelection
@@ -39,12 +39,14 @@ from spark_jobs.policies.policies_file import Policies
 from ..metadata.values import JsonValue, Observation, PathValue
 from . import checks
 from .check_definitions import RECORDS
-from .listener import REFUSED, RunListener
+from .outcome import REFUSED
 from .recording.run_row_writer import RunRowWriter
 from .run_request import RunRequest
 from .step_result import StepResult
 
 READ_COMMITTED = "read_committed"
+
+Announce = Callable[[JobConfig[Outline]], None]
 
 
 class Launcher(Protocol):
@@ -70,7 +72,6 @@ class Run:
     policies: Policies
     """Read once: all steps of the run follow the same."""
     launcher: Launcher
-    listener: RunListener
     backfilled: tuple[str, ...] | None = None
     """Topic partitions that a user chose in Dagster. Then existing data is checked again, not only new data."""
     acts: bool = True
@@ -83,6 +84,10 @@ class Run:
     """Whether the steps after ``ingest`` belong to the run. Otherwise its rounds only archive."""
     recorder: RunRowWriter | None = None
     """Writes the row of the run; None: the run has none."""
+    announce: Announce | None = None
+    """Gets each job before it is started."""
+    reports: list[JobReport[Outline]] = field(default_factory=list)
+    """Of all jobs of the run so far, also of those that the rounds of `ingest` started."""
 
     def needs_to_act(self) -> None:
         """Call this before the run changes something by itself, not through a job.
@@ -130,15 +135,20 @@ class Run:
 
     def start(self, config: JobConfig[Outline_co]) -> JobReport[Outline_co]:
         """Run a job to its end."""
-        self.listener.job_begins(config)
+        if self.announce is not None:
+            self.announce(config)
         if self.recorder is None:
             report = self.launcher.run(config)
         else:
             with self.recorder.timed(config.JOB) as take:
                 report = self.launcher.run(config)
                 take(report)
-        self.listener.job_reported(report)
+        self.reports.append(report)
         return report
+
+    def reports_of(self, job: str) -> list[JobReport[Outline]]:
+        """Reports of a job in earlier rounds of the run."""
+        return [report for report in self.reports if report.job == job]
 
     def step_done(self, done: StepResult, *, is_last: bool) -> None:
         """Record what a step found. With the last step, the row of the run is written.
@@ -207,7 +217,7 @@ def _forget_remote(run: Run) -> None:
 
 def validate(run: Run) -> StepResult:
     """Validate every byte that was not validated before."""
-    done = StepResult([*run.listener.reports_of(run.run_id, ValidateConfig.JOB)])
+    done = StepResult(run.reports_of(ValidateConfig.JOB))
     done.reports += _validate_new(run)
     done.state = state = run.state()
     done.answers.append(checks.no_damage(state, damage_of(state)))
@@ -225,7 +235,7 @@ def _validate_new(run: Run) -> list[JobReport[Outline]]:
 
 def publish(run: Run) -> StepResult:
     """Add decided records to the table, exactly once."""
-    done = StepResult([*run.listener.reports_of(run.run_id, PublishConfig.JOB)])
+    done = StepResult(run.reports_of(PublishConfig.JOB))
     done.reports += _publish_new(run)
     logs = run.logs()
     if logs is None or logs:
@@ -287,8 +297,7 @@ def _replace(run: Run, logs: tuple[str, ...] | None, done: StepResult) -> None:
         refused = list(report.plan.refused)
         said = (placed.finding for placed in report.findings if placed.finding.rule == REFUSED)
         refused += [each.message for each in said if each.message not in refused]
-        for message in refused:
-            run.listener.refused(message)
+        done.refused += refused
         if refused:
             done.observations.append(
                 Observation(

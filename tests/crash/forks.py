@@ -190,12 +190,10 @@ def _in_rounds(turn: Turn) -> list[dict[str, Any]]:
     from pipelines.command.running import EngineLauncher
     from pipelines.run.chains import INTAKE
     from pipelines.run.direct import run_steps
-    from pipelines.run.listener import CollectingListener
     from pipelines.run.run_request import RunRequest
     from pipelines.run.steps import Run
 
     request = RunRequest(sources=(turn.source,), max_tasks_per_round=turn.round_tasks)
-    listener = CollectingListener()
     run = Run(
         turn.run_id,
         turn.lake,
@@ -203,11 +201,10 @@ def _in_rounds(turn: Turn) -> list[dict[str, Any]]:
         request,
         request.policies_of(turn.lake),
         EngineLauncher(),
-        listener,
     )
-    for error in run_steps(INTAKE[:3], run, listener).errors.values():
+    for error in run_steps(INTAKE[:3], run).errors.values():
         raise error
-    return [{"job": each.job, "changed": len(each.changed), "metrics": dict(each.metrics)} for each in listener.reports]
+    return [{"job": each.job, "changed": len(each.changed), "metrics": dict(each.metrics)} for each in run.reports]
 
 
 def configuration(turn: Turn, job: str) -> Any:

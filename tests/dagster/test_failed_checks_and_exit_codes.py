@@ -20,7 +20,7 @@ from pipelines.run.check_definitions import (
     CheckDefinition,
     Failure,
 )
-from pipelines.run.listener import RunOutcome
+from pipelines.run.outcome import RunOutcome
 from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from tests.dagster.conftest import Execute, check_of

@@ -11,8 +11,8 @@ import pytest
 from logcore.cli.main import main
 from pipelines.command import run_lake
 from pipelines.command.running import Runner
-from pipelines.run.listener import RunOutcome
 from pipelines.run.look import outcome_without_work
+from pipelines.run.outcome import RunOutcome
 from spark_jobs import launch
 from spark_jobs.lake.delta.tables import table_rows
 from tests.broker_directory import LogDirectory

@@ -14,8 +14,8 @@ from logcore.reading.read_options import OffsetRange
 from pipelines.command.dagster_history import DagsterHistory
 from pipelines.command.running import HistoryInBackground, Runner
 from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
-from pipelines.run.listener import Announce
 from pipelines.run.run_request import RunRequest
+from pipelines.run.steps import Announce
 from spark_jobs.contracts import JobConfig
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.setup.registry import RegistryError

@@ -47,11 +47,9 @@ class SmallLake:
         from pipelines.command.summary import check_lines, checks_code, damage_lines, refused_lines, warning_lines
         from pipelines.run.chains import INTAKE
         from pipelines.run.direct import outcome_of, run_steps
-        from pipelines.run.listener import CollectingListener
         from pipelines.run.steps import Run
         from spark_jobs.lake.view.lake_state import read_state
 
-        listener = CollectingListener()
         run_id = f"run-{next(self._runs)}"
         run = Run(
             run_id,
@@ -60,11 +58,10 @@ class SmallLake:
             self.request,
             self.request.policies_of(str(self.path)),
             EngineLauncher(),
-            listener,
             follows_cluster=False,
         )
         with without_spark():
-            outcome = outcome_of(INTAKE, run_id, listener, run_steps(INTAKE, run, listener))
+            outcome = outcome_of(INTAKE, run_id, run_steps(INTAKE, run))
         if outcome.failure is not None:
             return Ran(outcome.failure.code, outcome.failure.message)
         state = read_state(str(self.path))

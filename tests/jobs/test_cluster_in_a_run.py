@@ -18,8 +18,7 @@ from logcore.logs.model.findings import Severity
 from pipelines.command import watch as watching
 from pipelines.command.watch import Watch
 from pipelines.run.chains import INTAKE
-from pipelines.run.direct import run_steps
-from pipelines.run.listener import CollectingListener
+from pipelines.run.direct import FinishedSteps, run_steps
 from pipelines.run.look import outcome_without_work
 from pipelines.run.run_request import RunRequest
 from pipelines.run.steps import Run
@@ -59,9 +58,9 @@ def request_of(cluster: Cluster, **more: Any) -> RunRequest:
     return RunRequest(sources=(str(cluster.source.path),), **more)
 
 
-def run(cluster: Cluster, **more: Any) -> tuple[CollectingListener, list[str]]:
-    jobs, listener, request = Jobs(), CollectingListener(), request_of(cluster, **more)
-    run_steps(
+def run(cluster: Cluster, **more: Any) -> tuple[FinishedSteps, list[str]]:
+    jobs, request = Jobs(), request_of(cluster, **more)
+    done = run_steps(
         INTAKE,
         Run(
             "run",
@@ -70,12 +69,10 @@ def run(cluster: Cluster, **more: Any) -> tuple[CollectingListener, list[str]]:
             request,
             request.policies_of(str(cluster.lake.path)),
             jobs,
-            listener,
         ),
-        listener,
     )
-    assert listener.error is None, listener.error
-    return listener, jobs.begun
+    assert done.error is None, done.error
+    return done, jobs.begun
 
 
 def test_a_run_writes_the_tables_and_a_run_without_news_reads_no_internal_topic(

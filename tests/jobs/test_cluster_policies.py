@@ -10,7 +10,6 @@ import pytest
 from logcore.cli.main import main
 from pipelines.run.chains import INTAKE
 from pipelines.run.direct import run_steps
-from pipelines.run.listener import CollectingListener
 from pipelines.run.look import outcome_without_work
 from pipelines.run.run_request import RunRequest
 from pipelines.run.steps import Run
@@ -348,7 +347,7 @@ def test_each_run_reads_the_metadata_if_a_policy_needs_it(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def begun(text: str) -> list[str]:
-        jobs, listener = Jobs(), CollectingListener()
+        jobs = Jobs()
         request = RunRequest(sources=(str(cluster.source.path),), topics=("orders",), policies=cluster.policies(text))
         run = Run(
             "run",
@@ -357,10 +356,9 @@ def test_each_run_reads_the_metadata_if_a_policy_needs_it(
             request,
             request.policies_of(str(cluster.lake.path)),
             jobs,
-            listener,
         )
-        run_steps(INTAKE, run, listener)
-        assert listener.error is None, listener.error
+        done = run_steps(INTAKE, run)
+        assert done.error is None, done.error
         return jobs.begun
 
     monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
@@ -394,7 +392,7 @@ def test_a_run_over_several_sources_takes_the_metadata_that_reaches_furthest(
     cluster.metadata.say(setting("orders", "retention.ms", "1"))
     intakes = tuple(Intake((str(path),), topics=("orders",)) for path in (older.path, cluster.source.path))
     monkeypatch.setattr(RunRequest, "intakes", lambda request, lake: intakes)
-    jobs, listener = Jobs(), CollectingListener()
+    jobs = Jobs()
     request = RunRequest(policies=cluster.policies(FROM_CLUSTER))
     run = Run(
         "run",
@@ -403,9 +401,8 @@ def test_a_run_over_several_sources_takes_the_metadata_that_reaches_furthest(
         request,
         request.policies_of(str(cluster.lake.path)),
         jobs,
-        listener,
     )
-    run_steps(INTAKE, run, listener)
-    assert listener.error is None, listener.error
+    done = run_steps(INTAKE, run)
+    assert done.error is None, done.error
     assert (jobs.begun[:3], jobs.begun.count("cluster")) == (["ingest", "cluster", "ingest"], 1)
     assert set(standings(cluster)) == {("cleanup.policy", "delete"), ("retention.ms", "1")}

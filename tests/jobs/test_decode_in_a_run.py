@@ -11,8 +11,7 @@ from logcore.cli.main import main
 from logcore.logs.model.findings import Severity
 from pipelines.run.chains import INTAKE
 from pipelines.run.check_definitions import CheckAnswer
-from pipelines.run.direct import run_steps
-from pipelines.run.listener import CollectingListener
+from pipelines.run.direct import FinishedSteps, run_steps
 from pipelines.run.look import outcome_without_work
 from pipelines.run.run_request import RunRequest
 from pipelines.run.steps import Run
@@ -45,13 +44,13 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Decoded:
     return Decoded(tmp_path)
 
 
-def run(lake: Decoded, as_of_ms: int = AS_OF_MS, jobs: Jobs | None = None) -> tuple[CollectingListener, list[str]]:
-    jobs, listener, request = jobs or Jobs(), CollectingListener(), request_of(lake)
+def run(lake: Decoded, as_of_ms: int = AS_OF_MS, jobs: Jobs | None = None) -> tuple[FinishedSteps, list[str]]:
+    jobs, request = jobs or Jobs(), request_of(lake)
     policies = request.policies_of(lake.path)
-    begun = Run("run", lake.path, as_of_ms, request, policies, jobs, listener)
-    run_steps(INTAKE, begun, listener)
-    assert listener.error is None, listener.error
-    return listener, jobs.begun
+    begun = Run("run", lake.path, as_of_ms, request, policies, jobs)
+    done = run_steps(INTAKE, begun)
+    assert done.error is None, done.error
+    return done, jobs.begun
 
 
 def test_policies_that_are_edited_during_a_run_count_from_the_next_run_on(lake: Decoded) -> None:
@@ -66,7 +65,7 @@ def test_policies_that_are_edited_during_a_run_count_from_the_next_run_on(lake: 
     assert run(lake)[1] == ["ingest", "validate", "publish", "expectations"]
 
 
-def run_at(lake: Decoded, as_of_ms: int) -> CollectingListener:
+def run_at(lake: Decoded, as_of_ms: int) -> FinishedSteps:
     return run(lake, as_of_ms)[0]
 
 
@@ -74,7 +73,7 @@ def request_of(lake: Decoded) -> RunRequest:
     return RunRequest(sources=(str(lake.source.path),), policies=str(lake.policies))
 
 
-def answer_of(listener: CollectingListener, name: str) -> CheckAnswer:
+def answer_of(listener: FinishedSteps, name: str) -> CheckAnswer:
     (answer,) = [each for each in listener.answers if each.name == name]
     return answer
 

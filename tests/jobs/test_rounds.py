@@ -13,7 +13,6 @@ from logcore.storage import files, opened_source
 from pipelines.command.watch import Watch
 from pipelines.run.chains import INTAKE
 from pipelines.run.direct import FinishedSteps, run_steps
-from pipelines.run.listener import CollectingListener
 from pipelines.run.run_request import RunRequest
 from pipelines.run.steps import Run
 from spark_jobs import launch
@@ -57,17 +56,16 @@ def _in_this_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(round_limit, "SHARED_BYTES", 0)
 
 
-def run(lake: Path, source: Path, tasks: int, **settings: Any) -> tuple[Launcher, CollectingListener, FinishedSteps]:
+def run(lake: Path, source: Path, tasks: int, **settings: Any) -> tuple[Launcher, FinishedSteps]:
     """Run the intake once, in rounds of so many tasks; 0: in one."""
-    launcher, listener = Launcher(), CollectingListener()
+    launcher = Launcher()
     chosen = RunRequest(sources=(str(source),), max_bytes_per_round=0, max_tasks_per_round=tasks, **settings)
     done = run_steps(
         INTAKE,
-        Run("run", str(lake), AS_OF_MS, chosen, chosen.policies_of(str(lake)), launcher, listener),
-        listener,
+        Run("run", str(lake), AS_OF_MS, chosen, chosen.policies_of(str(lake)), launcher),
     )
     assert not done.errors
-    return launcher, listener, done
+    return launcher, done
 
 
 def tables(lake: Path) -> dict[str, list[str]]:
@@ -76,8 +74,8 @@ def tables(lake: Path) -> dict[str, list[str]]:
 
 def check_rounds(tmp_path: Path, source: Path, tasks: int, **settings: Any) -> int:
     """Compare a load in rounds with one in one round; returns the number of rounds."""
-    one, one_heard, one_done = run(tmp_path / "one", source, 0, **settings)
-    rounds, heard, done = run(tmp_path / "rounds", source, tasks, **settings)
+    one, one_done = run(tmp_path / "one", source, 0, **settings)
+    rounds, done = run(tmp_path / "rounds", source, tasks, **settings)
     assert one.jobs.count("ingest") == 1
     visible.check(tmp_path / "rounds")
     assert tables(tmp_path / "rounds") == tables(tmp_path / "one")
@@ -87,7 +85,7 @@ def check_rounds(tmp_path: Path, source: Path, tasks: int, **settings: Any) -> i
     }
     for step, of_files in (("ingest", ()), ("validate", ()), ("publish", ("files", "bytes"))):
         assert figures(done, step, of_files) == figures(one_done, step, of_files), step
-    assert [answer.passed for answer in heard.answers] == [answer.passed for answer in one_heard.answers]
+    assert [answer.passed for answer in done.answers] == [answer.passed for answer in one_done.answers]
     assert rounds.records() != one.records()
     assert sum(rounds.records()) == sum(one.records())
     return rounds.jobs.count("ingest")
@@ -163,7 +161,7 @@ def test_a_cut_a_fill_and_growth_are_as_in_one_round(tmp_path):
         log.roll()
         log.append(5)
     checkpoint(source, logs)
-    rounds, _, _ = run(tmp_path / "rounds", source.path, 1)
+    rounds, _ = run(tmp_path / "rounds", source.path, 1)
     run(tmp_path / "one", source.path, 0)
     assert rounds.jobs.count("ingest") > 3
     visible.check(tmp_path / "rounds")
@@ -173,7 +171,7 @@ def test_a_cut_a_fill_and_growth_are_as_in_one_round(tmp_path):
 def test_each_round_is_published_before_the_next_begins(tmp_path):
     source = LogDirectory(tmp_path / "source")
     write(source)
-    rounds, _, _ = run(tmp_path / "lake", source.path, 3)
+    rounds, _ = run(tmp_path / "lake", source.path, 3)
     assert rounds.jobs == ["ingest", "validate", "publish"] * 3 + ["expectations"]
     assert [report.left for report in rounds.reports if report.job == "ingest"] == [("b-0", "c-0"), ("c-0",), ()]
     assert all(rounds.records())
@@ -191,7 +189,7 @@ def test_a_log_that_cannot_be_copied_keeps_no_other_log_waiting(tmp_path, monkey
 
     for module in (files, opened_source):
         monkeypatch.setattr(module, "open_readonly", open_readonly)
-    rounds, _, _ = run(tmp_path / "lake", source.path, 1)
+    rounds, _ = run(tmp_path / "lake", source.path, 1)
     assert rounds.jobs.count("ingest") <= 7
     topics = {row["topic"] for row in visible.rows(tmp_path / "lake", "records")}
     assert topics == {"b", "c"}
@@ -200,7 +198,7 @@ def test_a_log_that_cannot_be_copied_keeps_no_other_log_waiting(tmp_path, monkey
 def test_a_run_over_a_source_that_grows_all_the_time_ends(tmp_path):
     source = LogDirectory(tmp_path / "source")
     logs = write(source)
-    launcher, listener = Launcher(), CollectingListener()
+    launcher = Launcher()
     start = launcher.run
 
     def grow_and_run(config: JobConfig) -> JobReport:
@@ -215,8 +213,7 @@ def test_a_run_over_a_source_that_grows_all_the_time_ends(tmp_path):
     request = RunRequest(sources=(str(source.path),), max_tasks_per_round=3)
     run_steps(
         INTAKE,
-        Run("run", str(lake), AS_OF_MS, request, request.policies_of(str(lake)), launcher, listener),
-        listener,
+        Run("run", str(lake), AS_OF_MS, request, request.policies_of(str(lake)), launcher),
     )
     assert launcher.jobs.count("ingest") < 10
     visible.check(lake)

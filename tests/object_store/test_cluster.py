@@ -9,7 +9,6 @@ import pytest
 
 from pipelines.run.chains import INTAKE
 from pipelines.run.direct import run_steps
-from pipelines.run.listener import CollectingListener
 from pipelines.run.run_request import RunRequest
 from pipelines.run.steps import Run
 from spark_jobs import launch
@@ -36,10 +35,10 @@ def rows(lake: str, table: str, *columns: str) -> list[tuple[Any, ...]]:
 
 
 def run(lake: str, source: str) -> list[str]:
-    jobs, listener = Jobs(), CollectingListener()
+    jobs = Jobs()
     request = RunRequest(sources=(source,))
-    run_steps(INTAKE, Run("run", lake, AS_OF_MS, request, request.policies_of(lake), jobs, listener), listener)
-    assert listener.error is None, listener.error
+    done = run_steps(INTAKE, Run("run", lake, AS_OF_MS, request, request.policies_of(lake), jobs))
+    assert done.error is None, done.error
     return jobs.begun
 
 

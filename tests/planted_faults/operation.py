@@ -219,8 +219,8 @@ FAULTS = (
     Fault(
         "an error that a cancel caused is tried again",
         "pipelines/assets.py",
-        "        if is_interrupt(error):\n            run.listener.failed(error)",
-        "        if False:\n            run.listener.failed(error)",
+        "        if is_interrupt(error):\n            say_canceled(context.log)\n            raise dg",
+        "        if False:\n            say_canceled(context.log)\n            raise dg",
         ("tests/dagster/test_interrupted_steps.py", "-k", "caused"),
     ),
     Fault(

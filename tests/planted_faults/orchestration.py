@@ -14,7 +14,7 @@ MAINTENANCE = "tests/dagster/test_maintenance_checks.py"
 FAULTS = (
     Fault(
         "a step whose events are not stored runs again and finds nothing new",
-        "pipelines/run/listener.py",
+        "pipelines/resources.py",
         "        self._not_recorded[run_id, step] = done",
         "        self._not_recorded.clear()",
         (FAILED_STEPS, "-k", "while_a_step_is_recorded_is_retried"),
