@@ -42,8 +42,13 @@ def build_definitions(
 
 @dg.definitions
 def defs() -> dg.Definitions:
+    """The lakes of the operator's home."""
+    return build_definitions(lakes_of_home())
+
+
+def lakes_of_home() -> tuple[RegisteredLake, ...]:
     """The lakes of the operator's home. A registration that cannot be used hides no other."""
     home = read_home(home_folder())
     for problem in home.broken:
         logging.getLogger("loglake").warning("A lake is left out: %s", problem)
-    return build_definitions(home.lakes)
+    return home.lakes

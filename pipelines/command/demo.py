@@ -37,6 +37,8 @@ from .running import (
 from .summary import damage_lines, logs_table, meanings_lines, shown_path
 
 SUFFIX = ".tar.xz"
+SAMPLES = Path(__file__).resolve().parents[2] / "samples"
+"""The samples in a clone of the repository; an installed package has none."""
 QUESTION = (
     "select value_name, count(*) as orders, round(sum(value_amount), 2) as amount from decoded_codec_2dnone "
     "where not is_tombstone group by all order by amount desc limit 3"
@@ -49,7 +51,7 @@ def run_demo(now_ms: int, samples: str | None = None) -> int:
     begun = time.monotonic()
     home = Path(home_folder())
     os.environ["LOGLAKE_HOME"] = str(home)
-    archives = _archives(Path(samples) if samples else Path(__file__).resolve().parents[2] / "samples")
+    archives = _archives(Path(samples) if samples else SAMPLES)
     outcomes: dict[str, RunOutcome] = {}
     folder = str(home / "dagster")
     prepare_history(folder)
@@ -64,7 +66,7 @@ def run_demo(now_ms: int, samples: str | None = None) -> int:
                 engine="spark" if archive is archives[-1] else "auto",
             )
             runner = Runner(history, now_ms, EngineLauncher(request.engine, lines), announcer(), "demo")
-            lake = str(home / "lakes" / logdir.parent.name)
+            lake = _lake(str(home), archive)
             with launch.open_lake(lake, "loglake demo"):
                 launch.register(lake, request.to_register)
                 outcomes[lake] = runner.run(INTAKE_JOB, lake, request, read_policies(request.policies))
@@ -78,6 +80,15 @@ def run_demo(now_ms: int, samples: str | None = None) -> int:
     else:
         print(f"\ndone in {time.monotonic() - begun:.0f} s; run it again, and it reports: nothing new")
     return ExitCode.CLEAN
+
+
+def lakes_of_samples(home: str) -> list[str]:
+    """The lakes that the demo makes below a home, whether they are there or not."""
+    return [_lake(home, archive) for archive in _archives(SAMPLES)]
+
+
+def _lake(home: str, archive: Path) -> str:
+    return str(Path(home, "lakes", archive.name.removesuffix(SUFFIX)))
 
 
 def _archives(folder: Path) -> list[Path]:

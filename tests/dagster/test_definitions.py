@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import runpy
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +19,7 @@ from spark_jobs.contracts import Intake
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
 from tests.conftest import REPOSITORY
 from tests.daemons import WAIT_SECONDS
+from tests.in_process import without_spark
 
 pytestmark = pytest.mark.dagster
 
@@ -61,6 +64,29 @@ def test_workspace_yaml_is_valid_from_another_directory_and_without_a_network(tm
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Validation successful for code location loglake" in done.stdout + done.stderr
+
+
+@pytest.mark.stored
+def test_workspace_yaml_of_a_fresh_clone_shows_the_lakes_of_the_demo_and_one_job_that_makes_them(
+    home: Path, instance: dg.DagsterInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code_location = runpy.run_path(str(REPOSITORY / "loglake" / "code_location.py"))
+    names = {path.name.removesuffix(".tar.xz") for path in (REPOSITORY / "samples").glob("*.tar.xz")}
+    fresh = code_location["defs"]()
+    shown = {key.path[0] for key in fresh.resolve_asset_graph().materializable_asset_keys}
+    assert (len(names), shown) == (5, names)
+
+    samples = tmp_path / "samples"
+    samples.mkdir()
+    shutil.copy(REPOSITORY / "samples" / "damaged.tar.xz", samples)
+    monkeypatch.setenv("DAGSTER_HOME", instance.root_directory)
+    config = {"ops": {"make_lakes": {"config": {"samples": str(samples)}}}}
+    with without_spark():
+        demo = fresh.resolve_job_def("demo")
+        assert demo.execute_in_process(instance=instance, run_config=config, raise_on_error=False).success
+    assert instance.get_materialized_partitions(dg.AssetKey(["damaged", "records"]))
+    made = code_location["defs"]().resolve_asset_graph().materializable_asset_keys
+    assert {key.path[0] for key in made} == {"damaged"}
 
 
 @pytest.mark.parametrize("module", ["pipelines.definitions", "pipelines.cli", "pipelines.command.demo"])
