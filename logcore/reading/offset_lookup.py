@@ -42,6 +42,7 @@ def lookup_log(log: SourceLog, at: int, visible_end: int, notes: Notes) -> Looku
         max_timestamp, next_offset = time_index.NO_TIMESTAMP, segment.base_offset
         if timed or (at == lookup.LATEST and segment is log.segments[-1]):
             max_timestamp, next_offset = _extent(log, segment, notes)
+            log_end_offset = max(log_end_offset, next_offset)
             if next_offset == segment.base_offset and segment.size:
                 continue  # no batch of it can be trusted, and its mtime must not hide later segments
         if not _is_known(log, segment):

@@ -79,6 +79,7 @@ def discover(paths: Sequence[str], remembered: RememberedReads | None = None, *,
     for path in paths:
         look.at(path)
     look.named_files()
+    look.missing_logs()
     return Discovery(tuple(look.logs), tuple(look.state.findings), tuple(look.set_aside))
 
 
@@ -125,6 +126,8 @@ class _Look:
     objects: dict[str, ObjectTree] = field(default_factory=dict)
     local: LocalTree = field(default_factory=LocalTree)
     failed: set[str] = field(default_factory=set)
+    log_directories: dict[str, set[str]] = field(default_factory=dict)
+    """The names in each directory that was read as a log directory, up to their first dot."""
 
     @property
     def tree(self) -> SourceTree:
@@ -304,6 +307,26 @@ class _Look:
                     self.unread(entry.path, {each.name for each in entries})
                 except (StoreFailed, SourceChanged) as error:
                     self.fails(entry.path, error)
+        if entries:
+            self.log_directories[directory_of(entries[0].path)] = {entry.name.partition(".")[0] for entry in entries}
+
+    def missing_logs(self) -> None:
+        """Report the logs that had records, by the high watermarks of their log directory, and are at no path now.
+
+        A directory that a broker is about to delete counts as one: `orders-0.<id>-delete`.
+        """
+        there = {str(log.topic_partition) for log in (*self.logs, *self.set_aside)}
+        there |= {os.path.basename(each.file or "") for each in self.state.findings if each.rule == "unread-segments"}
+        for path, names in self.log_directories.items():
+            try:
+                marks = self.state.root(path, needs_high_watermarks=False).high_watermarks or {}
+            except (StoreFailed, SourceChanged):
+                continue  # it was reported for the logs of this directory
+            lost = sorted(log for log, mark in marks.items() if mark > 0 and str(log) not in names | there)
+            if lost:
+                file = os.path.join(path, "replication-offset-checkpoint")
+                listed = _in_short([f"{log} (high watermark {marks[log]})" for log in lost])
+                self.say("log-directory-missing", file, f"{shown(file)} names {listed}. There is no such directory.")
 
     def unread(self, path: str, names: set[str]) -> None:
         """Report a directory that is not a partition, and which log it may be: one that a checkpoint names and that

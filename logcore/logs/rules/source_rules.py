@@ -86,6 +86,14 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "A directory inside a log directory is not a partition.",
             "Nothing is read from it. Move it out of the log directory if it does not belong there.",
         ),
+        "log-directory-missing": Rule(
+            _WARNING,
+            _ONE_RUN,
+            "The file replication-offset-checkpoint has the high watermark of a log, of which there is no directory. "
+            "It was deleted by hand, renamed, or left out of a copy. A broker writes the file every five seconds: "
+            "a log that was deleted or moved just before the copy may still be named.",
+            "Bring the directory back, or give it its name again. If the log was deleted on purpose, nothing is lost.",
+        ),
         "unread-segments": Rule(
             _INFO,
             _ONE_RUN,

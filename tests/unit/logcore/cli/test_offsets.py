@@ -170,6 +170,18 @@ def test_without_a_high_watermark_the_log_end_is_used_with_a_warning(known: Path
     assert triple(capsys, "latest", str(known), code=1)[0] == 8
 
 
+@pytest.mark.parametrize("content", [bytes(100), None], ids=["zeroed", "cut in its first batch"])
+def test_the_latest_offset_of_a_log_without_a_whole_batch_at_its_end_is_that_of_ls(
+    known: Path, capsys: Captured, content: bytes | None
+) -> None:
+    last = known / "orders-0" / "00000000000000000005.log"
+    last.write_bytes(last.read_bytes()[:30] if content is None else content)
+    main(["offsets", "--format", "jsonl", "--at", "latest", str(known)])
+    assert json.loads(capsys.readouterr().out)["offset"] == 5
+    main(["ls", "--format", "jsonl", str(known)])
+    assert json.loads(capsys.readouterr().out)["log_end_offset"] == 5
+
+
 def test_logs_come_by_name_and_can_be_chosen(known: Path, capsys: Captured) -> None:
     for name in ("orders-10", "orders-2", "audit-0"):
         (known / name).mkdir()

@@ -45,6 +45,7 @@ ABOUT_THE_WHOLE_LAKE = {
 
 ABOUT_A_SOURCE = {
     *("no-segments", "unknown-directory", "delete-directory", "future-directory", "stray-directory", "leftover-file"),
+    "log-directory-missing",
     "unread-segments",
     *(
         "interrupted-swap",

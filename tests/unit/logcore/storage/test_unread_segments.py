@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -82,3 +83,38 @@ def test_a_name_that_may_be_that_of_several_logs_gets_no_command(source: LogDire
     unread = [finding for finding in discover([str(source.path)]).findings if finding.rule == "unread-segments"]
     assert [finding.severity for finding in unread] == [Severity.INFO, Severity.WARNING]
     assert unread[1].message.endswith("A checkpoint names orders-0, orders-1, of which there is no directory.")
+
+
+@pytest.mark.parametrize("name", [None, "payments-3", "orders-7"])
+def test_a_log_that_a_checkpoint_names_and_that_is_gone_is_a_warning_of_every_command(
+    source: LogDirectory, name: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if name is None:
+        shutil.rmtree(source.path / "orders-0")
+    else:
+        (source.path / "orders-0").rename(source.path / name)
+    finding = only(discover([str(source.path)]), "log-directory-missing")
+    assert finding.severity is Severity.WARNING
+    assert finding.message == f"{finding.file} names orders-0 (high watermark 5). There is no such directory."
+    for command in ("ls", "verify", "ledger", "transactions", "dump"):
+        assert main([command, str(source.path)]) == 1
+        printed = capsys.readouterr()
+        assert "warning log-directory-missing: " in printed.out + printed.err
+
+
+@pytest.mark.parametrize("left", ["deleted", "on another disk", "without records", "one of it is named"])
+def test_a_log_that_is_nowhere_missed_is_no_finding(source: LogDirectory, left: str, tmp_path: Path) -> None:
+    paths = [str(source.path)]
+    if left == "deleted":
+        (source.path / "orders-0").rename(source.path / f"orders-0.{'a' * 32}-delete")
+    elif left == "on another disk":
+        LogDirectory(tmp_path / "disk2")
+        (source.path / "orders-0").rename(tmp_path / "disk2" / "orders-0")
+        paths.append(str(tmp_path / "disk2"))
+    elif left == "without records":
+        source.high_watermarks(orders_0=0, orders_1=5)
+        shutil.rmtree(source.path / "orders-0")
+    else:
+        shutil.rmtree(source.path / "orders-0")
+        paths = [str(source.path / "orders-1")]
+    assert "log-directory-missing" not in rules(discover(paths))
