@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from logcore.logs.model.findings import Severity
 from tests.broker_directory import OTHER_TOPIC_ID, TOPIC_ID
 from tests.spark.cycle import Lake, states
 
@@ -206,8 +208,15 @@ def test_a_lost_partition_metadata_is_no_other_topic(source, lake, policies):
     orders = source.partition("orders-0")
     orders.append(10)
     lake.turn(source.path)
+    written = (orders.path / "partition.metadata").read_text()
     (orders.path / "partition.metadata").unlink()
     orders.append(5)
-    lake.turn(source.path, policies=policies)
-    assert lake.stopped() == {"orders-0": "topic-recreated"}
+    source.high_watermarks(orders_0=15)
+    [placed] = lake.turn(source.path, policies=policies)["ingest"].findings
+    assert (placed.finding.rule, placed.finding.severity) == ("broken-partition-file", Severity.WARNING)
+    assert lake.stopped() == {"orders-0": None}
     assert len(lake.rows("logs")) == 1
+    assert lake.published("orders") == orders.rows
+    subprocess.run(placed.finding.message.split("`")[1], shell=True, check=True)
+    assert (orders.path / "partition.metadata").read_text() == written
+    assert lake.turn(source.path, policies=policies)["ingest"].findings == ()

@@ -31,7 +31,9 @@ from logcore.logs.growth.agreement import Agreement, Gap, LogTail, Resume, Sourc
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.remote_tier import below_start_finding
 from logcore.logs.model.sources import SourceLog
+from logcore.segments.filenames import PARTITION_METADATA_FILE
 from logcore.segments.side_files.leader_epochs import EpochEntry
+from logcore.texts import shell_word, shown
 
 __all__ = ["Gap", "Growth", "LogTail", "SourceReader", "Stop", "Take", "decide_growth"]
 
@@ -82,12 +84,13 @@ def decide_growth(
     """
     findings: tuple[Finding, ...] = ()
     try:
-        # With a broken partition.metadata only the batches show whether it is still the same topic.
-        if known_topic_id is not None and not source.broken_identity and source.topic_id != known_topic_id:
-            is_now = "none" if source.topic_id is None else source.topic_id
-            raise Stopped("topic-recreated", f"the topic id is {is_now} where it was {known_topic_id}")
+        if known_topic_id is not None and source.topic_id is not None and source.topic_id != known_topic_id:
+            raise Stopped("topic-recreated", f"the topic id is {source.topic_id} where it was {known_topic_id}")
         # Not earlier: a checkpoint has a topic's name and not its id, so it may belong to another topic of that name.
         findings = _moved(tail, source, known_high_watermark, known_log_start_offset)
+        if known_topic_id is not None and source.topic_id is None and not source.broken_identity:
+            # Only the batches show whether it is still the same topic.
+            findings = (_without_identity(source, known_topic_id), *findings)
         if tail is None:
             if source.remote is not None:
                 is_searched = source.tiered_end_offset is not None
@@ -126,6 +129,15 @@ def _moved(
             )
             findings.append(found("source-trimmed", message, start_offset=log_start_offset, end_offset=trimmed_to))
     return tuple(findings)
+
+
+def _without_identity(source: SourceLog, known_topic_id: str) -> Finding:
+    path = f"{source.directory}/{PARTITION_METADATA_FILE}"
+    message = f"{shown(path)} is gone; the topic id was {known_topic_id}. A broker moves the log away without it."
+    if "://" not in path:
+        command = f"printf 'version: 0\\ntopic_id: {known_topic_id}' > {shell_word(path)}"
+        message += f" `{command}` writes it again."
+    return found("broken-partition-file", message, file=path)
 
 
 def _takes(source: SourceLog, from_base: int, expected: int = 0) -> tuple[Take, ...]:

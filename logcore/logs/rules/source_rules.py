@@ -148,7 +148,8 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "broken-partition-file": Rule(
             _WARNING,
             _ONE_RUN,
-            "`partition.metadata` or `leader-epoch-checkpoint` is invalid, for instance after a power cut.",
+            "`partition.metadata` or `leader-epoch-checkpoint` is invalid, for instance after a power cut, or "
+            "`partition.metadata` is gone since an earlier run.",
             "The segments are read without it. If the message states a version, a newer Kafka wrote the file, and only "
             "a newer Loglake can read it. Otherwise copy the file again from the broker.",
         ),
@@ -391,7 +392,7 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "Committed offsets are above the last one that can be read.",
             "If the copy was made while the broker ran, run again on a newer copy. If another replica has the offsets, "
             "`loglake run COPY --lake {lake}{log} --move-source` reads the log from there; COPY is its log directory. "
-            "If none has: `{run} --high-watermark log-end`.",
+            "If none has: `{run}{log} --high-watermark log-end`.",
             for_logs="If the copy was made while the broker ran, copy it again. Otherwise look for another replica: no "
             "command brings the offsets back.",
         ),

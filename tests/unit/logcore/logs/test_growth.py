@@ -122,9 +122,11 @@ class TestIdentity:
         growth = source.decide(tail_of(source, 40), known_topic_id="AAAAAAAAAAAAAAAAAAAAAQ")
         assert_stops(growth, "topic-recreated")
 
-    def test_a_topic_id_that_went_away_stops(self, source: Source) -> None:
+    def test_a_topic_id_that_went_away_is_a_warning_that_names_it(self, source: Source) -> None:
         source.topic_id = None
-        assert_stops(source.decide(tail_of(source, 40), known_topic_id=TOPIC_ID), "topic-recreated")
+        growth = source.decide(tail_of(source, 40), known_topic_id=TOPIC_ID)
+        [finding] = growth.findings
+        assert (growth.stop, finding.rule, TOPIC_ID in finding.message) == (None, "broken-partition-file", True)
 
     def test_another_topic_id_stops_before_anything_was_taken(self, source: Source) -> None:
         assert_stops(source.decide(None, known_topic_id="AAAAAAAAAAAAAAAAAAAAAQ"), "topic-recreated")

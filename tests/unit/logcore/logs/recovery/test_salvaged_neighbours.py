@@ -51,7 +51,9 @@ def test_a_batch_that_would_overlap_the_one_before_begins_a_new_file(has_rest: b
     made, plan = salvaged(begins_one_too_high + repeated + begins_inside + rest)
 
     assert made == {f"{0:020d}.log": begins_one_too_high, f"{3:020d}.log": begins_inside + rest}
-    assert [(loss.kind, loss.position, loss.nbytes) for loss in plan.losses] == [("cut", 61, len(repeated))]
+    assert [(loss.kind, loss.position, loss.nbytes) for loss in plan.losses if loss.kind != "metadata-missing"] == [
+        ("cut", 61, len(repeated))
+    ]
 
 
 @pytest.mark.parametrize("between", ["nothing", "damage"])
@@ -73,7 +75,9 @@ def test_a_length_is_not_corrected_if_that_takes_offsets_from_a_good_batch() -> 
     made, plan = salvaged(short + good)
 
     assert made == {f"{0:020d}.log": good}
-    assert [(loss.kind, loss.position, loss.nbytes) for loss in plan.losses] == [("cut", 0, len(short))]
+    assert [(loss.kind, loss.position, loss.nbytes) for loss in plan.losses if loss.kind != "metadata-missing"] == [
+        ("cut", 0, len(short))
+    ]
 
 
 def test_a_damaged_swap_file_replaces_only_the_segments_below_the_end_of_its_last_batch() -> None:
