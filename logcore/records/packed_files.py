@@ -17,7 +17,7 @@ _KINDS = (
     (257, b"ustar", "a tar file", "tar -xOf"),
 )
 
-PROGRAMS = {"gz": "gunzip <", "zst": "zstd -dc <", "xz": "xz -dc <", "lz4": "lz4 -dc <", "bz2": "bunzip2 <"}
+PROGRAMS = {".gz": "gunzip <", ".zst": "zstd -dc <", ".xz": "xz -dc <", ".lz4": "lz4 -dc <", ".bz2": "bunzip2 <"}
 """What unpacks a file whose name ends so."""
 
 

@@ -93,7 +93,7 @@ def _look(
         is_odd = name.endswith(filenames.LOG_SUFFIX) and filenames.segment_base_offset(name) is None
         if is_odd and not is_foreign(name) and not any(f"{base}.log" in names for base in _BASE.findall(name)):
             files.say("not-a-segment", names[name].path, not_a_segment(names[name].path))
-        plain_name, _, suffix = name.rpartition(".")
+        plain_name, suffix = os.path.splitext(name)
         if suffix in PROGRAMS and filenames.segment_base_offset(plain_name) is not None and plain_name not in names:
             files.say("not-a-segment", names[name].path, _packed(names[name].path, PROGRAMS[suffix]))
         of_metadata = filenames.metadata_snapshot(name)

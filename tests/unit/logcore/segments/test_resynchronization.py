@@ -279,8 +279,9 @@ def test_salvage_keeps_every_other_batch_and_that_of_a_wrong_length(has_later_se
                 plan, made = salvaged({LOG: flip(b"".join(parts), start + at, bit), **later})
                 wanted = b"".join(parts) if at in LENGTH else others
                 assert made[LOG] == wanted, (number, at, bit)
-                assert ("length-repaired" in [loss.kind for loss in plan.losses]) == (at in LENGTH)
-                assert plan.exit_code == (2 if at not in LENGTH and plan.losses[0].kind == "cut" else 1)
+                kinds = [loss.kind for loss in plan.losses]
+                assert ("length-repaired" in kinds) == (at in LENGTH)
+                assert plan.exit_code == (2 if at not in LENGTH and "cut" in kinds else 1)
 
 
 def test_damage_is_reported_with_its_reason() -> None:
