@@ -10,9 +10,11 @@ import pytest
 
 from logcore.cli.main import main
 from logcore.exit_codes import SUMMARY, ExitCode
+from logcore.logs.model.findings import Finding, Severity
 from spark_jobs import __main__ as job_command
 from spark_jobs.contracts import JobReport
 from spark_jobs.outlines import Outline
+from spark_jobs.placed_finding import PlacedFinding
 from tests.conftest import REPOSITORY
 
 Captured = pytest.CaptureFixture[str]
@@ -56,7 +58,7 @@ def test_no_command_returns_a_number_in_digits():
     ],
 )
 def test_a_job_alone_ends_as_commands_do(rules, code):
-    findings = tuple({"rule": rule, "severity": severity} for rule, severity in rules)
+    findings = tuple(PlacedFinding(Finding(rule, Severity(severity), "")) for rule, severity in rules)
     report = JobReport("validate", "run", "lake", findings=findings, plan=Outline())
     assert job_command._exit_code(report) is code
 
