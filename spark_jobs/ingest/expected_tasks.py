@@ -22,7 +22,7 @@ from logcore.segments.filenames import is_internal_topic
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest.log_growth import IngestLogPlan
 from spark_jobs.lake.ledger import frontier
-from spark_jobs.lake.segments.archive import LogRow, Segment
+from spark_jobs.lake.segments.archive import LogRow, Segment, archived
 from spark_jobs.row_files.archived_bytes import ArchivedBytes
 from spark_jobs.row_files.records_file import write_records
 from spark_jobs.tasks.executor import ExpectedTask
@@ -55,6 +55,7 @@ class ExpectedTasks:
 
     def __init__(self, config: IngestConfig, plans: Sequence[IngestLogPlan]) -> None:
         self._lake = config.lake
+        self._run_id = config.run_id
         self._as_of_ms = config.as_of_ms
         self._policies = config.policies
         plain = [p for p in plans if p.tasks and not p.remote and not p.swaps and p.earlier is None]
@@ -68,6 +69,7 @@ class ExpectedTasks:
             if segment is None or result.failed or segment.log not in self._logs:
                 return ()
             validate = partial(validate_one, self._lake)
+            (segment,) = archived([segment], self._run_id, self._as_of_ms)
             return (ExpectedTask(validate, segment, partial(validate_copied, self._lake)),)
         if isinstance(result, ValidatedSegment) and isinstance(task, Segment):
             return self._published(self._logs[task.log], task, result)
@@ -84,8 +86,8 @@ class ExpectedTasks:
         if end <= start:
             return ()
         splits = {name: result.counts.splits() for name, (_, result) in log.validated.items()}
-        archived = ArchivedBytes(self._lake, {log.row.log: segments}, splits, {})
-        tasks = archived.tasks(log.row, [(start, end)], self._as_of_ms, self._policies.compression_of(log.row.topic))
+        held = ArchivedBytes(self._lake, {log.row.log: segments}, splits, {})
+        tasks = held.tasks(log.row, [(start, end)], self._as_of_ms, self._policies.compression_of(log.row.topic))
         return [ExpectedTask(write_records, task) for task in tasks]
 
 

@@ -400,7 +400,7 @@ def commit_segments(
     Raises:
         ConcurrentChange: A log was changed since the plan.
     """
-    rows = table_of(_archived(added, run_id, as_of_ms), SEGMENTS)
+    rows = table_of(archived(added, run_id, as_of_ms), SEGMENTS)
     guards = [guard_of(log, planned[log]) for log in sorted({s.log for s in added})]
     row_commits.append(lake, "segments", rows, run_id, guards)
 
@@ -435,7 +435,7 @@ def swap_segments(
         )
         for s in retired
     ]
-    rows = table_of([*gone, *_archived(added, run_id, as_of_ms)], SEGMENTS)
+    rows = table_of([*gone, *archived(added, run_id, as_of_ms)], SEGMENTS)
     logs = sorted({s.log for s in (*retired, *added)})
     # The new ids too, so that no id can be there twice.
     ids = [segment.segment_id for segment in (*retired, *added)]
@@ -443,8 +443,8 @@ def swap_segments(
     row_commits.replace(lake, "segments", ("segment_id", ids), rows, run_id, [*moved, *guards])
 
 
-def _archived(added: Sequence[Segment], run_id: str, as_of_ms: int) -> list[Segment]:
-    """New segments as the commit states them that makes them visible."""
+def archived(added: Sequence[Segment], run_id: str, as_of_ms: int) -> list[Segment]:
+    """Return new segments as the commit states them that makes them visible."""
     return [replace(segment, archived_ms=as_of_ms, archived_by=run_id) for segment in added]
 
 
