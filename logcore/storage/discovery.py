@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Hashable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -113,6 +114,25 @@ def _has_segments(entries: Iterable[DirectoryEntry]) -> bool:
 
 
 @dataclass(slots=True)
+class _LogDirectory:
+    """A log directory that was read.
+
+    Attributes:
+        path: Its path.
+        names: Names in it; of partitions without the suffix of a broker, such as `.<id>-delete`.
+        high_watermarks: By its checkpoint.
+        unread: Directories in it that are no partitions, and where segments are at and below each.
+        logs: The logs that its checkpoints name.
+    """
+
+    path: str
+    names: set[str]
+    high_watermarks: Mapping[TopicPartition, int]
+    unread: Mapping[str, list[str]]
+    logs: set[TopicPartition] = field(default_factory=set)
+
+
+@dataclass(slots=True)
 class _Look:
     """One discovery, and what it has found so far."""
 
@@ -126,8 +146,7 @@ class _Look:
     objects: dict[str, ObjectTree] = field(default_factory=dict)
     local: LocalTree = field(default_factory=LocalTree)
     failed: set[str] = field(default_factory=set)
-    log_directories: dict[str, set[str]] = field(default_factory=dict)
-    """The names in each directory that was read as a log directory, up to their first dot."""
+    log_directories: list[_LogDirectory] = field(default_factory=list)
 
     @property
     def tree(self) -> SourceTree:
@@ -288,6 +307,7 @@ class _Look:
         return what, roots
 
     def log_directory(self, entries: Sequence[DirectoryEntry]) -> None:
+        unread = []
         for entry in entries:
             parsed = filenames.parse_partition_directory(entry.name)
             if is_foreign(entry.name) and not self.may_hold_a_log(entry) and not _has_segments(self.inside(entry.path)):
@@ -303,60 +323,72 @@ class _Look:
             elif filenames.looks_like_partition_directory(entry.name):
                 self.say("illegal-topic-name", entry.path, _illegal_name(entry.path))
             elif entry.name not in _BROKER_DIRECTORIES | _ROOT_FILES:
-                try:
-                    self.unread(entry.path, {each.name for each in entries})
-                except (StoreFailed, SourceChanged) as error:
-                    self.fails(entry.path, error)
-        if entries:
-            self.log_directories[directory_of(entries[0].path)] = {entry.name.partition(".")[0] for entry in entries}
+                unread.append(entry.path)
+        if not entries:
+            return
+        path = directory_of(entries[0].path)
+        try:
+            places = {each: self.unread_places(each) for each in unread}
+            root = self.state.root(path, needs_high_watermarks=False)
+        except (StoreFailed, SourceChanged) as error:
+            self.fails(path, error)
+            return
+        names = {_log_name(entry.name) for entry in entries}
+        self.log_directories.append(_LogDirectory(path, names, root.high_watermarks or {}, places))
+        self.log_directories[-1].logs.update(root.high_watermarks or (), root.log_starts, root.recovery_points or ())
+
+    def unread_places(self, path: str) -> list[str]:
+        """Return the directories with segments at and below a directory that is not a partition."""
+        insides = [path, *(root for root in self.below(path)[1] if root != path)]
+        insides += [each.path for inside in insides for each in self.inside(inside) if _is_directory(each)]
+        return [place for place in insides if _has_segments(self.inside(place))]
 
     def missing_logs(self) -> None:
-        """Report the logs that had records, by the high watermarks of their log directory, and are at no path now.
-
-        A directory that a broker is about to delete counts as one: `orders-0.<id>-delete`.
-        """
+        """Report directories that are not read, and the logs of checkpoints of which there is no directory anywhere."""
         there = {str(log.topic_partition) for log in (*self.logs, *self.set_aside)}
-        there |= {os.path.basename(each.file or "") for each in self.state.findings if each.rule == "unread-segments"}
-        for path, names in self.log_directories.items():
-            try:
-                marks = self.state.root(path, needs_high_watermarks=False).high_watermarks or {}
-            except (StoreFailed, SourceChanged):
-                continue  # it was reported for the logs of this directory
-            lost = sorted(log for log, mark in marks.items() if mark > 0 and str(log) not in names | there)
+        for directory in self.log_directories:
+            absent = sorted(log for log in directory.logs if str(log) not in directory.names | there)
+            by_name: dict[str, list[TopicPartition]] = {}
+            for log in absent:
+                by_name.setdefault(str(log), []).append(log)
+                by_name.setdefault(log.topic, []).append(log)
+            meant = {
+                place: tuple(meant_logs(os.path.basename(place), by_name))
+                for places in directory.unread.values()
+                for place in places
+            }
+            for path, places in directory.unread.items():
+                self.unread(path, places, meant)
+            named = {log for logs in meant.values() for log in logs}
+            lost = [log for log in absent if directory.high_watermarks.get(log, 0) > 0 and log not in named]
             if lost:
-                file = os.path.join(path, "replication-offset-checkpoint")
-                listed = _in_short([f"{log} (high watermark {marks[log]})" for log in lost])
+                file = os.path.join(directory.path, "replication-offset-checkpoint")
+                listed = _in_short([f"{log} (high watermark {directory.high_watermarks[log]})" for log in lost])
                 self.say("log-directory-missing", file, f"{shown(file)} names {listed}. There is no such directory.")
 
-    def unread(self, path: str, names: set[str]) -> None:
-        """Report a directory that is not a partition, and which log it may be: one that a checkpoint names and that
-        is not there.
+    def unread(self, path: str, places: Sequence[str], meant: Mapping[str, tuple[TopicPartition, ...]]) -> None:
+        """Report a directory that is not a partition.
 
         Args:
             path: The directory.
-            names: What is in its log directory.
+            places: Where segments are, at and below it.
+            meant: For each such place of its log directory the logs that it may be.
         """
         said = f"{shown(path)} is not a partition; it is not read"
-        insides = [path, *(root for root in self.below(path)[1] if root != path)]
-        insides += [each.path for inside in insides for each in self.inside(inside) if _is_directory(each)]
-        places = [place for place in insides if _has_segments(self.inside(place))]
         if not places:
             self.say("unknown-directory", path, f"{said}.")
             return
-        root = self.state.root(directory_of(path), needs_high_watermarks=False)
-        of_checkpoints = {*(root.high_watermarks or ()), *root.log_starts, *(root.recovery_points or ())}
-        absent = sorted(each for each in of_checkpoints if str(each) not in names)
-        meant = {place: meant_logs(os.path.basename(place), absent) for place in places}
-        for place, logs in meant.items():
-            if logs:
+        often = Counter(log for logs in meant.values() for log in logs)
+        for place in places:
+            if logs := meant[place]:
                 lost = os.path.join(os.path.dirname(path), str(logs[0]))
                 message = f"{shown(place)} has segments and is not read. A checkpoint names {_in_short(logs)}, of "
                 message += "which there is no directory."
-                if len(logs) == 1 and list(meant.values()).count(logs) == 1 and not is_object(place):
+                if len(logs) == 1 and often[logs[0]] == 1 and not is_object(place):
                     message += f" `mv {shell_word(place)} {shell_word(lost)}` gives it this name."
                 finding = found("unread-segments", message, file=shown(lost))
                 self.state.findings.append(replace(finding, severity=Severity.WARNING))
-        if not any(meant.values()):
+        if not any(meant[place] for place in places):
             below = "" if places == [path] else f", in {_in_short(places)}"
             self.say("unread-segments", path, f"{said}, although it has segments{below}.")
 
@@ -528,6 +560,11 @@ _SET_ASIDE = {
     DirectoryKind.FUTURE: "was being moved here from another directory of the broker",
     DirectoryKind.STRAY: "was no longer assigned to its broker",
 }
+
+
+def _log_name(name: str) -> str:
+    parsed = filenames.parse_partition_directory(name)
+    return name if parsed is None else str(parsed[0])
 
 
 def _in_short(things: Sequence[object]) -> str:

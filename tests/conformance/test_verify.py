@@ -27,6 +27,11 @@ WARNED = {
     "recovery-kill9-4.4.0/before": {"no-high-watermark"},  # killed before it was first written
     "tiered-3.9.2/logdir": {"remote-tier"},
     "tiered-4.3.1/logdir": {"remote-tier"},
+    # The samples have the internal topics only; the logs of work are left out.
+    **{
+        f"groups-{version}/logdir": {"log-directory-missing"}
+        for version in ("0.8.2.2", "0.9.0.1", "0.10.2.2", "1.1.1", "2.2.2", "2.8.2")
+    },
     "crash-2.8.2/after": {"checkpoint-beyond-log-end"},  # a snapshot after the cut that the broker did not remove
 }
 """Snapshots that are sound, and the rules that they break all the same."""

@@ -118,3 +118,26 @@ def test_a_log_that_is_nowhere_missed_is_no_finding(source: LogDirectory, left: 
         shutil.rmtree(source.path / "orders-0")
         paths = [str(source.path / "orders-1")]
     assert "log-directory-missing" not in rules(discover(paths))
+
+
+@pytest.mark.parametrize("name", ["orders-5.bak", "eu-orders-0.bak", "orders-00.bak"])
+def test_a_copy_of_another_log_is_not_taken_for_the_missing_one(source: LogDirectory, name: str) -> None:
+    (source.path / "orders-0").rename(source.path / name)
+    found = discover([str(source.path)])
+    assert only(found, "unread-segments").severity is Severity.INFO
+    assert "mv " not in only(found, "unread-segments").message
+    assert only(found, "log-directory-missing").severity is Severity.WARNING
+
+
+def test_of_two_candidates_none_is_moved(source: LogDirectory) -> None:
+    shutil.copytree(source.path / "orders-0", source.path / "orders-0.old")
+    (source.path / "orders-0").rename(source.path / "orders-0.bak")
+    said = [each.message for each in discover([str(source.path)]).findings if each.rule == "unread-segments"]
+    assert len(said) == 2
+    assert not any("mv " in each for each in said)
+
+
+def test_a_packed_partition_is_a_missing_one(source: LogDirectory) -> None:
+    shutil.rmtree(source.path / "orders-0")
+    (source.path / "orders-0.tar.gz").write_bytes(b"x")
+    assert only(discover([str(source.path)]), "log-directory-missing").severity is Severity.WARNING
