@@ -41,7 +41,7 @@ from .events import as_metadata, asset_observation, check_result, check_spec, ta
 from .partitions import chosen_keys, register, topic_partitions
 from .resources import ENGINE_TAG, EngineOfRun, JobLauncher, StepResults
 from .run import check_definitions
-from .run.chains import CHAINS, INTAKE_JOB, SOURCES, Product, Step
+from .run.chains import CHAINS, SOURCES, Product, Step
 from .run.recording.run_row_writer import RunRowWriter
 from .run.run_request import RunRequest
 from .run.step_result import StepResult
@@ -173,8 +173,7 @@ def _begin_op(name: str, of: RegisteredLake, job: str, sources: Sequence[str]) -
         run = _begin(of, job, context, loglake_launcher, loglake_results)
         try:
             check_request(run, context)
-            if job == INTAKE_JOB:
-                check_policies(run.lake, run.request.policies)
+            check_policies(run.lake, run.request.policies)
         except UsageError as error:
             raise final_failure(error, BEGIN, run.run_id, run.lake) from error
         keys = "every topic partition" if run.keys is None else ", ".join(run.keys)

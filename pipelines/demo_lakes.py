@@ -24,7 +24,7 @@ def demo_lakes() -> list[RegisteredLake]:
 )
 def make_lakes(context: dg.OpExecutionContext) -> None:
     """Do what `loglake demo` does, and report to this Dagster."""
-    os.environ["DAGSTER_HOME"] = context.instance.root_directory
+    os.environ.setdefault("DAGSTER_HOME", context.instance.root_directory)
     try:
         run_demo(time.time_ns() // 1_000_000, context.op_config["samples"])
     except Exception as error:

@@ -36,9 +36,9 @@ def build_schedules(lake: RegisteredLake) -> list[dg.ScheduleDefinition]:
         job_name=name_in_lake(lake, MAINTENANCE_JOB),
         cron_schedule="0 3 * * *",
         execution_timezone="UTC",
-        description="Every night at 03:00 UTC what policies say of topics is carried out, and files of tables are "
-        "merged. The setting nightly: plan in the policies of the lake makes it a dry run. No file inside a lake can "
-        "change this.",
+        description="Every night at 03:00 UTC what policies say of topics is carried out. In every lake files of "
+        "retired segments and of old table versions are deleted, and files of tables are merged. The setting "
+        "nightly: plan in the policies of the lake makes it a dry run. No file inside a lake can change this.",
     )
     def nightly_maintenance(context: dg.ScheduleEvaluationContext) -> Tick:
         """One run request."""
@@ -81,6 +81,8 @@ def build_schedules(lake: RegisteredLake) -> list[dg.ScheduleDefinition]:
         def request(now: RegisteredLake) -> Tick:
             if not isinstance(now.policy.ingest, int):
                 return dg.SkipReason(f"The policies of the lake say ingest: {now.policy.ingest}.")
+            if cron_of(now.policy.ingest) != cron_of(interval_ms or _MINUTE_MS):
+                return dg.SkipReason("The policies state another interval than when Dagster loaded them. Reload them.")
             return _request(now, f"intake {minute}", run_config(now, INTAKE_JOB, RunRequest(at_once=False)))
 
         return _if_usable(lake, request)

@@ -194,8 +194,10 @@ def _report(path: str, start: StartFiles, files: PartitionFiles) -> None:
 
 def _packed(path: str, program: str) -> str:
     """Say that a segment is packed, and what unpacks it."""
-    plain = shell_word(path.rpartition(".")[0])
-    command = "" if is_object(path) else f" `{program} {shell_word(path)} > {plain}` unpacks it."
+    plain = path.rpartition(".")[0]
+    new = shell_word(f"{plain}.unpacked")
+    command = f" `{program} {shell_word(path)} > {new} && mv {new} {shell_word(plain)}` unpacks it."
+    command = "" if is_object(path) else command
     return f"{shown(path)} is a packed segment; it is not read.{command}"
 
 

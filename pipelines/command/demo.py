@@ -67,7 +67,7 @@ def run_demo(now_ms: int, samples: str | None = None) -> int:
             )
             runner = Runner(history, now_ms, EngineLauncher(request.engine, lines), announcer(), "demo")
             lake = _lake(str(home), archive)
-            with launch.open_lake(lake, "loglake demo"):
+            with launch.open_lake(lake, "loglake demo", "loglake demo"):
                 launch.register(lake, request.to_register)
                 outcomes[lake] = runner.run(INTAKE_JOB, lake, request, read_policies(request.policies))
             failure = outcomes[lake].failure

@@ -103,8 +103,12 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
     as_of_ms = options.now_ms if request.as_of_ms is None else request.as_of_ms
     again = registered_lakes.ingest_commands(lake, [request.intake]) if request.sources else ""
     with launch.open_lake(lake, "loglake run", again):
-        # New sources are registered after a run that took them; options of known ones count from now on.
-        launch.register(lake, request.to_register if _are_known(lake, request) else None)
+        # Sources and options are registered after a run that took them. Advice needs the policies now.
+        launch.register(lake)
+        if request.policies and request.to_register is not None:
+            for known in registered_lakes.read_registered(lake).intakes:
+                if set(known.sources) <= set(request.sources):
+                    launch.register(lake, replace(known, policies=request.policies))
         if options.maintain and request.apply:
             start_workers(request.engine)
         is_new = request.replace is not None or report is not None

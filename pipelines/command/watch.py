@@ -32,6 +32,7 @@ from spark_jobs.errors import JobError, LeaseHeld, UsageError
 from spark_jobs.lake.view.alarms import problems_of
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.open_findings import path_findings
+from spark_jobs.lake.view.registered_lakes import ingest_commands
 from spark_jobs.lake.view.runs.run_ends import keep_run_end
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 from spark_jobs.policies.policies_file import NO_POLICIES
@@ -182,7 +183,8 @@ class Watch:
         run = replace(self._begin(INTAKE_JOB), follows_cluster=self._clock_ms >= self._cluster_due_ms)
         try:
             run = self._with_policies(run)
-            with launch.open_lake(self.lake, "loglake watch"):
+            again = ingest_commands(self.lake, [self.request.intake]) if self.request.sources else ""
+            with launch.open_lake(self.lake, "loglake watch", again):
                 with self.ahead():
                     finished = run_steps(INTAKE, run)
                 self._plan_cluster(run, finished)

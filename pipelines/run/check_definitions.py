@@ -305,7 +305,7 @@ LAKE_VERIFIED = CheckDefinition(
 
 _APPLY = (
     "look at the plan: `{run} --maintain`. Then apply it: `{run} --maintain --apply`, or switch on the schedule "
-    "nightly_maintenance of the lake in Dagster."
+    "nightly_maintenance of the lake in Dagster, without `nightly: plan` in its policies."
 )
 RETENTION_CARRIED_OUT = CheckDefinition(
     "retention_carried_out",

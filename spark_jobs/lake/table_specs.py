@@ -382,9 +382,9 @@ _SPECS = (
     ),
     table_of_columns(
         "runs",
-        "A run of intake or maintenance, or another command, that did work, failed, or had more failed checks "
-        "than the run before. A run that was killed or interrupted has no row; the next run continues its work. Times "
-        "are measured, so no comparison of tables uses them.",
+        "A run of intake or maintenance, or another command, that did work, failed, or had another number of failed "
+        "checks than the run before. A run that was killed or interrupted has no row; the next run continues its work. "
+        "Times are measured, so no comparison of tables uses them.",
         (
             Column("run_id", _STRING, "run, also in Dagster, in the other tables and in their commits"),
             Column(

@@ -86,8 +86,8 @@ class RunRowWriter:
         self._keep()
 
     def succeeded(self) -> None:
-        """Write the row of a run whose last step has ended, if it did work, could not read a source, or had more failed
-        checks than the run of the newest row.
+        """Write the row of a run whose last step has ended, if it did work, could not read a source, or had another
+        number of failed checks than the run of the newest row.
 
         Raises:
             JobError: The row cannot be written. What the run did is complete.
@@ -97,8 +97,7 @@ class RunRowWriter:
         is_read = self.so_far.unread is None
         outcome, step, error = (SUCCEEDED, None, None) if is_read else (FAILED, "ingest", SOURCE_UNREAD)
         ended_ms, is_known = self._keep_end(error)
-        is_old = is_known or (is_read and self.so_far.failed_checks <= self._failed_before())
-        if not self.so_far.did_work and is_old:
+        if not self.so_far.did_work and (is_known or (is_read and self.so_far.failed_checks == self._failed_before())):
             self._is_written = not is_read  # the run fails now, and an earlier row says why
             return
         if not self.so_far.state:
@@ -106,9 +105,11 @@ class RunRowWriter:
         self._write(ended_ms, outcome, step, error)
 
     def _failed_before(self) -> int:
-        """The number of failed checks that the newest row has."""
-        row = newest_run_of_each_job(self.lake, (self.so_far.job,)).get(self.so_far.job)
-        return 0 if row is None else row.failed_checks
+        """The number of failed checks that the newest row has; 0 if there is none, or the table cannot be read."""
+        with suppress(JobError, OSError):  # harm to this table stops no run
+            row = newest_run_of_each_job(self.lake, (self.so_far.job,)).get(self.so_far.job)
+            return 0 if row is None else row.failed_checks
+        return 0
 
     def failed(self, step: str, error: BaseException) -> None:
         """Write the row of a run that failed. If that is impossible too, the run has no row: its own error counts.

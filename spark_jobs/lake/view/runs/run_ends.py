@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass, replace
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.delta.state.tables_file import read_state
 from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.repair_commands import run_command
 from spark_jobs.lake.setup import lake_names, registry
 from spark_jobs.lake.store import lease, storage
 from spark_jobs.lake.view.runs.run_rows import JOBS, SUCCEEDED, TABLE, RunRow
@@ -82,8 +81,9 @@ def first_run_killed(lake: str, now_ms: int) -> str | None:
     if killed is None or read_state(lake).run_id is not None or storage.has_files(table_uri(lake, TABLE)):
         return None
     who, command = killed
-    again = command or run_command(lake)
-    return f"The first run did not end: {who} was killed or interrupted. The same command continues it: `{again}`"
+    if not command:  # of a single job: no table is unfinished
+        return None
+    return f"The first run did not end: {who} was killed or interrupted. The same command continues it: `{command}`"
 
 
 def last_seen(lake: str, job: str) -> str | None:
