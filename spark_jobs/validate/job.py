@@ -204,8 +204,7 @@ def _changed_from(
     end = ledger[-1].end_offset if ledger else 0
     changed = [segment.base_offset for segment in moved if segment.base_offset < end]
     gaps = (each.start_offset for each in ledger if each.evidence == NO_EXPLANATION)
-    # A broker cleans no active segment, so only a sealed one can show it.
-    changed += [gap for gap in gaps if any(each.sealed for each in moved) and gap >= frontier_offset][:1]
+    changed += [gap for gap in gaps if moved and gap >= frontier_offset][:1]
     if row.next_offset < end:
         changed.append(row.next_offset)
     return min(changed, default=None)

@@ -30,7 +30,7 @@ OF_THE_CLUSTER = (
     "cluster_topics",
     "cluster_transactional_ids",
 )
-OF_THE_RUN = {"run_id"}
+OF_THE_RUN = {"run_id", "archived_by"}
 
 
 def rows(lake: Path, name: str) -> list[dict[str, Any]]:

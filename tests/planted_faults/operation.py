@@ -114,8 +114,8 @@ FAULTS = (
     Fault(
         "a run that finds nothing to do writes a row",
         RECORDER,
-        "        if not self.so_far.did_work and is_old:",
-        "        if False:",
+        "        if not self.so_far.did_work and (is_known or",
+        "        if False and (is_known or",
         (RUNS, "-k", "finds_nothing_to_do"),
     ),
     Fault(
