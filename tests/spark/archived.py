@@ -47,7 +47,10 @@ def ledger(lake: Lake, topic: str) -> list[tuple[int, int, str, int, int, str]]:
 def tables(lake: Lake, *names: str) -> dict[str, list[str]]:
     """Tables as comparable text, without the run that wrote a row."""
     return {
-        name: sorted(repr(sorted((k, v) for k, v in row.items() if k not in ("run_id", "archived_by"))) for row in lake.rows(name))
+        name: sorted(
+            repr(sorted((k, v) for k, v in row.items() if k not in ("run_id", "archived_by")))
+            for row in lake.rows(name)
+        )
         for name in names
     }
 
