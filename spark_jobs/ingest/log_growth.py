@@ -139,6 +139,11 @@ def plan_growth(
     tasks: list[CopyTask] = []
     for take in growth.takes:
         task = _task(config, source, observed, take)
+        if known is not None and (known.stopped, known.stopped_file) == ("tail-hides-batches", task.seen):
+            # The same bytes would stop it again.
+            stop = known.stopped_because
+            observed = replace(observed, stopped=known.stopped, stopped_because=stop, stopped_file=task.seen)
+            continue
         idle = nothing_readable(task, remembered)
         if idle is None:
             tasks.append(task)
@@ -154,7 +159,7 @@ def plan_growth(
     given_up_to = None
     if config.high_watermark == "log-end":
         given_up_to = max(source.high_watermark or 0, (known and known.high_watermark) or 0)
-    if not kept and not is_first and growth.stop is None:
+    if not kept and not is_first and observed.stopped is None:
         placed += [of_log(observed, finding) for finding in lost_at_end(observed, given_up_to)]
     return IngestLogPlan(observed, tuple(kept), known, given_up_to=given_up_to, waits=kept != tasks), placed
 

@@ -44,6 +44,9 @@ def ledger(lake: Lake, topic: str) -> list[tuple[int, int, str, int, int, str]]:
     return sorted(tuple(row[c] for c in columns) for row in lake.rows("offset_ledger") if row["topic"] == topic)
 
 
+_OF_THE_RUN = {"run_id", "archived_by"}
+
+
 def tables(lake: Lake, *names: str) -> dict[str, list[str]]:
     """Tables as comparable text, without the run that wrote a row."""
     return {
