@@ -33,7 +33,7 @@ from tests.spark.cycle import AS_OF_MS
 pytestmark = pytest.mark.object_store
 
 SAMPLES = ["codecs-v2-4.3.1", "transactions-4.4.0", "damaged", "internal-topics-4.4.0", "timestamps-v2-4.4.0"]
-OF_FILES = {"modified_ms", "etag", "finding_id"}
+OF_FILES = {"stopped_file", "modified_ms", "etag", "finding_id"}
 """Columns that depend on when a file was written, and the digest of such a text."""
 TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z")
 
