@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -35,8 +34,6 @@ LEAST_BULK_BYTES = 1 << 20
 """Smaller logs are read in plain Python: to load NumPy and the kernels takes longer. Records that are only checked are
 worth it from a sixteenth of this on.
 """
-_LAST_HEADERS = 64
-"""So many of a segment's last headers are held, to find one of a good batch."""
 MAX_INDEX_BYTES = 64 << 20
 """A larger offset index is not used to find an offset; brokers limit it to 10 MiB by default."""
 
@@ -276,22 +273,44 @@ def rules_of_gaps(log: SourceLog, notes: Notes, compacted: bool | None = None) -
 
 def _cleaned_below(log: SourceLog, notes: Notes) -> int:
     if log.directory not in notes.cleaned_below:
-        ends = (_last_cleaned(segment) for segment in reversed(log.segments))
+        ends = (_last_cleaned(log, segment) for segment in reversed(log.segments))
         notes.cleaned_below[log.directory] = next((base for base in ends if base), 0)
     return notes.cleaned_below[log.directory]
 
 
-def _last_cleaned(segment: SegmentFile) -> int:
+def _last_cleaned(log: SourceLog, segment: SegmentFile) -> int:
     """The base offset of the last good batch that only cleaning leaves; 0 without any."""
     reader = HeaderReader()
-    last: deque[tuple[int, BatchHeader]] = deque(maxlen=_LAST_HEADERS)
     try:
-        for position, each in reader.headers(segment):
-            if each and is_cleaned(each.record_count, each.base_offset, each.last_offset, each.delete_horizon_ms):
-                last.append((position, each))
-        return next((each.base_offset for at, each in reversed(last) if reader.is_good(segment, at, each)), 0)
+        cleaned = [
+            (position, each)
+            for position, each in _headers(log, segment, reader)
+            if is_cleaned(each.record_count, each.base_offset, each.last_offset, each.delete_horizon_ms)
+        ]
+        return next((each.base_offset for at, each in reversed(cleaned) if reader.is_good(segment, at, each)), 0)
     except LogError:
         return 0  # reported where it is read
+
+
+def _headers(log: SourceLog, segment: SegmentFile, reader: HeaderReader) -> Iterator[tuple[int, BatchHeader]]:
+    """Positions and headers of batches; from a header that cannot be read on, those that a scan finds."""
+    next_offset = segment.base_offset
+    for position, header in reader.headers(segment):
+        if header is None:
+            source = segment_bytes(log, segment)
+            walk = scan(
+                source.content,
+                base_offset=segment.base_offset,
+                sealed=True,
+                decode=False,
+                start=position,
+                next_offset=next_offset,
+                fetched=source,
+            )
+            yield from ((item.position, item.header) for item in walk if isinstance(item, ScannedBatch))
+            return
+        next_offset = header.next_offset
+        yield position, header
 
 
 def padding_finding(log: SourceLog, segment: SegmentFile, file_size: int, padding: int) -> Finding:

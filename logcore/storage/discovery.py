@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -28,6 +27,7 @@ from logcore.segments.filenames import DirectoryKind, TopicPartition
 from logcore.storage.broker.broker_state import MAX_SMALL_FILE, StateReader
 from logcore.storage.files import CopiedRange, copy_range, map_file, new_text, open_readonly
 from logcore.storage.headers import HeaderReader
+from logcore.storage.missing_logs import ListedDirectory
 from logcore.storage.objects.addresses import absolute, directory_of, is_object
 from logcore.storage.objects.answers import StoreFailed
 from logcore.storage.objects.object_tree import ObjectTree
@@ -36,8 +36,7 @@ from logcore.storage.partition_files import not_a_segment, read_partition
 from logcore.storage.source_errors import SourceChanged, SourceUnreadable, shown
 from logcore.storage.source_reads import file_digest, read_file, read_range
 from logcore.storage.source_tree import DirectoryEntry, LocalTree, SourceTree
-from logcore.storage.wrong_places import is_foreign, meant_logs, what_directory, what_file
-from logcore.texts import shell_word
+from logcore.storage.wrong_places import is_foreign, what_directory, what_file
 
 __all__ = [
     "CopiedRange",
@@ -80,7 +79,9 @@ def discover(paths: Sequence[str], remembered: RememberedReads | None = None, *,
     for path in paths:
         look.at(path)
     look.named_files()
-    look.missing_logs()
+    there = {log.topic_partition for log in (*look.logs, *look.set_aside)}
+    for directory in look.log_directories:
+        look.state.findings += directory.findings(there)
     return Discovery(tuple(look.logs), tuple(look.state.findings), tuple(look.set_aside))
 
 
@@ -114,25 +115,6 @@ def _has_segments(entries: Iterable[DirectoryEntry]) -> bool:
 
 
 @dataclass(slots=True)
-class _LogDirectory:
-    """A log directory that was read.
-
-    Attributes:
-        path: Its path.
-        names: Names in it; of partitions without the suffix of a broker, such as `.<id>-delete`.
-        high_watermarks: By its checkpoint.
-        unread: Directories in it that are no partitions, and where segments are at and below each.
-        logs: The logs that its checkpoints name.
-    """
-
-    path: str
-    names: set[str]
-    high_watermarks: Mapping[TopicPartition, int]
-    unread: Mapping[str, list[str]]
-    logs: set[TopicPartition] = field(default_factory=set)
-
-
-@dataclass(slots=True)
 class _Look:
     """One discovery, and what it has found so far."""
 
@@ -146,7 +128,7 @@ class _Look:
     objects: dict[str, ObjectTree] = field(default_factory=dict)
     local: LocalTree = field(default_factory=LocalTree)
     failed: set[str] = field(default_factory=set)
-    log_directories: list[_LogDirectory] = field(default_factory=list)
+    log_directories: list[ListedDirectory] = field(default_factory=list)
 
     @property
     def tree(self) -> SourceTree:
@@ -333,64 +315,15 @@ class _Look:
         except (StoreFailed, SourceChanged) as error:
             self.fails(path, error)
             return
-        names = {_log_name(entry.name) for entry in entries}
-        self.log_directories.append(_LogDirectory(path, names, root.high_watermarks or {}, places))
-        self.log_directories[-1].logs.update(root.high_watermarks or (), root.log_starts, root.recovery_points or ())
+        names = {entry.name for entry in entries}
+        of_checkpoints = {*(root.high_watermarks or ()), *root.log_starts, *(root.recovery_points or ())}
+        self.log_directories.append(ListedDirectory(path, names, places, of_checkpoints, root.high_watermarks or {}))
 
     def unread_places(self, path: str) -> list[str]:
         """Return the directories with segments at and below a directory that is not a partition."""
         insides = [path, *(root for root in self.below(path)[1] if root != path)]
         insides += [each.path for inside in insides for each in self.inside(inside) if _is_directory(each)]
         return [place for place in insides if _has_segments(self.inside(place))]
-
-    def missing_logs(self) -> None:
-        """Report directories that are not read, and the logs of checkpoints of which there is no directory anywhere."""
-        there = {str(log.topic_partition) for log in (*self.logs, *self.set_aside)}
-        for directory in self.log_directories:
-            absent = sorted(log for log in directory.logs if str(log) not in directory.names | there)
-            by_name: dict[str, list[TopicPartition]] = {}
-            for log in absent:
-                by_name.setdefault(str(log), []).append(log)
-                by_name.setdefault(log.topic, []).append(log)
-            meant = {
-                place: tuple(meant_logs(os.path.basename(place), by_name))
-                for places in directory.unread.values()
-                for place in places
-            }
-            for path, places in directory.unread.items():
-                self.unread(path, places, meant)
-            named = {log for logs in meant.values() for log in logs}
-            lost = [log for log in absent if directory.high_watermarks.get(log, 0) > 0 and log not in named]
-            if lost:
-                file = os.path.join(directory.path, "replication-offset-checkpoint")
-                listed = _in_short([f"{log} (high watermark {directory.high_watermarks[log]})" for log in lost])
-                self.say("log-directory-missing", file, f"{shown(file)} names {listed}. There is no such directory.")
-
-    def unread(self, path: str, places: Sequence[str], meant: Mapping[str, tuple[TopicPartition, ...]]) -> None:
-        """Report a directory that is not a partition.
-
-        Args:
-            path: The directory.
-            places: Where segments are, at and below it.
-            meant: For each such place of its log directory the logs that it may be.
-        """
-        said = f"{shown(path)} is not a partition; it is not read"
-        if not places:
-            self.say("unknown-directory", path, f"{said}.")
-            return
-        often = Counter(log for logs in meant.values() for log in logs)
-        for place in places:
-            if logs := meant[place]:
-                lost = os.path.join(os.path.dirname(path), str(logs[0]))
-                message = f"{shown(place)} has segments and is not read. A checkpoint names {_in_short(logs)}, of "
-                message += "which there is no directory."
-                if len(logs) == 1 and often[logs[0]] == 1 and not is_object(place):
-                    message += f" `mv {shell_word(place)} {shell_word(lost)}` gives it this name."
-                finding = found("unread-segments", message, file=shown(lost))
-                self.state.findings.append(replace(finding, severity=Severity.WARNING))
-        if not any(meant[place] for place in places):
-            below = "" if places == [path] else f", in {_in_short(places)}"
-            self.say("unread-segments", path, f"{said}, although it has segments{below}.")
 
     def inside(self, path: str) -> Sequence[DirectoryEntry]:
         """What is in a directory; nothing if it cannot be listed."""
@@ -552,24 +485,12 @@ _UNKNOWN = TopicPartition("unknown", 0), DirectoryKind.LIVE
 """The topic partition of segments that were named alone and lie in no partition directory."""
 _MOST_PLACES = 1_000
 """As many directories are looked into for log directories below a path."""
-_MOST_NAMED = 5
-"""As many directories with segments are named in one message."""
 _BROKER_DIRECTORIES = {filenames.REMOTE_INDEX_DIRECTORY}
 _SET_ASIDE = {
     DirectoryKind.DELETE: "was queued for deletion by the broker",
     DirectoryKind.FUTURE: "was being moved here from another directory of the broker",
     DirectoryKind.STRAY: "was no longer assigned to its broker",
 }
-
-
-def _log_name(name: str) -> str:
-    parsed = filenames.parse_partition_directory(name)
-    return name if parsed is None else str(parsed[0])
-
-
-def _in_short(things: Sequence[object]) -> str:
-    more = len(things) - _MOST_NAMED
-    return ", ".join(map(str, things[:_MOST_NAMED])) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _what_instead(path: str) -> str:

@@ -6,10 +6,9 @@ Belongs here: what messages say about them. `logcore.storage.discovery` finds lo
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from logcore.records.packed_files import packed_kind
-from logcore.segments.filenames import TopicPartition
 
 _FOREIGN = re.compile(r"[.~#@$].*|.*~|lost\+found|System Volume Information|Thumbs\.db|desktop\.ini", re.DOTALL)
 _OF_NAMES = (
@@ -34,27 +33,9 @@ _OF_NAMES = (
 )
 
 
-_WORD_ENDS = re.compile(r"[a-zA-Z0-9](?![a-zA-Z0-9])")
-
-
 def is_foreign(name: str) -> bool:
     """Whether desktops, editors, file systems, rsync or file servers make such a name for files of their own."""
     return _FOREIGN.fullmatch(name) is not None
-
-
-def meant_logs(name: str, absent: Mapping[str, list[TopicPartition]]) -> list[TopicPartition]:
-    """Which of the logs that are not there a directory may be, by its name: `orders-0.bak` and `orders` orders-0.
-
-    Args:
-        name: The directory's name. One that states a partition means no other one.
-        absent: The logs, by `topic-partition` and by topic.
-    """
-    for word in re.split(r"[^a-zA-Z0-9._-]+", name):
-        forms = [word[: end.end()] for end in _WORD_ENDS.finditer(word)][::-1]
-        for form in [each for each in forms if re.fullmatch(r".+-\d+", each)] or forms:
-            if form in absent:
-                return absent[form]
-    return []
 
 
 def what_directory(names: Collection[str], path: str) -> str | None:

@@ -26,7 +26,7 @@ import dagster as dg
 
 from logcore.logs.model.findings import Severity
 from spark_jobs.errors import JobError, UsageError
-from spark_jobs.lake.view.alarms import Problem, problems_of, run_problems
+from spark_jobs.lake.view.alarms import Problem, problems_of, problems_of_files, run_problems
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, home_folder, read_home
 from spark_jobs.lake.view.runs.run_ends import run_ends
@@ -133,6 +133,7 @@ def post_alerts(
             if policy.alerts_webhook is None or not lake.is_there:
                 continue
             problems = [*problems_of(read_state(lake.path), now_ms, policy.alerts_max_lag)]
+            problems += problems_of_files(lake.path, now_ms)
             newest = newest_run_of_each_job(lake.path, (INTAKE_JOB,))
             problems += run_problems(lake.path, run_ends(lake.path, newest)[INTAKE_JOB], now_ms, policy.ingest)
         except (JobError, UsageError, OSError) as error:

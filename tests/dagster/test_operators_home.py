@@ -95,13 +95,15 @@ def test_a_run_of_a_lake_that_is_not_registered_takes_in_nothing_that_the_lake_n
     assert f"loglake run {private} --lake {received} --policies {policies}" in said
 
 
+@pytest.mark.parametrize("job", ["intake", "maintenance"])
 def test_a_run_in_a_home_without_the_policies_that_tables_need_fails_before_it_does_anything(
-    execute: Execute, world: World, home: Path, received: Path
+    execute: Execute, world: World, home: Path, received: Path, job: str
 ) -> None:
     tables = {"version": 1, "tables": ["decoded/orders"]}
     (received / "topic_tables.json").write_text(json.dumps(tables))
 
-    result = execute(lake=str(received), sources=["/my/logs"])
+    options = {"apply": True} if job == "maintenance" else {"sources": ["/my/logs"]}
+    result = execute(job, lake=str(received), **options)
 
     assert not result.success
     assert world.asked == []

@@ -215,6 +215,11 @@ def test_a_lake_without_an_interval_has_no_schedule_for_it_and_one_with_a_mistak
         skipped = schedule.evaluate_tick(context)
     assert not skipped.run_requests
     assert "evry 5 min" in (skipped.skip_message or "")
+    with_policies(two_lakes[1], source, "lake: {ingest: every 24 h}")
+    with dg.build_schedule_context(instance=instance, scheduled_execution_time=NIGHT) as context:
+        skipped = schedule.evaluate_tick(context)  # each minute, until Dagster loads the definitions again
+    assert not skipped.run_requests
+    assert "Reload" in (skipped.skip_message or "")
     assert [each.name for each in define().schedules or () if each.name.startswith("shop__timed")] == []
 
 

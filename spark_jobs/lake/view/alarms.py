@@ -175,19 +175,18 @@ class Problem:
         return KINDS[self.kind]
 
 
-def problems_of(state: LakeState, now_ms: int, max_lag: int | None) -> tuple[Problem, ...]:
-    """Return the problems of a lake, by kind and log.
+def problems_of_files(lake: str, now_ms: int) -> Iterator[Problem]:
+    """Yield what is wrong with the files of tables and archive, by listing them; nothing while a process writes.
 
     Args:
-        state: The lake.
+        lake: The lake.
         now_ms: The clock, epoch milliseconds.
-        max_lag: Offsets that a log may have ingested and not published; None: any number.
 
     Raises:
         JobError: The files of the lake cannot be listed.
     """
-    of_files = () if lease.is_held(state.lake, now_ms) else look_at_tables(state.lake).harm()
-    return *_problems(state, now_ms, max_lag), *(_of_harm(state.lake, harm) for harm in of_files if harm.is_error)
+    if not lease.is_held(lake, now_ms):
+        yield from (_of_harm(lake, harm) for harm in look_at_tables(lake).harm() if harm.is_error)
 
 
 def _of_harm(lake: str, harm: Harm) -> Problem:
@@ -196,7 +195,14 @@ def _of_harm(lake: str, harm: Harm) -> Problem:
     return Problem("damage", place, harm.what, f"loglake verify {quote(lake)}")
 
 
-def _problems(state: LakeState, now_ms: int, max_lag: int | None) -> Iterator[Problem]:
+def problems_of(state: LakeState, now_ms: int, max_lag: int | None) -> Iterator[Problem]:
+    """Yield the problems of the logs of a lake.
+
+    Args:
+        state: The lake.
+        now_ms: The clock, epoch milliseconds.
+        max_lag: Offsets that a log may have ingested and not published; None: any number.
+    """
     lake = quote(state.lake)
     for alarm in damage_of(state):
         look = f"loglake lineage {lake} --offset {quote(f'{alarm.topic_partition}:{alarm.start_offset or 0}')}"

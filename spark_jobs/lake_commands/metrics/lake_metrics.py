@@ -10,7 +10,7 @@ from logcore.logs.model.findings import Severity
 from spark_jobs.lake.delta.tables.delta_log import Commit, newest_version, read_commit
 from spark_jobs.lake.store import lease
 from spark_jobs.lake.table_specs import TABLES
-from spark_jobs.lake.view.alarms import KINDS, problems_of, run_problems
+from spark_jobs.lake.view.alarms import KINDS, problems_of, problems_of_files, run_problems
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.log_state import LogState
 from spark_jobs.lake.view.registered_lakes import read_registered
@@ -79,7 +79,8 @@ def lake_samples(lake: str, name: str, now_ms: int) -> Iterator[MetricSample]:
     rows = newest_run_of_each_job(lake, JOBS)
     ends = run_ends(lake, rows)
     of_runs = run_problems(lake, ends[JOBS[0]], now_ms, read_registered(lake).policy.ingest)
-    kinds = Counter(problem.kind for problem in (*problems_of(state, now_ms, None), *of_runs))
+    problems = (*problems_of(state, now_ms, None), *problems_of_files(lake, now_ms), *of_runs)
+    kinds = Counter(problem.kind for problem in problems)
     for kind in PROBLEM_KINDS:
         yield MetricSample("loglake_problems", (*of_lake, ("kind", kind)), kinds[kind])
     last = last_run(lake)

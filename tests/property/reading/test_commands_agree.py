@@ -169,7 +169,7 @@ def with_gaps(root: Path, draw: random.Random) -> Path:
             records = [handmade.record(at) for at in sorted(draw.sample(range(span), draw.choice((1, span))))]
             made = handmade.batch(records, base_offset=base, last_offset_delta=span - 1)
         if draw.random() < 0.1:
-            made = handmade.flip(made, draw.randrange(21, len(made)))
+            made = handmade.flip(made, draw.choice((9, draw.randrange(21, len(made)))))  # 9: a far too large length
         offset = base + span
         with path.open("ab") as file:
             file.write(made)
@@ -213,6 +213,22 @@ def test_all_commands_agree(
 ) -> None:
     said = agreed(make, SOME, tmp_path, capsys, monkeypatch)
     assert said["damaged"] + said["sound"] > 0
+
+
+@pytest.mark.parametrize("bit", [0, 7], ids=["too large", "negative"])
+def test_a_cleaned_batch_after_a_damaged_length_explains_the_gap_before_it(
+    tmp_path: Path, capsys: Captured, bit: int
+) -> None:
+    directory = tmp_path / "orders-0"
+    directory.mkdir()
+    two = [(b"k", b"v")] * 2
+    parts = [handmade.simple_batch(base, two) for base in (0, 10)]
+    parts += [handmade.flip(handmade.simple_batch(12, two), 8, bit)]
+    parts += [handmade.empty_batch(20, 3), handmade.simple_batch(24, two)]
+    (directory / f"{0:020d}.log").write_bytes(b"".join(parts))
+    check(directory, capsys)
+    ranges = logcore.open_partition(directory, high_watermark="log-end").ledger(on_finding=str)
+    assert (2, 10, "compacted") in [(each.start_offset, each.end_offset, each.state) for each in ranges]
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -18,6 +19,7 @@ from logcore.cli.main import main
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.store import lease
+from spark_jobs.lake.view.registered_lakes import read_registered
 from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end
 from spark_jobs.lake_commands.metrics.lake_metrics import lake_samples
 from tests import handmade, pasted_advice
@@ -337,6 +339,48 @@ def test_a_second_topic_that_matches_nothing_is_an_error_of_a_run(tmp_path: Path
     printed = capsys.readouterr()
     assert "published 5 records" in printed.out
     assert "error: --topic 'oders' matches no topic; the nearest names are orders" in printed.err
+
+
+def test_a_run_whose_options_the_lake_refuses_leaves_the_registered_ones(tmp_path: Path, status: Status) -> None:
+    source, lake = LogDirectory(tmp_path / "source"), str(tmp_path / "lake")
+    source.partition("orders-0").append(5)
+    source.high_watermarks(orders_0=5)
+    run = ["run", str(source.path), "--lake", lake]
+    with without_spark():
+        assert main(run) == 0
+        before = read_registered(lake).intakes
+        assert main([*run, "--cluster", "another"]) == 3
+        assert read_registered(lake).intakes == before
+
+
+def test_harm_to_the_table_of_runs_stops_no_run(tmp_path: Path, status: Status) -> None:
+    source, lake = LogDirectory(tmp_path / "source"), tmp_path / "lake"
+    source.partition("orders-0").append(5)
+    source.high_watermarks(orders_0=5)
+    run = ["run", str(source.path), "--lake", str(lake)]
+    with without_spark():
+        assert main(run) == main(run) == 0
+        for file in (lake / "tables" / "runs").glob("**/*.parquet"):
+            file.write_bytes(b"harm")
+        assert main(run) != 3
+
+
+def test_a_run_without_work_has_a_row_when_what_failed_is_mended(tmp_path: Path, capsys: Captured) -> None:
+    source, lake = LogDirectory(tmp_path / "source"), tmp_path / "lake"
+    source.partition("orders-0").append(5)
+    source.high_watermarks(orders_0=5)
+    run = ["run", str(source.path), "--lake", str(lake)]
+    with without_spark():
+        assert main(run) == 0
+        [path] = (lake / "archive").glob("**/*.log")
+        path.rename(tmp_path / "away")
+        assert main(run) == 2
+        (tmp_path / "away").rename(path)
+        assert main(run) == main(run) == 0
+    capsys.readouterr()
+    assert main(["runs", str(lake), "--format", "jsonl"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["failed_checks"] for row in rows] == [0, 1, 0]
 
 
 def lake_problems(lake: str) -> dict[str | None, float]:

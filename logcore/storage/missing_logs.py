@@ -1,0 +1,103 @@
+"""Logs that a log directory names and does not have, and its directories that are not read."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from logcore.logs.model.findings import Finding, Severity, found
+from logcore.segments import filenames
+from logcore.segments.filenames import TopicPartition
+from logcore.storage.objects.addresses import is_object
+from logcore.texts import shell_word, shown
+
+_MOST_NAMED = 5
+"""As many logs or directories are named in one message."""
+_WORD_ENDS = re.compile(r"[a-zA-Z0-9](?![a-zA-Z0-9])")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedDirectory:
+    """What a log directory has, and what its checkpoints name.
+
+    Attributes:
+        path: The log directory.
+        names: The names in it.
+        unread: Its directories that are no partitions, and where segments are at and below each.
+        logs: The logs that its checkpoints name.
+        high_watermarks: Those of its checkpoint.
+    """
+
+    path: str
+    names: Collection[str]
+    unread: Mapping[str, Sequence[str]]
+    logs: Collection[TopicPartition]
+    high_watermarks: Mapping[TopicPartition, int]
+
+    def findings(self, there: Collection[TopicPartition]) -> Iterator[Finding]:
+        """Report directories that are not read, and logs that had records and have no directory.
+
+        Args:
+            there: The logs that were found, in any directory. A directory that a broker is about to delete counts:
+                `orders-0.<id>-delete`.
+        """
+        listed = {parsed[0] for name in self.names if (parsed := filenames.parse_partition_directory(name)) is not None}
+        absent = sorted(set(self.logs) - listed - set(there))
+        by_name: dict[str, list[TopicPartition]] = {}
+        for log in absent:
+            by_name.setdefault(str(log), []).append(log)
+            by_name.setdefault(log.topic, []).append(log)
+        meant = {
+            place: meant_logs(os.path.basename(place), by_name) for places in self.unread.values() for place in places
+        }
+        for path in self.unread:
+            yield from self._of_unread(path, meant)
+        named = {log for logs in meant.values() for log in logs}
+        lost = [log for log in absent if self.high_watermarks.get(log, 0) > 0 and log not in named]
+        if lost:
+            file = os.path.join(self.path, filenames.HIGH_WATERMARK_FILE)
+            listing = _in_short([f"{log} (high watermark {self.high_watermarks[log]})" for log in lost])
+            message = f"{shown(file)} names {listing}. There is no such directory."
+            yield found("log-directory-missing", message, file=shown(file))
+
+    def _of_unread(self, path: str, meant: Mapping[str, Sequence[TopicPartition]]) -> Iterator[Finding]:
+        said, places = f"{shown(path)} is not a partition; it is not read", self.unread[path]
+        if not places:
+            yield found("unknown-directory", f"{said}.", file=shown(path))
+            return
+        often = Counter(log for logs in meant.values() for log in logs)
+        for place in places:
+            if logs := meant[place]:
+                lost = os.path.join(self.path, str(logs[0]))
+                message = f"{shown(place)} has segments and is not read. A checkpoint names {_in_short(logs)}, of "
+                message += "which there is no directory."
+                if len(logs) == 1 and often[logs[0]] == 1 and not is_object(place):
+                    message += f" `mv {shell_word(place)} {shell_word(lost)}` gives it this name."
+                finding = found("unread-segments", message, file=shown(lost))
+                yield replace(finding, severity=Severity.WARNING)
+        if not any(meant[place] for place in places):
+            below = "" if list(places) == [path] else f", in {_in_short(places)}"
+            yield found("unread-segments", f"{said}, although it has segments{below}.", file=shown(path))
+
+
+def meant_logs(name: str, absent: Mapping[str, list[TopicPartition]]) -> list[TopicPartition]:
+    """Which of the logs that are not there a directory may be, by its name: `orders-0.bak` and `orders` orders-0.
+
+    Args:
+        name: The directory's name. One that states a partition means no other one.
+        absent: The logs, by `topic-partition` and by topic.
+    """
+    for word in re.split(r"[^a-zA-Z0-9._-]+", name):
+        forms = [word[: end.end()] for end in _WORD_ENDS.finditer(word)][::-1]
+        for form in [each for each in forms if re.fullmatch(r".+-\d+", each)] or forms:
+            if form in absent:
+                return absent[form]
+    return []
+
+
+def _in_short(things: Sequence[object]) -> str:
+    more = len(things) - _MOST_NAMED
+    return ", ".join(map(str, things[:_MOST_NAMED])) + (f" and {more:,} more" if more > 0 else "")
