@@ -19,11 +19,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from logcore.errors import LogError
-from logcore.logs.growth.copies import CopyComparison, LogCopy
-from logcore.logs.model.findings import Finding, Severity, found
+from logcore.logs.growth.copies import CopyComparison
+from logcore.logs.model.findings import Finding
 from logcore.logs.model.log_selection import LogSelection
-from logcore.reading.compared_copies import ComparedCopies, are_of_different_brokers, not_decided, topic_ids_of
-from logcore.reading.internal_topics.log_ends import ends_inside, log_end
+from logcore.reading.compared_copies import ComparedCopies, not_decided, topic_ids_of
 from logcore.segments.filenames import DirectoryKind
 from logcore.storage.broker.moved_logs import is_moved_by_its_broker
 from logcore.storage.discovery import Discovery, HeaderReader, SourceLog, discover, source_path
@@ -34,6 +33,7 @@ from spark_jobs.errors import ConcurrentChange, UsageError
 from spark_jobs.ingest import late_segments, remote_ranges, source_changes
 from spark_jobs.ingest.copied_log import CopiedLog, copied_log
 from spark_jobs.ingest.expected_tasks import ExpectedTasks
+from spark_jobs.ingest.left_copies import compared_copy, left_copy, not_moved
 from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, of_log, remote_task
 from spark_jobs.ingest.round_limit import NOTHING_LEFT, Left, first_round
 from spark_jobs.lake.ledger import finding_rows
@@ -135,22 +135,22 @@ def plan(config: IngestConfig) -> IngestPlan:
             moved, said = (None, []) if known is None else source_changes.plan_move(config, source, known, held)
             refused = said if moved is None else []
             if kept is not None:
-                left_alone.append(_left_alone(copies, kept, source, known, refused))
+                left_alone.append(compared_copy(copies, kept, source, known, refused))
             elif known is not None:
                 rule = "several-copies" if refused else "second-source"
-                left_alone.append(_second_source(known, source, _not_moved(refused) if refused else "", rule))
+                left_alone.append(left_copy(known, source, not_moved(refused) if refused else "", rule))
             continue
         if compared is not None and compared.undecided is not None:
-            left_alone.append(replace(_second_source(source, source), finding=not_decided(compared)))
+            left_alone.append(replace(left_copy(source, source), finding=not_decided(compared)))
             continue
         if known is not None and why:
-            left_alone.append(_second_source(known, source, why))  # the better copy was refused
+            left_alone.append(left_copy(known, source, why))  # the better copy was refused
             continue
         policy = policies.for_topic(source.topic_partition.topic)
         if known is not None and is_moved:
             log_plan, found_here = source_changes.plan_move(config, source, known, held)
             if log_plan is None:
-                left_alone.append(_second_source(known, source, _not_moved(found_here)))
+                left_alone.append(left_copy(known, source, not_moved(found_here)))
                 continue
         else:
             log_plan, found_here = source_changes.plan_log(config, source, known, held, policy)
@@ -443,57 +443,3 @@ def _check_unpublished(lake: str, done: Sequence[CopiedLog]) -> None:
     for log, published in source_changes.published_to(lake, sorted(cuts)).items() if cuts else ():
         if published > cuts[log]:
             raise ConcurrentChange(f"{log} was published up to {published} while it was to be cut back to {cuts[log]}.")
-
-
-def _left_alone(
-    copies: ComparedCopies,
-    kept: SourceLog,
-    other: SourceLog,
-    known: LogRow | None,
-    refused: Sequence[PlacedFinding],
-) -> PlacedFinding:
-    """Say what another copy of a log has and lacks. It is offered only if it has more, and the lake would take it.
-
-    A replica of another broker, with nothing that the source lacks, is information.
-
-    Args:
-        kept: The source.
-        other: The copy.
-        known: The log in the lake; None: it is new.
-        refused: Why the lake would not take the copy; empty: it would.
-    """
-    ours, theirs = log_end(kept), log_end(other)
-    # What the archive agrees with needs no comparison, which reads all headers of segments.
-    if known is not None and ours is not None and theirs is not None and (not refused or ends_inside(other, kept)):
-        has_more, parts, why = not refused and theirs > ours, False, "it has the same history"
-        if theirs < ours:
-            why = f"it ends at offset {theirs}, not at {ours}; it lacks [{theirs}, {ours})"
-        elif has_more:
-            why = f"only it has [{ours}, {theirs})"
-    else:
-        compared = copies.compare([LogCopy(kept), LogCopy(other)])
-        (difference,) = compared.others
-        is_best = compared.best.log.directory == kept.directory
-        has_more, parts = bool(difference.has) or not is_best, difference.parts_at is not None
-        why = str(difference) if is_best else f"the copies part at offset {difference.parts_at}" if parts else ""
-        why = "; ".join(filter(None, (why, _not_moved(refused) if refused else "")))
-    is_offered = has_more and not (parts or refused or known is None)
-    placed = _second_source(kept, other, why, "second-source" if is_offered else "several-copies")
-    if parts or has_more or not are_of_different_brokers([kept, other]):
-        return placed
-    return replace(placed, finding=replace(placed.finding, severity=Severity.INFO))
-
-
-def _not_moved(refused: Sequence[PlacedFinding]) -> str:
-    return f"it cannot be taken: {refused[-1].finding.message.split(' stops: ', 1)[-1]}"
-
-
-def _second_source(
-    kept: LogRow | SourceLog, other: SourceLog, why: str = "", rule: str = "several-copies"
-) -> PlacedFinding:
-    directory = kept.source if isinstance(kept, LogRow) else kept.directory
-    left = f"the copy in {other.directory} is left alone{f': {why}' if why else ''}"
-    message = f"{other.topic_partition} is taken from {directory}; {left.rstrip('.')}."
-    finding = found(rule, message, file=other.directory)
-    log = kept.log if isinstance(kept, LogRow) else None
-    return PlacedFinding(finding, log, other.topic_partition.topic, other.topic_partition.partition)

@@ -1,0 +1,68 @@
+"""Copies of a log that a run leaves alone, because it reads the log from another directory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from logcore.logs.growth.copies import LogCopy
+from logcore.logs.model.findings import Severity, found
+from logcore.reading.compared_copies import ComparedCopies, are_of_different_brokers
+from logcore.reading.internal_topics.log_ends import ends_inside, log_end
+from logcore.storage.discovery import SourceLog
+from spark_jobs.lake.segments.archive import LogRow
+from spark_jobs.placed_finding import PlacedFinding
+
+
+def compared_copy(
+    copies: ComparedCopies,
+    kept: SourceLog,
+    other: SourceLog,
+    known: LogRow | None,
+    refused: Sequence[PlacedFinding],
+) -> PlacedFinding:
+    """Say what another copy of a log has and lacks. It is offered only if it has more, and the lake would take it.
+
+    A replica of another broker, with nothing that the source lacks, is information.
+
+    Args:
+        kept: The source.
+        other: The copy.
+        known: The log in the lake; None: it is new.
+        refused: Why the lake would not take the copy; empty: it would.
+    """
+    ours, theirs = log_end(kept), log_end(other)
+    # What the archive agrees with needs no comparison, which reads all headers of segments.
+    if known is not None and ours is not None and theirs is not None and (not refused or ends_inside(other, kept)):
+        has_more, parts, why = not refused and theirs > ours, False, "it has the same history"
+        if theirs < ours:
+            why = f"it ends at offset {theirs}, not at {ours}; it lacks [{theirs}, {ours})"
+        elif has_more:
+            why = f"only it has [{ours}, {theirs})"
+    else:
+        compared = copies.compare([LogCopy(kept), LogCopy(other)])
+        (difference,) = compared.others
+        is_best = compared.best.log.directory == kept.directory
+        has_more, parts = bool(difference.has) or not is_best, difference.parts_at is not None
+        why = str(difference) if is_best else f"the copies part at offset {difference.parts_at}" if parts else ""
+        why = "; ".join(filter(None, (why, not_moved(refused) if refused else "")))
+    is_offered = has_more and not (parts or refused or known is None)
+    placed = left_copy(kept, other, why, "second-source" if is_offered else "several-copies")
+    if parts or has_more or not are_of_different_brokers([kept, other]):
+        return placed
+    return replace(placed, finding=replace(placed.finding, severity=Severity.INFO))
+
+
+def not_moved(refused: Sequence[PlacedFinding]) -> str:
+    """Why the lake would not take a copy, as a part of a sentence."""
+    return f"it cannot be taken: {refused[-1].finding.message.split(' stops: ', 1)[-1]}"
+
+
+def left_copy(kept: LogRow | SourceLog, other: SourceLog, why: str = "", rule: str = "several-copies") -> PlacedFinding:
+    """Say that a copy of a log is left alone, and why."""
+    directory = kept.source if isinstance(kept, LogRow) else kept.directory
+    left = f"the copy in {other.directory} is left alone{f': {why}' if why else ''}"
+    message = f"{other.topic_partition} is taken from {directory}; {left.rstrip('.')}."
+    finding = found(rule, message, file=other.directory)
+    log = kept.log if isinstance(kept, LogRow) else None
+    return PlacedFinding(finding, log, other.topic_partition.topic, other.topic_partition.partition)
