@@ -145,7 +145,9 @@ def test_runs_whose_source_vanished_fail_and_have_one_row_until_it_is_back(
     ]
     assert figures(lake)["succeeded", "intake"] == 0
     assert execute(lake=lake).success
-    assert len(rows(lake)) == 2, "a run that found nothing has no row"
+    assert len(rows(lake)) == 3, "the run that mends a failure has a row"
+    assert execute(lake=lake).success
+    assert len(rows(lake)) == 3, "a run that found nothing has no row"
     assert figures(lake)["succeeded", "intake"] == 1
 
 
