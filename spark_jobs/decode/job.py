@@ -30,7 +30,7 @@ from spark_jobs.decode.split_rows import SchemaStop
 from spark_jobs.errors import JobError
 from spark_jobs.following.commits import commit_topics, guards_of
 from spark_jobs.following.topic_plan import FollowingPlan, LogSpan
-from spark_jobs.lake.decoded.followed_topics import SCHEMAS
+from spark_jobs.lake.decoded.followed_topics import REPLACED, SCHEMAS
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, decoded_spec, topic_table, undecoded_spec
 from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.delta.table import Table
@@ -234,6 +234,9 @@ def _commit(
     schemas = plan.formats.registry_digest
     if schemas is not None:
         guards.append(Guard(table.application_id(SCHEMAS), plan.recorded[table.kind][SCHEMAS], schemas))
+    if plan.replaces:
+        times = plan.recorded[table.kind][REPLACED]
+        guards.append(Guard(table.application_id(REPLACED), times, (times or 0) + 1))
     usual = len(guards)
     for span in plan.spans:
         planned = span.frontiers[table.kind]

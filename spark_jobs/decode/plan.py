@@ -23,7 +23,7 @@ from spark_jobs.following.topic_plan import (
     TopicTables,
     plan_topics,
 )
-from spark_jobs.lake.decoded.followed_topics import POLICY, SCHEMAS, SEEN, FollowedTopic
+from spark_jobs.lake.decoded.followed_topics import POLICY, REPLACED, SCHEMAS, SEEN, FollowedTopic
 from spark_jobs.lake.decoded.records_history import RecordsHistory
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, topic_table
 from spark_jobs.lake.delta.files.live_files import LiveFile
@@ -32,8 +32,8 @@ from spark_jobs.lake.repair_commands import follow_command, topic_command
 from spark_jobs.outlines import DecodedOutline
 from spark_jobs.policies.topic_policies import TopicPolicy
 
-RECORDED = (POLICY, SEEN, SCHEMAS)
-"""What both tables record beside frontiers."""
+RECORDED = (POLICY, SEEN, SCHEMAS, REPLACED)
+"""What both tables record beside frontiers, if there is something to record."""
 
 _UNFORESEEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """Errors of code that meets a value it does not expect. Others, such as those of a disk, end the job."""

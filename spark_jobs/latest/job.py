@@ -21,7 +21,7 @@ from spark_jobs.contracts import JobReport, LatestConfig, LogChange, Scalar
 from spark_jobs.errors import JobError
 from spark_jobs.following.commits import commit_topics, guards_of
 from spark_jobs.following.topic_plan import FollowingPlan
-from spark_jobs.lake.decoded.followed_topics import ROWS
+from spark_jobs.lake.decoded.followed_topics import REPLACED, ROWS
 from spark_jobs.lake.decoded.topic_tables import LATEST, latest_spec, topic_table
 from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.delta.table import Table
@@ -78,6 +78,8 @@ def _commit(
         raise JobError(problem)
     table = topic_table(config.lake, LATEST, plan.topic)
     guards = guards_of(plan, table)
+    if plan.replaced is not None:
+        guards.append(Guard(table.application_id(REPLACED), *plan.replaced))
     changes: list[LogChange] = []
     logs: list[LatestCounts] = []
     for span, result in zip(plan.spans, results, strict=True):
@@ -98,7 +100,7 @@ def _commit(
         logs.append(of_log)
         changes.append(LogChange(span.log, plan.topic, span.partition, asdict(of_log)))
     table.commit(
-        latest_spec(plan.topic),
+        latest_spec(plan.topic, None if plan.values is None else plan.values.columns),
         [file for result in results for file in result.written],
         config.run_id,
         guards,

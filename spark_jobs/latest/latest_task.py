@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from logcore.storage.objects.answers import said
 from spark_jobs.errors import JobError
-from spark_jobs.lake.decoded.topic_tables import LATEST, latest_spec, topic_table
+from spark_jobs.lake.decoded.topic_tables import LATEST, latest_spec, topic_table, written_key
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_spec import TableSpec
+from spark_jobs.latest.decoded_values import DecodedFiles, DecodedValues
 from spark_jobs.policies.compression import Compression
 from spark_jobs.row_files.newest.newest_keys import NewestKeys
 from spark_jobs.row_files.newest.newest_rows import KEY_COLUMNS, NewestCounts, add_keys, chosen_rows
@@ -44,11 +45,19 @@ class LatestTask:
     keeps_tombstones: bool
     compression: Compression
     keys_in_memory: int
+    values: DecodedFiles | None = None
+    """Where decoded keys and values are; None: the topic is not decoded."""
+
+    @property
+    def spec(self) -> TableSpec:
+        """The columns of the table."""
+        return latest_spec(self.span.topic, None if self.values is None else self.values.columns)
 
     @property
     def size(self) -> int:
         """Bytes that the task reads."""
-        return max(1, sum(file.size for file in (*self.published, *self.held)))
+        decoded = () if self.values is None else (*self.values.decoded, *self.values.undecoded)
+        return max(1, sum(file.size for file in (*self.published, *self.held, *decoded)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +77,7 @@ class LatestResult:
 @synced_late
 def latest_rows(task: LatestTask) -> LatestResult:
     """Write what changes in one log; never raise for what is in a table."""
-    spec = latest_spec(task.span.topic)
+    spec = task.spec
     files = TypedFiles(topic_table(task.lake, LATEST, task.span.topic).uri, spec, task.compression, FILE_BYTES)
     try:
         return _written(task, files, spec)
@@ -95,12 +104,13 @@ def _written(task: LatestTask, files: TypedFiles, spec: TableSpec) -> LatestResu
     new = chosen_rows(
         published_rows(task.lake, task.published, task.span),
         chosen,
-        spec,
+        latest_spec(task.span.topic),
         counts,
         keeps_tombstones=task.keeps_tombstones,
     )
+    values = None if task.values is None else DecodedValues(task.lake, task.span, task.values)
     for batch in new:
-        files.write(batch)
+        files.write(batch if values is None else values.added_to(batch))
     files.end_log()
     return LatestResult(tuple(files.written), tuple(removed), counts, files.rows - moved, moved)
 
@@ -117,7 +127,8 @@ def _chosen(task: LatestTask, newest: NewestKeys, spec: TableSpec) -> tuple[Offs
         stays = _staying_rows(task, newest, spec)
         return newest.newest(), stays
     for file in task.held:
-        add_keys(newest, _rows(task, file, spec, ("offset", "key")), NewestCounts())
+        rows = _rows(task, file, spec, ("offset", written_key(spec)))
+        add_keys(newest, (batch.rename_columns(["offset", "key"]) for batch in rows), NewestCounts())
     chosen = newest.newest()
     return chosen, [
         _joined([chosen.has(np.asarray(batch["offset"])) for batch in _rows(task, file, spec, ("offset",))])
@@ -132,12 +143,12 @@ def _staying_rows(task: LatestTask, newest: NewestKeys, spec: TableSpec) -> list
     that are new to the table are in none of them: then all files are read.
     """
     stays: list[_Staying | None] = []
-    left = newest.keys
+    left, key = newest.keys, written_key(spec)
     for file in reversed(task.held):
         if left <= 0:
             stays.append(None)
             continue
-        staying = _joined([~newest.added(batch["key"]) for batch in _rows(task, file, spec, ("key",))])
+        staying = _joined([~newest.added(batch[key]) for batch in _rows(task, file, spec, (key,))])
         left -= len(staying) - int(np.count_nonzero(staying))
         stays.append(staying)
     return stays[::-1]

@@ -1,8 +1,11 @@
 """The work of ``latest``: per topic and log the offsets between two frontiers, or why a topic waits.
 
+Where the topic is decoded, the rows have the values of its decoded table, up to the frontier of that table.
+
 Rows of ``records`` that were added, replaced or removed below a frontier change which row is the newest of a key. A
 removed row may even bring back one that the table no longer has. Then the whole topic is computed again from
-``records``: if a commit did that, if the commits are gone, or if the number of rows below a frontier changed.
+``records``: if a commit did that, if the commits are gone, if the number of rows below a frontier changed, or if the
+decoded table was written again.
 """
 
 from __future__ import annotations
@@ -11,20 +14,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+import pyarrow as pa
+
 from spark_jobs.contracts import LatestConfig
 from spark_jobs.errors import JobError
 from spark_jobs.following.topic_plan import FollowingPlan, TopicPlan, TopicTables, plan_topics
 from spark_jobs.lake.decoded.balance import published_below
-from spark_jobs.lake.decoded.followed_topics import POLICY, ROWS, SEEN, FollowedTopic
+from spark_jobs.lake.decoded.followed_topics import POLICY, REPLACED, ROWS, SEEN, FollowedTopic, latest_digest
 from spark_jobs.lake.decoded.records_history import RecordsHistory
-from spark_jobs.lake.decoded.topic_tables import LATEST, topic_table
+from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, topic_table
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.tables.table_features import is_supported
 from spark_jobs.lake.repair_commands import topic_command
 from spark_jobs.lake.segments.archive import LogRow
+from spark_jobs.latest.decoded_values import DecodedFiles
 from spark_jobs.latest.latest_task import LatestTask
 from spark_jobs.outlines import LatestOutline
-from spark_jobs.policies.topic_policies import LATEST_POLICIES, TopicPolicy
+from spark_jobs.policies.topic_policies import TopicPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,10 @@ class LatestTopicPlan(TopicPlan[LatestTask]):
 
     rows: Mapping[str, int | None] = field(default_factory=dict)
     """Rows of ``records`` below the frontier, by log."""
+    values: DecodedFiles | None = None
+    """Where decoded keys and values are; None: the topic is not decoded."""
+    replaced: tuple[int | None, int] | None = None
+    """How many times the decoded table was written again: as this table records it, and now. None as for ``values``."""
 
     @property
     def outline(self) -> LatestOutline:
@@ -54,11 +64,14 @@ def plan(config: LatestConfig) -> FollowingPlan[LatestTopicPlan]:
 def _plan_topic(config: LatestConfig, history: RecordsHistory, followed: FollowedTopic) -> LatestTopicPlan:
     topic, policy = followed.name, followed.policy
     rows = [ROWS + log.log for log in followed.logs]
-    tables = TopicTables.of(config.lake, followed, LatestTopicPlan.KINDS, [*rows, POLICY, SEEN])
-    found = tables.main
+    tables = TopicTables.of(config.lake, followed, LatestTopicPlan.KINDS, [*rows, POLICY, SEEN, REPLACED])
+    found, replaced = tables.main, None
+    if policy.decodes:
+        tables, times = _up_to_decoded(config.lake, topic, tables)
+        replaced = found[REPLACED], times
     files = tuple(file for file in history.files if file.partition_values["topic"] == topic)
     assert policy.latest is not None
-    digest = LATEST_POLICIES[policy.latest]
+    digest = latest_digest(policy)
     replaces, waits, note = topic in config.replace, None, None
     if not replaces and tables.has_other_policy(digest):
         waits = (
@@ -69,6 +82,8 @@ def _plan_topic(config: LatestConfig, history: RecordsHistory, followed: Followe
         why = _changed(config.lake, topic, followed.logs, found, history, files) or next(
             iter(each for each in history.rewritten(topic, found[SEEN], tables.frontiers()) if each is not None), None
         )
+        if why is None and replaced is not None and found[POLICY] is not None and replaced[0] != replaced[1]:
+            why = f"decoded/{topic} was written again"
         if why is not None:
             replaces, note = True, f"{why}: all rows were computed again"
     made = LatestTopicPlan(
@@ -81,6 +96,7 @@ def _plan_topic(config: LatestConfig, history: RecordsHistory, followed: Followe
         waits=waits,
         note=note,
         rows={log.log: found[ROWS + log.log] for log in followed.logs},
+        replaced=replaced,
     )
     if waits is not None or not made.spans:
         return made
@@ -91,7 +107,27 @@ def _plan_topic(config: LatestConfig, history: RecordsHistory, followed: Followe
             "another program removed rows by deletion vectors, or gave the table another feature. To compute it again: "
             f"`{topic_command(config.lake, 'latest', topic)}`"
         )
+    if replaced is not None:
+        made = replace(made, values=_decoded_files(config.lake, topic))
     return replace(made, tasks=_tasks(config, made, policy, files, [] if replaces else table.files()))
+
+
+def _up_to_decoded(lake: str, topic: str, tables: TopicTables) -> tuple[TopicTables, int]:
+    """The tables as if only decoded offsets were published, and how many times the decoded table was written again."""
+    keys = [log.log for log in tables.logs]
+    decoded = topic_table(lake, DECODED, topic).versions([*keys, REPLACED])
+    ends: dict[str, int | None] = {}
+    for key in keys:
+        published, end = tables.published[key], decoded[key]
+        ends[key] = None if published is None or end is None else min(published, end)
+    return replace(tables, published=ends), decoded[REPLACED] or 0
+
+
+def _decoded_files(lake: str, topic: str) -> DecodedFiles:
+    decoded, undecoded = topic_table(lake, DECODED, topic), topic_table(lake, UNDECODED, topic)
+    columns = decoded.columns()
+    pair = pa.schema([columns.field("key"), columns.field("value")])
+    return DecodedFiles(pair, tuple(decoded.files()), tuple(undecoded.files()))
 
 
 def _tasks(
@@ -127,6 +163,7 @@ def _tasks(
                 policy.latest == "soft-delete",
                 policy.compression,
                 config.keys_in_memory,
+                None if plan.values is None else plan.values.of(span),
             )
         )
     return tuple(made)

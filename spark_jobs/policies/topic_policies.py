@@ -20,7 +20,7 @@ from spark_jobs.policies.setting import Setting
 from spark_jobs.policies.topic_settings import CLEANUP_POLICIES, SETTINGS, UNLIMITED
 
 LATEST_POLICIES = {"delete": 1, "soft-delete": 2}
-"""Values of ``latest`` with the numbers that tables record for them, which must not change."""
+"""Values of ``latest`` with the numbers that tables of bytes record for them."""
 
 _OF_BROKERS = ("producer.id.expiration.ms", "log.cleaner.dedupe.buffer.size")
 OF_CLUSTER = tuple(each for each in SETTINGS.values() if each.is_kafkas and each.name not in _OF_BROKERS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.planted_faults.fault import Fault
 
 LATEST = "tests/jobs/test_latest.py"
+LATEST_DECODED = "tests/jobs/test_latest_decoded.py"
 STATE = "tests/jobs/test_state.py"
 MANY_RUNS = "after_each_of_many_runs"
 
@@ -66,10 +67,24 @@ FAULTS = (
         ("tests/unit/spark_jobs/lake/store/test_local_copies.py", "-k", "same_id"),
     ),
     Fault(
+        "a latest table is not computed again after the decoded one was",
+        "spark_jobs/latest/plan.py",
+        "and replaced[0] != replaced[1]:",
+        "and replaced[0] is None:",
+        (LATEST_DECODED, "-k", "written_again"),
+    ),
+    Fault(
+        "a latest table has offsets that are not decoded yet",
+        "spark_jobs/latest/plan.py",
+        "else min(published, end)",
+        "else max(published, end)",
+        (LATEST_DECODED, "-k", "waits_for_the_decoded_table"),
+    ),
+    Fault(
         "the outdated row of a changed key stays",
         "spark_jobs/latest/latest_task.py",
-        '_joined([~newest.added(batch["key"]) for batch',
-        '_joined([newest.added(batch["key"]) | True for batch',
+        "_joined([~newest.added(batch[key]) for batch",
+        "_joined([newest.added(batch[key]) | True for batch",
         (LATEST, "-k", MANY_RUNS),
     ),
     Fault(

@@ -10,11 +10,15 @@ from spark_jobs.errors import UsageError
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.policies.policies_file import Policies
-from spark_jobs.policies.topic_policies import TopicPolicy
+from spark_jobs.policies.topic_policies import LATEST_POLICIES, TopicPolicy
 
 POLICY, SEEN, SCHEMAS = "policy", "records", "schemas"
 """What a table records beside frontiers: digest of the policy, the version of ``records`` that was read, and digest of
 the schemas that rows may name."""
+
+REPLACED = "replaced"
+"""What a decoded table records too: how many times it was written again as a whole. A table of the latest rows records
+the number of the decoded table that its values are from."""
 
 ROWS = "rows/"
 """What a table of the latest rows records too, by log: the rows of ``records`` below its frontier."""
@@ -64,6 +68,16 @@ def followed_topics(
     if unknown:
         raise UsageError(f"--replace {unknown[0]}: no policy names such a table for a topic of this name in the lake.")
     return found
+
+
+def latest_digest(policy: TopicPolicy) -> int:
+    """Return what a table of the latest rows records of its policy. These numbers must not change."""
+    return LATEST_POLICIES[policy.latest or ""] + (2 if policy.decodes else 0)
+
+
+def keeps_tombstones(digest: int | None) -> bool:
+    """Return whether a table with this :func:`latest_digest` has rows of deleted keys."""
+    return digest is not None and digest % 2 == 0
 
 
 def has_unseen(version: int, last: int | None) -> bool:

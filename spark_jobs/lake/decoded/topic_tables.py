@@ -40,6 +40,11 @@ _REASONS = (
     ("detail", pa.string(), "the reason as a phrase, without content of the record"),
 )
 _BYTES = _REASONS[:2]
+KEY_BYTES, VALUE_BYTES = "key_bytes", "value_bytes"
+_AS_WRITTEN = (
+    (KEY_BYTES, pa.binary(), "key as written: two keys may be decoded to the same"),
+    (VALUE_BYTES, pa.binary(), "value as written, where key or value could not be decoded; otherwise null"),
+)
 
 
 def decoded_spec(topic: str, key: pa.Field[Any], value: pa.Field[Any]) -> TableSpec:
@@ -66,15 +71,34 @@ def undecoded_spec(topic: str) -> TableSpec:
     return _spec(f"{UNDECODED}/{topic}", one_row, (*_COORDINATES, *_REASONS), pa.schema([]))
 
 
-def latest_spec(topic: str) -> TableSpec:
-    """Return the columns of the table of the newest row of each key."""
-    columns = (*_COORDINATES, *_BYTES, ("is_deleted", pa.bool_(), "whether the newest record of the key has no value"))
+def latest_spec(topic: str, decoded: pa.Schema | None = None) -> TableSpec:
+    """Return the columns of the table of the newest row of each key.
+
+    Args:
+        decoded: ``key`` and ``value`` as the topic's decoded table has them; None: the topic is not decoded.
+    """
+    pair = _BYTES if decoded is None else tuple((each.name, each.type, _said_of(each)) for each in decoded)
+    columns = (
+        *_COORDINATES,
+        *pair,
+        ("is_deleted", pa.bool_(), "whether the newest record of the key has no value"),
+        *(() if decoded is None else _AS_WRITTEN),
+    )
     one_row = f"The newest record of a key of the topic {topic}, in one log."
-    return _spec(f"{LATEST}/{topic}", one_row, columns, pa.schema([]))
+    return _spec(f"{LATEST}/{topic}", one_row, columns, pa.schema([]) if decoded is None else decoded)
+
+
+def written_key(spec: TableSpec) -> str:
+    """Return the column of a table of the newest rows that has keys as they were written."""
+    return KEY_BYTES if KEY_BYTES in spec.schema.names else "key"
+
+
+def _said_of(field: pa.Field[Any]) -> str:
+    return (field.metadata or {}).get(b"comment", b"").decode()
 
 
 def _comment(field: pa.Field[Any], usual: str) -> str:
-    said_of_it = (field.metadata or {}).get(b"comment", b"").decode()
+    said_of_it = _said_of(field)
     return f"{usual}; {said_of_it}" if said_of_it else usual
 
 

@@ -19,7 +19,7 @@ from logcore.columns.cleaning.offset_map import Offsets
 from logcore.logs.model.findings import Severity
 from spark_jobs.errors import StorageError, TableUnreadable
 from spark_jobs.lake.decoded.balance import balances
-from spark_jobs.lake.decoded.followed_topics import POLICY
+from spark_jobs.lake.decoded.followed_topics import POLICY, keeps_tombstones
 from spark_jobs.lake.decoded.remembered_tables import FILE, remembered
 from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, topic_table
 from spark_jobs.lake.delta.files import row_digest
@@ -38,7 +38,6 @@ from spark_jobs.lake_verification.verified_thing import (
     readable,
 )
 from spark_jobs.placed_finding import PlacedFinding
-from spark_jobs.policies.topic_policies import LATEST_POLICIES
 from spark_jobs.row_files.newest.newest_keys import NewestKeys
 from spark_jobs.row_files.newest.newest_rows import KEY_COLUMNS, NewestCounts, add_keys
 from spark_jobs.row_files.published_rows import Span, published_rows
@@ -69,14 +68,13 @@ def latest_differences(table: Table, files: Sequence[LiveFile], logs: Sequence[L
         TableUnreadable: A file of ``records`` or of the table is missing or damaged.
     """
     recorded = table.versions([*(log.log for log in logs), POLICY])
-    keeps_tombstones = recorded[POLICY] == LATEST_POLICIES["soft-delete"]
     published = [each for each in newest_files(table.lake, "records") if each.partition_values["topic"] == table.topic]
     for log in logs:
         end = recorded[log.log]
         if end is None:
             continue
         span = Span(table.topic, log.log_id, log.partition, 0, end)
-        expected = _newest(table.lake, published, span, keeps_tombstones=keeps_tombstones)
+        expected = _newest(table.lake, published, span, keeps_tombstones=keeps_tombstones(recorded[POLICY]))
         found = _offsets(table, files, log)
         missing, outdated = len(np.setdiff1d(expected, found)), len(np.setdiff1d(found, expected))
         twice = len(found) - len(np.unique(found))

@@ -72,7 +72,7 @@ class LatestTopic(TopicAsset):
     @property
     def sources(self) -> Mapping[str, str]:
         """See :class:`TopicAsset`."""
-        return {"key": "key", "value": "value", "is_deleted": "value"}
+        return {"key": "key", "value": "value", "is_deleted": "value", "key_bytes": "key", "value_bytes": "value"}
 
     @property
     def figures(self) -> Mapping[str, int]:
