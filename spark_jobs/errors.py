@@ -45,6 +45,10 @@ class SourceUnread(JobError):
     """No source of a run is there. The class has the name that ``runs`` and alerts use."""
 
 
+class NothingChosen(JobError):
+    """The options that choose logs match none."""
+
+
 class StorageError(JobError, OSError):
     """The store of a lake failed: it is not reachable, denies access, or does not answer in time."""
 

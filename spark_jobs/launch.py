@@ -18,11 +18,13 @@ from functools import partial
 from importlib.machinery import ModuleSpec
 from typing import Any, Protocol
 
+from logcore.logs.model.log_selection import LogSelection
+from logcore.reading.unmatched_options import nothing_chosen
 from logcore.storage.discovery import discover, shown, source_path
 from logcore.storage.objects.addresses import AddressError, absolute, is_object
 from logcore.storage.objects.answers import said
 from spark_jobs.contracts import Intake, JobConfig, JobReport
-from spark_jobs.errors import JobError, SourceUnread, UsageError
+from spark_jobs.errors import JobError, NothingChosen, SourceUnread, UsageError
 from spark_jobs.lake.delta.files.row_counts import refuse_foreign_rows
 from spark_jobs.lake.delta.tables import table_features
 from spark_jobs.lake.delta.tables.snapshots import forget_snapshots
@@ -94,7 +96,12 @@ def refuse_tables(lake: str, *, rewrites: bool = False) -> None:
 
 
 def check_run(
-    lake: str, sources: Sequence[str], beside: Sequence[str], policies: Policies, engine: str | None = None
+    lake: str,
+    sources: Sequence[str],
+    beside: Sequence[str],
+    policies: Policies,
+    engine: str | None = None,
+    chosen: LogSelection | None = None,
 ) -> None:
     """Check everything that a run needs and that can be known before it. Nothing is created.
 
@@ -104,11 +111,13 @@ def check_run(
         beside: the same of other copies of the logs, and of remote storage.
         policies: of the run.
         engine: what will run the tasks, as for :func:`run`.
+        chosen: the logs to read; None: all.
 
     Raises:
         UsageError: lake and sources lie in one another, the lake lies in another one, the policies cannot be read or
             are needed and not named, or the lake's address cannot be used.
         SourceUnread: no source is there.
+        NothingChosen: the lake is new, and no log of the sources is chosen.
         JobError: the lake cannot be written or is of a newer layout, or Spark was
             chosen and there is no Java for it.
     """
@@ -121,7 +130,7 @@ def check_run(
     chosen_engine(engine)
     if identity.read_identity(lake) is None:
         check_outside_lakes(sources)
-        _check_first_sources(sources, engine)
+        _check_first_sources(sources, engine, chosen or LogSelection())
     else:
         check_policies(lake, policies.path)
 
@@ -167,10 +176,14 @@ def read_usable_policies(path: str) -> Policies:
 _WRONG_PLACES = ("not-a-log-directory", "not-a-segment", "illegal-topic-name")
 
 
-def _check_first_sources(sources: Sequence[str], engine: str | None) -> None:
+def _check_first_sources(sources: Sequence[str], engine: str | None, chosen: LogSelection) -> None:
     """Check, before a lake is made, that there is something to read, and something to run its tasks."""
     found = discover([source_path(path) for path in sources])
-    if found.logs:
+    names = {log.topic_partition for log in found.logs}
+    if names and not any(chosen.matches(name.topic, name.partition) for name in names):
+        said = " ".join(each.message for each in nothing_chosen(chosen, names))
+        raise NothingChosen(f"{said} Nothing was made or changed.")
+    if names:
         check_engine(engine)  # a first run always has tasks; whether a later one does, its plans say
     elif all(map(is_object, sources)) or any(each.rule in _WRONG_PLACES for each in found.findings):
         raise JobError(" ".join(each.message for each in found.findings) + " Nothing was made or changed.")

@@ -81,7 +81,8 @@ def find_logs(
         chosen, undecided = copies.of_each(chosen)
         for finding in undecided:
             notes.say(finding)
-    for finding in nothing_chosen(selection, logs) if "nothing-chosen" not in quiet else ():
+    there = [log.topic_partition for log in logs]
+    for finding in nothing_chosen(selection, there) if "nothing-chosen" not in quiet else ():
         notes.say(finding if is_check else replace(finding, severity=Severity.INFO))
     return chosen
 

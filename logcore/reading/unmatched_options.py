@@ -22,14 +22,14 @@ from logcore.storage.discovery import HeaderReader, read_range
 from logcore.storage.source_bytes import SourceBytes
 
 
-def nothing_chosen(selection: LogSelection, logs: Sequence[SourceLog]) -> Iterator[Finding]:
+def nothing_chosen(selection: LogSelection, there: Iterable[TopicPartition]) -> Iterator[Finding]:
     """Yield findings for a selection that matches none of the logs: one for each topic, else for the partitions.
 
     Args:
         selection: The selection.
-        logs: All logs at the paths; without any, the paths have findings of their own.
+        there: What can be chosen; without any, the paths have findings of their own.
     """
-    names = sorted({log.topic_partition for log in logs})
+    names = sorted(set(there))
     if not names:
         return
     topics = sorted({name.topic for name in names})

@@ -15,7 +15,6 @@ from dataclasses import fields, replace
 from typing import Any
 
 from logcore.cli.closed_pipe import abandon_output
-from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.rules.advice import advice
@@ -92,7 +91,8 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
     request = _request(options, lake)
     policies = read_policies(request.policies)
     try:  # before anything is created
-        launch.check_run(lake, request.sources, (*request.fill_from, *request.remote), policies, request.engine)
+        beside = (*request.fill_from, *request.remote)
+        launch.check_run(lake, request.sources, beside, policies, request.engine, request.selection)
     except JobError as error:
         _keep_refusal(lake, request, options.now_ms, error)
         raise
@@ -120,7 +120,7 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
             unread = unread_source(nothing.of_paths)
             warned = source_warnings(nothing.of_paths)
             keep_run_end(lake, INTAKE_JOB, options.now_ms, unread and SOURCE_UNREAD, unread, warned=warned)
-            launch.register(lake, request.to_register)
+            _register(lake, request, nothing)
     failure = next((outcome.failure for outcome in outcomes if outcome.failure is not None), None)
     if failure is not None:
         for line in check_lines(outcomes[0], None):
@@ -130,7 +130,7 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
             report.failure = failure.message
         return failure.code
     whole = read_state(lake)
-    selection = LogSelection.of(request.topics, request.partitions, request.logs)
+    selection = request.selection
     state = chosen_state(whole, selection)
     chosen = None if selection.is_everything else {log.log for log in state.logs}
     _say(lake, outcomes[0].of_paths)
@@ -141,13 +141,8 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
     except BrokenPipeError:  # the run is done, and its exit code counts
         abandon_output()
     code = state.exit_code([*outcomes[0].of_paths, *outcomes[0].refused], as_of_ms)
-    if chosen is not None and not state.logs:
-        sys.stderr.write(f"error: no log of the lake {lake} matches --topic and --partition; nothing was checked.\n")
-        code = ExitCode.NOT_CHECKED
-    for line in unmatched_lines(whole, selection, policies):
-        is_asked = line.startswith("--topic")  # patterns of policies may be for other lakes, or for later
-        sys.stderr.write(f"{'error' if is_asked else 'note'}: {line}\n")
-        code = ExitCode.NOT_CHECKED if is_asked else code
+    for line in idle_lines(whole, selection, policies):
+        sys.stderr.write(f"note: {line}\n")  # the policies may be for other lakes, or for later
     ended = max(code, *(checks_code(outcome, chosen) for outcome in outcomes))
     if report is None:
         return ended
@@ -157,17 +152,17 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
     return report.exit_code(ended, [a.name for outcome in outcomes for a in outcome.answers if failures_of(a, chosen)])
 
 
+def _register(lake: str, request: RunRequest, outcome: RunOutcome) -> None:
+    """Register what a run took, but no option that matched nothing: otherwise each later run would fail."""
+    if all(finding.rule != "nothing-chosen" for finding in outcome.of_paths):
+        launch.register(lake, request.to_register)
+
+
 def _keep_refusal(lake: str, request: RunRequest, ended_ms: int, error: JobError) -> None:
     """Record a run that did not begin, if it was for the sources of the lake: they, or the lake, cannot be used."""
-    if _are_known(lake, request):
+    if request.is_registered(lake):
         unread = str(error) if isinstance(error, SourceUnread) else None
         keep_run_end(lake, INTAKE_JOB, ended_ms, type(error).__name__, unread)
-
-
-def _are_known(lake: str, request: RunRequest) -> bool:
-    """Whether all sources of a run are registered."""
-    known = {source for intake in registered_lakes.read_registered(lake).intakes for source in intake.sources}
-    return known.issuperset(request.sources)
 
 
 def watch(options: argparse.Namespace) -> int:
@@ -215,7 +210,7 @@ def _outcomes(
         runner = Runner(in_background, options.now_ms, EngineLauncher(request.engine, lines), announce)
         outcomes = [nothing or runner.run(INTAKE_JOB, lake, request, policies)]
         if outcomes[0].failure is None:
-            launch.register(lake, request.to_register)  # only valid sources: otherwise each later run would fail
+            _register(lake, request, outcomes[0])
             if options.maintain:
                 outcomes.append(runner.run(MAINTENANCE_JOB, lake, request, policies))
     return outcomes
@@ -293,17 +288,14 @@ def chosen_state(state: LakeState, selection: LogSelection) -> LakeState:
     return replace(state, logs=tuple(log for log in state.logs if selection.matches(log.row.topic, log.row.partition)))
 
 
-def unmatched_lines(state: LakeState, selection: LogSelection, policies: Policies) -> list[str]:
-    """Patterns of --topic and of the policies that match no topic of the lake, each with the nearest names.
+def idle_lines(state: LakeState, selection: LogSelection, policies: Policies) -> list[str]:
+    """Patterns of the policies that match no topic of the lake, each with the nearest names.
 
-    With --topic, patterns of the policies are not looked at: the lake may lack topics that the source has.
+    With --topic none is looked at: the lake may lack topics that the source has.
     """
     known = sorted({log.row.topic for log in state.logs})
-    if not known:
-        return []
-    lines = [f"--topic {no_such_topic(glob, known)}" for glob in selection.unmatched_topics(known)]
-    idle = () if selection.topics or selection.names else policies.idle_patterns(known)
-    return lines + [f"{policies.path}: the pattern {no_such_topic(pattern, known)}" for pattern in idle]
+    idle = () if not known or selection.topics or selection.names else policies.idle_patterns(known)
+    return [f"{policies.path}: the pattern {no_such_topic(pattern, known)}" for pattern in idle]
 
 
 def _say(lake: str, findings: Sequence[Finding]) -> None:

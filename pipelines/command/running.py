@@ -17,6 +17,7 @@ from logcore.columns.kernels.families import Work
 from logcore.columns.kernels.library import is_chosen
 from spark_jobs import launch
 from spark_jobs.contracts import JobConfig, JobReport
+from spark_jobs.errors import LakeRefused, NothingChosen, UsageError
 from spark_jobs.lake.view.registered_lakes import lake_path
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 from spark_jobs.launch import JobListener
@@ -155,7 +156,10 @@ class Runner:
         if is_interrupt(finished.error):
             raise KeyboardInterrupt
         for step, error in finished.errors.items():
-            recorder.failed(step, error)
+            # What is typed and refused is no failure of the lake's intake.
+            is_refused = isinstance(error, (UsageError, LakeRefused)) and not request.is_registered(lake)
+            if not (is_refused or isinstance(error, NothingChosen)):
+                recorder.failed(step, error)
         problem = self.history.get().record(FinishedRun(job, run_id, lake, as_of_ms, finished))
         outcome = outcome_of(chain, run_id, finished)
         return outcome if outcome.failure or problem is None else outcome.failed(problem)

@@ -319,7 +319,7 @@ def watch_lake(lake: str, request: RunRequest, interval_s: float) -> int:
         The exit code: CLEAN.
     """
     beside = (*request.fill_from, *request.remote)
-    launch.check_run(lake, request.sources, beside, request.policies_of(lake), request.engine)
+    launch.check_run(lake, request.sources, beside, request.policies_of(lake), request.engine, request.selection)
     start_workers(request.engine)
     with _stopped_by_signals() as stop:
         Watch(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Annotated, Literal
 
+from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.read_options import OffsetRange
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.view import registered_lakes
@@ -74,9 +75,19 @@ class RunRequest(Intake):
         return Intake(**{field.name: getattr(self, field.name) for field in fields(Intake)})
 
     @property
+    def selection(self) -> LogSelection:
+        """The logs to work on."""
+        return LogSelection(self.topics, self.partitions, self.logs)
+
+    @property
     def to_register(self) -> Intake | None:
         """What later runs read too; None: nothing, because this run is for chosen topic partitions."""
         return None if self.logs or not self.sources else self.intake
+
+    def is_registered(self, lake: str) -> bool:
+        """Whether the sources are registered for the lake, as of this cluster."""
+        known = registered_lakes.read_registered(lake).intakes
+        return set(self.sources) <= {it for each in known if each.cluster == self.cluster for it in each.sources}
 
     def policies_of(self, lake: str) -> Policies:
         """Read the policies of this run, or those that are registered for the lake.

@@ -23,13 +23,14 @@ from logcore.logs.growth.copies import CopyComparison
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.compared_copies import ComparedCopies, not_decided, topic_ids_of
-from logcore.segments.filenames import DirectoryKind
+from logcore.reading.unmatched_options import nothing_chosen
+from logcore.segments.filenames import DirectoryKind, TopicPartition
 from logcore.storage.broker.moved_logs import is_moved_by_its_broker
 from logcore.storage.discovery import Discovery, HeaderReader, SourceLog, discover, source_path
 from logcore.storage.objects.addresses import AddressError, is_object
 from logcore.storage.objects.remembered_reads import MOST_HEADER_BYTES, RememberedReads
 from spark_jobs.contracts import IngestConfig, JobReport
-from spark_jobs.errors import ConcurrentChange, UsageError
+from spark_jobs.errors import ConcurrentChange, NothingChosen, UsageError
 from spark_jobs.ingest import late_segments, remote_ranges, source_changes
 from spark_jobs.ingest.copied_log import CopiedLog, copied_log
 from spark_jobs.ingest.expected_tasks import ExpectedTasks
@@ -97,6 +98,7 @@ def plan(config: IngestConfig) -> IngestPlan:
 
     Raises:
         LakeRefused: The lake belongs to another cluster.
+        NothingChosen: No log of the sources or of the lake is chosen.
         UsageError: An option is invalid or not built yet, or the policies cannot be read.
     """
     _check(config)
@@ -113,6 +115,7 @@ def plan(config: IngestConfig) -> IngestPlan:
     sources = [log for log in logs if log.kind is DirectoryKind.LIVE and _is_chosen(config, log)]
     cluster = cluster_of_logs(config.lake, sources, config.cluster) if sources else config.cluster
     held = _held(config, cluster, segments, remembered)
+    unmatched = _unmatched(config, logs, held)
     newest = {row.topic_partition: row for row in sorted(held.rows.values(), key=lambda row: row.incarnation)}
     plans: list[IngestLogPlan] = []
     taken: dict[str, SourceLog] = {}
@@ -174,7 +177,7 @@ def plan(config: IngestConfig) -> IngestPlan:
     plans = [replace(p, version=versions.get(p.observed.log)) for p in plans]
     left_alone = list(dict.fromkeys(left_alone))
     unseen = finding_rows.unseen(config.lake, [*placed, *left_alone])
-    of_paths = (*discovery.findings, *of_remote, *(path.finding for path in left_alone))
+    of_paths = (*discovery.findings, *of_remote, *unmatched, *(path.finding for path in left_alone))
     if remembered is not None:
         keep_reads(config.lake, remembered)
     is_unclaimed = bool(plans) and read_identity(config.lake) is None
@@ -331,6 +334,20 @@ def _check(config: IngestConfig) -> None:
 
 def _is_chosen(config: IngestConfig, log: SourceLog) -> bool:
     return _selection(config).matches(log.topic_partition.topic, log.topic_partition.partition)
+
+
+def _unmatched(config: IngestConfig, logs: Sequence[SourceLog], held: LakeSnapshot) -> tuple[Finding, ...]:
+    """Findings about options that match nothing, neither in the sources nor in the lake.
+
+    Raises:
+        NothingChosen: No log is chosen.
+    """
+    chosen, names = _selection(config), {log.topic_partition for log in logs}
+    names |= {TopicPartition(row.topic, row.partition) for row in held.rows.values()}
+    unmatched = tuple(nothing_chosen(chosen, names))
+    if unmatched and not any(chosen.matches(name.topic, name.partition) for name in names):
+        raise NothingChosen(" ".join(finding.message for finding in unmatched))
+    return unmatched
 
 
 def _selection(config: IngestConfig) -> LogSelection:

@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     whole = remote_inventory(logs, tuple(arguments.remotes), notes, selection)
     report_overlaps(whole, notes)
     if not whole.segments:
-        for finding in nothing_chosen(selection, logs):
+        for finding in nothing_chosen(selection, (log.topic_partition for log in logs)):
             notes.say(finding)
     if arguments.format == "jsonl":
         for segment in whole.segments:

@@ -134,7 +134,7 @@ def _is_the_chosen_one(arguments: argparse.Namespace, notes: CommandNotes) -> bo
         return True
     discovery = discover([arguments.source])
     logs = (*discovery.logs, *discovery.set_aside)
-    for finding in nothing_chosen(selection, logs):
+    for finding in nothing_chosen(selection, (log.topic_partition for log in logs)):
         notes.say(finding)
     return all(selection.matches(log.topic_partition.topic, log.topic_partition.partition) for log in logs)
 

@@ -77,9 +77,8 @@ def path_findings(reports: Iterable[JobReport[Outline]]) -> tuple[Finding, ...]:
 
 def unread_source(findings: Iterable[Finding]) -> str | None:
     """Return what of the sources could not be read, and why, in one line; None: all was read."""
-    return (
-        _in_one_line([f.message for f in findings if exit_code([f]) is ExitCode.NOT_CHECKED], "cannot be read") or None
-    )
+    unread = [f.message for f in findings if exit_code([f]) is ExitCode.NOT_CHECKED and f.rule != "nothing-chosen"]
+    return _in_one_line(unread, "cannot be read") or None
 
 
 def source_warnings(findings: Iterable[Finding]) -> str:

@@ -28,7 +28,8 @@ def found(logs: LogDirectory) -> tuple[SourceLog, ...]:
 def test_a_topic_is_reported_with_its_nearest_names_and_a_partition_with_those_of_the_topics(
     found: tuple[SourceLog, ...], selection: LogSelection, messages: list[str]
 ) -> None:
-    assert [finding.message for finding in nothing_chosen(selection, found)] == messages
+    names = [log.topic_partition for log in found]
+    assert [finding.message for finding in nothing_chosen(selection, names)] == messages
     assert list(nothing_chosen(selection, ())) == []
 
 

@@ -17,6 +17,7 @@ from deltalake import DeltaTable
 
 from logcore.cli.main import main
 from spark_jobs.contracts import Intake
+from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.store import lease
 from spark_jobs.lake.view.registered_lakes import read_registered
@@ -339,6 +340,41 @@ def test_a_second_topic_that_matches_nothing_is_an_error_of_a_run(tmp_path: Path
     printed = capsys.readouterr()
     assert "published 5 records" in printed.out
     assert "error: --topic 'oders' matches no topic; the nearest names are orders" in printed.err
+    assert not read_registered(lake).intakes  # later runs would fail for the misspelled name
+
+
+def test_a_run_that_chooses_no_log_makes_no_lake_and_names_the_nearest_topic(tmp_path: Path, capsys: Captured) -> None:
+    source, lake = LogDirectory(tmp_path / "source"), tmp_path / "lake"
+    source.partition("orders-0").append(5)
+    source.high_watermarks(orders_0=5)
+    with without_spark():
+        assert main(["run", str(source.path), "--lake", str(lake), "--topic", "oders"]) == 3
+    assert "--topic 'oders' matches no topic; the nearest names are orders." in capsys.readouterr().err
+    assert not lake.exists()
+
+
+@pytest.mark.parametrize("kind", ["topic", "partition", "other cluster", "two clusters", "cluster"])
+def test_a_refused_command_is_neither_a_success_nor_a_failure_of_the_intake(
+    kind: str, lakes: Path, status: Status, capsys: Captured
+) -> None:
+    lake = str(lakes / "sound")
+    [sound] = read_registered(lake).intakes[0].sources
+    other = LogDirectory(lakes / "other-source", "BBBBBBBBBBBBBBBBBBBBBB")
+    other.partition("orders-0").append(5)
+    refused = {
+        "topic": [sound, "--topic", "oders"],
+        "partition": [sound, "--partition", "7"],
+        "other cluster": [str(other.path)],
+        "two clusters": [sound, str(other.path)],
+        "cluster": [sound, "--cluster", "another"],
+    }
+    rows = read_rows(lake, "runs").num_rows
+    before = status(lake)
+    with without_spark():
+        assert main(["run", "--lake", lake, *refused[kind]]) in (3, 64)
+    capsys.readouterr()
+    assert status(lake) == before
+    assert read_rows(lake, "runs").num_rows == rows
 
 
 def test_a_run_whose_options_the_lake_refuses_leaves_the_registered_ones(tmp_path: Path, status: Status) -> None:
