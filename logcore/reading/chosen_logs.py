@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from logcore.logs.checks.beyond_log_end import beyond_finding
+from logcore.logs.growth.lost_start import lost_start_finding
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.remote_tier import below_start_finding
 from logcore.logs.model.sources import SourceLog
@@ -70,6 +71,8 @@ def find_logs(
             finding = below_start_finding(log.topic_partition, absent, is_searched=bool(options.remotes))
             if finding.rule not in quiet:
                 notes.say(replace(finding, file=shown(log.directory)))
+        if log.lost_start is not None and "log-start-fell" not in quiet:
+            notes.say(lost_start_finding(log, log.lost_start))
         stated = requested_high_watermark(log, options.rules.high_watermark) or 0
         is_gone = not (log.segments or log.unreadable or log.named_files or log.is_metadata)
         if is_gone and log.kind is DirectoryKind.LIVE and stated > log.log_start_offset:

@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from logcore.errors import LogError
+from logcore.logs.growth.lost_start import lost_start
 from logcore.logs.model.findings import Severity, found
 from logcore.logs.model.remote_tier import below_start
 from logcore.logs.model.sources import Discovery, SegmentFile, SourceLog
@@ -397,6 +398,8 @@ class _Look:
             high_watermark_ms=None if topic_partition.topic == filenames.METADATA_TOPIC else root.high_watermarks_ms,
             broker_id=root.broker_id,
         )
+        if epochs and only is None and log.log_start_offset < epochs[0].start_offset and not log.is_metadata:
+            log = replace(log, lost_start=lost_start(log, headers))
         (self.logs if kind is DirectoryKind.LIVE else self.set_aside).append(log)
 
     def entries(self, path: str) -> Sequence[DirectoryEntry] | None:

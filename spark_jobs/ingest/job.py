@@ -22,6 +22,7 @@ from logcore.errors import LogError
 from logcore.logs.growth.copies import CopyComparison
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.log_selection import LogSelection
+from logcore.logs.rules import RULES, Persistence
 from logcore.reading.compared_copies import ComparedCopies, not_decided, topic_ids_of
 from logcore.reading.unmatched_options import nothing_chosen
 from logcore.segments.filenames import DirectoryKind, TopicPartition
@@ -169,15 +170,17 @@ def plan(config: IngestConfig) -> IngestPlan:
     placed.extend(left_out)
     whole, undecided = _with_fills(config, plans, taken, held)
     left_alone += undecided
+    # No later command looks for what counts in one run only.
+    one_run = {rule for rule, known in RULES.items() if known.persistence is Persistence.ONE_RUN}
+    of_now = (p.finding for p in (*placed, *left_alone) if p.log is None or p.finding.rule in one_run)
+    of_paths = tuple(dict.fromkeys((*unmatched, *of_now)))
     plans, left = first_round(whole, _round_bytes(config, whole), config.max_tasks)
     not_begun = {log.observed.log for log in whole} - {log.observed.log for log in plans}
     placed = [finding for finding in placed if finding.log not in not_begun]
     versions = archive.planned_versions(config.lake, [p.observed.log for p in plans if p.moves_segments])
     _check_unmoved(config.lake, held, list(versions))
     plans = [replace(p, version=versions.get(p.observed.log)) for p in plans]
-    left_alone = list(dict.fromkeys(left_alone))
     unseen = finding_rows.unseen(config.lake, [*placed, *left_alone])
-    of_paths = (*discovery.findings, *of_remote, *unmatched, *(path.finding for path in left_alone))
     if remembered is not None:
         keep_reads(config.lake, remembered)
     is_unclaimed = bool(plans) and read_identity(config.lake) is None

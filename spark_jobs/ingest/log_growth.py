@@ -219,6 +219,9 @@ def observe(
     elif held_from is not None:
         # An earlier run was killed before it wrote this row. A segment may begin below the start of its log.
         log_start_offset = min(log_start_offset, max(held_from, source.whole_log_start_offset))
+    start = source.whole_log_start_offset
+    if known is not None and any(finding.rule == "log-start-fell" for finding in growth.findings):
+        start = max(start, known.source_log_start_offset)
     row = LogRow(
         log=log,
         topic=topic,
@@ -230,7 +233,7 @@ def observe(
         source=source.directory,
         next_offset=tail.next_offset if tail else first,
         log_start_offset=log_start_offset,
-        source_log_start_offset=source.whole_log_start_offset,
+        source_log_start_offset=start,
         high_watermark=_high_watermark(config, source, known),
         leader_epochs=json.dumps([[entry.epoch, entry.start_offset] for entry in source.leader_epochs]),
         cleaner_checkpoint=source.cleaner_checkpoint,

@@ -247,6 +247,39 @@ def test_a_log_that_lost_all_above_its_log_start_is_given_up_with_the_printed_co
         assert lake.run(*options)[0] == 0
 
 
+def test_a_log_start_that_its_checkpoint_lost_is_written_again_with_the_printed_command(lake: Lake, here: Path) -> None:
+    """deleteRecords up to offset 17: the broker writes the file, and cuts the leader epochs there."""
+    lake.source.checkpoint("log-start", orders_0=17)
+    lake.log.epochs([(0, 17)])
+    assert lake.run()[0] == 0
+    assert min(lake.offsets()) == 17
+    (lake.source.path / "log-start-offset-checkpoint").unlink()
+    lake.log.append(5)
+    lake.source.high_watermarks(orders_0=35)
+    for _ in range(2):
+        code, printed = lake.run()
+        assert (code, printed.count("log-start-fell")) == (1, 1)
+        assert lake.offsets() == {*range(17, 35)}
+    for command in ("verify", "ls", "dump"):
+        code, printed = said(lake.capsys, command, lake.source.path)
+        assert (code, printed.count("log-start-fell")) == (1, 1), command
+    assert pasted(lake.capsys, printed, "loglake recover ") == 0
+    code, printed = said(lake.capsys, "offsets", "--at", "earliest", here / "new/orders-0")
+    assert (code, printed.split()[:3]) == (0, ["orders-0", "offset", "17"])
+    lake.source.checkpoint("log-start", orders_0=17)
+    assert lake.run()[0] == 0
+
+
+def test_a_lake_remembers_a_log_start_that_no_file_shows_any_more(lake: Lake) -> None:
+    lake.source.checkpoint("log-start", orders_0=17)
+    assert lake.run()[0] == 0
+    lake.source.checkpoint("log-start", payments_0=9)
+    for _ in range(2):
+        code, printed = lake.run()
+        assert (code, printed.count("orders-0: the log began at offset 17")) == (1, 1)
+        assert lake.offsets() == {*range(17, 30)}
+
+
 def test_a_topic_that_was_made_again_is_taken_with_the_printed_policy(lake: Lake) -> None:
     assert lake.run()[0] == 0
     again = Partition(lake.log.path, OTHER_TOPIC_ID)
@@ -411,6 +444,7 @@ PASTED = {
     "table-missing",
     "ledger-has-a-hole",
     "packed-segment",
+    "log-start-fell",
 }
 """Rules whose advice is pasted above, or is the same text as one that is."""
 NOT_PASTED_HERE = {

@@ -364,8 +364,8 @@ FAULTS = (
     Fault(
         "a lake follows a broker that deletes local segments after their copy, as a trim of the log",
         "spark_jobs/ingest/log_growth.py",
-        "        source_log_start_offset=source.whole_log_start_offset,\n",
-        "        source_log_start_offset=source.log_start_offset,\n",
+        "    start = source.whole_log_start_offset\n",
+        "    start = source.log_start_offset\n",
         ("tests/jobs/test_tiered_retention.py", "-k", "no_trim"),
     ),
     Fault(

@@ -30,6 +30,7 @@ from logcore.cli.reading.arguments import selection_of
 from logcore.errors import LogError
 from logcore.exit_codes import ExitCode
 from logcore.logs.growth.copies import CopyDifference, Evidence, LogCopy
+from logcore.logs.growth.lost_start import lost_start_finding
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.partition_directory import PartitionDirectory, RootLines
 from logcore.logs.model.sources import SourceLog
@@ -108,7 +109,8 @@ def _run_one(
         progress.reads(directory)
         plan = plan_of(directory, settings, read)
         progress.line.clear()
-        _say_read(read, plan, notes)
+        if plan.refusal is None:
+            maintenance.say_source_findings(read, arguments, notes)
         _say_kept(plan, directory, arguments.source)
 
         def make(_: PartitionOutput) -> NewDirectory:
@@ -129,20 +131,14 @@ def _run_one(
 
 
 def _is_the_chosen_one(arguments: argparse.Namespace, notes: CommandNotes) -> bool:
-    selection = selection_of(arguments)
-    if selection.is_everything:
-        return True
-    discovery = discover([arguments.source])
+    selection, discovery = selection_of(arguments), discover([arguments.source])
     logs = (*discovery.logs, *discovery.set_aside)
+    for log in logs if arguments.log_start_offset is None else ():
+        if log.lost_start is not None:
+            notes.say(lost_start_finding(log, log.lost_start))
     for finding in nothing_chosen(selection, (log.topic_partition for log in logs)):
         notes.say(finding)
     return all(selection.matches(log.topic_partition.topic, log.topic_partition.partition) for log in logs)
-
-
-def _say_read(read: Sequence[Finding], plan: RecoveryPlan, notes: CommandNotes) -> None:
-    for finding in read:
-        if finding.rule != "no-high-watermark" and plan.refusal is None:
-            notes.say(finding)
 
 
 def _say_kept(plan: RecoveryPlan, directory: PartitionDirectory, source: str) -> None:
@@ -376,7 +372,8 @@ def _copies(
         except LogError as error:
             notes.refuse(f"{log.topic_partition} ({shown(log.directory)}): {error}")
             continue
-        _say_read(read, plan, notes)
+        for finding in read if plan.refusal is None else ():
+            notes.say(finding)
         if of_log.doubt is not None:
             notes.say(of_log.doubt)
         yield _Copy(log, directory, of_log, plan)

@@ -241,7 +241,8 @@ class _LogCheck:
 
     def _say_without_epoch(self, batch: CheckedBatch) -> None:
         """A broker removes epochs together with the offsets of deleteRecords, and writes the new log start later."""
-        if self._is_without_epoch or not self._epochs or batch.base_offset < self._log.log_start_offset:
+        begins = self._log.log_start_offset if self._log.lost_start is None else self._log.lost_start
+        if self._is_without_epoch or not self._epochs or batch.base_offset < begins:
             return
         self._is_without_epoch = True
         message = (

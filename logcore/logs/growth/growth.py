@@ -28,6 +28,7 @@ from dataclasses import dataclass, replace
 
 from logcore.errors import LogError
 from logcore.logs.growth.agreement import Agreement, Gap, LogTail, Resume, SourceReader, Stop, Stopped, walk
+from logcore.logs.growth.lost_start import lost_start_finding
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.remote_tier import below_start_finding
 from logcore.logs.model.sources import SourceLog
@@ -120,6 +121,13 @@ def _moved(
     if high_watermark is not None and seen is not None and seen < high_watermark:
         message = f"the high watermark of {source.topic_partition} is {seen} where it was {high_watermark}"
         findings.append(found("high-watermark-fell", message, start_offset=seen, end_offset=high_watermark))
+    known_start = log_start_offset or 0
+    # Segments that came back below are found by themselves.
+    is_lost = known_start > source.whole_log_start_offset and source.remote is None
+    if is_lost and all(segment.base_offset != known_start for segment in source.segments):
+        findings.append(lost_start_finding(source, known_start))
+    elif source.lost_start is not None:
+        findings.append(lost_start_finding(source, source.lost_start))
     if tail is not None and log_start_offset is not None:
         trimmed_to = min(source.whole_log_start_offset, tail.next_offset)
         if trimmed_to > log_start_offset:

@@ -86,6 +86,7 @@ class SourceLog:
         tiered_end_offset: After the last offset that a remote segment has, also if local segments have it too; None if
             remote storage was not read, or has nothing of the log.
         broker_id: The broker of the log directory, from meta.properties; None if it is not stated.
+        lost_start: Where the log begins by its leader epochs, if no file states it any more; else None.
     """
 
     topic_partition: TopicPartition
@@ -111,6 +112,7 @@ class SourceLog:
     local_start_offset: int | None = None
     tiered_end_offset: int | None = None
     broker_id: str | None = None
+    lost_start: int | None = None
 
     @property
     def is_metadata(self) -> bool:

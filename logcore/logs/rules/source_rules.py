@@ -318,6 +318,15 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "Check that the source is the newest replica. The warning ends when the high watermark has passed its old "
             "value.",
         ),
+        "log-start-fell": Rule(
+            _WARNING,
+            _ONE_RUN,
+            "The log began at a higher offset: an earlier run saw it, or `leader-epoch-checkpoint` shows it. The file "
+            "`log-start-offset-checkpoint`, or its line, is lost, so commands for logs show records that were deleted. "
+            "A lake keeps the log start that it has.",
+            "Copy `log-start-offset-checkpoint` again from the broker. If it is lost there too, the command of the "
+            "message makes a copy of the log that begins where it began.",
+        ),
         "tail-cut-back": Rule(
             _INFO,
             _FOR_GOOD,

@@ -109,7 +109,8 @@ class StateReader:
                 "no-high-watermark",
                 directory,
                 f"{shown(directory)} has no usable {filenames.HIGH_WATERMARK_FILE}: the end of each log is used as "
-                "its high watermark, so uncommitted records may be shown.",
+                "its high watermark, so uncommitted records may be shown, and committed ones that its end lost are not "
+                "missed.",
             )
         return self.roots[directory]
 

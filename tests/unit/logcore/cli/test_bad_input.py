@@ -97,14 +97,14 @@ def test_the_whole_log_has_no_warning_or_error(whole: Path, capsys: Captured) ->
     assert (summary["batches"], summary["records"]) == (BATCHES, LOG_END)
 
 
-@pytest.mark.parametrize(("first", "said"), [(5, "leader-epochs-unproven"), (99, "checkpoint-beyond-log-end")])
+@pytest.mark.parametrize(("epoch", "first", "said"), [(1, 5, []), (0, 99, ["checkpoint-beyond-log-end"])])
 def test_leader_epochs_that_begin_above_the_log_start_are_one_finding_of_them(
-    whole: Path, first: int, said: str, capsys: Captured
+    whole: Path, epoch: int, first: int, said: list[str], capsys: Captured
 ) -> None:
-    (whole / "orders-0" / "leader-epoch-checkpoint").write_text(f"0\n1\n0 {first}\n")
+    (whole / "orders-0" / "leader-epoch-checkpoint").write_text(f"0\n1\n{epoch} {first}\n")
     _, lines, summary = verified(whole, capsys)
-    about = [line for line in lines if line["rule"] not in ("index-missing", "leader-epochs-unproven")]
-    assert [line["rule"] for line in about] == [said] * (first == 99)
+    ordinary = ("index-missing", "leader-epochs-unproven", "leader-epoch-differs")
+    assert [line["rule"] for line in lines if line["rule"] not in ordinary] == said
     (epochs,) = (line for line in lines if line["rule"] == "leader-epochs-unproven")
     assert epochs["file"].endswith("orders-0/leader-epoch-checkpoint")
     assert f"begins at offset {first}, and the log at 0" in epochs["message"]

@@ -82,6 +82,24 @@ def test_the_file_that_a_broker_needs_beside_the_logs_is_named_with_its_command(
     assert said.splitlines()[-3:] == ["before a broker starts on it, copy its own file by one of these:", *commands]
 
 
+def test_what_a_recovery_cannot_know_without_its_checkpoints_is_said(
+    shop: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    """No high watermark, and deleteRecords up to an offset that only the leader epochs still show."""
+    (shop / "replication-offset-checkpoint").unlink(missing_ok=True)
+    (shop / "log-start-offset-checkpoint").unlink(missing_ok=True)
+    (shop / "orders-0" / "leader-epoch-checkpoint").write_text("0\n1\n3 3\n")
+    for source, new in ((shop, "all"), (shop / "orders-0", "one")):
+        run("recover", source, "--out", tmp_path / new, code=1)
+        said = capsys.readouterr().err
+        assert said.count("warning no-high-watermark: ") == 1
+        assert said.count("warning log-start-fell: ") == 1
+        assert "`loglake recover " in said
+    stated = ["--high-watermark", "8", "--log-start-offset", "3"]
+    run("recover", shop / "orders-0", "--out", tmp_path / "stated", *stated, code=0)
+    assert capsys.readouterr().err == ""
+
+
 def test_the_copy_that_reaches_furthest_is_taken_and_named_and_why_the_other_loses(
     shop: Path, copy: Path, tmp_path: Path, capsys: Captured
 ) -> None:

@@ -245,8 +245,8 @@ def test_batches_of_another_epoch_than_in_the_checkpoint_are_reported_once_per_r
 
 
 def test_epochs_below_the_first_entry_of_the_checkpoint_are_reported_once_as_unproven(said: Say) -> None:
-    batches = plain(0, leader_epoch=3) + plain(2, 8, leader_epoch=5) + plain(4, 8, leader_epoch=5)
-    (finding,) = said({name(0): batches, "leader-epoch-checkpoint": epochs((5, 4))})
+    batches = plain(0, leader_epoch=3) + plain(2, 8, leader_epoch=5) + plain(4, 8, leader_epoch=6)
+    (finding,) = said({name(0): batches, "leader-epoch-checkpoint": epochs((6, 4))})
     assert (finding.rule, finding.severity) == ("leader-epochs-unproven", "info")
     assert (finding.file or "").endswith("orders-0/leader-epoch-checkpoint")
 

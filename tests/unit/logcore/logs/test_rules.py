@@ -56,7 +56,7 @@ ABOUT_A_SOURCE = {
         "no-high-watermark",
     ),
     *("no-remote-metadata", "remote-metadata", "remote-segment-missing", "remote-orphan", "other-remote-objects"),
-    *("remote-overlap", "several-copies", "topic-ids-differ", "copy-under-another-name"),
+    *("remote-overlap", "several-copies", "topic-ids-differ", "copy-under-another-name", "log-start-fell"),
 }
 """Reported by each look at a source path, and about no log of the lake."""
 
