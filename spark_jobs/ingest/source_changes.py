@@ -258,7 +258,8 @@ def plan_log(
     log_id = known.log_id if known else archive.new_log_id(topic, source.topic_id, held.cluster)
     log = archive.log_key(log_id, partition)
     tail = held.tails.get(log)
-    growth = _refuse_replaced(_decide(tail, source, known, held.remembered), source, held.feeding(log))
+    at_source = source if config.high_watermark == "checkpoint" else replace(source, high_watermark=None)
+    growth = _refuse_replaced(_decide(tail, at_source, known, held.remembered), source, held.feeding(log))
     if known is not None:
         changed = plan_change(config, source, known, growth, held, policy)
         if changed is not None:

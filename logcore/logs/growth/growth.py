@@ -119,7 +119,7 @@ def _moved(
     findings = []
     seen = source.high_watermark
     if high_watermark is not None and seen is not None and seen < high_watermark:
-        message = f"the high watermark of {source.topic_partition} is {seen} where it was {high_watermark}"
+        message = f"{source.topic_partition}: the source's high watermark is {seen}, and the lake's is {high_watermark}"
         findings.append(found("high-watermark-fell", message, start_offset=seen, end_offset=high_watermark))
     known_start = log_start_offset or 0
     # Segments that came back below are found by themselves.

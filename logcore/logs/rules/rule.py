@@ -51,7 +51,6 @@ class Persistence(Enum):
     WHILE_FILE_DIFFERS = "as long as the file belongs to the table"
     UNTIL_EXPECTATIONS_MET = "until the log meets all expectations"
     UNTIL_PUBLISHED = "until its offsets are published"
-    UNTIL_HIGH_WATERMARK_PASSED = "until the source's high watermark has passed its old value"
     UNTIL_LOG_END_PASSED = "until the archive has reached the high watermark, or a run takes the log's end as it"
 
 

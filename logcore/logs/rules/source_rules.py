@@ -313,10 +313,10 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         ),
         "high-watermark-fell": Rule(
             _WARNING,
-            Persistence.UNTIL_HIGH_WATERMARK_PASSED,
-            "The source's high watermark is lower than it was; what is published stays.",
-            "Check that the source is the newest replica. The warning ends when the high watermark has passed its old "
-            "value.",
+            _ONE_RUN,
+            "The source's high watermark is lower than the one the lake has taken in; what is published stays.",
+            "Check that the source is the newest replica. The warning ends with the first run that reads a high "
+            "watermark as high as before.",
         ),
         "log-start-fell": Rule(
             _WARNING,

@@ -130,9 +130,6 @@ class _Now:
                 return results is None or not results.is_met
             case Persistence.UNTIL_PUBLISHED:
                 return finding.end_offset is None or finding.end_offset > (self._frontiers.get(row.log) or 0)
-            case Persistence.UNTIL_HIGH_WATERMARK_PASSED:
-                end = finding.end_offset
-                return end is None or row.high_watermark is None or row.high_watermark <= end
             case Persistence.UNTIL_LOG_END_PASSED:
                 # Without a high watermark the log's end counts, as `--high-watermark log-end` says.
                 is_beyond = finding.end_offset is None or finding.end_offset > row.next_offset

@@ -154,6 +154,7 @@ class TestHighWatermark:
         assert growth.takes == (Take(40, SIZE, False, 50),)
         assert rules(growth) == ["high-watermark-fell"]
         assert growth.findings[0].severity is Severity.WARNING
+        assert "the source's high watermark is 45, and the lake's is 50" in growth.findings[0].message
 
     @pytest.mark.parametrize("seen", [None, 50, 55])
     def test_an_unknown_or_higher_one_is_not_reported(self, source: Source, seen: int | None) -> None:

@@ -17,7 +17,7 @@ ABOUT_ROWS = {
     *("expectation-failed", "rows-differ-from-ledger", "ledger-has-a-hole"),
     *OF_FOREIGN_FILES,
 }
-OF_ONE_RUN = {"second-source", "replacement-refused"}
+OF_ONE_RUN = {"second-source", "replacement-refused", "high-watermark-fell"}
 
 NEVER_CHECKED = {
     *("path-not-found", "nothing-chosen", "not-a-log-directory", "empty-directory", "not-a-segment"),
@@ -81,7 +81,6 @@ UNTIL_SOMETHING = {
     "remote-tier-unproven": Persistence.WHILE_REMOTE,
     "remote-range-left-out": Persistence.WHILE_REMOTE,
     "output-mismatch": Persistence.UNTIL_PUBLISHED,
-    "high-watermark-fell": Persistence.UNTIL_HIGH_WATERMARK_PASSED,
     "high-watermark-beyond-log-end": Persistence.UNTIL_LOG_END_PASSED,
 }
 

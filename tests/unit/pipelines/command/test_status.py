@@ -389,6 +389,40 @@ def test_a_run_whose_options_the_lake_refuses_leaves_the_registered_ones(tmp_pat
         assert read_registered(lake).intakes == before
 
 
+def test_a_high_watermark_that_fell_is_a_warning_with_its_present_value_until_it_is_as_high_again(
+    tmp_path: Path, status: Status, capsys: Captured
+) -> None:
+    source, lake = LogDirectory(tmp_path / "source"), str(tmp_path / "lake")
+    source.partition("orders-0").append(20)
+    source.high_watermarks(orders_0=10)
+    run = ["run", str(source.path), "--lake", lake]
+    with without_spark():
+        assert main(run) == 0
+        for mark in (8, 9):
+            source.high_watermarks(orders_0=mark)
+            for _ in range(2):
+                capsys.readouterr()
+                assert main(run) == 1
+                said = f"orders-0: the source's high watermark is {mark}, and the lake's is 10"
+                assert said in capsys.readouterr().err
+                code, printed = status(lake)
+                assert (code, said in printed, printed.count("the source's high watermark is")) == (1, True, 1)
+        source.high_watermarks(orders_0=10)
+        assert (main(run), status(lake)[0]) == (0, 0)
+
+
+def test_the_high_watermark_of_a_source_is_not_compared_where_another_one_is_named(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    source, lake = LogDirectory(tmp_path / "source"), str(tmp_path / "lake")
+    source.partition("orders-0").append(20)
+    source.high_watermarks(orders_0=10)
+    run = ["run", str(source.path), "--lake", lake, "--high-watermark"]
+    with without_spark():
+        assert [main([*run, mark]) for mark in ("15", "15", "checkpoint", "log-end")] == [0, 0, 1, 0]
+    assert "the source's high watermark is 10, and the lake's is 15" in capsys.readouterr().err
+
+
 def test_harm_to_the_table_of_runs_stops_no_run(tmp_path: Path, status: Status) -> None:
     source, lake = LogDirectory(tmp_path / "source"), tmp_path / "lake"
     source.partition("orders-0").append(5)

@@ -115,16 +115,6 @@ def test_the_remote_tier_counts_as_long_as_offsets_of_the_finding_are_remote(lak
     assert open_rules(lake) == {"remote-tier", "remote-tier-unproven"}
 
 
-def test_a_high_watermark_that_fell_counts_until_it_has_passed_its_old_value(lake: str):
-    say(lake, "high-watermark-fell", start_offset=8, end_offset=10)
-    change(lake, high_watermark=8)
-    assert open_rules(lake) == {"high-watermark-fell"}
-    change(lake, high_watermark=10)
-    assert open_rules(lake) == {"high-watermark-fell"}
-    change(lake, high_watermark=11)
-    assert open_rules(lake) == set()
-
-
 def test_a_high_watermark_above_the_log_counts_until_the_log_reaches_it(lake: str):
     say(lake, "high-watermark-beyond-log-end", start_offset=10, end_offset=12)
     assert open_rules(lake) == set(), "no high watermark: the log's end counts"
