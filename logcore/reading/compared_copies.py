@@ -6,16 +6,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
+from logcore.errors import LogError
 from logcore.logs.growth.copies import CopyComparison, Leadership, LogCopy, compare_copies
 from logcore.logs.model.findings import Finding, Severity, found
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.internal_topics.cluster_metadata import Moment, read_cluster_state
+from logcore.reading.internal_topics.log_ends import header_reaching
 from logcore.reading.notes import Notes
 from logcore.segments.filenames import DirectoryKind, TopicPartition
 from logcore.storage.discovery import HeaderReader, shown
+from logcore.texts import shell_word
 from logcore.topics.cluster_states import ClusterState
 
 _NAMED = 3
@@ -40,8 +45,12 @@ class ComparedCopies:
         """Return the comparison of a log's copies; None if it is in one directory only."""
         logs = self._logs.get(name, [])
         if len(logs) > 1 and name not in self._known:
-            self._known[name] = self.compare([LogCopy(log) for log in logs])
+            self._known[name] = self.of_all(logs)
         return self._known.get(name)
+
+    def of_all(self, logs: Sequence[SourceLog]) -> CopyComparison:
+        """Compare these copies of one log."""
+        return self.compare([LogCopy(log, holes=tuple(_holes(log, logs))) for log in logs])
 
     def compare(self, copies: Sequence[LogCopy]) -> CopyComparison:
         """Compare copies of one log, of which more is known than their directories show."""
@@ -72,7 +81,8 @@ class ComparedCopies:
             compared = self.of(name)
             if compared is None:
                 continue
-            same = compared.undecided is None and all(each.parts_at is None for each in compared.others)
+            same = compared.undecided is None and not any(each.fills for each in compared.others)
+            same = same and all(each.parts_at is None for each in compared.others)
             if same and are_of_different_brokers(self._logs[name]):
                 plain.append(str(name))
                 continue
@@ -154,6 +164,29 @@ class ComparedCopies:
         return Leadership(row.fields["leader"], row.fields["leader_epoch"], in_sync)
 
 
+def _holes(log: SourceLog, copies: Sequence[SourceLog]) -> Iterator[tuple[int, int]]:
+    """Offsets between two segments of a copy that it lost, if another copy has a segment there."""
+    bases = sorted({segment.base_offset for copy in copies for segment in copy.segments})
+    cleaned_to = max(copy.cleaner_checkpoint or 0 for copy in copies)
+    for segment in log.segments:
+        following = log.next_base_offset(segment)
+        at = bisect_right(bases, segment.base_offset)
+        if following is None or following <= cleaned_to or bases[at] == following:
+            continue
+        with suppress(LogError):
+            header = header_reaching(segment, following - 1)
+            end = segment.base_offset if header is None else header.next_offset
+            if end < following:
+                yield end, following
+
+
+def fill_command(kept: SourceLog, copy: SourceLog, lake: str | None = None) -> str:
+    """The command that publishes a log with the offsets that only a copy of it has."""
+    place = shell_word(shown(copy.directory))
+    run = f"loglake run {shell_word(shown(kept.directory))} --lake {shell_word(lake) if lake else 'LAKE'}"
+    return f"`{run} --fill-from {place}` takes these offsets too{'' if lake else '; LAKE is the directory of a lake'}."
+
+
 def _under_another_name(log: SourceLog, right: str) -> Finding:
     place = shown(log.directory)
     message = f"{place} has the topic id of {right} ({log.topic_id}): it is a copy under another name, and no topic."
@@ -191,6 +224,8 @@ def described(compared: CopyComparison) -> str:
     best = compared.best.log
     first = compared.undecided or f"its history is that of {shown(best.directory)} ({compared.evidence})"
     others = " ".join(f"{shown(each.copy.log.directory)}: {each}." for each in compared.others)
+    for each in compared.others:
+        others += f" {fill_command(best, each.copy.log)}" if each.fills else ""
     return f"{best.topic_partition} is in {len(compared.others) + 1} directories: {first}. {others}"
 
 

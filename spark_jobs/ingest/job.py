@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from logcore.errors import LogError
-from logcore.logs.growth.copies import CopyComparison
+from logcore.logs.growth.copies import CopyComparison, Range
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.rules import RULES, Persistence
@@ -139,7 +139,8 @@ def plan(config: IngestConfig) -> IngestPlan:
             moved, said = (None, []) if known is None else source_changes.plan_move(config, source, known, held)
             refused = said if moved is None else []
             if kept is not None:
-                left_alone.append(compared_copy(copies, kept, source, known, refused))
+                fills = _lost_here(config, source, known, held, copies)
+                left_alone.append(compared_copy(copies, kept, source, known, refused, config.lake, fills))
             elif known is not None:
                 rule = "several-copies" if refused else "second-source"
                 left_alone.append(left_copy(known, source, not_moved(refused) if refused else "", rule))
@@ -416,6 +417,19 @@ def _with_fills(
         )
         undecided += [of_log(row, finding) for finding in findings]
     return [replace(log, fill=fills.get(log.observed.log)) for log in plans], undecided
+
+
+def _lost_here(
+    config: IngestConfig, copy: SourceLog, known: LogRow | None, held: LakeSnapshot, copies: ComparedCopies
+) -> list[Range]:
+    """Offsets that the lake lost, and that another copy has."""
+    holes = () if known is None else held.holes.get(known.log, ())
+    if known is None or not holes:
+        return []
+    named, segments = [late_segments.Copy(copy, is_own=False)], held.segments.get(known.log, ())
+    fill, _ = late_segments.plan_fill(config.lake, known, segments, holes, named, copies, in_place=False)
+    found_here = () if fill is None else fill.findings
+    return [(each.start_offset or 0, each.end_offset or 0) for each in found_here]
 
 
 def _commit_segments(plan: IngestPlan, done: Sequence[CopiedLog], config: IngestConfig) -> None:

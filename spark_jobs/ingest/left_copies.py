@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from logcore.logs.growth.copies import LogCopy
+from logcore.logs.growth.copies import LogCopy, Range
 from logcore.logs.model.findings import Severity, found
-from logcore.reading.compared_copies import ComparedCopies, are_of_different_brokers
+from logcore.reading.compared_copies import ComparedCopies, are_of_different_brokers, fill_command
 from logcore.reading.internal_topics.log_ends import ends_inside, log_end
 from logcore.storage.discovery import SourceLog
 from spark_jobs.lake.segments.archive import LogRow
@@ -20,6 +20,8 @@ def compared_copy(
     other: SourceLog,
     known: LogRow | None,
     refused: Sequence[PlacedFinding],
+    lake: str,
+    fills: Sequence[Range] = (),
 ) -> PlacedFinding:
     """Say what another copy of a log has and lacks. It is offered only if it has more, and the lake would take it.
 
@@ -30,6 +32,8 @@ def compared_copy(
         other: The copy.
         known: The log in the lake; None: it is new.
         refused: Why the lake would not take the copy; empty: it would.
+        lake: The lake.
+        fills: Offsets that the lake lost and the copy has.
     """
     ours, theirs = log_end(kept), log_end(other)
     # What the archive agrees with needs no comparison, which reads all headers of segments.
@@ -37,18 +41,24 @@ def compared_copy(
         has_more, parts, why = not refused and theirs > ours, False, "it has the same history"
         if theirs < ours:
             why = f"it ends at offset {theirs}, not at {ours}; it lacks [{theirs}, {ours})"
-        elif has_more:
-            why = f"only it has [{ours}, {theirs})"
+        if fills or has_more:
+            ranges = [*fills, *([(ours, theirs)] if has_more else [])]
+            why = f"only it has {' and '.join(f'[{start}, {end})' for start, end in ranges)}"
     else:
-        compared = copies.compare([LogCopy(kept), LogCopy(other)])
+        holed = [LogCopy(kept, holes=tuple(fills)), LogCopy(other)]
+        compared = copies.compare(holed) if fills else copies.of_all([kept, other])
         (difference,) = compared.others
+        fills = difference.fills if compared.best.log.directory == kept.directory else ()
         is_best = compared.best.log.directory == kept.directory
         has_more, parts = bool(difference.has) or not is_best, difference.parts_at is not None
         why = str(difference) if is_best else f"the copies part at offset {difference.parts_at}" if parts else ""
         why = "; ".join(filter(None, (why, not_moved(refused) if refused else "")))
     is_offered = has_more and not (parts or refused or known is None)
     placed = left_copy(kept, other, why, "second-source" if is_offered else "several-copies")
-    if parts or has_more or not are_of_different_brokers([kept, other]):
+    if fills and not parts:
+        message = f"{placed.finding.message} {fill_command(kept, other, lake)}"
+        placed = replace(placed, finding=replace(placed.finding, message=message))
+    if parts or has_more or fills or not are_of_different_brokers([kept, other]):
         return placed
     return replace(placed, finding=replace(placed.finding, severity=Severity.INFO))
 

@@ -11,6 +11,7 @@ import lzma
 import os
 import re
 import shlex
+import shutil
 import struct
 import subprocess
 from collections.abc import Callable, Iterator
@@ -196,6 +197,24 @@ def test_damage_is_filled_from_another_copy_with_the_printed_command(lake: Lake,
     assert said(lake.capsys, *shlex.split(line.replace("COPY", str(whole)))[1:])[0] == 0
     assert lake.offsets() == {*range(30)}
     assert lake.verify()[0] == 0
+
+
+@pytest.mark.parametrize("harm", ["segment", "batch"])
+def test_a_copy_beside_the_source_that_has_the_lost_offsets_is_named_with_its_command(
+    lake: Lake, tmp_path: Path, harm: str
+) -> None:
+    copy = Path(shutil.copytree(lake.source.path, tmp_path / "copy"))
+    if harm == "segment":
+        (lake.log.path / f"{10:020d}.log").unlink()
+    else:
+        corrupt(lake.log.path)
+    (copy / "orders-0" / f"{20:020d}.log").write_bytes((lake.log.path / f"{20:020d}.log").read_bytes()[:-300])
+    for _ in range(2):
+        code, printed = said(lake.capsys, "run", lake.source.path, copy, "--lake", lake.path)
+    assert code == 2
+    [line] = [each for each in printed.splitlines() if "is left alone" in each]
+    assert pasted(lake.capsys, line, f"--fill-from {copy}/orders-0") <= 1
+    assert lake.offsets() == {*range(30)}
 
 
 def test_offsets_that_are_gone_have_the_same_commands(lake: Lake) -> None:

@@ -36,7 +36,7 @@ from logcore.logs.model.partition_directory import PartitionDirectory, RootLines
 from logcore.logs.model.sources import SourceLog
 from logcore.logs.recovery.proposal import RecoveryPlan
 from logcore.reading.chosen_logs import find_logs
-from logcore.reading.compared_copies import ComparedCopies, not_decided
+from logcore.reading.compared_copies import ComparedCopies, fill_command, not_decided
 from logcore.reading.read_options import ReadOptions
 from logcore.reading.unmatched_options import nothing_chosen
 from logcore.records.packed_files import packed_kind, unpacking
@@ -193,7 +193,12 @@ class _Copy:
         """The copy as its recovery leaves it."""
         lost = sum(loss.nbytes or 0 for loss in self.plan.losses if loss.severity is Severity.ERROR)
         end = self.plan.log_end_offset if self.plan.refusal is None else self.log.log_start_offset
-        return LogCopy(self.log, end, (self.plan.exit_code, lost))
+        ranges = sorted(
+            (loss.first_offset, end if loss.last_offset is None else loss.last_offset + 1)
+            for loss in self.plan.losses
+            if loss.severity is Severity.ERROR and loss.first_offset is not None
+        )
+        return LogCopy(self.log, end, (self.plan.exit_code, lost), tuple(ranges))
 
     def why_not(self, difference: CopyDifference) -> str:
         """Return why another copy is used instead."""
@@ -331,6 +336,9 @@ def _run_log(
             sys.stdout.write(f"{name}: taken from {source}, {end}\n")
         for path, why in not_taken:
             sys.stdout.write(f"{name}: not taken from {path}: {why}\n")
+        for copy, difference in others:
+            if difference.fills:
+                sys.stdout.write(f"{name}: {fill_command(taken.log, copy.log)}\n")
         for line in taken.settings.lines.splitlines():
             sys.stdout.write(f"{name}: {line}\n")
         sys.stdout.write(summary(plan, name, out, Terminal.of(sys.stdout)))

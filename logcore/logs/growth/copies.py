@@ -19,7 +19,7 @@ Nothing is read here: headers come from a reader.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -64,11 +64,13 @@ class LogCopy:
         log: What its directory shows.
         end: Where it ends after its recovery; None: where its batches end.
         losses: Of copies that reach as far, the one with the least losses is used.
+        holes: Offsets below its end that it lost, ascending.
     """
 
     log: SourceLog
     end: int | None = None
     losses: tuple[int, ...] = ()
+    holes: tuple[Range, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ class CopyDifference:
         parts_at: The first offset at which the copies have different histories; None: they do not part.
         has: Offsets that only this copy has.
         lacks: Offsets that only the other copy has.
+        fills: Those that it has and the other copy lost, before the end of what both share.
     """
 
     copy: LogCopy
@@ -90,6 +93,7 @@ class CopyDifference:
     parts_at: int | None
     has: tuple[Range, ...]
     lacks: tuple[Range, ...]
+    fills: tuple[Range, ...] = ()
 
     def __str__(self) -> str:
         parts = [] if self.parts_at is None else [f"the copies part at offset {self.parts_at}"]
@@ -144,7 +148,8 @@ class _Seen:
 
     @property
     def rank(self) -> tuple[int, tuple[int, ...], int, int]:
-        return self.end, tuple(-each for each in self.copy.losses), self.committed, -self.log.log_start_offset
+        lost = *self.copy.losses, sum(end - start for start, end in self.copy.holes)
+        return self.end, tuple(-each for each in lost), self.committed, -self.log.log_start_offset
 
 
 def compare_copies(copies: Sequence[LogCopy], reader: CheckingReader, said: Leadership | None = None) -> CopyComparison:
@@ -238,8 +243,9 @@ def _in_doubt(best: _Seen, other: _Seen, fork: int, why: tuple[Evidence, str] | 
 def _by_end(best: _Seen, other: _Seen) -> tuple[Evidence, str]:
     if other.end != best.end:
         return Evidence.LOG_END, f"it ends at offset {other.end}, not at {best.end}"
-    if other.copy.losses != best.copy.losses:
-        return Evidence.LOSSES, "it ends at the same offset, and more of it is lost"
+    if other.copy.losses != best.copy.losses or other.copy.holes != best.copy.holes:
+        more = "more of it is lost" if other.rank[1] < best.rank[1] else "it lost other offsets"
+        return Evidence.LOSSES, f"it ends at the same offset, and {more}"
     if other.committed != best.committed:
         same = "it ends at the same offset"
         return Evidence.HIGH_WATERMARK, f"{same}, and its high watermark is {other.committed}, not {best.committed}"
@@ -251,7 +257,28 @@ def _by_end(best: _Seen, other: _Seen) -> tuple[Evidence, str]:
 
 def _difference(best: _Seen, other: _Seen, fork: int | None, evidence: Evidence, reason: str) -> CopyDifference:
     end = min(best.end, other.end, other.end if fork is None else fork)
-    return CopyDifference(other.copy, evidence, reason, fork, _only(other, best, end), _only(best, other, end))
+    has, lacks = _only(other, best, end), _only(best, other, end)
+    fills = tuple(_uncovered(_cut(best.copy.holes, other.log.log_start_offset, end), other.copy.holes))
+    more = tuple(_uncovered(_cut(other.copy.holes, best.log.log_start_offset, end), best.copy.holes))
+    return CopyDifference(
+        other.copy, evidence, reason, fork, tuple(sorted((*has, *fills))), tuple(sorted((*lacks, *more))), fills
+    )
+
+
+def _cut(ranges: Sequence[Range], start: int, end: int) -> Iterator[Range]:
+    return ((max(first, start), min(last, end)) for first, last in ranges if first < end and last > start)
+
+
+def _uncovered(ranges: Iterable[Range], others: Sequence[Range]) -> Iterator[Range]:
+    """Parts of ranges that lie in none of the others, which ascend."""
+    for start, end in ranges:
+        at = start
+        for first, last in _cut(others, start, end):
+            if at < first:
+                yield at, first
+            at = last
+        if at < end:
+            yield at, end
 
 
 def _only(one: _Seen, other: _Seen, end: int) -> tuple[Range, ...]:

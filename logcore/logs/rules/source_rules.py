@@ -369,8 +369,10 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ONE_RUN,
             "A topic partition is in several directories. If each is of another broker, the copies do not part and the "
             "used one has all offsets, it is information.",
-            "Nothing, if the named copy is the right one. Otherwise read the other one into a new lake.",
-            for_logs="Nothing, if the named copy is the right one. Otherwise name only the directory of another.",
+            "Run the command of the message, if there is one. Else nothing, if the named copy is the right one. If it "
+            "is not, read the other one into a new lake.",
+            for_logs="Run the command of the message, if there is one. Else nothing, if the named copy is the right "
+            "one. If it is not, name only the directory of another.",
         ),
         "copies-undecided": Rule(
             _ERROR,

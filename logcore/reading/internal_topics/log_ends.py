@@ -90,7 +90,7 @@ def log_end(log: SourceLog) -> int | None:
     if last is None:
         return log.log_start_offset
     try:
-        header = _first_header(last, MAX_OFFSET)
+        header = header_reaching(last, MAX_OFFSET)
     except LogError:
         return None  # reported where the log itself is read
     return max(log.log_start_offset, last.base_offset, 0 if header is None else header.next_offset)
@@ -104,16 +104,20 @@ def ends_inside(log: SourceLog, longer: SourceLog) -> bool:
     if not log.segments:
         return True
     with suppress(LogError):
-        mine = _first_header(log.segments[-1], MAX_OFFSET)
+        mine = header_reaching(log.segments[-1], MAX_OFFSET)
         for segment in reversed(longer.segments):
             if mine is not None and segment.base_offset <= mine.base_offset:
-                theirs = _first_header(segment, mine.base_offset)
+                theirs = header_reaching(segment, mine.base_offset)
                 return theirs is not None and is_same_batch(mine, theirs)
     return False
 
 
-def _first_header(segment: SegmentFile, offset: int) -> BatchHeader | None:
-    """The header of the first batch that reaches an offset, else the last one; None: there is no batch."""
+def header_reaching(segment: SegmentFile, offset: int) -> BatchHeader | None:
+    """Return the header of the first batch that reaches an offset, else the last one; None: there is no batch.
+
+    Raises:
+        SourceUnreadable: The file cannot be read.
+    """
     # Entries of the index that their batches prove: only the rest of the segment is read.
     start = reading_start(segment, SourceBytes(segment.path, sealed=False, seen=segment), offset)
     found = None

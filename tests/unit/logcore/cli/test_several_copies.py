@@ -92,6 +92,55 @@ def test_replicas_of_several_brokers_that_do_not_part_are_information(tmp_path: 
     assert "info several-copies: orders-0: in several of the directories" in capsys.readouterr().err
 
 
+@pytest.fixture
+def holed(tmp_path: Path) -> list[str]:
+    """Two brokers with the same log of 40 offsets, of which each lost another segment."""
+    for broker, lost in ((1, 10), (2, 20)):
+        source = LogDirectory(tmp_path / str(broker))
+        (source.path / "meta.properties").write_text(f"version=1\nnode.id={broker}\n")
+        log = source.partition("orders-0")
+        for _ in range(4):
+            log.roll()
+            log.append(10)
+        (log.path / f"{lost:020d}.log").unlink()
+        source.high_watermarks(orders_0=40)
+    return [str(tmp_path / "1"), str(tmp_path / "2")]
+
+
+@pytest.mark.parametrize("command", [*SHOWS_ALL, *SHOWS_ONE, ["recover", "--out", "new"]], ids=lambda words: words[0])
+def test_offsets_that_one_copy_lost_and_another_has_are_named_with_the_command_that_joins_them(
+    holed: list[str], tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for order in (holed, holed[::-1]):
+        assert main([*command, *order]) >= 1
+        said = capsys.readouterr()
+        text = said.out + said.err
+        assert "it lost other offsets" in text
+        assert "; only it has [10, 20); it lacks [20, 30)" in text
+        assert "same history" not in text
+        command_line = f"`loglake run {holed[0]}/orders-0 --lake LAKE --fill-from {holed[1]}/orders-0`"
+        assert text.count(command_line) == 1
+        if command[0] == "recover":
+            command = ["recover", "--out", "again"]
+
+
+def test_of_two_copies_that_end_together_the_one_without_a_hole_is_used(
+    holed: list[str], tmp_path: Path, capsys: Captured
+) -> None:
+    whole = LogDirectory(tmp_path / "0")
+    log = whole.partition("orders-0")
+    for _ in range(4):
+        log.roll()
+        log.append(10)
+    whole.high_watermarks(orders_0=40)
+    for order in ([*holed, str(whole.path)], [str(whole.path), *holed]):
+        main(["dump", "--format", "jsonl", *order])
+        said = capsys.readouterr()
+        assert [json.loads(line)["offset"] for line in said.out.splitlines()] == [*range(40)]
+        assert "loglake run" not in said.err
+
+
 def test_a_topic_with_two_ids_is_said(tmp_path: Path, capsys: Captured) -> None:
     for broker, name in ((1, "orders-0"), (2, "orders-1")):
         replication.write(replica((0, 0), end=5, high_watermark=5), tmp_path / str(broker), broker, name=name)
