@@ -28,13 +28,13 @@ class DamageFound(LogError):
         ...     print(error.finding.rule)
     """
 
-    def __init__(self, finding: Finding) -> None:
+    def __init__(self, finding: Finding, advice: str = "Pass on_finding to get findings and read on.") -> None:
         super().__init__(
             finding.message,
             file=finding.file,
             position=finding.position,
             offset=finding.start_offset,
-            advice="Pass on_finding to get findings and read on.",
+            advice=advice,
         )
         self.finding = finding
 

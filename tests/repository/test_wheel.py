@@ -159,13 +159,14 @@ def test_the_metadata_says_what_it_is(wheel: Path) -> None:
     assert "without a broker" in fields.get_payload()
 
 
-def test_it_holds_the_three_packages_and_their_data_alone(wheel: Path) -> None:
+def test_it_holds_the_four_packages_and_their_data_alone(wheel: Path) -> None:
     with ZipFile(wheel) as archive:
         names = archive.namelist()
     assert {name.partition("/")[0] for name in names} == {
         "logcore",
         "spark_jobs",
         "loglake",
+        "pyspark_loglake",
         "loglake-0.1.0.dist-info",
     }
     assert {"logcore/py.typed", "spark_jobs/machine/jars.lock", "loglake/dagster.yaml", "loglake/cli.py"} <= set(names)

@@ -1,0 +1,60 @@
+"""The logs of a lake as logs of a source: their live archived segments, and what `logs` says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.segments.filenames import DirectoryKind, TopicPartition
+from spark_jobs.errors import UsageError
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.archive import LogRow, Segment
+
+
+def archived_logs(lake: str) -> tuple[SourceLog, ...]:
+    """Return the logs of a lake that have archived segments, by topic partition.
+
+    Raises:
+        UsageError: Two logs have the same topic partition: a topic was made again.
+    """
+    rows = archive.read_logs(lake)
+    live: dict[str, list[Segment]] = {}
+    for segment in archive.read_segments(lake, list(rows)):
+        live.setdefault(segment.log, []).append(segment)
+    found: dict[TopicPartition, SourceLog] = {}
+    for log, segments in sorted(live.items()):
+        made = _source_log(lake, rows[log], segments)
+        other = found.setdefault(made.topic_partition, made)
+        if other is not made:
+            raise UsageError(
+                f"{lake} has two logs of {made.topic_partition}: the topic was made again (ids {other.topic_id} and "
+                f"{made.topic_id}). Their rows are in the table records, by log_id"
+            )
+    return tuple(found[name] for name in sorted(found))
+
+
+def _source_log(lake: str, row: LogRow, segments: Sequence[Segment]) -> SourceLog:
+    ordered = sorted(segments, key=lambda each: (each.local_path(lake), each.base_offset))
+    files = [_file(lake, list(slices)) for _, slices in groupby(ordered, key=lambda each: each.local_path(lake))]
+    return SourceLog(
+        TopicPartition(row.topic, row.partition),
+        f"{lake}/{row.topic_partition}",
+        DirectoryKind.LIVE,
+        row.topic_id,
+        row.cluster,
+        tuple(sorted(files, key=lambda file: file.base_offset)),
+        row.next_offset if row.high_watermark is None else min(row.high_watermark, row.next_offset),
+        max(row.log_start_offset, min(file.base_offset for file in files)),
+        row.epochs,
+        row.cleaner_checkpoint,
+        is_clean=True,
+    )
+
+
+def _file(lake: str, slices: Sequence[Segment]) -> SegmentFile:
+    """The file that has some slices: one, unless the segment lies at its source."""
+    first, last = slices[0], slices[-1]
+    base = first.origin_base_offset if first.lies_at_source else first.base_offset
+    end = last.start + last.size
+    return SegmentFile(base, first.local_path(lake), end, last.modified_ms, 0, etag=last.etag, end=end)
