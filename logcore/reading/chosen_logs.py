@@ -65,6 +65,7 @@ def find_logs(
             continue
         if concerns_choice(finding, options, watched):
             notes.say(finding)
+    said = {(finding.rule, finding.file) for finding in discovery.findings}
     for log in chosen:
         absent = log.remote or log.removed
         if absent is not None and log.kind is DirectoryKind.LIVE:
@@ -78,7 +79,7 @@ def find_logs(
         if is_gone and log.kind is DirectoryKind.LIVE and stated > log.log_start_offset:
             notes.say(beyond_finding(log, log.log_start_offset, stated))  # no reader comes to an end of the log
     for finding in copies.findings([log for log in chosen if log.kind is DirectoryKind.LIVE]):
-        if finding.rule not in quiet:
+        if finding.rule not in quiet and (finding.rule, finding.file) not in said:
             notes.say(finding)
     if is_one_copy:
         chosen, undecided = copies.of_each(chosen)

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from logcore.errors import LogError
 from logcore.logs.growth.copies import CopyComparison, Leadership, LogCopy, compare_copies
+from logcore.logs.growth.divergence import is_same_batch
 from logcore.logs.model.findings import Finding, Severity, found
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.internal_topics.cluster_metadata import Moment, read_cluster_state
@@ -107,17 +108,27 @@ class ComparedCopies:
             lake: Names of topics by id, as a lake has them; None: there is no lake.
         """
         by_id: dict[str, dict[str, list[SourceLog]]] = {}
+        said: dict[str, Finding] = {}
         for log in logs:
             if log.topic_id is not None:
                 by_id.setdefault(log.topic_id, {}).setdefault(log.topic_partition.topic, []).append(log)
-        said: dict[str, Finding] = {}
+        of_topic = [log for named in by_id.values() for each in named.values() if len(each) > 1 for log in each]
+        for log in filter(_is_unstated, of_topic):
+            twin = next((each for each in of_topic if _has_records_of(log, each)), None)
+            if twin is not None:
+                place = shown(log.directory)
+                message = (
+                    f"{place} has the records of {twin.topic_partition} ({shown(twin.directory)}), and no checkpoint "
+                )
+                message += f"names {log.topic_partition}: it is a copy under another name, and no partition."
+                said[log.directory] = found("copy-under-another-name", message, file=place)
         for topic_id, named in by_id.items():
-            right = (lake or {}).get(topic_id)
-            if right is None and len(named) > 1:
-                right = self._name_of(topic_id, named)
+            shown_name = self._name_of(topic_id, named) if len(named) > 1 else None
+            right = (lake or {}).get(topic_id, shown_name)
+            is_wrong = shown_name not in (None, right)
             copies = [log for name, of_name in named.items() if name != right for log in of_name]
             if right is not None:
-                said |= {log.directory: _under_another_name(log, right) for log in copies}
+                said |= {log.directory: _under_another_name(log, right, is_wrong=is_wrong) for log in copies}
             elif len(named) > 1:
                 said |= dict.fromkeys((log.directory for log in copies), _not_named(topic_id, copies))
         return said
@@ -187,9 +198,30 @@ def fill_command(kept: SourceLog, copy: SourceLog, lake: str | None = None) -> s
     return f"`{run} --fill-from {place}` takes these offsets too{'' if lake else '; LAKE is the directory of a lake'}."
 
 
-def _under_another_name(log: SourceLog, right: str) -> Finding:
+def _is_unstated(log: SourceLog) -> bool:
+    """Whether the checkpoints of its broker are there and name other logs only."""
+    return log.high_watermark == 0 and log.recovery_point is None and not log.is_metadata
+
+
+def _has_records_of(log: SourceLog, other: SourceLog) -> bool:
+    """Whether a log begins with the first batch of another partition of its topic, which a checkpoint names."""
+    if not log.segments or not other.segments or log.topic_partition == other.topic_partition or _is_unstated(other):
+        return False
+    with suppress(LogError):
+        mine, theirs = (HeaderReader().header_at(each.segments[0], 0) for each in (log, other))
+        same_topic = log.topic_id == other.topic_id
+        return same_topic and mine is not None and theirs is not None and is_same_batch(mine, theirs)
+    return False
+
+
+def _under_another_name(log: SourceLog, right: str, *, is_wrong: bool) -> Finding:
     place = shown(log.directory)
     message = f"{place} has the topic id of {right} ({log.topic_id}): it is a copy under another name, and no topic."
+    if is_wrong:
+        message = (
+            f"{place} has the topic id that the lake knows as {right} ({log.topic_id}), from a renamed directory. "
+        )
+        message += f"It is not read: read the topic {log.topic_partition.topic} into a new lake."
     return found("copy-under-another-name", message, file=place)
 
 

@@ -57,11 +57,30 @@ class ListedDirectory:
             yield from self._of_unread(path, meant)
         named = {log for logs in meant.values() for log in logs}
         lost = [log for log in absent if self.high_watermarks.get(log, 0) > 0 and log not in named]
+        # A broker has a line for each log that it opened, some seconds after it made the directory.
+        unstated = sorted((listed & set(there)) - set(self.logs))
+        may_be = {log: [u for u in unstated if log.topic == u.topic or log.partition == u.partition] for log in lost}
+        often = Counter(each for logs in may_be.values() for each in logs)
+        for log, logs in may_be.items():
+            if len(logs) == 1 and often[logs[0]] == 1:
+                lost.remove(log)
+                yield self._renamed(logs[0], log)
         if lost:
             file = os.path.join(self.path, filenames.HIGH_WATERMARK_FILE)
             listing = _in_short([f"{log} (high watermark {self.high_watermarks[log]})" for log in lost])
             message = f"{shown(file)} names {listing}. There is no such directory."
             yield found("log-directory-missing", message, file=shown(file))
+
+    def _renamed(self, log: TopicPartition, right: TopicPartition) -> Finding:
+        place = os.path.join(self.path, str(log))
+        message = (
+            f"{shown(place)} has the records of {right}: a checkpoint names {right}, of which there is no directory, "
+        )
+        message += f"and none names {log}."
+        if not is_object(place):
+            command = f"mv {shell_word(place)} {shell_word(os.path.join(self.path, str(right)))}"
+            message += f" `{command}` gives it its name again."
+        return found("copy-under-another-name", message, file=shown(place))
 
     def _of_unread(self, path: str, meant: Mapping[str, Sequence[TopicPartition]]) -> Iterator[Finding]:
         said, places = f"{shown(path)} is not a partition; it is not read", self.unread[path]

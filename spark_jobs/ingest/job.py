@@ -27,7 +27,7 @@ from logcore.reading.compared_copies import ComparedCopies, not_decided, topic_i
 from logcore.reading.unmatched_options import nothing_chosen
 from logcore.segments.filenames import DirectoryKind, TopicPartition
 from logcore.storage.broker.moved_logs import is_moved_by_its_broker
-from logcore.storage.discovery import Discovery, HeaderReader, SourceLog, discover, source_path
+from logcore.storage.discovery import Discovery, HeaderReader, SourceLog, discover, shown, source_path
 from logcore.storage.objects.addresses import AddressError, is_object
 from logcore.storage.objects.remembered_reads import MOST_HEADER_BYTES, RememberedReads
 from spark_jobs.contracts import IngestConfig, JobReport
@@ -122,9 +122,11 @@ def plan(config: IngestConfig) -> IngestPlan:
     taken: dict[str, SourceLog] = {}
     copies = ComparedCopies(discovery.logs)
     names = {row.topic_id: row.topic for row in newest.values() if row.topic_id is not None}
-    renamed = copies.under_other_names((log for log in logs if log.kind is DirectoryKind.LIVE), names)
+    misnamed = {finding.file for finding in discovery.findings if finding.rule == "copy-under-another-name"}
+    live = [log for log in logs if log.kind is DirectoryKind.LIVE and shown(log.directory) not in misnamed]
+    renamed = copies.under_other_names(live, names)
     left_alone += [PlacedFinding(finding) for finding in renamed.values()]
-    sources = [log for log in sources if log.directory not in renamed]
+    sources = [log for log in sources if log.directory not in renamed and shown(log.directory) not in misnamed]
     choices = _Choices(copies, newest, {log.directory for log in sources})
     left_alone += [PlacedFinding(finding) for finding in topic_ids_of(sources)]
     for source in sorted(sources, key=choices.order):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,8 +77,56 @@ def test_a_log_that_the_lake_has_is_not_read_on_from_a_renamed_directory(tmp_pat
     capsys.readouterr()
     assert main(["run", str(source.path), "--lake", str(lake)]) != 0
     said = capsys.readouterr()
-    assert f"{source.path / 'saved-0'} has the topic id of orders" in said.out + said.err
+    assert f"{source.path / 'saved-0'} has the records of orders-0" in said.out + said.err
     assert rows(lake) == [("orders", offset) for offset in range(10)]
+
+
+@pytest.mark.parametrize("name", ["orders-1", "saved-0"])
+def test_a_renamed_directory_is_no_log_and_the_printed_command_gives_its_name_again(
+    tmp_path: Path, capsys: Captured, name: str
+) -> None:
+    source, lake = logs_of(tmp_path), tmp_path / "lake"
+    source.partition("payments-0").append(5)
+    source.high_watermarks(orders_0=10, payments_0=5)
+    (source.path / "orders-0").rename(source.path / name)
+    for command in (["run", "--lake", str(lake)], ["verify"], ["ls"]):
+        assert main([command[0], str(source.path), *command[1:]]) == 1
+        said = capsys.readouterr()
+        [line] = [each for each in (said.out + said.err).splitlines() if " has the records of orders-0" in each]
+        assert f"{source.path / name} has the records of orders-0" in line
+        assert "log-directory-missing" not in said.out + said.err
+    assert rows(lake) == [("payments", offset) for offset in range(5)]
+    [command_line] = re.findall(r"`(mv [^`]+)`", line)
+    subprocess.run(command_line, shell=True, check=True)
+    assert main(["run", str(source.path), "--lake", str(lake)]) == 0
+    assert ("orders", 9) in rows(lake)
+
+
+@pytest.mark.parametrize("name", ["orders-1", "saved-0"])
+def test_the_right_directory_that_comes_back_is_not_called_the_copy_of_the_renamed_one(
+    tmp_path: Path, capsys: Captured, name: str
+) -> None:
+    """Without checkpoints nothing showed that the first directory was renamed."""
+    source, lake = logs_of(tmp_path), tmp_path / "lake"
+    copy, checkpoint = kept(source, name), source.path / "replication-offset-checkpoint"
+    away, text = tmp_path / "away", checkpoint.read_text()
+    (source.path / "orders-0").rename(away)
+    checkpoint.unlink()
+    assert main(["run", str(source.path), "--lake", str(lake)]) == 1
+    away.rename(source.path / "orders-0")
+    checkpoint.write_text(text)
+    for _ in range(2):
+        capsys.readouterr()
+        assert main(["run", str(source.path), "--lake", str(lake)]) == 1
+        said = capsys.readouterr()
+        [line] = [each for each in (said.out + said.err).splitlines() if each.startswith("warning: /")]
+        if name == "saved-0":
+            assert line.startswith(f"warning: {source.path / 'orders-0'} has the topic id that the lake knows as saved")
+            assert line.endswith("read the topic orders into a new lake.")
+        else:
+            assert line.startswith(f"warning: {copy} has the records of orders-0 ({source.path / 'orders-0'})")
+            read = DeltaTable(lake / "tables/records").to_pyarrow_table(columns=["partition"]).to_pylist()
+            assert read.count({"partition": 0}) == 10
 
 
 @pytest.mark.parametrize("command", [["verify"], ["ls"], ["ledger"], ["dump"], ["recover"]], ids=lambda words: words[0])
