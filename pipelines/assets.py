@@ -6,14 +6,15 @@
     job `maintenance`   records → retained_log → compacted_log → tidy_archive → rebuilt_indexes
                         records → optimized_tables
 
-The tables that users query beside `records` are assets too (:mod:`pipelines.catalog.tables`).
+The tables that users query beside `records` are assets too, of the step that writes them last
+(:mod:`pipelines.catalog.tables`).
 The name of the lake is the first part of each key. Each job is one graph of ops, one op per step. So a step runs after
 the previous one even if that one found nothing. A run without partition keys checks every log, and records a
 materialization for each key that changed, many keys in one run. A run that finds nothing new records none. A run for
 chosen partition keys records one for each of them, so that a backfill finishes.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import pairwise
@@ -29,15 +30,14 @@ from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 from spark_jobs.policies.policies_file import Policies
 
 from .catalog.asset_results import AssetResult
-from .catalog.names import asset_key, documentation_of, graph_name, name_in_lake, owners_of, table_name, tags_of_assets
+from .catalog.names import asset_key, asset_spec, documentation_of, graph_name, name_in_lake, table_name
 from .catalog.run_configuration import BEGIN, config_schema, request_of, started_by
-from .catalog.step_events import keep_answers, partition_events, table_events
-from .catalog.tables import table_assets
-from .catalog.topic_tables import topic_assets
+from .catalog.step_events import keep_answers, partition_events
+from .catalog.tables import table_events, table_specs
 from .errors.failures import failure_of, final_failure, say_canceled
 from .errors.interrupts import is_interrupt, lost_interrupts_repeated
 from .errors.step_errors import without_text
-from .events import as_metadata, asset_observation, check_result, check_spec, table_schema
+from .events import as_metadata, asset_observation, check_evaluation, check_result, check_spec, table_schema
 from .partitions import chosen_keys, register, topic_partitions
 from .resources import ENGINE_TAG, EngineOfRun, JobLauncher, StepResults
 from .run import check_definitions
@@ -50,51 +50,55 @@ from .run.steps import Run
 POOL = "spark"
 """Steps that may start Spark; deploy/dagster.yaml lets one of them run at a time."""
 
+Results = Mapping[str, Mapping[str, dg.AssetKey | dg.AssetCheckKey]]
+"""By step, in the order of the steps, and by output of its op: the asset, or the check."""
 
-def build_assets(lake: RegisteredLake, pool: str | None = POOL) -> list[dg.AssetsDefinition | dg.AssetSpec]:
-    """Build all assets of a lake with their checks.
 
-    Args:
-        pool: Dagster's pool in which each step takes a slot before it begins.
-    """
-    group = lake.identifier
+def outside_assets(lake: RegisteredLake) -> list[dg.AssetSpec]:
+    """The assets of a lake that no run makes."""
     return [
-        dg.AssetSpec(
-            asset_key(lake, SOURCES),
+        asset_spec(
+            lake,
+            SOURCES,
+            lake.identifier,
             description="Log directories that Kafka brokers wrote: on a broker's disk, in a snapshot, or a copy. "
             "Only read, never written.",
-            group_name=group,
             kinds={"kafka"},
-            owners=owners_of(lake),
-            tags=tags_of_assets(lake),
         ),
         # An asset only for its check, so that materializing other assets does not wait for a proof.
-        dg.AssetSpec(
-            asset_key(lake, check_definitions.WHOLE_LAKE),
+        asset_spec(
+            lake,
+            check_definitions.WHOLE_LAKE,
+            lake.identifier,
+            made_from=(check_definitions.RECORDS,),
             description="Archive and tables of a lake together, as the nightly verification checks them. Nothing is "
             "made here.",
-            deps=[asset_key(lake, check_definitions.RECORDS)],
-            group_name=group,
             kinds={"deltalake"},
-            owners=owners_of(lake),
-            tags=tags_of_assets(lake),
         ),
-        *table_assets(lake, group),
-        *topic_assets(lake, group),
-        *(_assets(lake, job, chain, pool) for job, chain in CHAINS.items()),
     ]
 
 
-def _assets(lake: RegisteredLake, job: str, chain: tuple[Step, ...], pool: str | None) -> dg.AssetsDefinition:
-    """The chain of steps of a job as one graph whose outputs are the assets and the check results."""
-    name = graph_name(lake, job)
-    products = [step.product for step in chain if step.product is not None]
-    made = {product.name for product in products}
-    outside = sorted({source for product in products for source in product.made_from} - made)
+def chain_assets(lake: RegisteredLake, job: str, pool: str | None = POOL) -> dg.AssetsDefinition:
+    """The chain of steps of a job as one graph whose outputs are the assets and the check results.
+
+    Args:
+        job: ``intake`` or ``maintenance``.
+        pool: Dagster's pool in which each step takes a slot before it begins.
+    """
+    name, chain = graph_name(lake, job), CHAINS[job]
+    specs = {step.name: [*_product_specs(lake, step, name), *table_specs(lake, step, name)] for step in chain}
+    results = {
+        step.name: {spec.key.path[-1]: spec.key for spec in specs[step.name]}
+        | {spec.get_python_identifier(): spec.key for spec in (check_spec(lake, check) for check in step.checks)}
+        for step in chain
+    }
+    by_key = {spec.key: spec for of_step in specs.values() for spec in of_step}
+    sources = {dep.asset_key for spec in by_key.values() for dep in spec.deps} - by_key.keys()
+    outside = {key.path[-1]: key for key in sorted(sources)}
     # Assets of other graphs enter through an op of their own: Dagster cannot look up the versions of a partitioned
     # input for a run that has no partition.
-    begin = _begin_op(f"{name}__begin", lake, job, outside)
-    ops = [begin, *(_op(lake, job, step, pool) for step in chain)]
+    begin = _begin_op(f"{name}__begin", lake, job, list(outside))
+    ops = [begin, *(_op(lake, job, step, results, pool) for step in chain)]
     nodes = [
         dg.NodeInvocation(op.name, alias) for op, alias in zip(ops, [BEGIN, *(s.name for s in chain)], strict=True)
     ]
@@ -108,29 +112,40 @@ def _assets(lake: RegisteredLake, job: str, chain: tuple[Step, ...], pool: str |
             for source in outside
         ],
         output_mappings=[
-            dg.OutputMapping(graph_output_name=out, mapped_node_name=step.name, mapped_node_output_name=out)
-            for step in chain
-            for out in _results(lake, step)
+            dg.OutputMapping(graph_output_name=out, mapped_node_name=step, mapped_node_output_name=out)
+            for step, outs in results.items()
+            for out in outs
         ],
     )
     return dg.AssetsDefinition.from_graph(
         graph,
-        keys_by_input_name={source: asset_key(lake, source) for source in outside},
-        keys_by_output_name={product.name: asset_key(lake, product.name) for product in products},
-        internal_asset_deps={p.name: {asset_key(lake, source) for source in p.made_from} for p in products},
-        partitions_def=topic_partitions(lake),
+        keys_by_input_name=outside,
+        keys_by_output_name={key.path[-1]: key for key in by_key},
+        internal_asset_deps={key.path[-1]: {dep.asset_key for dep in spec.deps} for key, spec in by_key.items()},
         backfill_policy=dg.BackfillPolicy.single_run(),
-        group_name=name,
-        descriptions_by_output_name={p.name: p.description for p in products},
-        metadata_by_output_name={p.name: _metadata(lake, p) for p in products},
-        tags_by_output_name={
-            p.name: {**tags_of_assets(lake), **{f"dagster/kind/{kind}": "" for kind in p.kinds}} for p in products
-        },
-        owners_by_output_name={p.name: owners_of(lake) for p in products},
-        code_versions_by_output_name={p.name: p.code_version for p in products},
         can_subset=True,
         check_specs=[check_spec(lake, definition) for step in chain for definition in step.checks],
-    )
+    ).map_asset_specs(lambda spec: by_key[spec.key].replace_attributes(skippable=True))
+
+
+def _product_specs(lake: RegisteredLake, step: Step, group: str) -> list[dg.AssetSpec]:
+    """The asset of a step, if any."""
+    product = step.product
+    if product is None:
+        return []
+    return [
+        asset_spec(
+            lake,
+            product.name,
+            group,
+            product.made_from,
+            partitions_def=topic_partitions(lake),
+            description=product.description,
+            metadata=_metadata(lake, product),
+            kinds=set(product.kinds),
+            code_version=product.code_version,
+        )
+    ]
 
 
 def _metadata(lake: RegisteredLake, product: Product) -> dict[str, Any]:
@@ -147,12 +162,6 @@ def _metadata(lake: RegisteredLake, product: Product) -> dict[str, Any]:
         }
         metadata["dagster/column_lineage"] = dg.TableColumnLineage(deps)
     return metadata
-
-
-def _results(lake: RegisteredLake, step: Step) -> list[str]:
-    """Names of an op's outputs that Dagster may select: its asset, and its checks as Dagster names them."""
-    assets = [step.product.name] if step.product is not None else []
-    return assets + [check_spec(lake, definition).get_python_identifier() for definition in step.checks]
 
 
 def _begin_op(name: str, of: RegisteredLake, job: str, sources: Sequence[str]) -> dg.OpDefinition:
@@ -189,9 +198,9 @@ def _begin_op(name: str, of: RegisteredLake, job: str, sources: Sequence[str]) -
     return begin
 
 
-def _op(of: RegisteredLake, job: str, step: Step, pool: str | None) -> dg.OpDefinition:
+def _op(of: RegisteredLake, job: str, step: Step, results: Results, pool: str | None) -> dg.OpDefinition:
     # The next step waits for `done`; the asset's own output is left out if the asset did not change.
-    outs = {"done": dg.Out(dg.Nothing), **{name: dg.Out(dg.Nothing, is_required=False) for name in _results(of, step)}}
+    outs = {"done": dg.Out(dg.Nothing), **{name: dg.Out(dg.Nothing, is_required=False) for name in results[step.name]}}
 
     @dg.op(
         name=name_in_lake(of, step.name),
@@ -208,7 +217,7 @@ def _op(of: RegisteredLake, job: str, step: Step, pool: str | None) -> dg.OpDefi
         selected = context.op_execution_context.selected_output_names
         if selected - {"done"}:  # otherwise this step is only between selected ones
             run = _begin(of, job, context, loglake_launcher, loglake_results)
-            is_last = step == _last_step(of, job, context)
+            is_last = step.name == _last_step(results, context)
             with lost_interrupts_repeated(more_follows=True), _clear_failures(step, run, context):
                 done = _result(step, run, loglake_results, context, is_last=is_last)
                 yield from _record(of, context, step, run, done, selected)
@@ -264,16 +273,10 @@ def _policies(run_id: str, lake: str, request: RunRequest) -> Policies:
     return request.policies_of(lake)
 
 
-def _last_step(lake: RegisteredLake, job: str, context: dg.AssetExecutionContext) -> Step | None:
+def _last_step(results: Results, context: dg.AssetExecutionContext) -> str:
     """The last step of a run for the chosen assets and checks."""
-    chosen = context.selected_asset_keys
-    checks = context.selected_asset_check_keys
-    last = None
-    for step in CHAINS[job]:
-        is_chosen = step.product is not None and asset_key(lake, step.product.name) in chosen
-        if is_chosen or any(check_spec(lake, definition).key in checks for definition in step.checks):
-            last = step
-    return last
+    chosen = {*context.selected_asset_keys, *context.selected_asset_check_keys}
+    return [step for step, outs in results.items() if not chosen.isdisjoint(outs.values())][-1]
 
 
 def check_request(run: Run, context: dg.AssetExecutionContext) -> None:
@@ -345,13 +348,18 @@ def _record(
         register(context.instance, lake, (log.topic_partition for log in done.state.logs))
     if step.product is not None and step.product.name in selected:
         yield from _materializations(lake, context, step.product, run, done)
-    for event in table_events(lake, context.instance, step, done):
+    waits_for = context.selected_asset_keys if started_by(context.run.tags) == "backfill" else ()
+    for event in table_events(lake, context.instance, step, done, waits_for):
         context.log_event(event)
     for answer in done.answers:
         if answer.is_unanswered and answer.asset in check_definitions.OF_MAINTENANCE:
             context.log.info(f"{answer.name}: {answer.description}")  # Dagster shows the check as skipped
             continue
-        yield check_result(lake, answer)
+        evaluation = check_evaluation(lake, answer)
+        if evaluation.asset_check_key in context.selected_asset_check_keys:
+            yield check_result(lake, answer)
+        else:  # a table was chosen alone
+            context.log_event(evaluation)
 
 
 def _refuse_unknown(run: Run, state: LakeState) -> None:

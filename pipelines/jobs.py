@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 from typing import Any
 
 import dagster as dg
 
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
 
-from .catalog.names import asset_key, name_in_lake, tags_of
+from .catalog.names import name_in_lake, tags_of
 from .run.chains import INTAKE_JOB, MAINTENANCE_JOB
 
 _DESCRIPTIONS = {
@@ -20,7 +20,7 @@ _DESCRIPTIONS = {
 }
 
 
-def build_job(lake: RegisteredLake, job: str, assets: Collection[str]) -> Any:
+def build_job(lake: RegisteredLake, job: str, assets: Iterable[dg.AssetKey]) -> Any:
     """A job of a lake.
 
     Args:
@@ -29,7 +29,7 @@ def build_job(lake: RegisteredLake, job: str, assets: Collection[str]) -> Any:
     """
     return dg.define_asset_job(
         name_in_lake(lake, job),
-        selection=dg.AssetSelection.assets(*(asset_key(lake, asset) for asset in assets)),
+        selection=dg.AssetSelection.assets(*assets),
         description=_DESCRIPTIONS[job],
         executor_def=dg.in_process_executor,
         run_tags=tags_of(lake),

@@ -17,7 +17,7 @@ from spark_jobs.errors import UsageError
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, lake_path, read_registered
 
 from .alerts.sensor import alerts
-from .assets import POOL, build_assets
+from .assets import POOL, chain_assets, outside_assets
 from .jobs import build_job
 from .later_events import later_events
 from .nightly_verification import build_verification
@@ -55,12 +55,10 @@ def loglake_assets(
     elif policies or sources:
         raise UsageError("policies and sources belong to a registered lake already. Name the lake by its path.")
     verified, verification = build_verification(lake)
-    jobs = [
-        build_job(lake, job, [step.product.name for step in chain if step.product is not None])
-        for job, chain in CHAINS.items()
-    ]
+    made = {job: chain_assets(lake, job, pool) for job in CHAINS}
+    jobs = [build_job(lake, job, assets.keys) for job, assets in made.items()]
     return dg.Definitions(
-        assets=build_assets(lake, pool),
+        assets=[*outside_assets(lake), *made.values()],
         asset_checks=[verified],
         jobs=[*jobs, verification],
         schedules=build_schedules(lake),

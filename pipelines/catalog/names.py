@@ -7,6 +7,8 @@ groups use the identifier of the lake, because Dagster allows only letters, digi
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from typing import Any
 
 import dagster as dg
 
@@ -22,11 +24,32 @@ LAKE_TAG = "loglake/lake"
 
 _MAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,7}")
 _LONGEST_TAG = 63
+"""The most characters of a value of an asset's tag."""
 
 
 def asset_key(lake: RegisteredLake, asset: str) -> dg.AssetKey:
     """The key of an asset of a lake."""
     return dg.AssetKey([lake.name, asset])
+
+
+def asset_spec(
+    lake: RegisteredLake, asset: str, group: str, made_from: Iterable[str] = (), **attributes: Any
+) -> dg.AssetSpec:
+    """An asset of a lake.
+
+    Args:
+        group: The group in which Dagster shows it.
+        made_from: The assets of the lake that it comes from.
+        attributes: More of it, as :class:`dagster.AssetSpec` takes them.
+    """
+    return dg.AssetSpec(
+        asset_key(lake, asset),
+        deps=[asset_key(lake, source) for source in made_from],
+        group_name=group,
+        owners=owners_of(lake),
+        tags={LAKE_TAG: lake.name[:_LONGEST_TAG]},
+        **attributes,
+    )
 
 
 def name_in_lake(lake: RegisteredLake, name: str) -> str:
@@ -46,11 +69,6 @@ def graph_name(lake: RegisteredLake, job: str) -> str:
 def tags_of(lake: RegisteredLake) -> dict[str, str]:
     """Tags of everything that belongs to a lake."""
     return {LAKE_TAG: lake.name}
-
-
-def tags_of_assets(lake: RegisteredLake) -> dict[str, str]:
-    """Tags of its assets; values of these have at most 63 characters."""
-    return {LAKE_TAG: lake.name[:_LONGEST_TAG]}
 
 
 def owners_of(lake: RegisteredLake) -> list[str]:

@@ -12,12 +12,9 @@ from spark_jobs.lake.view.registered_lakes import RegisteredLake
 from ..events import as_metadata, asset_observation
 from ..metadata.values import Observation
 from ..run import check_definitions
-from ..run.chains import Step
 from ..run.step_result import StepResult
 from .asset_results import AssetResult
 from .names import asset_key
-from .tables import materialized_tables
-from .topic_tables import materialized_topics
 
 MANY_KEYS = 500
 """If more keys changed, a summary comes first, and the events of the keys are brief."""
@@ -46,22 +43,6 @@ def partition_events(
         yield dg.AssetMaterialization(
             asset_key(lake, made.product.name), partition=log.topic_partition, metadata=metadata
         )
-
-
-def table_events(
-    lake: RegisteredLake, instance: dg.DagsterInstance, step: Step, done: StepResult
-) -> Iterator[dg.AssetMaterialization]:
-    """Yield a materialization for each table that a step has changed.
-
-    Args:
-        lake: The lake.
-        instance: Knows which version was materialized last.
-        step: The step.
-        done: What it did.
-    """
-    if done.state is not None:
-        yield from materialized_tables(lake, instance, step, done.state)
-    yield from materialized_topics(lake, instance, done.topics)
 
 
 def keep_answers(instance: dg.DagsterInstance, lake: str, run_id: str, done: StepResult) -> None:

@@ -1,44 +1,60 @@
 """The tables that users query beside `records`, as assets of their own, and their materializations.
 
-The steps of a run write them. A table has no partition keys: after the step that writes it last, one materialization
-says which version the table has now. A run that did not change the table records none.
+The steps of a run write them, and a run may choose them alone. A table has no partition keys: after the step that
+writes it last, one materialization says which version the table has now. A run that did not change the table records
+none. A table of a topic has the name that `loglake query` uses, such as ``decoded_orders``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import dagster as dg
 
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.cluster.followed_topics import cluster_tables
-from spark_jobs.lake.view.lake_state import LakeState
+from spark_jobs.lake.view.decoded.latest_topics import LatestTopic
+from spark_jobs.lake.view.decoded.topic_asset import COORDINATES, TopicAsset
+from spark_jobs.lake.view.decoded.topics import DecodedTopic
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
 from spark_jobs.lake.view.shown_tables import description_of, table_version
+from spark_jobs.policies.policies_file import read_policies
 
 from ..events import as_metadata, table_schema
+from ..metadata.values import Metadata
 from ..run.chains import Step
-from .names import asset_key, documentation_of, owners_of, table_name, tags_of_assets
+from ..run.check_definitions import RECORDS
+from ..run.step_result import StepResult
+from .names import asset_key, asset_spec, documentation_of, table_name
 from .queried_tables import TABLES, VERSION, table_metadata
 
+_OF_TOPICS: dict[str, type[TopicAsset]] = {"decode": DecodedTopic, "latest": LatestTopic}
+"""By step: the topics whose tables it writes."""
 
-def table_assets(lake: RegisteredLake, group: str) -> list[dg.AssetSpec]:
-    """The tables as assets that no run can choose: the steps of a run write them.
 
-    Of the tables of the cluster, those that the lake has: most lakes have no internal topics.
+def table_specs(lake: RegisteredLake, step: Step, group: str) -> list[dg.AssetSpec]:
+    """The tables that a step writes, as assets: of tables of the cluster and of topics those that the lake has now.
+
+    Policies, tables or a store that cannot be read give none: the runs of the lake report them.
 
     Args:
         group: The group in which Dagster shows them.
     """
-    of_cluster = _cluster_tables(lake)
+    try:
+        if step.name in _OF_TOPICS:
+            topics = _OF_TOPICS[step.name].all_of(lake.path, read_policies(lake.policies))
+            return [_topic_spec(lake, topic, group) for topic in topics]
+        tables = [table for table in TABLES if table.name in step.tables]
+        of_cluster = cluster_tables(lake.path) if any(table.is_of_cluster for table in tables) else ()
+    except (JobError, UsageError, OSError):
+        return []
     return [
-        dg.AssetSpec(
-            asset_key(lake, table.name),
-            deps=[asset_key(lake, source) for source in table.made_from],
+        asset_spec(
+            lake,
+            table.name,
+            group,
+            made_from=table.made_from,
             description=description_of(table.name),
-            group_name=group,
-            owners=owners_of(lake),
-            tags=tags_of_assets(lake),
             kinds={"table", "deltalake"},
             code_version="1",
             metadata={
@@ -47,39 +63,62 @@ def table_assets(lake: RegisteredLake, group: str) -> list[dg.AssetSpec]:
                 **documentation_of(table.name),
             },
         )
-        for table in TABLES
+        for table in tables
         if not table.is_of_cluster or table.name in of_cluster
     ]
 
 
-def _cluster_tables(lake: RegisteredLake) -> tuple[str, ...]:
-    """Tables of the cluster that the lake has. A store that fails gives none: the runs of the lake report it."""
-    try:
-        return cluster_tables(lake.path)
-    except (JobError, UsageError, OSError):
-        return ()
+def _topic_spec(lake: RegisteredLake, topic: TopicAsset, group: str) -> dg.AssetSpec:
+    columns = topic.columns()
+    records = asset_key(lake, RECORDS)
+    sources = {column: column for column in COORDINATES} | dict(topic.sources)
+    lineage = {column.name: [dg.TableColumnDep(records, sources[column.name])] for column in columns}
+    schema = [dg.TableColumn(column.name, column.type, description=column.meaning) for column in columns]
+    known = {"dagster/column_schema": dg.TableSchema(schema), "dagster/column_lineage": dg.TableColumnLineage(lineage)}
+    return asset_spec(
+        lake,
+        topic.name,
+        group,
+        made_from=(RECORDS,),
+        description=topic.meaning,
+        kinds={"table", "deltalake"},
+        code_version="1",
+        metadata={"dagster/table_name": table_name(lake, topic.name), **(known if columns else {})},
+    )
 
 
-def materialized_tables(
-    lake: RegisteredLake, instance: dg.DagsterInstance, step: Step, state: LakeState
+def table_events(
+    lake: RegisteredLake,
+    instance: dg.DagsterInstance,
+    step: Step,
+    done: StepResult,
+    chosen: Collection[dg.AssetKey] = (),
 ) -> Iterator[dg.AssetMaterialization]:
     """Yield a materialization for each table that a step has changed.
 
     Args:
         instance: Knows which version was materialized last.
         step: The step that has just run.
-        state: The lake after it.
+        done: What it did.
+        chosen: These tables have one in any case, because a backfill waits for it.
     """
+    state = done.state
     for table in TABLES:
         key = asset_key(lake, table.name)
-        if table.name not in step.tables or version_of_last(instance, key) == table_version(lake.path, table.name):
+        if state is None or table.name not in step.tables:
             continue
-        metadata = table_metadata(lake.path, table, state)
-        if metadata is not None:
-            yield dg.AssetMaterialization(key, metadata=as_metadata(metadata))
+        if key in chosen or _last_version(instance, key) != table_version(lake.path, table.name):
+            metadata = table_metadata(lake.path, table, state)
+            if metadata is not None:
+                yield dg.AssetMaterialization(key, metadata=as_metadata(metadata))
+    for topic in done.topics:
+        key, version = asset_key(lake, topic.name), topic.version
+        if version is not None and (key in chosen or version != _last_version(instance, key)):
+            figures: Metadata = {VERSION: version, **topic.figures, "dagster/uri": topic.table.uri}
+            yield dg.AssetMaterialization(key, metadata=as_metadata(figures))
 
 
-def version_of_last(instance: dg.DagsterInstance, key: dg.AssetKey) -> int | None:
+def _last_version(instance: dg.DagsterInstance, key: dg.AssetKey) -> int | None:
     """The version of a table that its last materialization has; None: Dagster knows none."""
     event = instance.get_latest_materialization_event(key)
     found = None if event is None or event.asset_materialization is None else event.asset_materialization.metadata

@@ -26,7 +26,8 @@ from spark_jobs.lake.view.later_keys import keep_later
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, lake_path, read_registered
 
 from ..catalog.asset_results import AssetResult
-from ..catalog.step_events import keep_answers, partition_events, table_events
+from ..catalog.step_events import keep_answers, partition_events
+from ..catalog.tables import table_events
 from ..errors.step_errors import sentence_of
 from ..events import check_evaluation
 from ..partitions import register

@@ -117,11 +117,7 @@ def no_damage(state: LakeState, alarms: Sequence[Alarm]) -> CheckAnswer:
 
 
 def every_offset_accounted_for(state: LakeState) -> CheckAnswer:
-    """Check that each ledger covers every offset exactly once.
-
-    Args:
-        state: The logs of this run.
-    """
+    """Check that each ledger covers every offset exactly once."""
     logs = [log for log in state.logs if _is_validated(log)]
     if not logs:
         return EVERY_OFFSET_ACCOUNTED_FOR.unanswered(f"No log of the lake {state.name} could be validated.")

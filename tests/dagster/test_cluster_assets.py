@@ -95,6 +95,19 @@ def test_a_run_materializes_changed_tables_of_groups_once_with_the_lag_as_number
         assert described.owners == graph.get(dg.AssetKey([registered.name, "records"])).owners
 
 
+@pytest.mark.parametrize("registered", [GROUPS], indirect=True)
+def test_a_table_of_the_cluster_can_be_made_from_its_own_page(
+    registered: RegisteredLake, instance: dg.DagsterInstance
+) -> None:
+    run_twice(registered, instance)
+    job = build_definitions([registered], JobLauncher()).resolve_implicit_global_asset_job_def()
+    key = dg.AssetKey([registered.name, "cluster_groups"])
+    for tags, made in (({}, 0), ({"dagster/backfill": "abcdefgh"}, 1)):
+        result = job.execute_in_process(instance=instance, asset_selection=[key], tags=tags)
+        assert len(materializations_of(result, ["cluster_groups"])) == made
+        assert {event.asset_key.path[-1] for event in result.get_asset_materialization_events()} <= {"cluster_groups"}
+
+
 @pytest.mark.parametrize("registered", [METADATA], indirect=True)
 @pytest.mark.long
 def test_the_asset_of_partitions_shows_the_placement(

@@ -19,7 +19,7 @@ from tests.in_process import InProcessExecutor
 from tests.jobs.decoded_lake import Decoded
 
 pytestmark = pytest.mark.dagster
-KEY = ["latest", "orders"]
+KEY = ["latest_orders"]
 
 
 @pytest.fixture

@@ -150,6 +150,21 @@ def test_a_run_for_a_range_of_partitions_answers_for_the_lake(execute: Execute, 
     assert damaged(result) == ["orders-1"]
 
 
+def test_the_headline_of_each_check_counts_all_partitions_in_a_run_for_one_too(
+    execute: Execute, world: World, shop: str
+) -> None:
+    world.ends = {"orders-0": 9, "orders-1": 9, "orders-2": 9}
+    headlines = {check.check_name: check.description for check in execute(lake=shop).get_asset_check_evaluations()}
+    remember(shop, Intake(("/kafka",)))
+
+    shown = execute(partition_key="orders-2").get_asset_check_evaluations()
+
+    assert {check.check_name: check.description for check in shown} == headlines | {
+        check.check_name: check.description for check in shown if check.check_name == "sources_agree"
+    }
+    assert headlines["every_offset_accounted_for"] == "27 offsets of 3 logs of lake shop"
+
+
 def test_definitions_load_without_a_warning_of_the_framework() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -13,7 +13,7 @@ from pipelines.catalog.names import owners_of
 from pipelines.definitions import build_definitions
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
-from tests.dagster.conftest import Execute, materialized
+from tests.dagster.conftest import Define, Execute, materialized
 from tests.dagster.fake_jobs import World
 
 pytestmark = pytest.mark.dagster
@@ -129,6 +129,27 @@ def test_a_run_that_changed_no_table_materializes_none(execute: Execute, world: 
 
     assert result.success
     assert result.get_asset_materialization_events() == []
+
+
+@pytest.mark.parametrize("table", ["offset_ledger", "findings"])
+def test_a_table_can_be_made_alone_and_a_backfill_of_it_ends_although_nothing_changed(
+    execute: Execute, define: Define, instance: dg.DagsterInstance, world: World, shop: str, table: str
+) -> None:
+    """Records has events of partitions then: a run without a key must not look for their versions."""
+    world.ends = {"orders-0": 9}
+    execute(lake=shop)
+    everything = define().resolve_implicit_global_asset_job_def()
+
+    def made(**tags: str) -> list[str]:
+        world.asked.clear()
+        chosen = [dg.AssetKey(["shop", table])]
+        result = everything.execute_in_process(instance=instance, asset_selection=chosen, tags=tags)
+        assert result.success
+        return [event.asset_key.path[-1] for event in result.get_asset_materialization_events()]
+
+    assert made() == []
+    assert not world.of("ingest")
+    assert made(**{"dagster/backfill": "abcdefgh"}) == [table]
 
 
 def test_a_change_outside_of_runs_is_materialized_by_the_next_run(execute: Execute, world: World, shop: str) -> None:

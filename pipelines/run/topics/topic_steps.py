@@ -8,7 +8,6 @@ from spark_jobs.contracts import DecodeConfig, FollowConfig, JobReport, LatestCo
 from spark_jobs.lake.view.decoded.latest_topics import LatestTopic
 from spark_jobs.lake.view.decoded.topic_asset import TopicAsset
 from spark_jobs.lake.view.decoded.topics import DecodedTopic
-from spark_jobs.lake.view.registered_lakes import held_logs
 from spark_jobs.outlines import FollowingOutline, Topic_co
 
 from ..step_result import StepResult
@@ -39,22 +38,12 @@ def latest(run: Run) -> StepResult:
 def _written(
     run: Run, asset: type[Asset], config: type[FollowConfig[Topic_co]]
 ) -> tuple[StepResult, list[Asset], JobReport[FollowingOutline[Topic_co]] | None]:
-    """Start the job of the run's topics; without topics nothing is started, and the result has no state."""
-    if not asset.is_wanted(run.policies) or run.logs() == ():
+    """Start the job for all topics; without topics nothing is started, and the result has no state.
+
+    A run for chosen logs does so too: the checks answer for the lake, and only new rows cost time.
+    """
+    topics = asset.all_of(run.lake, run.policies)
+    if not topics or run.logs() == ():
         return StepResult(), [], None
-    chosen = _chosen_topics(run)
-    topics = asset.all_of(run.lake, run.policies, chosen)
-    if not topics:
-        return StepResult(), [], None
-    names = () if chosen is None else tuple(topic.topic for topic in topics)
-    report = run.start(config(run.lake, run.run_id, run.as_of_ms, run.policies, topics=names))
+    report = run.start(config(run.lake, run.run_id, run.as_of_ms, run.policies))
     return StepResult([report], state=run.state(), topics=topics), topics, report
-
-
-def _chosen_topics(run: Run) -> set[str] | None:
-    """The topics of the logs that the run is for; None: all."""
-    logs = run.logs()
-    if logs is None:
-        return None
-    held = held_logs(run.lake)
-    return {held[log].topic for log in logs}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from spark_jobs.lake.decoded.followed_topics import followed_topics
 from spark_jobs.lake.decoded.topic_tables import topic_table
+from spark_jobs.lake.decoded.view_names import view_name
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.repair_commands import topic_command
 from spark_jobs.lake.segments.archive import LogRow
@@ -26,7 +27,7 @@ class TopicAsset:
     """A topic with a table of its own."""
 
     KIND: ClassVar[str]
-    """The kind of the table, and the folder of its asset."""
+    """The kind of the table, and its folder."""
 
     lake: str
     topic: str
@@ -43,11 +44,8 @@ class TopicAsset:
         return any(map(cls.wants, policies.topics))
 
     @classmethod
-    def all_of(cls, lake: str, policies: Policies, topics: Collection[str] | None = None) -> list[Self]:
+    def all_of(cls, lake: str, policies: Policies) -> list[Self]:
         """Return the topics of a lake whose policy wants such a table, by name.
-
-        Args:
-            topics: Only these; None: all.
 
         Raises:
             TableUnreadable: The table ``logs`` is damaged.
@@ -55,12 +53,17 @@ class TopicAsset:
         if not cls.is_wanted(policies):
             return []
         found = followed_topics(lake, policies, cls.wants, (), ())
-        return [cls(lake, each.name, tuple(each.logs)) for each in found if topics is None or each.name in topics]
+        return [cls(lake, each.name, tuple(each.logs)) for each in found]
 
     @property
     def table(self) -> Table:
         """The table."""
         return topic_table(self.lake, self.KIND, self.topic)
+
+    @property
+    def name(self) -> str:
+        """The name of the table in SQL and in Dagster."""
+        return view_name(self.KIND, self.topic)
 
     def changed_tables(self, job: str, *kinds: str) -> list[str]:
         """Return what is wrong with tables of the topic that have other rows than were written, with the command.
