@@ -1,9 +1,9 @@
 """The schedules of a lake: maintenance and verification every night, and the intake if its policies state an interval.
 
-All are off until they are switched on in Dagster, each lake for itself: lakes may share a policies file. What a
-schedule does is in the section `lake` of the file, which is read at each tick. If it cannot be used, the tick is
-skipped with the reason. The schedule of the intake has the interval that the policies state when the definitions are
-built.
+All are off until they are switched on in Dagster, each lake for itself: lakes may share a policies file. Only the
+maintenance of the demo's lakes is on, because these can be made again. What a schedule does is in the section `lake`
+of the file, which is read at each tick. If it cannot be used, the tick is skipped with the reason. The schedule of the
+intake has the interval that the policies state when the definitions are built.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from typing import Any
 import dagster as dg
 
 from spark_jobs.errors import UsageError
-from spark_jobs.lake.view.registered_lakes import RegisteredLake, read_registered
+from spark_jobs.lake.view.registered_lakes import RegisteredLake, home_folder, read_registered
 
 from .catalog.names import name_in_lake
 from .catalog.run_configuration import run_config
+from .command.demo import lakes_of_samples
 from .nightly_verification import VERIFICATION_JOB, part_of, verification_config
 from .run.chains import INTAKE_JOB, MAINTENANCE_JOB
 from .run.run_request import RunRequest
 
+_ON, _OFF = dg.DefaultScheduleStatus.RUNNING, dg.DefaultScheduleStatus.STOPPED
 _MINUTE_MS, _HOUR_MS, _DAY_MS = 60_000, 3_600_000, 86_400_000
 
 Tick = dg.RunRequest | dg.SkipReason
@@ -36,6 +38,7 @@ def build_schedules(lake: RegisteredLake) -> list[dg.ScheduleDefinition]:
         job_name=name_in_lake(lake, MAINTENANCE_JOB),
         cron_schedule="0 3 * * *",
         execution_timezone="UTC",
+        default_status=_ON if lake.path in lakes_of_samples(home_folder()) else _OFF,
         description="Every night at 03:00 UTC what policies say of topics is carried out. In every lake files of "
         "retired segments and of old table versions are deleted, and files of tables are merged. The setting "
         "nightly: plan in the policies of the lake makes it a dry run. No file inside a lake can change this.",

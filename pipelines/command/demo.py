@@ -83,8 +83,8 @@ def run_demo(now_ms: int, samples: str | None = None) -> int:
 
 
 def lakes_of_samples(home: str) -> list[str]:
-    """The lakes that the demo makes below a home, whether they are there or not."""
-    return [_lake(home, archive) for archive in _archives(SAMPLES)]
+    """The lakes that the demo makes below a home, whether they are there or not; none in an installed package."""
+    return [_lake(home, archive) for archive in sorted(SAMPLES.glob(f"*{SUFFIX}"))]
 
 
 def _lake(home: str, archive: Path) -> str:

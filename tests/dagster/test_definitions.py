@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import runpy
 import shutil
 import subprocess
@@ -66,6 +67,13 @@ def test_workspace_yaml_is_valid_from_another_directory_and_without_a_network(tm
     assert "Validation successful for code location loglake" in done.stdout + done.stderr
 
 
+def is_on(defs: dg.Definitions, lake: str) -> bool:
+    """Whether the nightly maintenance of a lake runs before anybody switched it on."""
+    identifier = re.sub(r"\W", "_", lake)
+    schedule = defs.resolve_schedule_def(f"{identifier}__nightly_maintenance")
+    return schedule.default_status is dg.DefaultScheduleStatus.RUNNING
+
+
 @pytest.mark.stored
 def test_workspace_yaml_of_a_fresh_clone_shows_the_lakes_of_the_demo_and_one_job_that_makes_them(
     home: Path, instance: dg.DagsterInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -75,6 +83,8 @@ def test_workspace_yaml_of_a_fresh_clone_shows_the_lakes_of_the_demo_and_one_job
     fresh = code_location["defs"]()
     shown = {key.path[0] for key in fresh.resolve_asset_graph().materializable_asset_keys}
     assert (len(names), shown) == (5, names)
+    on = {name for name in names if is_on(fresh, name)}
+    assert on == names, "the nightly compaction of the demo's lakes"
 
     samples = tmp_path / "samples"
     samples.mkdir()
@@ -87,6 +97,8 @@ def test_workspace_yaml_of_a_fresh_clone_shows_the_lakes_of_the_demo_and_one_job
     assert instance.get_materialized_partitions(dg.AssetKey(["damaged", "records"]))
     made = code_location["defs"]().resolve_asset_graph().materializable_asset_keys
     assert {key.path[0] for key in made} == {"damaged"}
+    assert is_on(code_location["defs"](), "damaged")
+    assert not is_on(build_definitions([SHOP]), "shop")
 
 
 @pytest.mark.parametrize("module", ["pipelines.definitions", "pipelines.cli", "pipelines.command.demo"])
