@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 from pathlib import Path
@@ -13,6 +14,8 @@ import sqlalchemy as db
 from pipelines.command.dagster_history import open_instance
 from pipelines.command.history import settings_file
 from spark_jobs.errors import UsageError
+from tests.dagster.conftest import Execute
+from tests.dagster.fake_jobs import World
 
 pytestmark = [pytest.mark.dagster, pytest.mark.stored]
 
@@ -77,3 +80,16 @@ def test_after_a_kill_while_the_databases_were_created_the_history_is_whole(
         assert instance.get_latest_materialization_event(dg.AssetKey("records")) is not None
         assert instance.get_runs() == []
         assert instance.all_instigator_state() == []
+
+
+def test_a_run_writes_no_line_of_debug_on_stderr_and_its_page_has_every_event(
+    execute: Execute, world: World, instance: dg.DagsterInstance, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.ends = {"orders-0": 9}
+
+    result = execute(lake=str(home / "lakes" / "shop"))
+
+    written = capsys.readouterr().err
+    assert "clock" in written
+    assert "DEBUG" not in written
+    assert logging.DEBUG in {entry.level for entry in instance.all_logs(result.run_id)}
