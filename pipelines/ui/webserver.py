@@ -1,7 +1,7 @@
 """Dagster's webserver with our own pages below ``/loglake``: ``python -m loglake.ui.webserver``.
 
-Its options are those of ``dagster-webserver``. What Dagster's pages link to is served under the same address, so links
-work through any proxy.
+Its options are those of ``dagster-webserver``. Its first page is the lineage of all lakes. What Dagster's pages link to
+is served under the same address, so links work through any proxy.
 
 A lake is data that may come from another person. So its pages are sent with a policy that lets a browser run no script
 of theirs, load nothing, and treat them as pages of another site.
@@ -15,8 +15,8 @@ import dagster_webserver.cli
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
-from starlette.routing import Mount, Route
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
 
 from spark_jobs.lake.view.expectation_results import read_page
 from spark_jobs.lake.view.registered_lakes import home_folder, read_home
@@ -31,13 +31,18 @@ _HEADERS = {
 }
 
 
-def our_routes(path_prefix: str) -> list[Mount]:
+def our_routes(path_prefix: str) -> list[BaseRoute]:
     """The routes of our pages.
+
+    The first page is the lineage of all lakes: there a failed check makes its asset, and its lake, red. Dagster's own
+    first page is the timeline of runs, and a run of the command line is not in it.
 
     Args:
         path_prefix: What all addresses of the webserver begin with.
     """
-    return [Mount(f"{path_prefix}{ROOT}", routes=[Route(DATA_DOCS, _data_docs)])]
+    first_page = RedirectResponse(f"{path_prefix}/asset-groups")
+    pages = Mount(f"{path_prefix}{ROOT}", routes=[Route(DATA_DOCS, _data_docs)])
+    return [Route(f"{path_prefix}/", lambda _: first_page), pages]
 
 
 def _data_docs(request: Request) -> Response:

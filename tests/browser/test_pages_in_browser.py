@@ -95,6 +95,31 @@ def test_descriptions_in_the_catalog_are_plain_sentences(page: Page) -> None:
     assert not re.search(r"\*\*|```|\]\(|`", words), words
 
 
+RED = """() => [...document.querySelectorAll("*")].some(each => {
+  const [red, green, blue] = (getComputedStyle(each).backgroundColor.match(/\\d+/g) || [0, 0, 0]).map(Number);
+  return red > 180 && green < 80 && blue < 80 && each.getClientRects().length > 0; })"""
+
+
+def test_the_first_page_shows_red_where_a_check_of_a_lake_has_failed(page: Page) -> None:
+    page.goto("/")
+
+    expect(page.get_by_text("shop", exact=True).first).to_be_visible()
+    page.wait_for_function(RED)
+    assert page.url.endswith("/asset-groups")
+
+
+def test_a_table_is_brought_up_to_date_from_its_own_page(page: Page, pages: Pages) -> None:
+    last = """query { runsOrError(limit: 1) { ... on Runs { results { status assetSelection { path } } } } }"""
+    page.goto("/assets/shop/findings")
+    page.get_by_role("button", name="Materialize").first.click()
+
+    def done() -> bool:
+        runs = pages.ask(last)["runsOrError"]["results"]
+        return runs == [{"status": "SUCCESS", "assetSelection": [{"path": ["shop", "findings"]}]}]
+
+    wait_for(done)
+
+
 @pytest.mark.long
 def test_a_red_check_says_where_the_damage_is_and_what_to_do(page: Page, place: Place) -> None:
     page.goto("/assets/shop/validated_segments?view=checks&checkDetail=no_damage")
