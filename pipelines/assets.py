@@ -86,7 +86,9 @@ def chain_assets(lake: RegisteredLake, job: str, pool: str | None = POOL) -> dg.
         pool: Dagster's pool in which each step takes a slot before it begins.
     """
     name, chain = graph_name(lake, job), CHAINS[job]
-    specs = {step.name: [*_product_specs(lake, step, name), *table_specs(lake, step, name)] for step in chain}
+    specs = {step.name: table_specs(lake, step, name) for step in chain}
+    for step in chain:
+        specs[step.name] += [_product_spec(lake, step.product, name)] if step.product else []
     results = {
         step.name: {spec.key.path[-1]: spec.key for spec in specs[step.name]}
         | {spec.get_python_identifier(): spec.key for spec in (check_spec(lake, check) for check in step.checks)}
@@ -128,24 +130,18 @@ def chain_assets(lake: RegisteredLake, job: str, pool: str | None = POOL) -> dg.
     ).map_asset_specs(lambda spec: by_key[spec.key].replace_attributes(skippable=True))
 
 
-def _product_specs(lake: RegisteredLake, step: Step, group: str) -> list[dg.AssetSpec]:
-    """The asset of a step, if any."""
-    product = step.product
-    if product is None:
-        return []
-    return [
-        asset_spec(
-            lake,
-            product.name,
-            group,
-            product.made_from,
-            partitions_def=topic_partitions(lake),
-            description=product.description,
-            metadata=_metadata(lake, product),
-            kinds=set(product.kinds),
-            code_version=product.code_version,
-        )
-    ]
+def _product_spec(lake: RegisteredLake, product: Product, group: str) -> dg.AssetSpec:
+    return asset_spec(
+        lake,
+        product.name,
+        group,
+        product.made_from,
+        partitions_def=topic_partitions(lake),
+        description=product.description,
+        metadata=_metadata(lake, product),
+        kinds=set(product.kinds),
+        code_version=product.code_version,
+    )
 
 
 def _metadata(lake: RegisteredLake, product: Product) -> dict[str, Any]:

@@ -84,8 +84,6 @@ class QueriedTable:
     """Assets that it comes from."""
     figures: Callable[[LakeState], Metadata]
     """Figures of the lake that Dagster plots over time."""
-    is_of_cluster: bool = False
-    """Whether it is one of the tables of the cluster, which not every lake has."""
 
 
 def _of_ledger(state: LakeState) -> Metadata:
@@ -119,10 +117,6 @@ def _of_transactions(state: LakeState) -> Metadata:
     return {"open transactions": sum(len(log.open_transactions) for log in state.logs)}
 
 
-def _nothing(state: LakeState) -> Metadata:
-    return {}
-
-
 _ALSO_FROM = {"cluster_group_offsets": ("transactions",)}
 """Assets that a table of the cluster comes from, beside the sources."""
 
@@ -132,7 +126,7 @@ TABLES = (
     QueriedTable("offset_ledger", ("validated_segments", "records"), _of_ledger),
     QueriedTable("findings", ("validated_segments",), _of_findings),
     *(
-        QueriedTable(name, (SOURCES, *_ALSO_FROM.get(name, ())), CLUSTER_FIGURES.get(name, _nothing), True)
+        QueriedTable(name, (SOURCES, *_ALSO_FROM.get(name, ())), CLUSTER_FIGURES.get(name, lambda _: {}))
         for names in TABLES_OF.values()
         for name in names
     ),

@@ -45,7 +45,7 @@ def table_specs(lake: RegisteredLake, step: Step, group: str) -> list[dg.AssetSp
             topics = _OF_TOPICS[step.name].all_of(lake.path, read_policies(lake.policies))
             return [_topic_spec(lake, topic, group) for topic in topics]
         tables = [table for table in TABLES if table.name in step.tables]
-        of_cluster = cluster_tables(lake.path) if any(table.is_of_cluster for table in tables) else ()
+        of_cluster = cluster_tables(lake.path) if step.name == "cluster" else ()
     except (JobError, UsageError, OSError):
         return []
     return [
@@ -64,7 +64,7 @@ def table_specs(lake: RegisteredLake, step: Step, group: str) -> list[dg.AssetSp
             },
         )
         for table in tables
-        if not table.is_of_cluster or table.name in of_cluster
+        if step.name != "cluster" or table.name in of_cluster
     ]
 
 

@@ -6,8 +6,8 @@
     merge    after many rounds that published, small table files are merged
 
 A round that fails is one line on stderr; the next one tries again, later each time, at most a minute later. The same
-error is not printed twice in a row. A log that is damaged or stops is one line too, and the other logs go on. Rounds
-are not reported to Dagster: the next ``loglake run`` or a schedule is.
+error is not printed twice in a row. A log that is damaged or stops is one line too, and the other logs go on. Once a
+minute at most, the rounds since then are reported to Dagster as one run.
 """
 
 from __future__ import annotations
@@ -32,21 +32,23 @@ from spark_jobs.errors import JobError, LeaseHeld, UsageError
 from spark_jobs.lake.view.alarms import problems_of
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.open_findings import path_findings
-from spark_jobs.lake.view.registered_lakes import ingest_commands
+from spark_jobs.lake.view.registered_lakes import dagster_home, ingest_commands
 from spark_jobs.lake.view.runs.run_ends import keep_run_end
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 from spark_jobs.policies.policies_file import NO_POLICIES
 from spark_jobs.prestart import start_workers
 
 from ..run.chains import INTAKE, INTAKE_JOB, MAINTENANCE_JOB
-from ..run.direct import FinishedSteps, run_steps
+from ..run.direct import FinishedRun, FinishedSteps, run_steps
+from ..run.outcome import RunFailure
 from ..run.recording.run_row_writer import RunRowWriter
 from ..run.run_request import RunRequest
 from ..run.source_listing import listing_digest
 from ..run.step_result import StepResult
 from ..run.steps import Launcher, Run
+from .history import prepare_history
 from .progress_lines import ProgressLines
-from .running import EngineLauncher
+from .running import EngineLauncher, HistoryInBackground, open_dagster_history
 
 ROUND_ERRORS = (JobError, UsageError, LogError, OSError)
 """Errors that end a round, and not the watch."""
@@ -58,16 +60,13 @@ SMALL_SLICE_BYTES = 4 << 20
 """Slices below this are joined. Growth that makes larger ones in a round does not need it."""
 MOST_WAIT_S = 60.0
 """The longest wait between two tries after failures."""
-CLUSTER_MS = 60_000
-"""Least time between two rounds that write the tables of the cluster: internal topics are read from their beginning."""
+MINUTE_MS = 60_000
+"""Least time between two rounds that write the tables of the cluster, because internal topics are read from their
+beginning; between two rounds that a source did not ask for, which list remote storage and try unreadable files; between
+two reports to Dagster; and between two records that there was nothing to do.
+"""
 SHARE = 20
 """After such a step or round the next one waits this many times as long as it took."""
-
-
-REMOTE_MS = 60_000
-"""Least time between two rounds that a source did not ask for. They list remote storage, and try unreadable files."""
-RESTED_MS = 60_000
-"""Least time between two records that there was nothing to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +103,7 @@ class Watch:
         launcher: Starts the jobs.
         interval_s: Seconds from one look to the next.
         ahead: Encloses the jobs of a round, so that they may begin tasks of one another early.
+        record: Reports a run to Dagster, and returns why that is not complete; None: nothing is reported.
     """
 
     lake: str
@@ -114,6 +114,7 @@ class Watch:
     launcher: Launcher = field(default_factory=EngineLauncher)
     interval_s: float = 1.0
     ahead: Callable[[], AbstractContextManager[None]] = nullcontext
+    record: Callable[[FinishedRun], RunFailure | None] | None = None
     _clock_ms: int = 0
     _is_registered: bool = False
     _seen: str | None = None
@@ -132,6 +133,9 @@ class Watch:
     """When a look that found nothing was recorded last."""
     _recorded_error: str | None = None
     """Class of the error in the last row of this watch in `runs`; None: that run succeeded."""
+    _unreported: FinishedRun | None = None
+    """The rounds since the last report."""
+    _report_due_ms: int = 0
 
     def run(self, stop: threading.Event) -> None:
         """Look and publish until ``stop`` is set; a round that has begun ends first."""
@@ -139,7 +143,23 @@ class Watch:
             made = self.look()
             if made is not None and made.error is None and made.records:
                 self.say(made.line)
+            if self.now_ms() >= self._report_due_ms:
+                self.report()
             stop.wait(self.wait_s)
+        self.report()
+
+    def report(self) -> None:
+        """Report the rounds since the last report as one run."""
+        rounds, self._unreported = self._unreported, None
+        if self.record is None or rounds is None:
+            return
+        self._report_due_ms = self.now_ms() + MINUTE_MS
+        try:
+            problem = self.record(rounds)
+        except ROUND_ERRORS as error:  # Dagster's history could not be opened
+            problem = RunFailure(f"error: {error}", ExitCode.NOT_CHECKED)
+        if problem is not None:
+            self.complain(problem.message)
 
     @property
     def wait_s(self) -> float:
@@ -159,11 +179,11 @@ class Watch:
         is_due = self._cluster_waits and self.now_ms() >= self._cluster_due_ms
         is_due |= self._again_ms is not None and self.now_ms() >= self._again_ms
         if listing == self._seen and not self._failures and not self._is_full and not is_due:
-            if self.now_ms() - self._rested_ms >= RESTED_MS:
+            if self.now_ms() - self._rested_ms >= MINUTE_MS:
                 self._rested_ms = self.now_ms()
                 keep_run_end(self.lake, INTAKE_JOB, self._rested_ms)
             return None
-        made = self.round()
+        made = self.round(listing)
         self._is_full = made.is_full
         if made.error is None:
             if self._last_error is not None:
@@ -176,17 +196,24 @@ class Watch:
         self._last_error = made.error
         return made
 
-    def round(self) -> Round:
-        """Run all steps once and return what they did. Errors of ours are returned, not raised."""
+    def round(self, seen: str | None = None) -> Round:
+        """Run all steps once and return what they did. Errors of ours are returned, not raised.
+
+        Args:
+            seen: Digest of the listing of the sources before the round; None: not known.
+        """
         begun = time.monotonic()
         self._clock_ms = max(self._clock_ms, self.now_ms())
-        run = replace(self._begin(INTAKE_JOB), follows_cluster=self._clock_ms >= self._cluster_due_ms)
+        run = replace(self._begin(INTAKE_JOB, seen), follows_cluster=self._clock_ms >= self._cluster_due_ms)
         try:
             run = self._with_policies(run)
             again = ingest_commands(self.lake, [self.request.intake]) if self.request.sources else ""
             with launch.open_lake(self.lake, "loglake watch", again):
                 with self.ahead():
                     finished = run_steps(INTAKE, run)
+                before = self._unreported
+                rounds = finished if before is None else finished.after(before.steps)
+                self._unreported = FinishedRun(INTAKE_JOB, run.run_id, self.lake, run.as_of_ms, rounds)
                 self._plan_cluster(run, finished)
                 for step, error in finished.errors.items():
                     self._record_failure(run, step, error)
@@ -220,17 +247,17 @@ class Watch:
         self._cluster_waits = False
         done = finished.results.get(ClusterConfig.JOB)
         if done is not None and done.reports:  # otherwise there are no internal topics
-            self._cluster_due_ms = self._clock_ms + max(CLUSTER_MS, SHARE * finished.took_ms[ClusterConfig.JOB])
+            self._cluster_due_ms = self._clock_ms + max(MINUTE_MS, SHARE * finished.took_ms[ClusterConfig.JOB])
 
     def _plan_another_try(self, run: Run, state: LakeState, took_s: float) -> None:
         """Decide when a round follows also if no source changes: remote storage or a file may be readable later."""
         waits = any(log.row.stopped_file is not None for log in state.logs)
         if not waits and any(OffsetState.REMOTE in log.offsets_by_state for log in state.logs):
             waits = bool(run.policies.lake.remote) or any(intake.remote for intake in run.intakes)
-        delay_ms = max(REMOTE_MS, SHARE * round(took_s * 1000))
+        delay_ms = max(MINUTE_MS, SHARE * round(took_s * 1000))
         self._again_ms = self._clock_ms + delay_ms if waits else None
 
-    def _begin(self, job: str) -> Run:
+    def _begin(self, job: str, seen: str | None = None) -> Run:
         """A run of this watch with an identity of its own."""
         run_id, as_of_ms, begun = str(uuid.uuid4()), self._clock_ms, time.monotonic()
 
@@ -246,7 +273,7 @@ class Watch:
             NO_POLICIES,
             self.launcher,
             is_one_round=True,
-            recorder=RunRowWriter(self.lake, so_far, now_ms, known_error=self._recorded_error),
+            recorder=RunRowWriter(self.lake, so_far, now_ms, known_error=self._recorded_error, seen=seen),
         )
 
     def _with_policies(self, run: Run) -> Run:
@@ -320,8 +347,11 @@ def watch_lake(lake: str, request: RunRequest, interval_s: float) -> int:
     """
     beside = (*request.fill_from, *request.remote)
     launch.check_run(lake, request.sources, beside, request.policies_of(lake), request.engine, request.selection)
+    history = dagster_home()
+    prepare_history(history, lake)
     start_workers(request.engine)
-    with _stopped_by_signals() as stop:
+    with _stopped_by_signals() as stop, HistoryInBackground(lambda: open_dagster_history(history)) as dagster:
+        dagster.begin()
         Watch(
             lake,
             request,
@@ -331,6 +361,7 @@ def watch_lake(lake: str, request: RunRequest, interval_s: float) -> int:
             EngineLauncher(request.engine, ProgressLines(sys.stderr)),
             interval_s,
             lambda: launch.working_ahead(lake, request.engine),
+            lambda rounds: dagster.get().record(rounds),
         ).run(stop)
     return ExitCode.CLEAN
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import found
@@ -43,6 +43,16 @@ class FinishedSteps:
     def error(self) -> BaseException | None:
         """The error of the failed step."""
         return next(iter(self.errors.values()), None)
+
+    def after(self, earlier: FinishedSteps) -> FinishedSteps:
+        """An earlier run and this one as one: the reports of both, with the answers and the state of the later."""
+        results = dict(earlier.results)
+        for name, done in self.results.items():
+            before = earlier.results.get(name)
+            if before is None or done.state is not None:  # without a state the step did nothing
+                reports = [] if before is None else before.reports
+                results[name] = replace(done, reports=[*reports, *done.reports])
+        return replace(self, results=results)
 
     def changed(self, chain: Sequence[Step]) -> dict[str, tuple[str, ...]]:
         """Topic partitions that changed, by asset."""

@@ -197,11 +197,11 @@ def test_a_watch_writes_the_tables_once_a_minute_and_catches_up_without_further_
     assert cluster.commits() == [("a", 1)]
     cluster.write(commit("a", 2))
     cluster.stable()
-    clock.now_ms += watching.CLUSTER_MS - 1
+    clock.now_ms += watching.MINUTE_MS - 1
     assert watch.look() is not None
     assert watch.look() is None
     assert (cluster.commits(), len(readings)) == ([("a", 1)], 1)
-    clock.now_ms += 60 * watching.CLUSTER_MS  # also if the job was slow
+    clock.now_ms += 60 * watching.MINUTE_MS  # also if the job was slow
     assert watch.look() is not None
     assert (cluster.commits(), len(readings)) == ([("a", 1), ("a", 2)], 2)
     assert watch.look() is None

@@ -14,7 +14,7 @@ from tests.jobs.tiered_lake import once
 from tests.remote_storage import RemoteStorage, tiered
 from tests.spark.cycle import AS_OF_MS, Lake
 
-LATER_MS = 60 * watching.REMOTE_MS
+LATER_MS = 60 * watching.MINUTE_MS
 """Also if a round was slow."""
 
 

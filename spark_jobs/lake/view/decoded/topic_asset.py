@@ -39,19 +39,14 @@ class TopicAsset:
         raise NotImplementedError
 
     @classmethod
-    def is_wanted(cls, policies: Policies) -> bool:
-        """Return whether a policy wants such a table. No lake is opened."""
-        return any(map(cls.wants, policies.topics))
-
-    @classmethod
     def all_of(cls, lake: str, policies: Policies) -> list[Self]:
         """Return the topics of a lake whose policy wants such a table, by name.
 
         Raises:
             TableUnreadable: The table ``logs`` is damaged.
         """
-        if not cls.is_wanted(policies):
-            return []
+        if not any(map(cls.wants, policies.topics)):
+            return []  # no lake is opened
         found = followed_topics(lake, policies, cls.wants, (), ())
         return [cls(lake, each.name, tuple(each.logs)) for each in found]
 
