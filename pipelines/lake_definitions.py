@@ -18,13 +18,21 @@ from spark_jobs.lake.view.registered_lakes import RegisteredLake, lake_path, rea
 
 from .alerts.sensor import alerts
 from .assets import POOL, chain_assets, outside_assets
-from .jobs import build_job
+from .catalog.names import name_in_lake, tags_of
 from .later_events import later_events
 from .nightly_verification import build_verification
 from .resources import LAUNCHER, RESULTS, JobLauncher, StepResults
-from .run.chains import CHAINS
+from .run.chains import CHAINS, INTAKE_JOB, MAINTENANCE_JOB
 from .schedules import build_schedules
 from .sensors import build_sensor
+
+_JOBS = {
+    INTAKE_JOB: "Archives what is new of every source, validates and publishes it. Without configuration: all that the "
+    "registration of the lake names. A run that finds nothing new changes nothing.",
+    MAINTENANCE_JOB: "Retention, compaction, deletion, merging and indexes of the archive, by the lake's policies; "
+    "then optimization of the tables. Only a plan unless the run has apply.",
+}
+"""What each job does."""
 
 
 def loglake_assets(
@@ -56,7 +64,16 @@ def loglake_assets(
         raise UsageError("policies and sources belong to a registered lake already. Name the lake by its path.")
     verified, verification = build_verification(lake)
     made = {job: chain_assets(lake, job, pool) for job in CHAINS}
-    jobs = [build_job(lake, job, assets.keys) for job, assets in made.items()]
+    jobs = [
+        dg.define_asset_job(
+            name_in_lake(lake, job),
+            selection=dg.AssetSelection.assets(*assets.keys),
+            description=_JOBS[job],
+            executor_def=dg.in_process_executor,
+            run_tags=tags_of(lake),
+        )
+        for job, assets in made.items()
+    ]
     return dg.Definitions(
         assets=[*outside_assets(lake), *made.values()],
         asset_checks=[verified],
