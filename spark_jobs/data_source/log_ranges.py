@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from logcore.columns.wanted import Wanted
 from logcore.errors import LogError, OffsetOutOfRange
@@ -88,18 +89,14 @@ def opened_logs(options: DataSourceOptions) -> dict[TopicPartition, ConsumerLog]
     paths = tuple(path for path in options.paths if path not in lakes)
     if lakes and (paths or len(lakes) > 1):
         raise UsageError("one read has one lake or log directories, because a log may be in both")
-    logs = _archived(lakes[0], options) if lakes else _found(paths, options)
+    logs = archived_logs(lakes[0], partial(_is_chosen, options)) if lakes else _found(paths, options)
     missing = _missing(options, {log.topic_partition for log in logs})
     if missing is not None:
         raise UsageError(f"{', '.join(options.paths)}: {missing}")
     return {log.topic_partition: ConsumerLog(log, options.rules) for log in logs}
 
 
-def _archived(lake: str, options: DataSourceOptions) -> list[SourceLog]:
-    return [log for log in archived_logs(lake) if _is_chosen(options, log.topic_partition)]
-
-
-def _found(paths: tuple[str, ...], options: DataSourceOptions) -> list[SourceLog]:
+def _found(paths: tuple[str, ...], options: DataSourceOptions) -> Sequence[SourceLog]:
     topics = options.topics or (options.assigned and tuple(sorted({name.topic for name in options.assigned}))) or ()
     read = ReadOptions(paths, LogSelection(topics), rules=options.rules, remotes=options.remotes)
     everything = find_logs(read, notes := Notes(), quiet=_WHOLE, is_one_copy=True)

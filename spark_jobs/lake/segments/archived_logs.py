@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.segments.filenames import DirectoryKind, TopicPartition
+from logcore.storage.objects.listing import StoredObject, whole_listing
 from spark_jobs.errors import UsageError
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
+from spark_jobs.lake.store import storage
 
 
-def archived_logs(lake: str) -> tuple[SourceLog, ...]:
-    """Return the logs of a lake that have archived segments, by topic partition.
+def archived_logs(lake: str, is_chosen: Callable[[TopicPartition], bool]) -> tuple[SourceLog, ...]:
+    """Return the chosen logs of a lake that have archived segments, by topic partition.
+
+    Args:
+        lake: The lake.
+        is_chosen: Whether a log is wanted.
 
     Raises:
+        StorageError: The object store did not answer.
         UsageError: Two logs have the same topic partition: a topic was made again.
     """
-    rows = archive.read_logs(lake)
+    rows = {
+        log: row for log, row in archive.read_logs(lake).items() if is_chosen(TopicPartition(row.topic, row.partition))
+    }
     live: dict[str, list[Segment]] = {}
     for segment in archive.read_segments(lake, list(rows)):
         live.setdefault(segment.log, []).append(segment)
@@ -36,7 +45,10 @@ def archived_logs(lake: str) -> tuple[SourceLog, ...]:
 
 def _source_log(lake: str, row: LogRow, segments: Sequence[Segment]) -> SourceLog:
     ordered = sorted(segments, key=lambda each: (each.local_path(lake), each.base_offset))
-    files = [_file(lake, list(slices)) for _, slices in groupby(ordered, key=lambda each: each.local_path(lake))]
+    stored = _stored(lake, ordered)
+    files = [
+        _file(lake, list(slices), stored) for _, slices in groupby(ordered, key=lambda each: each.local_path(lake))
+    ]
     return SourceLog(
         TopicPartition(row.topic, row.partition),
         f"{lake}/{row.topic_partition}",
@@ -52,9 +64,21 @@ def _source_log(lake: str, row: LogRow, segments: Sequence[Segment]) -> SourceLo
     )
 
 
-def _file(lake: str, slices: Sequence[Segment]) -> SegmentFile:
+def _stored(lake: str, segments: Sequence[Segment]) -> Mapping[str, StoredObject]:
+    """The objects of archived segments by their address: a reader compares the object that it opens with the listed."""
+    folders = {storage.directory_of(each.local_path(lake)) for each in segments if not each.lies_at_source}
+    if not storage.is_remote(lake):
+        return {}
+    with storage.answers(lake):
+        return {f"{folder}/{each.key.rpartition('/')[2]}": each for folder in folders for each in whole_listing(folder)}
+
+
+def _file(lake: str, slices: Sequence[Segment], stored: Mapping[str, StoredObject]) -> SegmentFile:
     """The file that has some slices: one, unless the segment lies at its source."""
     first, last = slices[0], slices[-1]
     base = first.origin_base_offset if first.lies_at_source else first.base_offset
-    end = last.start + last.size
-    return SegmentFile(base, first.local_path(lake), end, last.modified_ms, 0, etag=last.etag, end=end)
+    path, end = first.local_path(lake), last.start + last.size
+    listed = stored.get(path)
+    if listed is not None:
+        return SegmentFile(base, path, listed.size, listed.modified_ms, 0, etag=listed.etag, end=end)
+    return SegmentFile(base, path, end, last.modified_ms, 0, etag=last.etag, end=end)
