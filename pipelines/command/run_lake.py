@@ -18,7 +18,6 @@ from logcore.cli.closed_pipe import abandon_output
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.rules.advice import advice
-from logcore.reading.nearest_names import no_such_topic
 from logcore.storage.source_errors import shown
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
@@ -141,8 +140,9 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
     except BrokenPipeError:  # the run is done, and its exit code counts
         abandon_output()
     code = state.exit_code([*outcomes[0].of_paths, *outcomes[0].refused], as_of_ms)
-    for line in idle_lines(whole, selection, policies):
-        sys.stderr.write(f"note: {line}\n")  # the policies may be for other lakes, or for later
+    # With --topic the lake may lack topics that the source has.
+    for note in () if selection.topics or selection.names else policies.idle_notes(whole.topics):
+        sys.stderr.write(f"{note}\n")
     ended = max(code, *(checks_code(outcome, chosen) for outcome in outcomes))
     if report is None:
         return ended
@@ -286,16 +286,6 @@ def _forgetting_remote(lake: str, request: RunRequest) -> RunRequest:
 def chosen_state(state: LakeState, selection: LogSelection) -> LakeState:
     """The lake's state, only of the selected logs."""
     return replace(state, logs=tuple(log for log in state.logs if selection.matches(log.row.topic, log.row.partition)))
-
-
-def idle_lines(state: LakeState, selection: LogSelection, policies: Policies) -> list[str]:
-    """Patterns of the policies that match no topic of the lake, each with the nearest names.
-
-    With --topic none is looked at: the lake may lack topics that the source has.
-    """
-    known = sorted({log.row.topic for log in state.logs})
-    idle = () if not known or selection.topics or selection.names else policies.idle_patterns(known)
-    return [f"{policies.path}: the pattern {no_such_topic(pattern, known)}" for pattern in idle]
 
 
 def _say(lake: str, findings: Sequence[Finding]) -> None:

@@ -83,7 +83,8 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
     of_lag = [each for each in problems_of(state, now_ms, lake.policy.alerts_max_lag) if each.kind == "lag"]
     # Between the commits of a run its tables do not agree.
     is_unfinished = is_busy or first_run_killed(lake.path, now_ms) is not None
-    answers = () if is_unfinished else present_answers(lake.path, read_policies(lake.policies), now_ms)
+    policies = read_policies(lake.policies)
+    answers = () if is_unfinished else present_answers(lake.path, policies, now_ms)
     outcome = RunOutcome("", {}, answers=tuple(answers))
     maintenance = rows["maintenance"].failed_checks if "maintenance" in rows else 0
     code = max(state.exit_code((), now_ms), checks_code(outcome, None))
@@ -120,7 +121,7 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
         said = "never" if end.succeeded_ms is None else _time(end.succeeded_ms)
         failure = f"; last failure: {_time(end.failed_ms)}, {end.error}" if end.failed_ms is not None else ""
         _print(f"  {job}: last success: {said}{failure}")
-    for line in _due(lake, now_ms):
+    for line in (*policies.idle_notes(state.topics), *_due(lake, now_ms)):
         _print(f"  {line}")
     return code
 

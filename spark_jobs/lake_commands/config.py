@@ -12,8 +12,8 @@ record of the cluster's metadata. Of the defaults it prints those that remove no
 Patterns that match none of these topics are named. ``set`` writes settings of one topic into the file, which it makes
 if there is none. ``schema`` prints a JSON schema for editors.
 
-Exit codes: 0 fine; 1 a pattern matches no topic, or what the cluster said is in doubt; 3 the lake or the metadata
-cannot be read; 64 a mistake in the file, or wrong usage.
+Exit codes: 0 fine; 1 what the cluster said is in doubt; 3 the lake or the metadata cannot be read; 64 a mistake in the
+file, or wrong usage.
 """
 
 from __future__ import annotations
@@ -23,15 +23,12 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from logcore.cli.reading.arguments import clock_ms
 from logcore.exit_codes import ExitCode
 from logcore.texts import json_shown, shown
 from spark_jobs.lake_commands.outcome import guarded, lake_at
-
-if TYPE_CHECKING:
-    from spark_jobs.policies.policies_file import Policies
 
 
 class ConfigCommand:
@@ -157,7 +154,9 @@ def _print_topics(options: argparse.Namespace, policies: Any, lake: str | None) 
         if doubt is not None:
             kept = f"; {','.join(policy.withheld)} is not carried out" if policy.withheld else ""
             sys.stderr.write(f"warning: {topic}: nothing is taken from the cluster{kept}: {doubt}\n")
-    return max(code, _unmatched(policies, sorted(topics)))
+    for note in policies.idle_notes(topics):
+        sys.stderr.write(f"{note}\n")
+    return code
 
 
 def _said_at(sources: list[str], as_of_ms: int) -> dict[str, Any]:
@@ -190,16 +189,6 @@ def _said_at(sources: list[str], as_of_ms: int) -> dict[str, Any]:
             sys.stderr.write(f"{kind_text(finding, Terminal.of(sys.stderr))}: {finding.message}\n")
     doubt = read.doubt or left_out(logs[0], read.end_offset, as_of_ms)
     return dict(settings_of_topics(read.state, read.committed_end, doubt))
-
-
-def _unmatched(policies: Policies, topics: list[str]) -> int:
-    """Name patterns that match none of the topics; return the exit code."""
-    from logcore.reading.nearest_names import no_such_topic
-
-    idle = policies.idle_patterns(topics)
-    for pattern in idle:
-        sys.stderr.write(f"warning: the pattern {no_such_topic(pattern, topics)}\n")
-    return ExitCode.WARNING if idle else ExitCode.CLEAN
 
 
 def _lines(policies: Any) -> Iterator[str]:

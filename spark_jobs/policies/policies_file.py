@@ -38,12 +38,13 @@ import contextlib
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
 import yaml
 
+from logcore.reading.nearest_names import no_such_topic
 from logcore.topics.topic_settings import TopicSettings
 from spark_jobs.errors import UsageError
 from spark_jobs.policies.compression import DEFAULT, ZSTD, Compression
@@ -89,9 +90,14 @@ class Policies:
         """Whether a policy takes settings from the cluster."""
         return any(policy.settings_from is not None for policy in self.topics)
 
-    def idle_patterns(self, topics: Sequence[str]) -> tuple[str, ...]:
-        """Return the patterns that match none of these topics."""
-        return tuple(policy.pattern for policy in self.topics if not any(map(policy.matches, topics)))
+    def idle_notes(self, topics: Collection[str]) -> list[str]:
+        """Return a sentence for each pattern that matches none of these topics, with the nearest names.
+
+        It is no warning: one file may be for several lakes, and for topics that come later. Without topics there are
+        none.
+        """
+        idle = (policy.pattern for policy in self.topics if topics and not any(map(policy.matches, topics)))
+        return [f"note: {self.path}: the pattern {no_such_topic(pattern, topics)}" for pattern in idle]
 
     def for_topic(self, topic: str) -> TopicPolicy | None:
         """Return the first policy that matches, with what the cluster said about the topic that has the name.

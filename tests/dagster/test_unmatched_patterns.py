@@ -8,13 +8,10 @@ from pathlib import Path
 import pytest
 
 from logcore.logs.model.findings import Severity
-from logcore.logs.model.log_selection import LogSelection
-from pipelines.command.run_lake import idle_lines
 from pipelines.run import checks
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest import job as ingest
 from spark_jobs.lake.view.lake_state import read_state
-from spark_jobs.policies.policies_file import read_policies
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.in_process import InProcessExecutor
 
@@ -32,14 +29,6 @@ def lake(tmp_path: Path) -> str:
     return config.lake
 
 
-def test_a_pattern_of_a_policy_with_a_typo_is_reported_with_the_nearest_topic(lake: str, tmp_path: Path) -> None:
-    policies = tmp_path / "policies.yaml"
-    body = "    cleanup.policy: delete\n    retention.ms: -1\n"
-    policies.write_text("topics:\n" + "".join(f'  "{glob}":\n{body}' for glob in ("oders*", "pay*", "*")))
-    (line,) = idle_lines(read_state(lake), LogSelection(), read_policies(str(policies)))
-    assert line == f"{policies}: the pattern 'oders*' matches no topic; the nearest names are orders."
-
-
 def test_a_topic_that_neither_lake_nor_sources_have_fails_the_check_of_the_sources(lake: str, tmp_path: Path) -> None:
     sources = (str(tmp_path / "kafka-logs"),)
     config = IngestConfig(lake, sources, "next", 0, topics=("paymets", "ord*"))
@@ -49,16 +38,3 @@ def test_a_topic_that_neither_lake_nor_sources_have_fails_the_check_of_the_sourc
     assert (answer.passed, answer.severity) == (False, Severity.ERROR)
     shutil.rmtree(tmp_path / "kafka-logs" / "orders-0")
     assert "ord*" not in str(ingest.plan(config).of_paths)  # the lake has it
-
-
-def test_nothing_is_reported_for_a_lake_without_logs(tmp_path: Path) -> None:
-    policies = tmp_path / "policies.yaml"
-    policies.write_text("topics: {customers: {cleanup.policy: delete, retention.ms: -1}}")
-    assert idle_lines(read_state(str(tmp_path / "lake")), LogSelection(), read_policies(str(policies))) == []
-
-
-def test_a_run_of_chosen_topics_notes_no_patterns_of_policies(lake: str, tmp_path: Path) -> None:
-    """The source may have topics that `--topic` leaves out."""
-    policies = tmp_path / "policies.yaml"
-    policies.write_text("topics: {customers: {cleanup.policy: delete, retention.ms: -1}}")
-    assert idle_lines(read_state(lake), LogSelection(("orders",)), read_policies(str(policies))) == []

@@ -106,15 +106,13 @@ def undecoded_share_steady(state: LakeState, topics: Sequence[DecodedTopic]) -> 
     """
     failures = [
         Failure(
-            f"{topic.topic}: none of the {topic.share.newest:,} newest rows could be decoded"
-            if topic.share.is_whole
-            else f"{topic.topic}: {topic.share.newest_undecoded:,} of the {topic.share.newest:,} newest rows could not "
-            f"be decoded, before that {topic.share.earlier_undecoded:,} of {topic.share.earlier:,}",
+            f"{topic.topic}: {topic.share.newest_undecoded:,} of the {topic.share.newest:,} newest rows could not be "
+            f"decoded, before that {topic.share.earlier_undecoded:,} of {topic.share.earlier:,}",
             severity=Severity.WARNING,
             what_to_do=_advice(UNDECODED_SHARE_STEADY, state, topic.topic, "decoded"),
         )
         for topic in topics
-        if topic.share.rises or topic.share.is_whole
+        if topic.share.rises
     ]
     listed: list[list[str | int | None]] = [
         [each.topic, f"{each.share.of_newest:.2%}", f"{each.share.of_earlier:.2%}"] for each in topics

@@ -15,6 +15,8 @@ from spark_jobs.lake.delta.files.live_files import LiveFile
 
 LEAST_SHARE = 0.01
 """A smaller share of the newest rows is no rise."""
+MOST = 0.5
+"""A larger share of a first load is no mixture of formats: the policy is wrong."""
 RISE = 2
 """A share that is more than so many times the earlier one is a rise."""
 
@@ -40,13 +42,9 @@ class UndecodedShare:
 
     @property
     def rises(self) -> bool:
-        """Whether there are earlier rows, and the newest fail much more often than they do."""
-        return self.earlier > 0 and self.of_newest > max(LEAST_SHARE, RISE * self.of_earlier)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether none of the newest rows could be decoded."""
-        return 0 < self.newest == self.newest_undecoded
+        """Whether all newest rows fail, or much more often than earlier ones; without those, whether most of them."""
+        accepted = max(LEAST_SHARE, RISE * self.of_earlier) if self.earlier else MOST
+        return self.of_newest > accepted or self.of_newest == 1
 
 
 def undecoded_share(lake: str, topic: str) -> UndecodedShare:

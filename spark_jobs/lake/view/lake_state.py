@@ -43,6 +43,11 @@ class LakeState:
         return lake_name(self.lake)
 
     @property
+    def topics(self) -> set[str]:
+        """The topics of the logs."""
+        return {log.row.topic for log in self.logs}
+
+    @property
     def came_late(self) -> bool:
         """Whether a log has decided records below its frontier that are not published: they were filled late."""
         return any(log.came_late for log in self.logs)

@@ -229,5 +229,6 @@ def test_policies_that_match_no_topic_are_idle(tmp_path: Path) -> None:
     policies = tmp_path / "policies.yaml"
     body = "    cleanup.policy: delete\n    retention.ms: -1\n"
     policies.write_text("topics:\n" + "".join(f'  "{glob}":\n{body}' for glob in ("oders*", "pay*")))
-    assert read_policies(str(policies)).idle_patterns(["orders", "payments"]) == ("oders*",)
-    assert NO_POLICIES.idle_patterns(["orders"]) == ()
+    [note] = read_policies(str(policies)).idle_notes(["orders", "payments"])
+    assert note == f"note: {policies}: the pattern 'oders*' matches no topic; the nearest names are orders."
+    assert read_policies(str(policies)).idle_notes([]) == NO_POLICIES.idle_notes(["orders"]) == []
