@@ -25,8 +25,6 @@ from logcore.reading.shown_segments import columns_of
 from logcore.segments.filenames import TopicPartition
 from spark_jobs.data_source.source_options import EARLIEST, LATEST, Bound, DataSourceOptions, Offsets
 from spark_jobs.errors import UsageError
-from spark_jobs.lake.segments.archived_logs import archived_logs
-from spark_jobs.lake.view.registered_lakes import is_lake
 
 WARNINGS = logging.getLogger("pyspark_loglake")
 _WHOLE = ("nothing-chosen", "no-high-watermark")
@@ -85,15 +83,23 @@ def opened_logs(options: DataSourceOptions) -> dict[TopicPartition, ConsumerLog]
         UsageError: A chosen topic or topic partition is not there.
         LogError: A path cannot be read, and failOnDataLoss is true.
     """
-    lakes = [path for path in options.paths if is_lake(path)]
+    from spark_jobs.lake.setup.identity import read_identity
+
+    lakes = [path for path in options.paths if read_identity(path) is not None]
     paths = tuple(path for path in options.paths if path not in lakes)
     if lakes and (paths or len(lakes) > 1):
         raise UsageError("one read has one lake or log directories, because a log may be in both")
-    logs = archived_logs(lakes[0], partial(_is_chosen, options)) if lakes else _found(paths, options)
+    logs = _archived(lakes[0], options) if lakes else _found(paths, options)
     missing = _missing(options, {log.topic_partition for log in logs})
     if missing is not None:
         raise UsageError(f"{', '.join(options.paths)}: {missing}")
     return {log.topic_partition: ConsumerLog(log, options.rules) for log in logs}
+
+
+def _archived(lake: str, options: DataSourceOptions) -> Sequence[SourceLog]:
+    from spark_jobs.lake.segments.archived_logs import archived_logs  # loads Delta
+
+    return archived_logs(lake, partial(_is_chosen, options))
 
 
 def _found(paths: tuple[str, ...], options: DataSourceOptions) -> Sequence[SourceLog]:

@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import types as t
 
 from logcore.segments.filenames import DirectoryKind, is_internal_topic
-from spark_jobs.data_source.source import LoglakeSource, LogReader
+from spark_jobs.data_source.log_readers import LogReader
+from spark_jobs.data_source.source import LoglakeSource
 from tests.conformance.oracles import Consumed
 from tests.conformance.snapshots import Snapshot
 from tests.conformance.test_records import APART, CONSUMED, NOT_ASKED
