@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from logcore.errors import LogError
@@ -92,7 +93,11 @@ def _look(
     for name in names:
         is_odd = name.endswith(filenames.LOG_SUFFIX) and filenames.segment_base_offset(name) is None
         if is_odd and not is_foreign(name) and not any(f"{base}.log" in names for base in _BASE.findall(name)):
-            files.say("not-a-segment", names[name].path, not_a_segment(names[name].path))
+            files.say(
+                "not-a-segment",
+                names[name].path,
+                not_a_segment(names[name].path) + _named_back(name, names, tree, reader),
+            )
         plain_name, suffix = os.path.splitext(name)
         if suffix in PROGRAMS and filenames.segment_base_offset(plain_name) is not None and plain_name not in names:
             files.say("not-a-segment", names[name].path, _packed(names[name].path, PROGRAMS[suffix]))
@@ -199,6 +204,25 @@ def _packed(path: str, program: str) -> str:
     command = f" `{program} {shell_word(path)} > {new} && mv {new} {shell_word(plain)}` unpacks it."
     command = "" if is_object(path) else command
     return f"{shown(path)} is a packed segment; it is not read.{command}"
+
+
+def _named_back(name: str, names: Names, tree: SourceTree, reader: HeaderReader) -> str:
+    """The command that gives a segment under another name its own one; empty if it is none, or if that one is there."""
+    path = names[name].path
+    if is_object(path) or os.path.islink(path) or not os.path.isfile(path):
+        return ""
+    with suppress(LogError, OSError):
+        seen = tree.state(path)
+        file = SegmentFile(0, path, seen.size, seen.modified_ms, seen.inode)
+        header = reader.header_at(file, 0)
+        if header is not None and reader.is_good(file, 0, header):
+            right = filenames.segment_file_name(header.base_offset)
+            if right not in names:
+                command = f"mv {shell_word(path)} {shell_word(os.path.join(os.path.dirname(path), right))}"
+                return (
+                    f" It begins with offset {header.base_offset}, and no segment does: `{command}` gives it its name."
+                )
+    return ""
 
 
 def not_a_segment(path: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import filecmp
 import hashlib
 import os
 import shutil
@@ -132,6 +133,35 @@ class PartitionOutput:
             _settle(descriptor, nanoseconds)
         finally:
             os.close(descriptor)
+
+
+def is_written(source: str, destination: str, files: Proposal) -> bool:
+    """Return whether a directory has exactly the files of a proposal, as an earlier run wrote them.
+
+    Args:
+        source: The directory from which the proposal keeps files.
+        destination: The directory that may be there.
+        files: The files.
+
+    Raises:
+        LogError: A file cannot be read.
+    """
+    if os.path.islink(destination) or not os.path.isdir(destination) or set(os.listdir(destination)) != set(files):
+        return False
+    for name, file in files.items():
+        path = os.path.join(destination, name)
+        match file:
+            case Write(content):
+                same = os.path.getsize(path) == len(content) and read_file(path) == content
+            case Keep(origin):
+                same = filecmp.cmp(os.path.join(source, origin), path, shallow=False)
+            case Cut(origin, size):
+                same = os.path.getsize(path) == size and read_file(os.path.join(source, origin))[:size] == read_file(
+                    path
+                )
+        if not same:
+            return False
+    return True
 
 
 def write_partition(directory: PartitionDirectory, log_directory: str | os.PathLike[str]) -> str:

@@ -44,7 +44,13 @@ from logcore.segments.filenames import META_PROPERTIES_FILE, TopicPartition, par
 from logcore.storage.broker.broker_state import StateReader
 from logcore.storage.discovery import discover, shown
 from logcore.storage.partition_directories import partition_directory, refuse_changes
-from logcore.storage.partition_output import PartitionOutput, check_root_files, refuse_below, write_lines_of_logs
+from logcore.storage.partition_output import (
+    PartitionOutput,
+    check_root_files,
+    is_written,
+    refuse_below,
+    write_lines_of_logs,
+)
 
 RecoveryPlanner = Callable[[PartitionDirectory, LogSettings, Sequence[Finding]], RecoveryPlan]
 """Makes the plan of one partition directory by its settings, with the findings about its root files."""
@@ -325,8 +331,11 @@ def _run_log(
             return plan.exit_code
         out = os.path.join(arguments.out, str(name))
         try:
-            with PartitionOutput(taken.log.directory, out) as new:
-                maintenance.put(new, taken.directory, plan.files, progress)
+            if is_written(taken.log.directory, out, plan.files):
+                sys.stdout.write(f"{name}: {shown(out)} is complete already, from an earlier run\n")
+            else:
+                with PartitionOutput(taken.log.directory, out) as new:
+                    maintenance.put(new, taken.directory, plan.files, progress)
         except LogError as error:
             notes.refuse(f"{name} ({source}): {error}")
             return plan.exit_code

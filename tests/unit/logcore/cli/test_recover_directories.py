@@ -221,6 +221,29 @@ def test_a_partition_that_is_there_already_is_not_touched_and_the_others_are_wri
     assert "exists already" in capsys.readouterr().err
 
 
+def test_a_recovery_that_is_repeated_completes_what_is_left(shop: Path, tmp_path: Path, capsys: Captured) -> None:
+    new = tmp_path / "new"
+    options = ["--out", new, "--checkpoints-out", new]
+    run("recover", shop, *options, code=0)
+    before = tree(new)
+    shutil.rmtree(new / "payments-1")
+    (new / "replication-offset-checkpoint").unlink()
+    capsys.readouterr()
+    run("recover", shop, *options, code=0)
+    assert tree(new) == before
+    assert f"orders-0: {new / 'orders-0'} is complete already" in capsys.readouterr().out
+    for change in ("other", "longer", "gone", "more"):
+        place = shutil.copytree(new, tmp_path / change) / "orders-0" / name(5)
+        content = place.read_bytes()
+        place.write_bytes({"other": b"x" + content[1:], "longer": content + b"x"}.get(change, content))
+        if change == "gone":
+            place.unlink()
+        if change == "more":
+            (place.parent / "more").touch()
+        run("recover", shop, "--out", tmp_path / change, code=3)
+        assert "exists already" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("option", ["--recovery-point", "--log-start-offset", "--high-watermark"])
 def test_an_option_that_belongs_to_one_log_is_wrong_usage_for_a_log_directory(
     shop: Path, tmp_path: Path, option: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import subprocess
@@ -141,3 +142,28 @@ def test_a_packed_partition_is_a_missing_one(source: LogDirectory) -> None:
     shutil.rmtree(source.path / "orders-0")
     (source.path / "orders-0.tar.gz").write_bytes(b"x")
     assert only(discover([str(source.path)]), "log-directory-missing").severity is Severity.WARNING
+
+
+@pytest.mark.parametrize("name", ["81.log", "segment.log", "00000000000000000000 (1).log"])
+def test_a_segment_under_another_name_has_the_command_that_gives_it_its_own(source: LogDirectory, name: str) -> None:
+    log = source.path / "orders-0"
+    right = log / f"{0:020d}.log"
+    content = right.read_bytes()
+    right.rename(log / name)
+    message = only(discover([str(source.path)]), "not-a-segment").message
+    [command] = re.findall(r"`(mv [^`]+)`", message)
+    subprocess.run(command, shell=True, check=True)
+    assert right.read_bytes() == content
+    assert discover([str(source.path)]).findings == ()
+
+
+@pytest.mark.parametrize("content", [b"", b"text", b"\0" * 100])
+def test_no_rename_is_advised_for_what_begins_with_no_batch(source: LogDirectory, content: bytes) -> None:
+    (source.path / "orders-0" / "81.log").write_bytes(content)
+    assert "mv " not in only(discover([str(source.path)]), "not-a-segment").message
+
+
+def test_no_rename_is_advised_onto_a_segment_that_is_there(source: LogDirectory) -> None:
+    log = source.path / "orders-0"
+    (log / "81.log").write_bytes((log / f"{0:020d}.log").read_bytes())
+    assert "mv " not in only(discover([str(source.path)]), "not-a-segment").message
