@@ -21,8 +21,8 @@ LAKE_SETTINGS: Mapping[str, Setting] = {
             "ingest",
             "ingest",
             Pace(("by hand", ON_CLOSED_SEGMENTS), 60_000),
-            "When Dagster reads the sources: `every 5 min` (at least one minute), `on closed segments` by the sensor, "
-            "or only `by hand`. `loglake watch` needs no schedule.",
+            "When Dagster reads the sources: `every 5 min` (at least one minute; above a day, whole days), `on closed "
+            "segments` by the sensor, or only `by hand`. `loglake watch` needs no schedule.",
             is_kafkas=False,
         ),
         Setting(

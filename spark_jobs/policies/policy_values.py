@@ -130,6 +130,9 @@ class VariableOrPath:
         return text
 
 
+_DAY_MS = 86_400_000
+
+
 @dataclass(frozen=True, slots=True)
 class Pace:
     """Values of a setting: a word, or ``every`` and a time."""
@@ -147,7 +150,10 @@ class Pace:
             return text
         if not text.startswith("every "):
             raise ValueError(f"known are {', '.join(self.words)}, and 'every' with a time such as 'every 5 min'")
-        return WholeNumber(self.least_ms, units=TIMES).parse(text.removeprefix("every ").strip())
+        time_ms = WholeNumber(self.least_ms, units=TIMES).parse(text.removeprefix("every ").strip())
+        if time_ms > _DAY_MS and time_ms % _DAY_MS:
+            raise ValueError(f"an interval above a day has whole days, such as 'every {time_ms // _DAY_MS + 1} d'")
+        return time_ms
 
     def text(self, time_ms: int) -> str:
         """Return a time as a file may state it."""

@@ -199,6 +199,7 @@ def test_what_is_not_stated_never_removes_anything():
         ("topics:\n  a: {publish.max.delay: 5MiB}", "line 2, column 26", "'5MiB'"),
         ("lake: {ingest: every 10 s}", "line 1, column 16", "60000.."),
         ("lake: {ingest: sometimes}", "line 1, column 16", "every 5 min"),
+        ("lake: {ingest: every 36 h}", "line 1, column 16", "whole days, such as 'every 2 d'"),
         ("lake: {nightly: always}", "line 1, column 17", "known are plan, apply"),
         ("lake: {nightli: apply}", "line 1, column 8", "did you mean nightly?"),
         ("topics:\n  a: {parquet.codec: gzip}", "line 2, column 22", "known are zstd, lz4, snappy, none"),
