@@ -110,12 +110,12 @@ def test_the_first_page_shows_red_where_a_check_of_a_lake_has_failed(page: Page)
 
 def test_a_table_is_brought_up_to_date_from_its_own_page(page: Page, pages: Pages) -> None:
     last = """query { runsOrError(limit: 1) { ... on Runs { results { status assetSelection { path } } } } }"""
-    page.goto("/assets/shop/findings")
+    page.goto("/assets/shop/offset_ledger")
     page.get_by_role("button", name="Materialize").first.click()
 
     def done() -> bool:
         runs = pages.ask(last)["runsOrError"]["results"]
-        return runs == [{"status": "SUCCESS", "assetSelection": [{"path": ["shop", "findings"]}]}]
+        return runs == [{"status": "SUCCESS", "assetSelection": [{"path": ["shop", "offset_ledger"]}]}]
 
     wait_for(done)
 
