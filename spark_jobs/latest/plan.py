@@ -25,7 +25,7 @@ from spark_jobs.lake.decoded.records_history import RecordsHistory
 from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, topic_table
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.tables.table_features import is_supported
-from spark_jobs.lake.repair_commands import topic_command
+from spark_jobs.lake.repair_commands import follow_command, topic_command
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.latest.decoded_values import DecodedFiles
 from spark_jobs.latest.latest_task import LatestTask
@@ -65,14 +65,17 @@ def _plan_topic(config: LatestConfig, history: RecordsHistory, followed: Followe
     topic, policy = followed.name, followed.policy
     rows = [ROWS + log.log for log in followed.logs]
     tables = TopicTables.of(config.lake, followed, LatestTopicPlan.KINDS, [*rows, POLICY, SEEN, REPLACED])
-    found, replaced = tables.main, None
+    found, replaced, note = tables.main, None, None
     if policy.decodes:
-        tables, times = _up_to_decoded(config.lake, topic, tables)
+        whole, (tables, times) = tables, _up_to_decoded(config.lake, topic, tables)
         replaced = found[REPLACED], times
+        if tables.published != whole.published:
+            way = follow_command(config.lake, "decode", topic)
+            note = f"rows end where decoded/{topic} ends. To decode more: `{way}`"
     files = tuple(file for file in history.files if file.partition_values["topic"] == topic)
     assert policy.latest is not None
     digest = latest_digest(policy)
-    replaces, waits, note = topic in config.replace, None, None
+    replaces, waits = topic in config.replace, None
     if not replaces and tables.has_other_policy(digest):
         waits = (
             "its policy `latest` differs from the one that its rows were computed with. To compute them again: "
@@ -85,7 +88,7 @@ def _plan_topic(config: LatestConfig, history: RecordsHistory, followed: Followe
         if why is None and replaced is not None and found[POLICY] is not None and replaced[0] != replaced[1]:
             why = f"decoded/{topic} was written again"
         if why is not None:
-            replaces, note = True, f"{why}: all rows were computed again"
+            replaces, note = True, "; ".join(filter(None, (f"{why}: all rows were computed again", note)))
     made = LatestTopicPlan(
         topic,
         tables.spans(replaces=replaces),

@@ -104,7 +104,10 @@ def test_after_each_run_the_rows_are_the_newest_ones(
 
 def test_it_waits_for_the_decoded_table_and_a_second_run_writes_nothing(lake: Decoded) -> None:
     lake.append((b"1", b'{"id": 1}'))
-    assert said(latest(lake)) == (None, None)
+    waits, note = said(latest(lake))
+    assert waits is None
+    assert note is not None
+    assert note.startswith("rows end where decoded/orders ends. To decode more: `loglake decode ")
     assert lake.rows("latest") == []
     lake.decode()
     lake.append((b"1", b'{"id": 2}'))

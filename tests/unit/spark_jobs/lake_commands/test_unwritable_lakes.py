@@ -104,6 +104,7 @@ def test_a_full_disk_is_named_with_its_place(line: str, where: str, place: Path,
 
 
 def test_a_topic_that_waits_for_room_names_the_place(place: Path, capsys: Captured) -> None:
+    (place / "policies.yaml").write_text("topics:\n  orders:\n    latest: delete\n")
     with largest_file(1000):
         code = main(["latest", str(place / "lake"), "--policies", str(place / "policies.yaml")])
     captured = capsys.readouterr()
