@@ -420,12 +420,12 @@ def _guarded(work: Callable[[], int]) -> int:
         sys.stderr.write("interrupted: what was committed stays. Run the same command again to continue.\n")
         return ExitCode.INTERRUPTED
     except Exception as error:
-        from .errors.step_errors import history_not_writable
+        from .errors.step_errors import history_error
 
-        full = history_not_writable(error)
-        if full is None:
+        of_history = history_error(error)
+        if of_history is None:
             raise
-        _complain(full)
+        _complain(of_history)
         return ExitCode.NOT_CHECKED
 
 

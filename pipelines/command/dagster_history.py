@@ -20,7 +20,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from logcore.exit_codes import ExitCode
+from spark_jobs.errors import JobError
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.later_keys import keep_later
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, lake_path, read_registered
@@ -28,13 +28,12 @@ from spark_jobs.lake.view.registered_lakes import RegisteredLake, lake_path, rea
 from ..catalog.asset_results import AssetResult
 from ..catalog.step_events import keep_answers, partition_events
 from ..catalog.tables import table_events
-from ..errors.step_errors import sentence_of
+from ..errors.step_errors import history_error, unusable_history
 from ..events import check_evaluation
 from ..partitions import register
 from ..run.chains import CHAINS, Step
 from ..run.check_definitions import OF_MAINTENANCE
 from ..run.direct import FinishedRun
-from ..run.outcome import RunFailure
 from ..run.step_result import StepResult
 from .history import DATABASES, history_not_writable, lacks_databases, prepare_history, settings_file
 
@@ -54,12 +53,19 @@ def open_instance(default_folder: str, lake: str | None = None) -> dg.DagsterIns
 
     Raises:
         UsageError: The folder is inside a lake.
+        JobError: It cannot be written or used: it is damaged, or its ``dagster.yaml`` is wrong.
     """
     folder = prepare_history(default_folder, lake)
-    if lacks_databases(folder):
-        create_databases(folder)
     os.environ["DAGSTER_HOME"] = str(folder)
-    return dg.DagsterInstance.from_config(str(folder))
+    try:
+        if lacks_databases(folder):
+            create_databases(folder)
+        return dg.DagsterInstance.from_config(str(folder))
+    except JobError:
+        raise
+    except Exception as error:
+        # The text of the error may quote its dagster.yaml, which may have a password.
+        raise JobError(history_error(error) or unusable_history(type(error).__name__)) from error
 
 
 def create_databases(folder: Path) -> None:
@@ -107,28 +113,18 @@ class DagsterHistory:
         """Close the instance."""
         self.instance.dispose()
 
-    def record(self, run: FinishedRun) -> RunFailure | None:
-        """Report the steps of a run that have run.
-
-        Returns:
-            Why the report is not complete; None: it is.
-        """
+    def record(self, run: FinishedRun) -> None:
+        """Report the steps of a run that have run. Raises any error of Dagster."""
         lake = read_registered(lake_path(run.lake))
         later: dict[str, list[str]] = {}
-        try:
-            for step in CHAINS[run.job]:
-                done = run.steps.results.get(step.name)
-                if done is None:
-                    break  # a step before it has failed
-                for event in self._events(lake, step, run, done, later):
-                    self.instance.report_runless_asset_event(event)
-                keep_answers(self.instance, lake.path, run.run_id, done)
-            keep_later(lake.path, self.instance.root_directory, run.run_id, later)
-        except Exception as error:  # noqa: BLE001 - the run is complete, whatever Dagster does
-            what = sentence_of(error, "of the report", run.run_id)
-            message = f"The run {run.run_id} is complete, but Dagster could not record it: {what}"
-            return RunFailure(message, ExitCode.NOT_CHECKED)
-        return None
+        for step in CHAINS[run.job]:
+            done = run.steps.results.get(step.name)
+            if done is None:
+                break  # a step before it has failed
+            for event in self._events(lake, step, run, done, later):
+                self.instance.report_runless_asset_event(event)
+            keep_answers(self.instance, lake.path, run.run_id, done)
+        keep_later(lake.path, self.instance.root_directory, run.run_id, later)
 
     def _events(
         self, lake: RegisteredLake, step: Step, run: FinishedRun, done: StepResult, later: dict[str, list[str]]

@@ -71,5 +71,5 @@ def history_not_writable(folder: Path, error: OSError) -> JobError:
     """Return the error of a folder that cannot be written."""
     return JobError(
         f"Dagster's home {folder} cannot be written: {error.strerror or error}. Make room or change the permissions "
-        "there, or name another folder with DAGSTER_HOME. The lake is as it was."
+        "there, or name another folder with DAGSTER_HOME. What was committed to the lake stays."
     )

@@ -41,7 +41,6 @@ from ..metadata.values import (
 from ..run.chains import CHAINS, INTAKE_JOB
 from ..run.check_definitions import RECORDS, CheckAnswer
 from ..run.direct import FinishedRun
-from ..run.outcome import RunFailure
 
 VARIABLES = ("DAGSTER_PIPES_CONTEXT", "DAGSTER_PIPES_MESSAGES")
 CHECKS = "loglake_checks"
@@ -97,14 +96,9 @@ class PipesReport:
         for line in lines:
             self._safely(self._log, "warning", line)
 
-    def record(self, run: FinishedRun) -> RunFailure | None:
-        """Report the steps of a run that have run.
-
-        Returns:
-            None: a failure of the report is none of the run.
-        """
+    def record(self, run: FinishedRun) -> None:
+        """Report the steps of a run that have run. A failure of the report is none of the run."""
         self._safely(self._report, run)
-        return None
 
     def exit_code(self, code: int, failing: Collection[str]) -> int:
         """The exit code of a command that finished.

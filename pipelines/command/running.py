@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from logcore.columns.kernels.families import Work
 from logcore.columns.kernels.library import is_chosen
+from logcore.exit_codes import ExitCode
 from spark_jobs import launch
 from spark_jobs.contracts import JobConfig, JobReport
 from spark_jobs.errors import LakeRefused, NothingChosen, UsageError
@@ -25,6 +26,7 @@ from spark_jobs.outlines import Outline, Outline_co
 from spark_jobs.policies.policies_file import Policies
 
 from ..errors.interrupts import is_interrupt
+from ..errors.step_errors import sentence_of
 from ..run.chains import CHAINS, INTAKE_JOB
 from ..run.direct import FinishedRun, outcome_of, run_steps
 from ..run.outcome import RunFailure, RunOutcome
@@ -40,8 +42,8 @@ if TYPE_CHECKING:
 class RunRecorder(Protocol):
     """Records runs whose steps have run."""
 
-    def record(self, run: FinishedRun) -> RunFailure | None:
-        """Record a run; return why that is not complete."""
+    def record(self, run: FinishedRun) -> None:
+        """Record a run. Raises any error of what keeps it."""
 
     def close(self) -> None:
         """End recording."""
@@ -80,11 +82,26 @@ class HistoryInBackground:
         if self._opened is None:
             self._opened = self._thread.submit(self._open)
 
-    def get(self) -> RunRecorder:
-        """Wait until it is open. Raises what opening it raised."""
+    def record(self, run: FinishedRun) -> RunFailure | None:
+        """Wait until it is open, and report the steps of a run that have run.
+
+        After a failure the next report opens it again: somebody may have repaired or replaced it.
+
+        Returns:
+            Why the report is not complete; None: it is.
+        """
         self.begin()
         assert self._opened is not None
-        return self._opened.result()
+        opened = self._opened
+        try:
+            opened.result().record(run)
+        except Exception as error:  # noqa: BLE001 - the run is complete, whatever Dagster does
+            self._opened = None
+            _close(opened)
+            what = sentence_of(error, "of the report", run.run_id)
+            message = f"The run {run.run_id} is complete, but Dagster could not record it: {what}"
+            return RunFailure(message, ExitCode.NOT_CHECKED)
+        return None
 
     def __enter__(self) -> HistoryInBackground:
         """Return it."""
@@ -160,7 +177,7 @@ class Runner:
             is_refused = isinstance(error, (UsageError, LakeRefused)) and not request.is_registered(lake)
             if not (is_refused or isinstance(error, NothingChosen)):
                 recorder.failed(step, error)
-        problem = self.history.get().record(FinishedRun(job, run_id, lake, as_of_ms, finished))
+        problem = self.history.record(FinishedRun(job, run_id, lake, as_of_ms, finished))
         outcome = outcome_of(chain, run_id, finished)
         return outcome if outcome.failure or problem is None else outcome.failed(problem)
 

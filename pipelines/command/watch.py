@@ -136,6 +136,8 @@ class Watch:
     _unreported: FinishedRun | None = None
     """The rounds since the last report."""
     _report_due_ms: int = 0
+    _last_unreported: str | None = None
+    """Why the last report failed, without the id of its run; None: it succeeded."""
 
     def run(self, stop: threading.Event) -> None:
         """Look and publish until ``stop`` is set; a round that has begun ends first."""
@@ -154,12 +156,12 @@ class Watch:
         if self.record is None or rounds is None:
             return
         self._report_due_ms = self.now_ms() + MINUTE_MS
-        try:
-            problem = self.record(rounds)
-        except ROUND_ERRORS as error:  # Dagster's history could not be opened
-            problem = RunFailure(f"error: {error}", ExitCode.NOT_CHECKED)
+        problem = self.record(rounds)
+        before, self._last_unreported = self._last_unreported, None
         if problem is not None:
-            self.complain(problem.message)
+            self._last_unreported = problem.message.replace(rounds.run_id, "")
+            if self._last_unreported != before:
+                self.complain(problem.message)
 
     @property
     def wait_s(self) -> float:
@@ -361,7 +363,7 @@ def watch_lake(lake: str, request: RunRequest, interval_s: float) -> int:
             EngineLauncher(request.engine, ProgressLines(sys.stderr)),
             interval_s,
             lambda: launch.working_ahead(lake, request.engine),
-            lambda rounds: dagster.get().record(rounds),
+            dagster.record,
         ).run(stop)
     return ExitCode.CLEAN
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sqlite3
 
 from logcore.errors import LogError
@@ -17,6 +18,7 @@ _NOT_WRITABLE = (
     "unable to open database file",
     "attempt to write a readonly database",
 )
+_DAMAGED = ("file is not a database", "database disk image is malformed")
 _TRANSIENT = (StorageError, ConcurrentChange, CommitUnanswered)
 
 
@@ -43,9 +45,9 @@ def sentence_of(error: BaseException, step: str, run_id: str) -> str:
     """
     if is_written_for_users(error):
         return str(error)
-    full = history_not_writable(error)
-    if full is not None:
-        return full
+    of_history = history_error(error)
+    if of_history is not None:
+        return of_history
     if isinstance(error, OSError) and error.errno is not None:
         # The system's own text, for instance of a full disk.
         where = f": {shown(os.fsdecode(error.filename))}" if isinstance(error.filename, str | bytes) else ""
@@ -53,7 +55,7 @@ def sentence_of(error: BaseException, step: str, run_id: str) -> str:
     return f"The step {step} of run {run_id} failed with {type(error).__name__}{_place(error)}. {_REPORT}"
 
 
-def history_not_writable(error: BaseException) -> str | None:
+def history_error(error: BaseException) -> str | None:
     """The paragraph for an error of Dagster's history database; None for any other error."""
     at: BaseException | None = error
     while at is not None:
@@ -64,8 +66,20 @@ def history_not_writable(error: BaseException) -> str | None:
                 "run cannot be kept. Make room there, or name another folder with DAGSTER_HOME, and type the same "
                 "command again; what was committed to the lake stays."
             )
+        if isinstance(at, sqlite3.DatabaseError) and str(at) in _DAMAGED:
+            return unusable_history(str(at))
         at = at.__cause__ or at.__context__
     return None
+
+
+def unusable_history(cause: str) -> str:
+    """The paragraph for a home of Dagster that is damaged, or whose ``dagster.yaml`` is wrong."""
+    home = os.environ.get("DAGSTER_HOME", "")
+    return (
+        f"Dagster's home {home} cannot be used: {cause}. Repair its dagster.yaml or its databases; or begin a new "
+        f"history: mv {shlex.quote(home)} {shlex.quote(home + '.old')}; or name another folder with DAGSTER_HOME. "
+        "What was committed to the lake stays."
+    )
 
 
 class UnforeseenError(Exception):

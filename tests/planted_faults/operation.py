@@ -84,6 +84,13 @@ FAULTS = (
         ("tests/unit/pipelines/command/test_running.py",),
     ),
     Fault(
+        "a history of Dagster that could not be opened is not opened again",
+        "pipelines/command/running.py",
+        "            self._opened = None\n",
+        "",
+        ("tests/dagster/test_unusable_history.py", "-k", "a_watch_goes_on"),
+    ),
+    Fault(
         "of an object only the first part is copied",
         "logcore/storage/objects/object_copy.py",
         "                _write_all(target.fileno(), content, at - start)",
