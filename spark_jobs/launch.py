@@ -122,10 +122,7 @@ def check_run(
             chosen and there is no Java for it.
     """
     check_place(lake, (*sources, *beside, *policies.lake.remote))
-    missing = [path for path in sources if not (is_object(path) or os.path.lexists(path))]
-    if len(missing) == len(sources):
-        places = " ".join(f"{shown(path)} does not exist." for path in missing)
-        raise SourceUnread(f"{places} Nothing was made or changed.")
+    refuse_missing(sources, len(sources) - 1)
     check_writable(lake)
     chosen_engine(engine)
     if identity.read_identity(lake) is None:
@@ -133,6 +130,22 @@ def check_run(
         _check_first_sources(sources, engine, chosen or LogSelection())
     else:
         check_policies(lake, policies.path)
+
+
+def refuse_missing(paths: Sequence[str], most: int = 0) -> None:
+    """Check that local paths exist.
+
+    Args:
+        paths: absolute local paths, or ``s3://bucket/prefix``, which is not looked at.
+        most: how many may be missing.
+
+    Raises:
+        SourceUnread: more are missing.
+    """
+    missing = [path for path in paths if not (is_object(path) or os.path.lexists(path))]
+    if len(missing) > most:
+        places = " ".join(f"{shown(path)} does not exist." for path in missing)
+        raise SourceUnread(f"{places} Nothing was made or changed.")
 
 
 def read_usable_policies(path: str) -> Policies:

@@ -171,6 +171,8 @@ def ingest(run: Run) -> StepResult:
     If policies take settings from the cluster, what it says is read too, before the next round and the next steps. It
     is read once from all sources, so that of several copies the one that reaches furthest counts.
 
+    Validation says which offsets are lost. Then the same run searches the copies that are named to fill them.
+
     Raises:
         UsageError: Remote storage is to be forgotten, and cannot be, or is named too.
     """
@@ -190,20 +192,38 @@ def ingest(run: Run) -> StepResult:
             max_bytes=run.request.max_bytes_per_round or None,
             max_tasks=run.request.max_tasks_per_round or None,
         )
+        is_filling = run.publishes and bool(intake.fill_from)
+        known = _damaged_places(run) if is_filling else set()
         done.reports.append(run.start(config))
         of_cluster = []
         if number == 0 and run.policies.are_from_cluster:
             of_all = ClusterConfig.of(run.lake, run.run_id, run.as_of_ms, run.intakes, only_metadata=True)
             of_cluster = [run.start(of_all)]
-        while done.reports[-1].left and not run.is_one_round:
-            if run.publishes:
-                _validate_new(run)
-                _publish_new(run)
-            done.reports.append(run.start(replace(config, logs=done.reports[-1].left)))
+        done.reports += _next_rounds(run, config, done.reports[-1].left)
+        if is_filling:
+            _validate_new(run)
+            if not _damaged_places(run) <= known:
+                done.reports.append(run.start(config))
+                done.reports += _next_rounds(run, config, done.reports[-1].left)
         done.reports += of_cluster
     done.state = state = run.state()
     done.answers.append(checks.sources_agree(state, stops_of(state), path_findings(done.reports)))
     return done
+
+
+def _next_rounds(run: Run, config: IngestConfig, left: tuple[str, ...]) -> Iterator[JobReport[Outline]]:
+    """Archive what a round left, after validating and publishing what it took."""
+    while left and not run.is_one_round:
+        if run.publishes:
+            _validate_new(run)
+            _publish_new(run)
+        report = run.start(replace(config, logs=left))
+        left = report.left
+        yield report
+
+
+def _damaged_places(run: Run) -> set[str]:
+    return {alarm.where for alarm in damage_of(run.state())}
 
 
 def _forget_remote(run: Run) -> None:

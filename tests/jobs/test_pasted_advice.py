@@ -200,6 +200,27 @@ def test_damage_is_filled_from_another_copy_with_the_printed_command(lake: Lake,
 
 
 @pytest.mark.parametrize("harm", ["segment", "batch"])
+def test_a_first_run_takes_lost_offsets_from_the_copy_that_it_names(lake: Lake, tmp_path: Path, harm: str) -> None:
+    whole = log_of_segments(tmp_path / "copy").path.parent
+    if harm == "segment":
+        (lake.log.path / f"{10:020d}.log").unlink()
+    else:
+        corrupt(lake.log.path)
+    code, printed = lake.run("--fill-from", whole)
+    assert (code, commands_in(printed)) == (0, [])
+    assert lake.offsets() == {*range(30)}
+    assert lake.run()[0] == 0
+    assert lake.verify()[0] == 0
+
+
+def test_a_copy_that_does_not_exist_is_refused_like_a_source(lake: Lake, tmp_path: Path) -> None:
+    code, printed = lake.run("--fill-from", tmp_path / "gone")
+    assert code == said(lake.capsys, "run", tmp_path / "lost", "--lake", lake.path)[0] == 3
+    assert f"{tmp_path / 'gone'} does not exist. Nothing was made or changed." in printed
+    assert not lake.path.exists()
+
+
+@pytest.mark.parametrize("harm", ["segment", "batch"])
 def test_a_copy_beside_the_source_that_has_the_lost_offsets_is_named_with_its_command(
     lake: Lake, tmp_path: Path, harm: str
 ) -> None:

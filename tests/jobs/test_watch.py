@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -22,6 +23,7 @@ from spark_jobs.errors import JobError, StorageError
 from spark_jobs.lake.delta.tables import snapshots
 from spark_jobs.optimize import log_cleanup
 from spark_jobs.row_files import file_runs
+from tests import handmade
 from tests.broker_directory import LogDirectory
 from tests.crash import visible
 from tests.in_process import InProcessExecutor
@@ -81,6 +83,17 @@ def test_growth_and_new_topics_are_published_in_the_next_round(watch, source):
     made = watch.look()
     assert (made.records, made.logs, made.lag) == (12, 2, 0)
     assert published(watch) == 22
+
+
+def test_damage_is_filled_in_the_round_that_finds_it(watch, source, tmp_path):
+    grow(source, "orders", 10)
+    replica = shutil.copytree(source.path, tmp_path / "replica")
+    segment = source.path / "orders-0" / f"{0:020d}.log"
+    segment.write_bytes(handmade.flip(segment.read_bytes(), 65))
+    watch.request = RunRequest(sources=(str(source.path),), fill_from=(str(replica),))
+    assert watch.look().records == 20
+    assert watch.look() is None
+    assert published(watch) == 20
 
 
 def test_only_the_chosen_topic_partitions_are_published(watch, source):

@@ -10,8 +10,8 @@ FAULTS = (
     Fault(
         "a round ends before it is published",
         "pipelines/run/steps.py",
-        "            if run.publishes:",
-        "            if not run.publishes:",
+        "        if run.publishes:",
+        "        if not run.publishes:",
         (ROUNDS, "-k", "each_round_is_published"),
     ),
     Fault(
@@ -24,8 +24,8 @@ FAULTS = (
     Fault(
         "a later round looks at all logs again",
         "pipelines/run/steps.py",
-        "done.reports.append(run.start(replace(config, logs=done.reports[-1].left)))",
-        "done.reports.append(run.start(config))",
+        "report = run.start(replace(config, logs=left))",
+        "report = run.start(config)",
         (ROUNDS, "-k", "grows_all_the_time"),
     ),
     Fault(
