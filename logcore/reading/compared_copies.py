@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from logcore.errors import LogError
 from logcore.logs.growth.copies import CopyComparison, Leadership, LogCopy, compare_copies
-from logcore.logs.growth.divergence import is_same_batch
 from logcore.logs.model.findings import Finding, Severity, found
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.internal_topics.cluster_metadata import Moment, read_cluster_state
@@ -113,9 +112,12 @@ class ComparedCopies:
             if log.topic_id is not None:
                 by_id.setdefault(log.topic_id, {}).setdefault(log.topic_partition.topic, []).append(log)
         of_topic = [log for named in by_id.values() for each in named.values() if len(each) > 1 for log in each]
-        for log in filter(_is_unstated, of_topic):
-            twin = next((each for each in of_topic if _has_records_of(log, each)), None)
-            if twin is not None:
+        unstated = [(log, first) for log in of_topic if _is_unstated(log) and (first := _first_batch(log)) is not None]
+        stated = [log for log in of_topic if unstated and not _is_unstated(log)]
+        twins = {_first_batch(log): log for log in reversed(stated)}
+        for log, first in unstated:
+            twin = twins.get(first)
+            if twin is not None and twin.topic_partition != log.topic_partition:
                 place = shown(log.directory)
                 message = (
                     f"{place} has the records of {twin.topic_partition} ({shown(twin.directory)}), and no checkpoint "
@@ -203,15 +205,13 @@ def _is_unstated(log: SourceLog) -> bool:
     return log.high_watermark == 0 and log.recovery_point is None and not log.is_metadata
 
 
-def _has_records_of(log: SourceLog, other: SourceLog) -> bool:
-    """Whether a log begins with the first batch of another partition of its topic, which a checkpoint names."""
-    if not log.segments or not other.segments or log.topic_partition == other.topic_partition or _is_unstated(other):
-        return False
+def _first_batch(log: SourceLog) -> tuple[str | None, int, int, int] | None:
+    """The topic id of a log, and what its first batch has also in a copy; None if it has none."""
     with suppress(LogError):
-        mine, theirs = (HeaderReader().header_at(each.segments[0], 0) for each in (log, other))
-        same_topic = log.topic_id == other.topic_id
-        return same_topic and mine is not None and theirs is not None and is_same_batch(mine, theirs)
-    return False
+        header = HeaderReader().header_at(log.segments[0], 0) if log.segments else None
+        if header is not None:
+            return log.topic_id, header.base_offset, header.partition_leader_epoch, header.crc
+    return None
 
 
 def _under_another_name(log: SourceLog, right: str, *, is_wrong: bool) -> Finding:

@@ -80,9 +80,8 @@ def discover(paths: Sequence[str], remembered: RememberedReads | None = None, *,
     for path in paths:
         look.at(path)
     look.named_files()
-    there = {log.topic_partition for log in (*look.logs, *look.set_aside)}
     for directory in look.log_directories:
-        look.state.findings += directory.findings(there)
+        look.state.findings += directory.findings((*look.logs, *look.set_aside))
     return Discovery(tuple(look.logs), tuple(look.state.findings), tuple(look.set_aside))
 
 

@@ -6,12 +6,16 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from logcore.errors import LogError
 from logcore.logs.model.findings import Finding, Severity, found
+from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.segments import filenames
-from logcore.segments.filenames import TopicPartition
-from logcore.storage.objects.addresses import is_object
+from logcore.segments.filenames import DirectoryKind, TopicPartition
+from logcore.storage.headers import HeaderReader
+from logcore.storage.objects.addresses import directory_of, is_object
 from logcore.texts import shell_word, shown
 
 _MOST_NAMED = 5
@@ -37,7 +41,7 @@ class ListedDirectory:
     logs: Collection[TopicPartition]
     high_watermarks: Mapping[TopicPartition, int]
 
-    def findings(self, there: Collection[TopicPartition]) -> Iterator[Finding]:
+    def findings(self, there: Sequence[SourceLog]) -> Iterator[Finding]:
         """Report directories that are not read, and logs that had records and have no directory.
 
         Args:
@@ -45,7 +49,7 @@ class ListedDirectory:
                 `orders-0.<id>-delete`.
         """
         listed = {parsed[0] for name in self.names if (parsed := filenames.parse_partition_directory(name)) is not None}
-        absent = sorted(set(self.logs) - listed - set(there))
+        absent = sorted(set(self.logs) - listed - {log.topic_partition for log in there})
         by_name: dict[str, list[TopicPartition]] = {}
         for log in absent:
             by_name.setdefault(str(log), []).append(log)
@@ -57,9 +61,7 @@ class ListedDirectory:
             yield from self._of_unread(path, meant)
         named = {log for logs in meant.values() for log in logs}
         lost = [log for log in absent if self.high_watermarks.get(log, 0) > 0 and log not in named]
-        # A broker has a line for each log that it opened, some seconds after it made the directory.
-        unstated = sorted((listed & set(there)) - set(self.logs))
-        may_be = {log: [u for u in unstated if log.topic == u.topic or log.partition == u.partition] for log in lost}
+        may_be = self._renamed_from(lost, there) if lost else {}
         often = Counter(each for logs in may_be.values() for each in logs)
         for log, logs in may_be.items():
             if len(logs) == 1 and often[logs[0]] == 1:
@@ -70,6 +72,31 @@ class ListedDirectory:
             listing = _in_short([f"{log} (high watermark {self.high_watermarks[log]})" for log in lost])
             message = f"{shown(file)} names {listing}. There is no such directory."
             yield found("log-directory-missing", message, file=shown(file))
+
+    def _renamed_from(
+        self, lost: Sequence[TopicPartition], there: Sequence[SourceLog]
+    ) -> dict[TopicPartition, list[TopicPartition]]:
+        """Which directories may have the records of each lost log.
+
+        A broker has a line for each log that it opened, some seconds after it made the directory; never one for its
+        metadata log. The line of a deleted log stays as long. So a directory whose first segment changed after the
+        checkpoint may be of a new topic. One that is shorter than the lost log is another log.
+        """
+        here = [log for log in there if log.kind is DirectoryKind.LIVE and directory_of(log.directory) == self.path]
+        topics = {log.topic_id: log.topic_partition.topic for log in here if log.topic_partition in self.logs}
+        may_be: dict[TopicPartition, list[TopicPartition]] = {log: [] for log in lost}
+        for log in here:
+            own, written_ms = log.topic_partition, log.high_watermark_ms or 0
+            is_known = own in self.logs or log.is_metadata or not log.segments
+            if is_known or log.segments[0].modified_ms > written_ms:
+                continue
+            topic, end = topics.get(log.topic_id), _end(log.segments[-1])
+            for each in lost:
+                is_alike = own.topic == each.topic or own.partition == each.partition
+                is_topic = topic == each.topic or (topic is None and each.topic not in topics.values())
+                if is_alike and is_topic and end >= self.high_watermarks[each]:
+                    may_be[each].append(own)
+        return may_be
 
     def _renamed(self, log: TopicPartition, right: TopicPartition) -> Finding:
         place = os.path.join(self.path, str(log))
@@ -115,6 +142,14 @@ def meant_logs(name: str, absent: Mapping[str, list[TopicPartition]]) -> list[To
             if form in absent:
                 return absent[form]
     return []
+
+
+def _end(segment: SegmentFile) -> int:
+    end = segment.base_offset
+    with suppress(LogError):
+        for _, header in HeaderReader().headers(segment):
+            end = end if header is None else header.next_offset
+    return end
 
 
 def _in_short(things: Sequence[object]) -> str:

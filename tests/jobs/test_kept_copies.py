@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -12,9 +13,14 @@ import pytest
 from deltalake import DeltaTable
 
 from logcore.cli.main import main
+from logcore.logs.model.sources import SegmentFile
 from logcore.reading.chosen_logs import find_logs
+from logcore.reading.compared_copies import ComparedCopies
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadOptions
+from logcore.records.batch import BatchHeader
+from logcore.storage.discovery import discover
+from logcore.storage.headers import HeaderReader
 from tests.broker_directory import TOPIC_ID, LogDirectory
 from tests.in_process import without_spark
 from tests.metadata_log import MetadataLog, created, topic_id_text
@@ -100,6 +106,63 @@ def test_a_renamed_directory_is_no_log_and_the_printed_command_gives_its_name_ag
     subprocess.run(command_line, shell=True, check=True)
     assert main(["run", str(source.path), "--lake", str(lake)]) == 0
     assert ("orders", 9) in rows(lake)
+
+
+@pytest.mark.parametrize(
+    "case", ["metadata log", "empty", "shorter", "newer", "id of the stated partitions", "other partitions' id"]
+)
+def test_a_sound_log_is_not_called_the_directory_of_a_deleted_one(tmp_path: Path, capsys: Captured, case: str) -> None:
+    """The line of a deleted log stays until the broker writes the file again."""
+    source, lake = LogDirectory(tmp_path / "logs"), tmp_path / "lake"
+    name = "__cluster_metadata-0" if case == "metadata log" else "payments-0"
+    log, stated = source.partition(name), {"orders_0": 1000 if case == "shorter" else 10}
+    if case == "empty":
+        log.roll()
+    else:
+        log.append(20)
+    other = {"id of the stated partitions": "payments-1", "other partitions' id": "orders-1"}.get(case)
+    if other is not None:
+        source.partition(other).append(5, tag=b"other")
+        stated[other.replace("-", "_")] = 5
+    source.high_watermarks(**stated)
+    if case == "newer":
+        segment, checkpoint = log.segments()[0], source.path / "replication-offset-checkpoint"
+        at = segment.stat().st_mtime_ns - 1_000_000_000
+        os.utime(checkpoint, ns=(at, at))
+    main(["ls", str(source.path)])
+    said = capsys.readouterr()
+    assert RULE not in said.out + said.err
+    assert f"names orders-0 (high watermark {stated['orders_0']}). There is no such directory." in said.err
+    main(["run", str(source.path), "--lake", str(lake), "--high-watermark", "log-end"])
+    said = capsys.readouterr()
+    assert " mv " not in said.out + said.err
+    if case not in ("metadata log", "empty"):
+        assert rows(lake).count(("payments", 0)) == 1 + (other == "payments-1")
+
+
+def test_the_first_batch_of_each_partition_is_read_once_to_find_a_renamed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = LogDirectory(tmp_path / "logs")
+    for number in range(12):
+        log = source.partition(f"orders-{number}")
+        if number < 6:
+            log.append(5, tag=b"%d-" % number)
+        else:
+            log.roll()
+    source.high_watermarks(**{f"orders_{number}": 5 for number in range(6)})
+    shutil.copytree(source.path / "orders-0", source.path / "orders-12")
+    read: list[str] = []
+    header_at = HeaderReader.header_at
+
+    def counted(self: HeaderReader, segment: SegmentFile, position: int) -> BatchHeader | None:
+        read.append(segment.path)
+        return header_at(self, segment, position)
+
+    logs = discover([str(source.path)]).logs
+    monkeypatch.setattr(HeaderReader, "header_at", counted)
+    assert list(ComparedCopies(logs).under_other_names(logs)) == [str(source.path / "orders-12")]
+    assert len(read) == len(set(read)) <= 13
 
 
 @pytest.mark.parametrize("name", ["orders-1", "saved-0"])
