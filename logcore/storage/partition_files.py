@@ -10,13 +10,14 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.sources import SegmentFile
 from logcore.records.packed_files import PROGRAMS
 from logcore.segments import filenames
+from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.startup import DropReason, StartFiles, is_plain_name, kept_at_start, orphaned_bases
 from logcore.storage.headers import HeaderReader
 from logcore.storage.objects.addresses import is_object
@@ -90,14 +91,11 @@ def _look(
     """Read the listed files; None if a file disappeared since the listing and this is not the last look."""
     files = PartitionFiles(orphaned=orphaned_bases(names) if only is None else ())
     start = _start_files(path, names, tree, reader) if only is None else _as_named(names)
+    odd: list[str] = []
     for name in names:
         is_odd = name.endswith(filenames.LOG_SUFFIX) and filenames.segment_base_offset(name) is None
         if is_odd and not is_foreign(name) and not any(f"{base}.log" in names for base in _BASE.findall(name)):
-            files.say(
-                "not-a-segment",
-                names[name].path,
-                not_a_segment(names[name].path) + _named_back(name, names, tree, reader),
-            )
+            odd.append(names[name].path)
         plain_name, suffix = os.path.splitext(name)
         if suffix in PROGRAMS and filenames.segment_base_offset(plain_name) is not None and plain_name not in names:
             files.say("not-a-segment", names[name].path, _packed(names[name].path, PROGRAMS[suffix]))
@@ -123,6 +121,9 @@ def _look(
             files.unreadable.append(base_offset)
         else:
             files.segments.append(segment)
+    commands = _named_back(odd, files, tree, reader) if odd else {}
+    for each in odd:
+        files.say("not-a-segment", each, not_a_segment(each) + commands.get(each, ""))
     _report(path, start, files)
     return files
 
@@ -206,23 +207,47 @@ def _packed(path: str, program: str) -> str:
     return f"{shown(path)} is a packed segment; it is not read.{command}"
 
 
-def _named_back(name: str, names: Names, tree: SourceTree, reader: HeaderReader) -> str:
-    """The command that gives a segment under another name its own one; empty if it is none, or if that one is there."""
-    path = names[name].path
-    if is_object(path) or os.path.islink(path) or not os.path.isfile(path):
-        return ""
-    with suppress(LogError, OSError):
-        seen = tree.state(path)
-        file = SegmentFile(0, path, seen.size, seen.modified_ms, seen.inode)
-        header = reader.header_at(file, 0)
-        if header is not None and reader.is_good(file, 0, header):
-            right = filenames.segment_file_name(header.base_offset)
-            if right not in names:
-                command = f"mv {shell_word(path)} {shell_word(os.path.join(os.path.dirname(path), right))}"
-                return (
-                    f" It begins with offset {header.base_offset}, and no segment does: `{command}` gives it its name."
-                )
-    return ""
+def _named_back(odd: Sequence[str], files: PartitionFiles, tree: SourceTree, reader: HeaderReader) -> dict[str, str]:
+    """The command for each segment under another name that gives it its own, by path.
+
+    There is none for a file that is no segment, or if another file has an offset of it, or may have one.
+    """
+    lost: list[SegmentFile] = []
+    for path in odd:
+        with suppress(LogError, OSError):
+            if not is_object(path) and not os.path.islink(path) and os.path.isfile(path):
+                seen = tree.state(path)
+                file = SegmentFile(0, path, seen.size, seen.modified_ms, seen.inode)
+                header = reader.header_at(file, 0)
+                if header is not None and reader.is_good(file, 0, header):
+                    lost.append(replace(file, base_offset=header.base_offset))
+    if not lost or files.unreadable:
+        return {}
+    commands = {}
+    known = sorted([*files.segments, *lost], key=lambda file: file.base_offset)
+    # Of the segments only those before a renamed one are read.
+    ends = [
+        _end_offset(file, reader) if any(each in lost for each in known[at : at + 2]) else 0
+        for at, file in enumerate(known)
+    ]
+    for at, file in enumerate(known):
+        follows = known[at + 1].base_offset if at + 1 < len(known) else MAX_OFFSET
+        if file in lost and max(ends[:at], default=0) <= file.base_offset and ends[at] <= follows:
+            right = os.path.join(os.path.dirname(file.path), filenames.segment_file_name(file.base_offset))
+            command = f"mv -n {shell_word(file.path)} {shell_word(right)}"
+            said = f"It begins with offset {file.base_offset}, and no segment does"
+            commands[file.path] = f" {said}: `{command}` gives it its name."
+    return commands
+
+
+def _end_offset(segment: SegmentFile, reader: HeaderReader) -> int:
+    """Where a segment ends, above its base offset; the greatest offset if that cannot be read."""
+    end = segment.base_offset + 1
+    with suppress(LogError):
+        for _, header in reader.headers(segment):
+            end = MAX_OFFSET if header is None else max(end, header.next_offset)
+        return end
+    return MAX_OFFSET
 
 
 def not_a_segment(path: str) -> str:

@@ -151,7 +151,7 @@ def test_a_segment_under_another_name_has_the_command_that_gives_it_its_own(sour
     content = right.read_bytes()
     right.rename(log / name)
     message = only(discover([str(source.path)]), "not-a-segment").message
-    [command] = re.findall(r"`(mv [^`]+)`", message)
+    [command] = re.findall(r"`(mv -n [^`]+)`", message)
     subprocess.run(command, shell=True, check=True)
     assert right.read_bytes() == content
     assert discover([str(source.path)]).findings == ()
@@ -167,3 +167,43 @@ def test_no_rename_is_advised_onto_a_segment_that_is_there(source: LogDirectory)
     log = source.path / "orders-0"
     (log / "81.log").write_bytes((log / f"{0:020d}.log").read_bytes())
     assert "mv " not in only(discover([str(source.path)]), "not-a-segment").message
+
+
+@pytest.mark.parametrize(("kept", "odd"), [((0, 3), (1, 3)), ((1, 3), (0, 2)), ((2, 3), (0, 3))])
+def test_no_rename_is_advised_for_a_file_with_offsets_that_a_segment_has(
+    tmp_path: Path, kept: tuple[int, int], odd: tuple[int, int]
+) -> None:
+    """Numbers of batches of 5 records each."""
+    made = LogDirectory(tmp_path / "kafka-logs")
+    log = made.partition("orders-0")
+    batches = [log.append(5) for _ in range(3)]
+    made.high_watermarks(orders_0=15)
+    log.segments()[0].unlink()
+    (log.path / f"{5 * kept[0]:020d}.log").write_bytes(b"".join(batches[slice(*kept)]))
+    (log.path / "part.log").write_bytes(b"".join(batches[slice(*odd)]))
+    assert "mv " not in only(discover([str(made.path)]), "not-a-segment").message
+
+
+def test_of_two_files_with_the_same_offsets_neither_is_advised_to_be_renamed(source: LogDirectory) -> None:
+    log = source.path / "orders-0"
+    segment = log / f"{0:020d}.log"
+    (log / "copy of first.log").write_bytes(segment.read_bytes())
+    segment.rename(log / "first.log")
+    said = [each.message for each in discover([str(source.path)]).findings if each.rule == "not-a-segment"]
+    assert len(said) == 2
+    assert not any("mv " in each for each in said)
+
+
+def test_each_of_several_renamed_segments_has_its_command(tmp_path: Path) -> None:
+    made = LogDirectory(tmp_path / "kafka-logs")
+    log = made.partition("orders-0")
+    for _ in range(3):
+        log.roll()
+        log.append(5)
+    made.high_watermarks(orders_0=15)
+    for number, path in enumerate(log.segments()[:2]):
+        path.rename(log.path / f"part {number}.log")
+    for finding in discover([str(made.path)]).findings:
+        subprocess.run(re.findall(r"`(mv -n [^`]+)`", finding.message)[0], shell=True, check=True)
+    assert [path.name for path in log.segments()] == [f"{base:020d}.log" for base in (0, 5, 10)]
+    assert discover([str(made.path)]).findings == ()
