@@ -398,7 +398,10 @@ class _Look:
             broker_id=root.broker_id,
         )
         if epochs and only is None and log.log_start_offset < epochs[0].start_offset and not log.is_metadata:
-            log = replace(log, lost_start=lost_start(log, headers))
+            # deleteRecords cuts the epochs at once. The log start is written later, by a timer.
+            cut_ms = self.tree.modified_ms(os.path.join(path, filenames.LEADER_EPOCH_FILE))
+            if cut_ms is not None and root.log_starts_ms is not None and root.log_starts_ms > cut_ms:
+                log = replace(log, lost_start=lost_start(log, headers))
         (self.logs if kind is DirectoryKind.LIVE else self.set_aside).append(log)
 
     def entries(self, path: str) -> Sequence[DirectoryEntry] | None:

@@ -294,6 +294,8 @@ def test_a_log_start_that_its_checkpoint_lost_is_written_again_with_the_printed_
     assert lake.run()[0] == 0
     assert min(lake.offsets()) == 17
     (lake.source.path / "log-start-offset-checkpoint").unlink()
+    os.utime(lake.log.path / "leader-epoch-checkpoint", (1_700_000_000, 1_700_000_000))
+    lake.source.checkpoint("recovery-point", orders_0=35)
     lake.log.append(5)
     lake.source.high_watermarks(orders_0=35)
     for _ in range(2):

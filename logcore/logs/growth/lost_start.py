@@ -3,7 +3,8 @@
 deleteRecords moves the log start into a segment. The broker writes it there, and cuts the leader epochs there at once
 (UnifiedLog.maybeIncrementLogStartOffset, LeaderEpochFileCache.truncateFromStart). So the first entry of
 `leader-epoch-checkpoint` is above the first batch, and has the leader epoch of the batches before it. An entry with
-another leader epoch than these proves nothing: old formats have none, and the file may be younger than the log.
+another leader epoch than these proves nothing: old formats have none, and the file may be younger than the log. Nor
+does a checkpoint that is older than the epochs: a timer writes it, each minute by default.
 """
 
 from __future__ import annotations

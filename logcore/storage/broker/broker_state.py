@@ -36,6 +36,8 @@ class RootState:
     `high_watermarks`, `cleaned` and `recovery_points` are None if the file is missing or unusable. `is_clean`: the
     broker left the mark of a clean shutdown. `broker_id` and `directory_id` are from meta.properties.
     `high_watermarks_ms`: when the file of high watermarks was last changed, in epoch milliseconds; None without one.
+    `log_starts_ms`: the same of the file of log starts; without one, of the file of recovery points, which a broker
+    writes in the same minute.
     """
 
     high_watermarks: dict[TopicPartition, int] | None
@@ -47,6 +49,7 @@ class RootState:
     broker_id: str | None = None
     directory_id: str | None = None
     high_watermarks_ms: int | None = None
+    log_starts_ms: int | None = None
 
 
 @dataclass(slots=True)
@@ -88,6 +91,9 @@ class StateReader:
                 directory, filenames.META_PROPERTIES_FILE, checkpoints.parse_meta_properties, limit=MAX_PROPERTIES
             )
             high_watermarks = self._offsets(directory, filenames.HIGH_WATERMARK_FILE)
+            # Before the content, which is then not older.
+            written = (filenames.LOG_START_FILE, filenames.RECOVERY_POINT_FILE)
+            written_ms = [self.tree.modified_ms(os.path.join(directory, name)) for name in written]
             self.roots[directory] = RootState(
                 high_watermarks,
                 self._offsets(directory, filenames.LOG_START_FILE) or {},
@@ -102,6 +108,7 @@ class StateReader:
                 None
                 if high_watermarks is None
                 else self.tree.modified_ms(os.path.join(directory, filenames.HIGH_WATERMARK_FILE)),
+                next((each for each in written_ms if each is not None), None),
             )
         if needs_high_watermarks and self.roots[directory].high_watermarks is None and directory not in self.unstated:
             self.unstated.add(directory)

@@ -88,7 +88,10 @@ def test_what_a_recovery_cannot_know_without_its_checkpoints_is_said(
     """No high watermark, and deleteRecords up to an offset that only the leader epochs still show."""
     (shop / "replication-offset-checkpoint").unlink(missing_ok=True)
     (shop / "log-start-offset-checkpoint").unlink(missing_ok=True)
-    (shop / "orders-0" / "leader-epoch-checkpoint").write_text("0\n1\n3 3\n")
+    epochs = shop / "orders-0" / "leader-epoch-checkpoint"
+    epochs.write_text("0\n1\n3 3\n")
+    os.utime(epochs, (1_700_000_000, 1_700_000_000))
+    (shop / "recovery-point-offset-checkpoint").write_text("0\n2\norders 0 8\npayments 1 3\n")
     for source, new in ((shop, "all"), (shop / "orders-0", "one")):
         run("recover", source, "--out", tmp_path / new, code=1)
         said = capsys.readouterr().err
