@@ -43,6 +43,7 @@ from logcore.records.packed_files import packed_kind, unpacking
 from logcore.segments.filenames import META_PROPERTIES_FILE, TopicPartition, parse_partition_directory
 from logcore.storage.broker.broker_state import StateReader
 from logcore.storage.discovery import discover, shown
+from logcore.storage.files import joined
 from logcore.storage.partition_directories import partition_directory, refuse_changes
 from logcore.storage.partition_output import (
     PartitionOutput,
@@ -204,7 +205,7 @@ class _Copy:
             for loss in self.plan.losses
             if loss.severity is Severity.ERROR and loss.first_offset is not None
         )
-        return LogCopy(self.log, end, (self.plan.exit_code, lost), tuple(ranges))
+        return LogCopy(self.log, end, (self.plan.exit_code, lost), joined(ranges))
 
     def why_not(self, difference: CopyDifference) -> str:
         """Return why another copy is used instead."""

@@ -276,7 +276,7 @@ def _uncovered(ranges: Iterable[Range], others: Sequence[Range]) -> Iterator[Ran
         for first, last in _cut(others, start, end):
             if at < first:
                 yield at, first
-            at = last
+            at = max(at, last)
         if at < end:
             yield at, end
 

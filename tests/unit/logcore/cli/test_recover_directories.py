@@ -5,10 +5,15 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from logcore.cli.main import main
+from logcore.cli.maintenance.recovered_logs import _Copy
+from logcore.logs.recovery.losses import Loss
+from logcore.logs.recovery.proposal import RecoveryPlan
+from logcore.storage.discovery import discover
 from tests import handmade
 from tests.unit.logcore.cli import conftest as made
 from tests.unit.logcore.cli.test_recover import AS_OF, name, planned
@@ -114,6 +119,14 @@ def test_the_copy_that_reaches_furthest_is_taken_and_named_and_why_the_other_los
     assert f"orders-0: not taken from {shop / 'orders-0'}: it ends at offset 7, not at 8; it lacks [7, 8)" in out
     assert f"payments-1: taken from {copy / 'payments-1'}, which ends at offset 3 (same history)" in out
     assert f"payments-1: not taken from {shop / 'payments-1'}: it has the same history" in out
+
+
+def test_an_offset_that_a_recovery_loses_twice_counts_once(shop: Path) -> None:
+    losses = tuple(
+        Loss("missing", name(0), "", first_offset=first, last_offset=last) for first, last in ((0, 3), (1, 2), (6, 6))
+    )
+    plan, unused = RecoveryPlan({}, losses=losses, log_end_offset=8), cast("Any", None)
+    assert _Copy(discover([str(shop)]).logs[0], unused, unused, plan).compared.holes == ((0, 4), (6, 7))
 
 
 def test_of_two_that_reach_as_far_the_sound_one_is_taken(

@@ -77,6 +77,16 @@ def test_of_copies_of_one_history_the_one_that_ends_higher_is_used(tmp_path: Pat
         assert {(each.parts_at, each.lacks) for each in result.others} == {(None, ((10, 20),)), (None, ((0, 20),))}
 
 
+def test_what_lies_in_one_loss_of_another_is_not_called_its_own(tmp_path: Path) -> None:
+    """The other copy lost [2, 5) a second time, below the end of a greater loss."""
+    logs = discover(
+        [str(path) for path in written(tmp_path, a=replica((4, 0), end=40), b=replica((4, 0), end=30))]
+    ).logs
+    copies = [LogCopy(logs[0], holes=((0, 20),)), LogCopy(logs[1], holes=((0, 10), (2, 5)))]
+    (other,) = compare_copies(copies, HeaderReader()).others
+    assert (other.fills, other.has) == (((10, 20),), ((10, 20),))
+
+
 def test_copies_of_one_epoch_with_other_batches_are_not_decided(tmp_path: Path) -> None:
     paths = written(tmp_path, one=replica((3, 0), end=20), two=replica((3, 0), end=30, words="b"))
     result = compared(paths)
