@@ -40,7 +40,7 @@ class DamageFound(LogError):
 
     def __str__(self) -> str:
         # The finding's message names file and position already.
-        return f"{self.message} {self.advice}"
+        return f"{self.message} {self.advice}".rstrip()
 
 
 class Reports(Notes):

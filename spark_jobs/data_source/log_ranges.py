@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -22,7 +22,7 @@ from logcore.reading.nearest_names import no_such_topic
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import OffsetRange, ReadOptions
 from logcore.reading.shown_segments import columns_of
-from logcore.segments.filenames import TopicPartition
+from logcore.segments.filenames import METADATA_TOPIC, TopicPartition, is_coordinator_topic
 from spark_jobs.data_source.source_options import EARLIEST, LATEST, Bound, DataSourceOptions, Offsets
 from spark_jobs.errors import UsageError
 
@@ -76,8 +76,12 @@ class Losses:
         return Reports(_fail if self._fails else _warn)
 
 
-def opened_logs(options: DataSourceOptions) -> dict[TopicPartition, ConsumerLog]:
+def opened_logs(options: DataSourceOptions, *, may_be_gone: bool = False) -> dict[TopicPartition, ConsumerLog]:
     """Find the chosen logs.
+
+    Args:
+        options: The options of the read.
+        may_be_gone: A chosen topic or topic partition may be missing.
 
     Raises:
         UsageError: A chosen topic or topic partition is not there.
@@ -91,7 +95,7 @@ def opened_logs(options: DataSourceOptions) -> dict[TopicPartition, ConsumerLog]
         raise UsageError("one read has one lake or log directories, because a log may be in both")
     logs = _archived(lakes[0], options) if lakes else _found(paths, options)
     missing = _missing(options, {log.topic_partition for log in logs})
-    if missing is not None:
+    if missing is not None and not may_be_gone:
         raise UsageError(f"{', '.join(options.paths)}: {missing}")
     return {log.topic_partition: ConsumerLog(log, options.rules) for log in logs}
 
@@ -120,7 +124,11 @@ def _is_chosen(options: DataSourceOptions, name: TopicPartition) -> bool:
         return name in options.assigned
     if options.topics is not None:
         return name.topic in options.topics
-    return options.pattern is None or re.fullmatch(options.pattern, name.topic) is not None
+    if options.pattern is None:
+        return True
+    if is_coordinator_topic(name.topic) or name.topic == METADATA_TOPIC:
+        return False  # as a consumer of Kafka, whose patterns match no internal topic
+    return re.fullmatch(options.pattern, name.topic) is not None
 
 
 def _missing(options: DataSourceOptions, names: set[TopicPartition]) -> str | None:
@@ -205,15 +213,28 @@ def ends(logs: Logs, options: DataSourceOptions) -> dict[TopicPartition, int | N
     return found
 
 
-def batch_ranges(logs: Logs, options: DataSourceOptions) -> list[LogRange]:
-    """Return the offsets of a batch read. Raises as `starts`."""
+def batch_ranges(
+    logs: Logs, options: DataSourceOptions, is_wanted: Callable[[TopicPartition], bool] = lambda _: True
+) -> list[LogRange]:
+    """Return the offsets of a batch read.
+
+    Args:
+        logs: The logs that the options choose.
+        options: The options of the read.
+        is_wanted: Whether a filter of the query leaves a log in.
+
+    Raises:
+        UsageError: As `starts`, or an end is below its start.
+        OffsetOutOfRange: As `starts`.
+    """
     after = ends(logs, options)
     ranges = []
     for name, start in starts(logs, options, EARLIEST).items():
         end = after[name]
         if end is not None and start > end:
             raise UsageError(f"the start offset {start} of {name} is greater than the end offset {end}")
-        ranges.append(LogRange(logs[name], start, end_of(logs[name]) if end is None else end, end is None))
+        if is_wanted(name):
+            ranges.append(LogRange(logs[name], start, end_of(logs[name]) if end is None else end, end is None))
     return sound_ranges(ranges, options)
 
 
@@ -225,7 +246,7 @@ def sound_ranges(ranges: Iterable[LogRange], options: DataSourceOptions) -> list
 
 
 def _sound(reads: LogRange) -> LogRange:
-    seen, notes = reads.start, Reports(_fail)
+    seen, notes = reads.start, Reports(_fail_at_damage)
     try:
         offsets = OffsetRange(reads.start, None if reads.is_open else reads.end)
         for shows in reads.log.choose(offsets, Wanted(columns=("offset",))).segments(notes):
@@ -255,11 +276,19 @@ def _offset_at(log: ConsumerLog, timestamp: int) -> int | None:
 
 def _fail(finding: Finding) -> None:
     if finding.severity is Severity.ERROR:
-        raise DamageFound(finding, _ADVICE)
+        raise DamageFound(finding, "" if finding.start_offset is None else _ADVICE)
+    _warn(finding)
+
+
+def _fail_at_damage(finding: Finding) -> None:
+    if finding.rule == "missing-offsets":
+        _warn(finding)  # as Spark's Kafka source goes on after offsets that are gone
+    else:
+        _fail(finding)
 
 
 def _warn(finding: Finding) -> None:
-    if finding.severity is Severity.ERROR:
+    if finding.severity is not Severity.INFO:
         WARNINGS.warning("%s", finding.message)
 
 
@@ -292,8 +321,11 @@ def stream_ranges(logs: Logs, before: Offsets, after: Offsets, options: DataSour
             start = 0
             if low > 0:
                 losses.say(LogError(f"the log is new, and begins at offset {low}", topic_partition=str(name), offset=0))
-        start = within(name, log, start, losses)
-        ranges.append(LogRange(log, start, max(start, min(end, end_of(log)))))
+        start, high = within(name, log, start, losses), end_of(log)
+        if start <= high < end:
+            text = f"it is out of range: the log ends at offset {high}"
+            losses.say(OffsetOutOfRange(text, topic_partition=str(name), offset=end))
+        ranges.append(LogRange(log, start, max(start, min(end, high))))
     return ranges
 
 

@@ -12,6 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from logcore.columns.wanted import Wanted
+from logcore.reading.consumer_log import ConsumerLog
 from logcore.segments.filenames import TopicPartition
 from spark_jobs.data_source.log_ranges import (
     WARNINGS,
@@ -108,8 +109,8 @@ class FilteringLogReader(LogReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Return the parts of logs that tasks read."""
         _name_unused(self._options)
-        logs = {name: log for name, log in opened_logs(self._options).items() if self._filters.may_hold(name)}
-        ranges = [self._filters.within(each) for each in batch_ranges(logs, self._options)]
+        wanted = batch_ranges(opened_logs(self._options), self._options, self._filters.may_hold)
+        ranges = [self._filters.within(each) for each in wanted]
         return splits_of(ranges, self._options, self._wanted)
 
 
@@ -141,12 +142,12 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Remember the ends of the logs: the stream ends there."""
-        self._target = dict(known_ends(opened_logs(self._options)))
+        self._target = dict(known_ends(self._logs()))
 
     def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:  # noqa: N802 - Spark's name
         """Return where a micro-batch ends."""
         before = offsets_of(start, "an offset of the stream")
-        logs = opened_logs(self._options)
+        logs = self._logs()
         ends = known_ends(logs)
         if self._target is not None:
             ends = {name: min(ends[name], self._target[name]) for name in ends if name in self._target}
@@ -166,13 +167,16 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> JsonOffsets:  # noqa: N802 - Spark's name
         """Return the ends of the logs, for the progress of the query."""
-        return json_of(known_ends(opened_logs(self._options)))
+        return json_of(known_ends(self._logs()))
 
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:
         """Return the parts of logs that tasks of a micro-batch read."""
         before, after = offsets_of(start, "an offset of the stream"), offsets_of(end, "an offset of the stream")
-        ranges = stream_ranges(opened_logs(self._options), before, after, self._options)
+        ranges = stream_ranges(self._logs(), before, after, self._options)
         return splits_of(ranges, self._options, self._wanted)
+
+    def _logs(self) -> dict[TopicPartition, ConsumerLog]:
+        return opened_logs(self._options, may_be_gone=not self._options.fail_on_data_loss)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a part."""

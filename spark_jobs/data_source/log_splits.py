@@ -120,7 +120,7 @@ def _split(reads: LogRange, bounds: tuple[int, int], wanted: Wanted, fails: bool
     following = (
         [] if not files else [each for each in reads.log.log.segments if each.base_offset > files[-1].base_offset]
     )
-    return LogSplit(replace(chosen, log=replace(chosen.log, segments=(*files, *following[:1]))), fails)
+    return LogSplit(replace(chosen, log=replace(chosen.log, segments=(*files, *following))), fails)
 
 
 def rows_of(split: LogSplit, schema: pa.Schema, options: DataSourceOptions) -> Iterator[pa.RecordBatch]:

@@ -98,11 +98,10 @@ class PushedFilters:
 
     def _of_times(self, since: int | None, until: int | None) -> PushedFilters:
         # A row without a time that the calendar has is null in `timestamp`, and meets no filter.
-        low = max(MIN_TIMESTAMP_MS if self.since is None else self.since, since or MIN_TIMESTAMP_MS)
-        high = min(
-            MAX_TIMESTAMP_MS + 1 if self.until is None else self.until, MAX_TIMESTAMP_MS + 1 if until is None else until
-        )
-        return replace(self, since=low, until=high)
+        low, high = self.since, self.until
+        since = max(*(MIN_TIMESTAMP_MS if each is None else each for each in (low, since)))
+        until = min(*(MAX_TIMESTAMP_MS + 1 if each is None else each for each in (high, until)))
+        return replace(self, since=since, until=until)
 
 
 def _micros(value: datetime) -> int:

@@ -19,15 +19,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import LongType, StructField, StructType
 
-from logcore.errors import LogError
+from logcore.errors import LogError, OffsetOutOfRange
+from logcore.library.damage import DamageFound
 from pyspark_loglake import DefaultSource, register
-from spark_jobs.contracts import IngestConfig
+from spark_jobs.contracts import CompactionConfig, IngestConfig
 from spark_jobs.errors import UsageError
 from spark_jobs.launch import run
 from spark_jobs.machine.session import get_session
+from spark_jobs.policies.policies_file import read_policies
+from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
 from tests.daemons import WAIT_SECONDS
 from tests.sampling import drawn
+from tests.spark.cycle import AS_OF_MS, Lake
 
 pytestmark = pytest.mark.spark
 
@@ -61,6 +65,13 @@ def planned(source: LogDirectory, **options: str) -> Sequence[InputPartition]:
     """The parts of a read, as Spark's process for plans makes them."""
     schema = StructType([StructField("offset", LongType())])
     return DefaultSource({"path": str(source.path), **options}).reader(schema).partitions()
+
+
+def read_in_process(source: LogDirectory, path: Path | None = None, **options: str) -> list[int]:
+    """The offsets of all parts, in their order."""
+    schema = StructType([StructField("offset", LongType())])
+    reader = DefaultSource({"path": str(path or source.path), **options}).reader(schema)
+    return [row["offset"] for part in reader.partitions() for rows in reader.read(part) for row in rows.to_pylist()]
 
 
 def offsets(frame: DataFrame) -> list[int]:
@@ -108,6 +119,10 @@ def test_pushed_filters_choose_the_rows_that_spark_chooses(
 ) -> None:
     source.partition("orders-1").append(30)
     source.partition("payments-0").append(30)
+    old = source.partition("old-0")
+    old.roll()
+    for number, stamp in enumerate((-2, -1, 0, 1)):
+        old.write(handmade.simple_batch(number, [(b"k", b"v")], base_timestamp=stamp, leader_epoch=0))
     frame = load(spark, source)
     conditions = [
         "topic = 'orders'",
@@ -118,6 +133,8 @@ def test_pushed_filters_choose_the_rows_that_spark_chooses(
         "timestamp >= timestamp'2023-11-14 22:13:20.001'",
         "timestamp > timestamp'2023-11-14 22:13:20.0005' AND timestamp <= timestamp'2023-11-14 22:13:20.002'",
         "timestamp < timestamp'2023-11-14 22:13:20.0015' AND key = X'6b31'",
+        "timestamp >= timestamp'1970-01-01 00:00:00'",
+        "timestamp > timestamp'1969-12-31 23:59:59.9995' AND topic = 'old'",
         "offset < 0",
         "offset IS NOT NULL AND length(value) > 2",
     ]
@@ -133,6 +150,8 @@ def test_pushed_filters_choose_the_rows_that_spark_chooses(
         plan = frame.where(conditions[2])._jdf.queryExecution().optimizedPlan().toString()
         assert "Filter" not in plan, "the source took them all"
         assert counted() == filtered_by_spark
+        everywhere = {"startingOffsets": '{"orders": {"0": 5, "1": 5}}', "subscribe": "orders"}
+        assert load(spark, source, **everywhere).where("partition = 0").count() == 35
     finally:
         spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
         spark.dataSource.register(DefaultSource)
@@ -157,6 +176,64 @@ def test_damage_ends_a_read_unless_fail_on_data_loss_is_off(
     assert f"rows of the log end at offset 10: {path}" in caplog.text
 
 
+def test_offsets_that_are_missing_between_segments_are_lost_or_skipped(source: LogDirectory) -> None:
+    log = source.partition("orders-0")
+    log.append(10)
+    log.roll()
+    log.append(10)
+    log.roll()
+    log.append(10)
+    log.segments()[1].unlink()
+    source.high_watermarks(orders_0=30)
+    with pytest.raises(DamageFound, match=re.escape("offsets [10, 20) are missing")):
+        read_in_process(source)
+    assert read_in_process(source, failOnDataLoss="false") == [*range(10), *range(20, 30)]
+
+
+@pytest.mark.parametrize("parts", ["1", "7", "30"])
+def test_gaps_that_cleaning_left_are_no_loss_in_any_part(source: LogDirectory, parts: str) -> None:
+    """Only a batch of the last segment shows that the log was cleaned: its last offset has no record."""
+    log = source.partition("orders-0")
+    log.append(5)
+    log.next_offset = 10
+    log.roll()
+    log.append(5)
+    log.next_offset = 20
+    log.roll()
+    log.write(handmade.simple_batch(20, [(b"k", b"v")], leader_epoch=0, last_offset_delta=4))
+    log.rows[20] = (b"k", b"v")
+    log.next_offset = 25
+    log.roll()
+    log.append(5)
+    source.high_watermarks(orders_0=30)
+    assert read_in_process(source, minPartitions=parts) == sorted(log.rows)
+    assert read_in_process(source, minPartitions=parts, endingOffsets='{"orders": {"0": 12}}') == [*range(5), 10, 11]
+
+
+def test_a_micro_batch_whose_end_is_gone_is_a_loss(source: LogDirectory, orders: Partition) -> None:
+    """The high watermark fell after the micro-batch was planned, or it is planned again on an older copy."""
+    source.high_watermarks(orders_0=33)
+    schema = StructType([StructField("offset", LongType())])
+    span = ({"orders": {"0": 30}}, {"orders": {"0": 40}})
+    strict, lenient = (
+        DefaultSource({"path": str(source.path), "subscribe": "orders", "failOnDataLoss": fails}).streamReader(schema)
+        for fails in ("true", "false")
+    )
+    with pytest.raises(OffsetOutOfRange, match="the log ends at offset 33"):
+        strict.partitions(*span)
+    rows = [row for part in lenient.partitions(*span) for each in lenient.read(part) for row in each.to_pylist()]
+    assert [row["offset"] for row in rows] == [30, 31, 32]
+    shutil.rmtree(orders.path)
+    assert lenient.latestOffset(span[0], lenient.getDefaultReadLimit()) == span[0]
+    with pytest.raises(UsageError, match="matches no topic"):
+        strict.latestOffset(span[0], strict.getDefaultReadLimit())
+
+
+def test_a_pattern_matches_no_internal_topic(source: LogDirectory, orders: Partition) -> None:
+    source.partition("__consumer_offsets-0").append(5)
+    assert read_in_process(source, subscribePattern=".*") == list(range(40))
+
+
 def test_a_lake_gives_the_rows_of_its_archive(
     spark: SparkSession, source: LogDirectory, orders: Partition, tmp_path: Path
 ) -> None:
@@ -167,12 +244,45 @@ def test_a_lake_gives_the_rows_of_its_archive(
     assert {row.offset: (bytes(row.key), bytes(row.value)) for row in frame.collect()} == orders.rows
 
 
+def test_a_segment_file_and_a_partition_directory_are_read_where_they_lie(
+    source: LogDirectory, orders: Partition
+) -> None:
+    assert read_in_process(source, orders.path) == list(range(40))
+    assert read_in_process(source, orders.segments()[1]) == list(range(20, 40))
+
+
+def test_segments_that_are_not_read_are_named_in_a_warning(
+    source: LogDirectory, orders: Partition, caplog: pytest.LogCaptureFixture
+) -> None:
+    source.partition("orders-1").append(5)
+    (source.path / "orders-1").rename(source.path / "orders-1.bak")
+    source.high_watermarks(orders_0=40, orders_1=5)
+    planned(source)
+    assert "orders-1" in caplog.text
+
+
 @pytest.mark.parametrize("fails", ["true", "false"])
 def test_a_path_without_logs_is_refused(source: LogDirectory, orders: Partition, fails: str) -> None:
     missing = LogDirectory(source.path / "beside")
     shutil.rmtree(missing.path)
     with pytest.raises(UsageError, match="does not exist"):
         planned(missing, failOnDataLoss=fails)
+
+
+@pytest.mark.long
+def test_a_lake_that_was_compacted_gives_the_rows_that_are_left(source: LogDirectory, tmp_path: Path) -> None:
+    log, lake, policies = source.partition("orders-0"), Lake(tmp_path / "lake"), tmp_path / "policies.yaml"
+    for count in (1, 20, 7, 7):
+        log.roll()
+        log.append(count)
+    source.high_watermarks(orders_0=35)
+    policies.write_text("topics: {orders: {cleanup.policy: compact, segment.bytes: 100}}")
+    lake.turn(source.path)
+    run(CompactionConfig(str(lake.path), "compact", AS_OF_MS, read_policies(str(policies)), apply=True))
+    left = {key: offset for offset, (key, _) in sorted(log.rows.items()) if offset < 28}
+    for parts in ("1", "9"):
+        read = read_in_process(source, lake.path, minPartitions=parts)
+        assert read == sorted({*left.values(), *range(28, 35)}), "the last segment is never cleaned"
 
 
 @pytest.mark.parametrize(
@@ -257,6 +367,7 @@ KILLS = int(os.environ.get("LOGLAKE_TEST_STREAM_KILLS", "3"))
 STREAMED = """
 import sys
 from spark_jobs.machine.session import get_session
+from spark_jobs.policies.policies_file import read_policies
 source, folder = sys.argv[1:]
 frame = get_session().readStream.format("loglake").option("startingOffsets", "earliest")
 frame = frame.option("maxOffsetsPerTrigger", "40").load(source)

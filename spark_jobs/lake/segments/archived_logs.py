@@ -49,6 +49,7 @@ def _source_log(lake: str, row: LogRow, segments: Sequence[Segment]) -> SourceLo
     files = [
         _file(lake, list(slices), stored) for _, slices in groupby(ordered, key=lambda each: each.local_path(lake))
     ]
+    cleaned = [each.next_offset for each in segments if each.generation != archive.GENERATION_INGESTED]
     return SourceLog(
         TopicPartition(row.topic, row.partition),
         f"{lake}/{row.topic_partition}",
@@ -59,7 +60,7 @@ def _source_log(lake: str, row: LogRow, segments: Sequence[Segment]) -> SourceLo
         row.next_offset if row.high_watermark is None else min(row.high_watermark, row.next_offset),
         max(row.log_start_offset, min(file.base_offset for file in files)),
         row.epochs,
-        row.cleaner_checkpoint,
+        max([row.cleaner_checkpoint or 0, *cleaned]) if cleaned else row.cleaner_checkpoint,
         is_clean=True,
     )
 

@@ -37,7 +37,7 @@ def read_identity(lake: str) -> LakeIdentity | None:
     path = storage.join(lake, LAKE_FILE)
     try:
         written = storage.read(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     try:
         content = json.loads(written)
