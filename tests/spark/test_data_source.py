@@ -123,6 +123,7 @@ def test_pushed_filters_choose_the_rows_that_spark_chooses(
     old.roll()
     for number, stamp in enumerate((-2, -1, 0, 1)):
         old.write(handmade.simple_batch(number, [(b"k", b"v")], base_timestamp=stamp, leader_epoch=0))
+    source.high_watermarks(orders_0=40, orders_1=30, payments_0=30, old_0=4)
     frame = load(spark, source)
     conditions = [
         "topic = 'orders'",
