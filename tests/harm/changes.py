@@ -190,7 +190,7 @@ def _table(folder: Path) -> dict[str, Any]:
     metadata, protocol = table.metadata(), table.protocol()
     return {
         "version": table.version(),
-        "schema": table.schema().to_json(),
+        "schema": json.loads(table.schema().to_json()),
         "settings": (metadata.id, metadata.name, metadata.partition_columns, metadata.configuration),
         "protocol": (protocol.min_reader_version, protocol.min_writer_version),
         "features": (protocol.reader_features, protocol.writer_features),
