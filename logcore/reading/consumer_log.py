@@ -112,15 +112,15 @@ class ConsumerLog:
         name = str(log.topic_partition)
         raise OffsetOutOfRange(f"it is out of range: the log {bound}", topic_partition=name, offset=offset)
 
-    def end_offset(self, notes: Notes) -> int:
-        """Return where a consumer reaches the end: the high watermark or the last stable offset, at most the log end.
+    @cached_property
+    def end_offset(self) -> int:
+        """Where a consumer reaches the end: the high watermark or the last stable offset, at most the log end.
 
-        Args:
-            notes: Gets the findings about the last segment, if its headers cannot be followed to its end.
+        The last segment is read only if its headers cannot be followed to its end.
         """
         end = log_end(self.log)
         if end is None:
-            return self.list_offsets(lookup.LATEST, notes).offset
+            return self.list_offsets(lookup.LATEST, Notes()).offset
         return max(self.log.log_start_offset, min(self.window.end, end))
 
     def choose(self, offsets: OffsetRange, wanted: Wanted = EVERYTHING) -> ChosenRecords:

@@ -149,16 +149,6 @@ def _topics(options: DataSourceOptions) -> set[str]:
     return {name.topic for name in opened_logs(everything)}
 
 
-def end_of(log: ConsumerLog) -> int:
-    """Return where a consumer reaches the end of a log."""
-    return log.end_offset(Notes())
-
-
-def start_of(log: ConsumerLog) -> int:
-    """Return the first offset that a consumer may read."""
-    return log.window.start
-
-
 def starts(logs: Logs, options: DataSourceOptions, usual: int) -> dict[TopicPartition, int]:
     """Return where reading of each log begins.
 
@@ -183,15 +173,15 @@ def _start(name: TopicPartition, log: ConsumerLog, bound: Bound, options: DataSo
                 f"the option {bound.option}: {name} has no record with timestamp {at} or a later one. With "
                 "startingOffsetsByTimestampStrategy=latest such a log begins at its end"
             )
-        return end_of(log) if offset is None else offset
+        return log.end_offset if offset is None else offset
     if at in (EARLIEST, LATEST):
-        return start_of(log) if at == EARLIEST else end_of(log)
+        return log.window.start if at == EARLIEST else log.end_offset
     return within(name, log, at, Losses(options))
 
 
 def within(name: TopicPartition, log: ConsumerLog, offset: int, losses: Losses) -> int:
     """Return the offset, or the bound of the log next to it after the loss was said."""
-    low, high = start_of(log), end_of(log)
+    low, high = log.window.start, log.end_offset
     if low <= offset <= high:
         return offset
     bound = f"begins at offset {low}" if offset < low else f"ends at offset {high}"
@@ -234,7 +224,7 @@ def batch_ranges(
         if end is not None and start > end:
             raise UsageError(f"the start offset {start} of {name} is greater than the end offset {end}")
         if is_wanted(name):
-            ranges.append(LogRange(logs[name], start, end_of(logs[name]) if end is None else end, end is None))
+            ranges.append(LogRange(logs[name], start, logs[name].end_offset if end is None else end, end is None))
     return sound_ranges(ranges, options)
 
 
@@ -294,7 +284,7 @@ def _warn(finding: Finding) -> None:
 
 def known_ends(logs: Logs) -> Offsets:
     """Return the ends of all logs."""
-    return {name: end_of(log) for name, log in logs.items()}
+    return {name: log.end_offset for name, log in logs.items()}
 
 
 def stream_ranges(logs: Logs, before: Offsets, after: Offsets, options: DataSourceOptions) -> list[LogRange]:
@@ -316,12 +306,12 @@ def stream_ranges(logs: Logs, before: Offsets, after: Offsets, options: DataSour
         if log is None:
             losses.say(LogError("the log is gone; the stream had read it", topic_partition=str(name), offset=start))
             continue
-        low = start_of(log)
+        low = log.window.start
         if start is None:
             start = 0
             if low > 0:
                 losses.say(LogError(f"the log is new, and begins at offset {low}", topic_partition=str(name), offset=0))
-        start, high = within(name, log, start, losses), end_of(log)
+        start, high = within(name, log, start, losses), log.end_offset
         if start <= high < end:
             text = f"it is out of range: the log ends at offset {high}"
             losses.say(OffsetOutOfRange(text, topic_partition=str(name), offset=end))

@@ -63,8 +63,8 @@ def wanted_of(schema: pa.Schema) -> Wanted:
     return Wanted(columns=tuple(sorted(names)) or ("offset",))
 
 
-class LogReader(DataSourceReader):
-    """Reads a batch.
+class _RowReader:
+    """Reads parts of logs, as every reader of the data source does.
 
     Args:
         options: The options.
@@ -76,15 +76,19 @@ class LogReader(DataSourceReader):
         self._schema = arrow_schema(schema)
         self._wanted = wanted_of(self._schema)
 
-    def partitions(self) -> Sequence[InputPartition]:
-        """Return the parts of logs that tasks read."""
-        _name_unused(self._options)
-        return splits_of(batch_ranges(opened_logs(self._options), self._options), self._options, self._wanted)
-
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a part."""
         # Spark hands over a part of its own where there is none.
         return rows_of(partition, self._schema, self._options) if isinstance(partition, LogSplit) else iter(())
+
+
+class LogReader(_RowReader, DataSourceReader):
+    """Reads a batch."""
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the parts of logs that tasks read."""
+        _name_unused(self._options)
+        return splits_of(batch_ranges(opened_logs(self._options), self._options), self._options, self._wanted)
 
 
 class FilteringLogReader(LogReader):
@@ -114,21 +118,13 @@ class FilteringLogReader(LogReader):
         return splits_of(ranges, self._options, self._wanted)
 
 
-class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads micro-batches. Offsets are those of Spark's Kafka source: ``{"orders": {"0": 23}}``.
-
-    Args:
-        options: The options.
-        schema: The columns.
-    """
+class LogStreamReader(_RowReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads micro-batches. Offsets are those of Spark's Kafka source: ``{"orders": {"0": 23}}``."""
 
     def __init__(self, options: DataSourceOptions, schema: StructType) -> None:
-        self._options = options
-        self._schema = arrow_schema(schema)
-        self._wanted = wanted_of(self._schema)
+        super().__init__(options, schema)
         self._target: dict[TopicPartition, int] | None = None
         self._last_ms = 0
-        self._is_named = False
 
     def initialOffset(self) -> JsonOffsets:  # noqa: N802 - Spark's name
         """Return where the stream begins: at the latest offsets, unless an option says otherwise."""
@@ -177,10 +173,6 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _logs(self) -> dict[TopicPartition, ConsumerLog]:
         return opened_logs(self._options, may_be_gone=not self._options.fail_on_data_loss)
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a part."""
-        return rows_of(partition, self._schema, self._options) if isinstance(partition, LogSplit) else iter(())
 
 
 def _name_unused(options: DataSourceOptions) -> None:
