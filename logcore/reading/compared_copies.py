@@ -15,6 +15,7 @@ from logcore.errors import LogError
 from logcore.logs.growth.copies import CopyComparison, Leadership, LogCopy, compare_copies
 from logcore.logs.model.findings import Finding, Severity, found
 from logcore.logs.model.sources import SourceLog
+from logcore.reading.exchanged_logs import exchanged_logs
 from logcore.reading.internal_topics.cluster_metadata import Moment, read_cluster_state
 from logcore.reading.internal_topics.log_ends import header_reaching
 from logcore.reading.notes import Notes
@@ -40,6 +41,7 @@ class ComparedCopies:
                 self._logs.setdefault(log.topic_partition, []).append(log)
         self._known: dict[TopicPartition, CopyComparison] = {}
         self._states: dict[str | None, ClusterState] | None = None
+        self._exchanged: dict[str, Finding] | None = None
 
     def of(self, name: TopicPartition) -> CopyComparison | None:
         """Return the comparison of a log's copies; None if it is in one directory only."""
@@ -98,18 +100,21 @@ class ComparedCopies:
         return [*said, *topic_ids_of(logs), *dict.fromkeys(self.under_other_names(logs).values())]
 
     def under_other_names(self, logs: Iterable[SourceLog], lake: Mapping[str, str] | None = None) -> dict[str, Finding]:
-        """Return a finding for each log, by directory, whose topic id is that of a topic with another name.
+        """Return a finding for each log, by directory, that is of another partition than its name says.
 
-        A broker gives an id to one name only, so somebody kept a copy of a partition directory, or renamed one.
+        A broker gives an id to one name only, so somebody kept a copy of a partition directory, or renamed one. Or
+        directories were exchanged.
 
         Args:
             logs: The logs.
             lake: Names of topics by id, as a lake has them; None: there is no lake.
         """
         by_id: dict[str, dict[str, list[SourceLog]]] = {}
-        said: dict[str, Finding] = {}
+        if self._exchanged is None:
+            self._exchanged = exchanged_logs(log for copies in self._logs.values() for log in copies)
+        said = {log.directory: self._exchanged[log.directory] for log in logs if log.directory in self._exchanged}
         for log in logs:
-            if log.topic_id is not None:
+            if log.topic_id is not None and log.directory not in said:
                 by_id.setdefault(log.topic_id, {}).setdefault(log.topic_partition.topic, []).append(log)
         of_topic = [log for named in by_id.values() for each in named.values() if len(each) > 1 for log in each]
         unstated = [(log, first) for log in of_topic if _is_unstated(log) and (first := _first_batch(log)) is not None]

@@ -234,3 +234,76 @@ def test_of_names_without_evidence_none_is_read_until_one_is_named(tmp_path: Pat
     assert rows(tmp_path / "lake") == [("orders", offset) for offset in range(10)]
     # The lake knows the topic's name from now on.
     assert main(["run", str(source.path), "--lake", str(tmp_path / "lake")]) == 1
+
+
+EXCHANGED = {
+    "two": {"orders-0": (10, 10), "orders-1": (25, 25), "orders-2": (5, 5)},
+    "three": {"orders-0": (10, 10), "orders-1": (25, 25), "orders-2": (40, 40)},
+    "of a running broker": {"orders-0": (105, 100), "orders-1": (255, 250)},
+    "one is empty": {"orders-0": (0, 0), "orders-1": (20, 20)},
+    "of two topics": {"orders-0": (10, 10), "payments-0": (25, 25)},
+}
+"""Records and high watermark of each."""
+
+
+def exchanged(tmp_path: Path, case: str) -> tuple[LogDirectory, list[str]]:
+    source, logs = LogDirectory(tmp_path / "logs"), EXCHANGED[case]
+    for name, (count, _) in logs.items():
+        log = source.partition(name)
+        log.roll()
+        log.append(count, tag=name.encode())
+    lines = {name.replace("-", "_"): high_watermark for name, (_, high_watermark) in logs.items()}
+    source.high_watermarks(**lines)
+    source.checkpoint("recovery-point", **lines)
+    moved = list(logs)[: 2 if case == "two" else None]
+    for name, to in zip(moved, [*moved[1:], moved[0]], strict=True):
+        (source.path / name).rename(source.path / f"{to}.new")
+    for name in moved:
+        (source.path / f"{name}.new").rename(source.path / name)
+    return source, moved
+
+
+@pytest.mark.parametrize("case", EXCHANGED)
+def test_exchanged_directories_are_no_logs_and_the_printed_command_gives_their_names_again(
+    tmp_path: Path, capsys: Captured, case: str
+) -> None:
+    source, moved = exchanged(tmp_path, case)
+    lake = tmp_path / "lake"
+    for command in (["run", "--lake", str(lake)], ["ls"], ["recover", "--out", str(tmp_path / "new")]):
+        main([command[0], str(source.path), *command[1:]])
+        said = capsys.readouterr()
+        lines = [each for each in (said.out + said.err).splitlines() if " has the records of " in each]
+        assert len(lines) == len(moved), command
+        [command_line] = re.findall(r"`(mv [^`]+)`", "".join(lines))
+    left = [name for name in EXCHANGED[case] if name not in moved]
+    published = rows(lake) if (lake / "tables/records").exists() else []
+    assert published == [("orders", offset) for _ in left for offset in range(5)]
+    assert not (tmp_path / "new").exists() or [path.name for path in (tmp_path / "new").iterdir()] == left
+    subprocess.run(command_line, shell=True, check=True)
+    main(["run", str(source.path), "--lake", str(lake)])
+    table = DeltaTable(lake / "tables/records").to_pyarrow_table(columns=["topic", "partition", "offset", "value"])
+    values = {(f"{row['topic']}-{row['partition']}", row["offset"]): row["value"] for row in table.to_pylist()}
+    assert values == {
+        (name, offset): b"%s%d" % (name.encode(), offset)
+        for name, (_, high_watermark) in EXCHANGED[case].items()
+        for offset in range(high_watermark)
+    }
+
+
+@pytest.mark.parametrize("case", ["the end is lost", "the log is lost", "two logs fit", "other partitions' ids"])
+def test_logs_that_lost_records_are_not_called_exchanged(tmp_path: Path, capsys: Captured, case: str) -> None:
+    source = LogDirectory(tmp_path / "logs")
+    counts = {
+        "the end is lost": {"orders-0": (10, 25), "orders-1": (40, 38)},
+        "the log is lost": {"orders-0": (0, 25), "orders-1": (25, 25)},
+        "two logs fit": {"orders-0": (10, 25), "orders-1": (25, 10), "orders-2": (25, 10)},
+        "other partitions' ids": {"orders-0": (10, 25), "orders-1": (5, 5), "payments-0": (25, 10)},
+    }[case]
+    for name, (count, _) in counts.items():
+        log = source.partition(name)
+        log.roll()
+        log.append(count)
+    source.high_watermarks(**{name.replace("-", "_"): line for name, (_, line) in counts.items()})
+    main(["ls", str(source.path)])
+    said = capsys.readouterr()
+    assert RULE not in said.out + said.err

@@ -386,10 +386,11 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "copy-under-another-name": Rule(
             _WARNING,
             _ONE_RUN,
-            "A partition directory has the topic id of a topic with another name: somebody kept a copy, or renamed the "
-            "directory. It is not published, and `recover` does not write it.",
-            "Move the directory out of the log directory. If it is the only copy, give it its old name. To read it as "
-            "it is, name it alone: `loglake dump {directory}`.",
+            "A partition directory has the topic id of a topic with another name, or the records of another partition: "
+            "somebody kept a copy, or renamed or exchanged directories. It is not published, and `recover` does not "
+            "write it.",
+            "Run the command of the message, if there is one. Else move the directory out of the log directory. If it "
+            "is the only copy, give it its old name. To read it as it is, name it alone: `loglake dump {directory}`.",
         ),
         "topic-ids-differ": Rule(
             _WARNING,
