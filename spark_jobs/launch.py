@@ -148,6 +148,19 @@ def refuse_missing(paths: Sequence[str], most: int = 0) -> None:
         raise SourceUnread(f"{places} Nothing was made or changed.")
 
 
+def check_copies(paths: Sequence[str]) -> None:
+    """Check that each copy that a command names has a log.
+
+    Raises:
+        SourceUnread: one is missing, or has none.
+    """
+    refuse_missing(paths)
+    for path in paths:
+        if not is_object(path) and not (seen := discover([source_path(path)])).logs:
+            said = " ".join(each.message for each in seen.findings) or f"{shown(path)} has no log."
+            raise SourceUnread(f"{said} Nothing was made or changed.")
+
+
 def read_usable_policies(path: str) -> Policies:
     """Read a policies file that an operator names, and check it as ``loglake config check`` and ``loglake run`` do.
 

@@ -33,6 +33,7 @@ def find_logs(
     is_check: bool = False,
     with_aside: bool = False,
     is_one_copy: bool = False,
+    without_misnamed: bool = False,
 ) -> tuple[SourceLog, ...]:
     """Find the chosen logs, by topic partition, and report findings about the paths.
 
@@ -42,6 +43,7 @@ def find_logs(
         quiet: Rules whose findings are not reported.
         is_check: A selection that matches nothing is an error; else it is only reported.
         with_aside: Add logs in -delete, -future and -stray directories, after the others.
+        without_misnamed: Leave out directories that have another log than their name says.
         is_one_copy: Of a log in several directories only the copy that has its history, or none if that is not known.
 
     Raises:
@@ -49,7 +51,7 @@ def find_logs(
         LogError: The package that reads object stores is not installed.
     """
     discovery = discover(options.paths, any_name=True)
-    live, copies = discovery.logs, ComparedCopies(discovery.logs)
+    live, copies = discovery.logs, ComparedCopies(discovery.logs, discovery.findings)
     if options.remotes:
         from logcore.reading.joined_logs import join_remote
 
@@ -81,6 +83,9 @@ def find_logs(
     for finding in copies.findings([log for log in chosen if log.kind is DirectoryKind.LIVE]):
         if finding.rule not in quiet and (finding.rule, finding.file) not in said:
             notes.say(finding)
+    if without_misnamed:
+        misnamed = copies.under_other_names(chosen)
+        chosen = tuple(log for log in chosen if log.directory not in misnamed)
     if is_one_copy:
         chosen, undecided = copies.of_each(chosen)
         for finding in undecided:

@@ -17,7 +17,7 @@ from logcore.logs.model.findings import Finding, Severity, found
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.exchanged_logs import exchanged_logs
 from logcore.reading.internal_topics.cluster_metadata import Moment, read_cluster_state
-from logcore.reading.internal_topics.log_ends import header_reaching
+from logcore.reading.internal_topics.log_ends import header_reaching, log_end
 from logcore.reading.notes import Notes
 from logcore.segments.filenames import DirectoryKind, TopicPartition
 from logcore.storage.discovery import HeaderReader, shown
@@ -32,9 +32,11 @@ class ComparedCopies:
 
     Args:
         logs: All logs at the paths, those of `__cluster_metadata` included.
+        findings: About the paths. A directory that they call a copy under another name is one.
     """
 
-    def __init__(self, logs: Iterable[SourceLog]) -> None:
+    def __init__(self, logs: Iterable[SourceLog], findings: Iterable[Finding] = ()) -> None:
+        self._misnamed = {each.file: each for each in findings if each.rule == "copy-under-another-name"}
         self._logs: dict[TopicPartition, list[SourceLog]] = {}
         for log in logs:
             if log.kind is DirectoryKind.LIVE:
@@ -113,6 +115,7 @@ class ComparedCopies:
         if self._exchanged is None:
             self._exchanged = exchanged_logs(log for copies in self._logs.values() for log in copies)
         said = {log.directory: self._exchanged[log.directory] for log in logs if log.directory in self._exchanged}
+        said |= {log.directory: self._misnamed[at] for log in logs if (at := shown(log.directory)) in self._misnamed}
         for log in logs:
             if log.topic_id is not None and log.directory not in said:
                 by_id.setdefault(log.topic_id, {}).setdefault(log.topic_partition.topic, []).append(log)
@@ -128,7 +131,7 @@ class ComparedCopies:
                     f"{place} has the records of {twin.topic_partition} ({shown(twin.directory)}), and no checkpoint "
                 )
                 message += f"names {log.topic_partition}: it is a copy under another name, and no partition."
-                said[log.directory] = found("copy-under-another-name", message, file=place)
+                said[log.directory] = _of_kept(log, found("copy-under-another-name", message, file=place), [twin])
         for topic_id, named in by_id.items():
             shown_name = self._name_of(topic_id, named) if len(named) > 1 else None
             right = (lake or {}).get(topic_id, shown_name)
@@ -136,6 +139,10 @@ class ComparedCopies:
             copies = [log for name, of_name in named.items() if name != right for log in of_name]
             if right is not None:
                 said |= {log.directory: _under_another_name(log, right, is_wrong=is_wrong) for log in copies}
+                for log in () if is_wrong else copies:
+                    first = _first_batch(log)
+                    originals = [each for each in named.get(right, ()) if _first_batch(each) == first]
+                    said[log.directory] = _of_kept(log, said[log.directory], originals)
             elif len(named) > 1:
                 said |= dict.fromkeys((log.directory for log in copies), _not_named(topic_id, copies))
         return said
@@ -217,6 +224,12 @@ def _first_batch(log: SourceLog) -> tuple[str | None, int, int, int] | None:
         if header is not None:
             return log.topic_id, header.base_offset, header.partition_leader_epoch, header.crc
     return None
+
+
+def _of_kept(log: SourceLog, finding: Finding, originals: Sequence[SourceLog]) -> Finding:
+    """The finding about a copy under another name: information, if the log itself has all that the copy has."""
+    is_there = any((log_end(each) or 0) >= (log_end(log) or 0) for each in originals)
+    return replace(finding, severity=Severity.INFO) if is_there else finding
 
 
 def _under_another_name(log: SourceLog, right: str, *, is_wrong: bool) -> Finding:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -28,12 +29,12 @@ from logcore.segments.filenames import DirectoryKind, TopicPartition
 from logcore.storage.broker.broker_state import MAX_SMALL_FILE, StateReader
 from logcore.storage.files import CopiedRange, copy_range, map_file, new_text, open_readonly
 from logcore.storage.headers import HeaderReader
-from logcore.storage.missing_logs import ListedDirectory
+from logcore.storage.missing_logs import ListedDirectory, meant_logs
 from logcore.storage.objects.addresses import absolute, directory_of, is_object
 from logcore.storage.objects.answers import StoreFailed
 from logcore.storage.objects.object_tree import ObjectTree
 from logcore.storage.objects.remembered_reads import RememberedReads
-from logcore.storage.partition_files import not_a_segment, read_partition
+from logcore.storage.partition_files import KnownBounds, not_a_segment, read_partition
 from logcore.storage.source_errors import SourceChanged, SourceUnreadable, shown
 from logcore.storage.source_reads import file_digest, read_file, read_range
 from logcore.storage.source_tree import DirectoryEntry, LocalTree, SourceTree
@@ -289,7 +290,7 @@ class _Look:
         return what, roots
 
     def log_directory(self, entries: Sequence[DirectoryEntry]) -> None:
-        unread = []
+        unread, illegal = list[str](), list[str]()
         for entry in entries:
             parsed = filenames.parse_partition_directory(entry.name)
             if is_foreign(entry.name) and not self.may_hold_a_log(entry) and not _has_segments(self.inside(entry.path)):
@@ -303,7 +304,7 @@ class _Look:
                 if not self.knows(entry.path):
                     self.partition(entry.path, *parsed)
             elif filenames.looks_like_partition_directory(entry.name):
-                self.say("illegal-topic-name", entry.path, _illegal_name(entry.path))
+                illegal.append(entry.path)
             elif entry.name not in _BROKER_DIRECTORIES | _ROOT_FILES:
                 unread.append(entry.path)
         if not entries:
@@ -311,13 +312,21 @@ class _Look:
         path = directory_of(entries[0].path)
         try:
             places = {each: self.unread_places(each) for each in unread}
+            places |= {each: self.unread_places(each) for each in illegal if _has_leading_zeros(each)}
             root = self.state.root(path, needs_high_watermarks=False)
         except (StoreFailed, SourceChanged) as error:
             self.fails(path, error)
             return
         names = {entry.name for entry in entries}
         of_checkpoints = {*(root.high_watermarks or ()), *root.log_starts, *(root.recovery_points or ())}
-        self.log_directories.append(ListedDirectory(path, names, places, of_checkpoints, root.high_watermarks or {}))
+        absent = {str(log): [log] for log in of_checkpoints if str(log) not in names}
+        for each in illegal:
+            if not (places.get(each) and meant_logs(os.path.basename(each), absent)):
+                places.pop(each, None)
+                self.say("illegal-topic-name", each, _illegal_name(each))
+        self.log_directories.append(
+            ListedDirectory(path, names, places, of_checkpoints, root.high_watermarks or {}, root.recovery_points)
+        )
 
     def unread_places(self, path: str) -> list[str]:
         """Return the directories with segments at and below a directory that is not a partition."""
@@ -346,7 +355,12 @@ class _Look:
         needs_line = topic_partition.topic != filenames.METADATA_TOPIC
         root = self.state.root(directory_of(path), needs_high_watermarks=needs_line)
         headers = HeaderReader(self.remembered)
-        files = read_partition(path, lambda: self.entries(path), self.tree, only, headers)
+        bounds = KnownBounds(
+            root.log_starts.get(topic_partition),
+            (root.cleaned or {}).get(topic_partition),
+            (root.high_watermarks or {}).get(topic_partition),
+        )
+        files = read_partition(path, lambda: self.entries(path), self.tree, only, headers, bounds)
         if files is None:
             return
         if kind is not DirectoryKind.LIVE:
@@ -515,7 +529,14 @@ def _is_directory(entry: DirectoryEntry) -> bool:
         return False
 
 
+def _has_leading_zeros(path: str) -> bool:
+    return re.search("-0+[0-9]+$", path) is not None
+
+
 def _illegal_name(path: str) -> str:
+    topic, _, number = os.path.basename(path).rpartition("-")
+    if number.isdecimal() and filenames.is_legal_topic(topic):
+        return f"{shown(path)} is not read: no broker writes {number} as the number of a partition."
     return (
         f"{shown(path)} is not named <topic>-<partition> with a legal topic (1 to 249 of a-z A-Z 0-9 . _ -); "
         "no broker creates such a directory, so it is not read."

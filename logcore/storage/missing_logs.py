@@ -33,6 +33,8 @@ class ListedDirectory:
         unread: Its directories that are no partitions, and where segments are at and below each.
         logs: The logs that its checkpoints name.
         high_watermarks: Those of its checkpoint.
+        recovery_points: Logs of this checkpoint; None: it is not there. A broker that deletes a log removes its line at
+            once. The high watermark of the last log of a directory keeps its line for ever.
     """
 
     path: str
@@ -40,6 +42,7 @@ class ListedDirectory:
     unread: Mapping[str, Sequence[str]]
     logs: Collection[TopicPartition]
     high_watermarks: Mapping[TopicPartition, int]
+    recovery_points: Collection[TopicPartition] | None = None
 
     def findings(self, there: Sequence[SourceLog]) -> Iterator[Finding]:
         """Report directories that are not read, and logs that had records and have no directory.
@@ -60,6 +63,7 @@ class ListedDirectory:
         for path in self.unread:
             yield from self._of_unread(path, meant)
         named = {log for logs in meant.values() for log in logs}
+        absent = [log for log in absent if self.recovery_points is None or log in self.recovery_points]
         lost = [log for log in absent if self.high_watermarks.get(log, 0) > 0 and log not in named]
         may_be = self._renamed_from(lost, there) if lost else {}
         often = Counter(each for logs in may_be.values() for each in logs)
@@ -139,8 +143,9 @@ def meant_logs(name: str, absent: Mapping[str, list[TopicPartition]]) -> list[To
     for word in re.split(r"[^a-zA-Z0-9._-]+", name):
         forms = [word[: end.end()] for end in _WORD_ENDS.finditer(word)][::-1]
         for form in [each for each in forms if re.fullmatch(r".+-\d+", each)] or forms:
-            if form in absent:
-                return absent[form]
+            plain = re.sub(r"-0+(\d+)$", r"-\1", form) if form == name else form
+            if plain in absent:
+                return absent[plain]
     return []
 
 

@@ -32,8 +32,20 @@ MAX_SEGMENT_SIZE = 2**31 - 1
 _LOOKS = 3
 _BASE = re.compile("(?<![0-9])[0-9]{20}(?![0-9])")
 """The base offset in the name of a copy of a segment, such as `Copy of 00000000000000000000.log`."""
+_ASIDE = re.compile(r"(?<![0-9])([0-9]{20})(?![0-9]).*\.log.+", re.DOTALL)
+"""The name of a segment that somebody, or the broker, put aside: `00000000000000000000.log.bak`, `….log.deleted`."""
+_BY_BROKER = (filenames.DELETED_SUFFIX, filenames.CLEANED_SUFFIX, filenames.SWAP_SUFFIX)
 
 Names = dict[str, DirectoryEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBounds:
+    """What checkpoints say of a log; None: nothing."""
+
+    log_start: int | None = None
+    cleaned_to: int | None = None
+    high_watermark: int | None = None
 
 
 @dataclass(slots=True)
@@ -63,6 +75,7 @@ def read_partition(
     tree: SourceTree,
     only: set[int] | None = None,
     headers: HeaderReader | None = None,
+    bounds: KnownBounds | None = None,
 ) -> PartitionFiles | None:
     """Read the files of a partition directory; None if it cannot be listed.
 
@@ -73,14 +86,18 @@ def read_partition(
         only: Base offsets of segments that were named one by one. These and their neighbours are read under their plain
             names, without the rules of a broker's start.
         headers: Reads headers of batches.
+        bounds: Of the log. Only between them a file that was put aside has offsets that are lost.
     """
     reader = headers or HeaderReader()
     for left in reversed(range(_LOOKS)):
         listed = entries()
         if listed is None:
             return None
-        looked = _look(path, {entry.name: entry for entry in listed}, tree, only, reader, is_last=left == 0)
+        names = {entry.name: entry for entry in listed}
+        looked = _look(path, names, tree, only, reader, is_last=left == 0)
         if looked is not None:
+            if only is None:
+                _report_aside(names, looked, tree, reader, bounds or KnownBounds())
             return looked
     raise AssertionError("the last look always returns a result")
 
@@ -212,8 +229,23 @@ def _named_back(odd: Sequence[str], files: PartitionFiles, tree: SourceTree, rea
 
     There is none for a file that is no segment, or if another file has an offset of it, or may have one.
     """
+    return {
+        file.path: f" It begins with offset {file.base_offset}, and no segment does: {_move(file)}"
+        for file, _ in _not_in_segments(odd, files, tree, reader)
+    }
+
+
+def _move(file: SegmentFile) -> str:
+    right = os.path.join(os.path.dirname(file.path), filenames.segment_file_name(file.base_offset))
+    return f"`mv -n {shell_word(file.path)} {shell_word(right)}` gives it its name."
+
+
+def _not_in_segments(
+    paths: Sequence[str], files: PartitionFiles, tree: SourceTree, reader: HeaderReader
+) -> list[tuple[SegmentFile, int]]:
+    """Files under other names, with their ends, of which no other file has an offset."""
     lost: list[SegmentFile] = []
-    for path in odd:
+    for path in paths:
         with suppress(LogError, OSError):
             if not is_object(path) and not os.path.islink(path) and os.path.isfile(path):
                 seen = tree.state(path)
@@ -222,22 +254,47 @@ def _named_back(odd: Sequence[str], files: PartitionFiles, tree: SourceTree, rea
                 if header is not None and reader.is_good(file, 0, header):
                     lost.append(replace(file, base_offset=header.base_offset))
     if not lost or files.unreadable:
-        return {}
-    commands = {}
+        return []
     known = sorted([*files.segments, *lost], key=lambda file: file.base_offset)
     # Of the segments only those before a renamed one are read.
     ends = [
         _end_offset(file, reader) if any(each in lost for each in known[at : at + 2]) else 0
         for at, file in enumerate(known)
     ]
-    for at, file in enumerate(known):
-        follows = known[at + 1].base_offset if at + 1 < len(known) else MAX_OFFSET
-        if file in lost and max(ends[:at], default=0) <= file.base_offset and ends[at] <= follows:
-            right = os.path.join(os.path.dirname(file.path), filenames.segment_file_name(file.base_offset))
-            command = f"mv -n {shell_word(file.path)} {shell_word(right)}"
-            said = f"It begins with offset {file.base_offset}, and no segment does"
-            commands[file.path] = f" {said}: `{command}` gives it its name."
-    return commands
+    follows = [*(file.base_offset for file in known[1:]), MAX_OFFSET]
+    return [
+        (file, ends[at])
+        for at, file in enumerate(known)
+        if file in lost and max(ends[:at], default=0) <= file.base_offset and ends[at] <= follows[at]
+    ]
+
+
+def _report_aside(
+    names: Names, files: PartitionFiles, tree: SourceTree, reader: HeaderReader, bounds: KnownBounds
+) -> None:
+    """Report segments that were put aside and have offsets that the log lost.
+
+    A broker does so with segments that it cleaned, deleted or cut off. Then nothing is lost below the first segment,
+    below the cleaner's checkpoint, above the high watermark, and after a segment that a cleaned one replaces.
+    """
+    aside = {entry.path: match[1] for name, entry in names.items() if (match := _ASIDE.search(name))}
+    bases = [segment.base_offset for segment in files.segments]
+    paths = [
+        path for path, base in aside.items() if os.path.splitext(path)[1] not in PROGRAMS and int(base) not in bases
+    ]
+    for file, end in _not_in_segments(paths, files, tree, reader) if paths else ():
+        start, stop = bounds.log_start or 0, MAX_OFFSET if bounds.high_watermark is None else bounds.high_watermark
+        if file.path.endswith(_BY_BROKER):
+            start = max(start, bounds.cleaned_to or 0, min(bases, default=0))
+            stop = min(stop, max(bases, default=0)) if bounds.high_watermark is None else stop
+            before = max((base for base in bases if base < file.base_offset), default=None)
+            if before is None or f"{before:020d}" in aside.values():
+                continue
+        if end > start and file.base_offset < stop:
+            message = (
+                f"{shown(file.path)} has the offsets [{file.base_offset}, {end}), which no segment has. It is not "
+            )
+            files.say("not-a-segment", file.path, f"{message}read: {_move(file)}")
 
 
 def _end_offset(segment: SegmentFile, reader: HeaderReader) -> int:

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING
 
 from logcore.errors import LogError
 from logcore.logs.growth.copies import CopyComparison, Range
-from logcore.logs.model.findings import Finding
+from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.rules import RULES, Persistence
 from logcore.reading.compared_copies import ComparedCopies, not_decided, topic_ids_of
 from logcore.reading.unmatched_options import nothing_chosen
 from logcore.segments.filenames import DirectoryKind, TopicPartition
 from logcore.storage.broker.moved_logs import is_moved_by_its_broker
-from logcore.storage.discovery import Discovery, HeaderReader, SourceLog, discover, shown, source_path
+from logcore.storage.discovery import Discovery, HeaderReader, SourceLog, discover, source_path
 from logcore.storage.objects.addresses import AddressError, is_object
 from logcore.storage.objects.remembered_reads import MOST_HEADER_BYTES, RememberedReads
 from spark_jobs.contracts import IngestConfig, JobReport
@@ -120,13 +120,18 @@ def plan(config: IngestConfig) -> IngestPlan:
     newest = {row.topic_partition: row for row in sorted(held.rows.values(), key=lambda row: row.incarnation)}
     plans: list[IngestLogPlan] = []
     taken: dict[str, SourceLog] = {}
-    copies = ComparedCopies(discovery.logs)
+    copies = ComparedCopies(discovery.logs, discovery.findings)
     names = {row.topic_id: row.topic for row in newest.values() if row.topic_id is not None}
-    misnamed = {finding.file for finding in discovery.findings if finding.rule == "copy-under-another-name"}
-    live = [log for log in logs if log.kind is DirectoryKind.LIVE and shown(log.directory) not in misnamed]
+    live = [log for log in logs if log.kind is DirectoryKind.LIVE]
     renamed = copies.under_other_names(live, names)
-    left_alone += [PlacedFinding(finding) for finding in renamed.values()]
-    sources = [log for log in sources if log.directory not in renamed and shown(log.directory) not in misnamed]
+    # A kept copy is information, unless the lake has published it under its name.
+    has_rows = {log.directory for log in live if str(log.topic_partition) in newest}
+    left_alone += [
+        PlacedFinding(replace(finding, severity=Severity.WARNING) if directory in has_rows else finding)
+        for directory, finding in renamed.items()
+        if finding not in discovery.findings
+    ]
+    sources = [log for log in sources if log.directory not in renamed]
     choices = _Choices(copies, newest, {log.directory for log in sources})
     left_alone += [PlacedFinding(finding) for finding in topic_ids_of(sources)]
     for source in sorted(sources, key=choices.order):
@@ -396,14 +401,19 @@ def _with_fills(
         if log.observed.stopped is None:  # a stopped log may not match its source any more
             own = late_segments.Copy(taken[log.observed.topic_partition], is_own=True)
             copies.setdefault(log.observed.log, []).append(own)
-    named = _discover(config.fill_from, held.remembered).logs if config.fill_from else ()
+    seen = _discover(config.fill_from, held.remembered) if config.fill_from else Discovery((), ())
+    named, undecided = seen.logs, list[PlacedFinding]()
+    compared = ComparedCopies(named, seen.findings)
+    renamed = compared.under_other_names(named)
     for found_log in named:
+        if found_log.directory in renamed:
+            undecided.append(PlacedFinding(renamed[found_log.directory]))
+            continue
         for log in holed:
             row = log.observed
             is_it = str(found_log.topic_partition) == row.topic_partition and found_log.directory != row.source
             if is_it and found_log.topic_id in (row.topic_id, None):
                 copies.setdefault(row.log, []).append(late_segments.Copy(found_log, is_own=False))
-    compared, undecided = ComparedCopies(named), list[PlacedFinding]()
     fills: dict[str, Swap | None] = {}
     for log in holed:
         row = log.observed

@@ -20,8 +20,7 @@ from logcore.logs.growth.fillers import BatchIdentity, Filler, Hole, find_filler
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.compared_copies import ComparedCopies, not_decided
-from logcore.segments.side_files.leader_epochs import Epochs
-from logcore.storage.discovery import HeaderReader
+from logcore.storage.discovery import HeaderReader, shown
 from logcore.storage.objects.remembered_reads import RememberedReads
 from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.segments import archive
@@ -109,7 +108,7 @@ def plan_fill(
         seen = {copy.log.directory: _seen(copy.log, feeding, start, end) for copy in copies}
         if any(_is_news(copy.log, seen[copy.log.directory], start, end) for copy in copies):
             reader = HeaderReader(remembered)
-            found_here = _fill(lake, start, end, state, row.epochs, feeding, copies, seen, reader, compared, undecided)
+            found_here = _fill(lake, start, end, state, row, feeding, copies, seen, reader, compared, undecided)
             if found_here is not None:
                 filled.append(found_here)
     if not filled:
@@ -179,7 +178,7 @@ def _fill(
     start: int,
     end: int,
     state: str,
-    epochs: Epochs,
+    row: LogRow,
     feeding: Sequence[Segment],
     copies: Sequence[Copy],
     seen: Mapping[str, set[str]],
@@ -201,7 +200,7 @@ def _fill(
     good = [b for b in batches if b["last_offset"] is not None]
     before = max((b for b in good if b["last_offset"] < start), key=lambda b: b["base_offset"], default=None)
     after = min((b for b in good if b["base_offset"] >= end), key=lambda b: b["base_offset"], default=None)
-    hole = Hole(start, end, _identity(before), _identity(after), epochs)
+    hole = Hole(start, end, _identity(before), _identity(after), row.epochs, row.topic_id)
     given: dict[str, tuple[SourceLog, tuple[Filler, ...]]] = {}
     for copy in copies:
         files = seen[copy.log.directory]
@@ -209,6 +208,13 @@ def _fill(
         fillers = find_fillers(hole, copy.log, reader, is_own=copy.is_own, seen=files, begin_at=begin_at)
         if fillers:
             given[copy.log.directory] = (copy.log, fillers)
+        elif not copy.is_own and find_fillers(hole, copy.log, reader, is_own=True, seen=files):
+            place = shown(copy.log.directory)
+            message = (
+                f"{place} has offsets of {row.topic_partition} that are lost here, in [{start}, {end}). They are not "
+            )
+            message += "taken: it has no batch beside them, and no topic id and leader epochs show that it is a copy."
+            undecided.append(found("copies-undecided", message, file=place, start_offset=start, end_offset=end))
         if fillers and copy.is_own:
             break
     if not given:

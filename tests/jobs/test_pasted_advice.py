@@ -220,6 +220,42 @@ def test_a_copy_that_does_not_exist_is_refused_like_a_source(lake: Lake, tmp_pat
     assert not lake.path.exists()
 
 
+@pytest.mark.parametrize("what", ["empty", "text", "above"])
+def test_a_copy_without_a_log_is_refused_with_what_is_there(lake: Lake, tmp_path: Path, what: str) -> None:
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    if what == "text":
+        (copy / "server.log").write_text("started")
+    elif what == "above":
+        log_of_segments(copy / "data/kafka")
+    code, printed = lake.run("--fill-from", copy)
+    assert code == 3
+    expected = {"empty": "is empty", "text": "has text logs of a broker", "above": f"{copy}/data/kafka: name these"}
+    assert expected[what] in printed
+    assert "Nothing was made or changed." in printed
+    assert not lake.path.exists()
+
+
+@pytest.mark.parametrize("proof", ["ids and epochs", "no epochs", "no id"])
+def test_copies_of_which_each_lost_the_segments_beside_the_others_are_joined_if_they_are_of_one_log(
+    lake: Lake, tmp_path: Path, proof: str
+) -> None:
+    copy = log_of_segments(tmp_path / "copy")
+    for log, lost in ((lake.log, (10,)), (copy, (0, 20))):
+        for base in lost:
+            (log.path / f"{base:020d}.log").unlink()
+        if proof != "ids and epochs":
+            (log.path / ("partition.metadata" if proof == "no id" else "leader-epoch-checkpoint")).unlink()
+    code, printed = lake.run("--fill-from", copy.path)
+    if proof == "ids and epochs":
+        assert (code, lake.offsets()) == (0, {*range(30)})
+        return
+    assert code == 3
+    assert lake.offsets() == {*range(10)}
+    [line] = [each for each in printed.splitlines() if "They are not taken" in each]
+    assert f"{copy.path} has offsets of orders-0 that are lost here, in [10, 20)" in line
+
+
 @pytest.mark.parametrize("harm", ["segment", "batch"])
 def test_a_copy_beside_the_source_that_has_the_lost_offsets_is_named_with_its_command(
     lake: Lake, tmp_path: Path, harm: str

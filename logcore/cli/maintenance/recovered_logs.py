@@ -228,12 +228,9 @@ def _run_several(
     options = ReadOptions(paths=tuple(arguments.sources), selection=selection_of(arguments))
     quiet: tuple[str, ...] = ("no-high-watermark", "broken-root-file", "remote-tier", "remote-tier-unproven")
     quiet += ("missing-offsets", "several-copies")
-    logs = find_logs(options, notes, quiet=quiet, is_check=True)
-    renamed = ComparedCopies(logs).under_other_names(logs)  # it was said when they were found
+    logs = find_logs(options, notes, quiet=quiet, is_check=True, without_misnamed=True)
     by_name: dict[TopicPartition, list[SourceLog]] = {}
     for log in logs:
-        if log.directory in renamed:
-            continue
         if log.named_files:
             notes.refuse(f"{shown(log.directory)}: segments were named one by one; name the partition directory.")
         else:

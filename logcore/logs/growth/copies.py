@@ -29,6 +29,7 @@ from logcore.logs.growth.agreement import Stopped
 from logcore.logs.growth.divergence import CheckingReader, epochs_part_at, is_same_batch, source_from
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.records.batch import BatchHeader
+from logcore.segments.filenames import MAX_OFFSET
 
 Range = tuple[int, int]
 """Offsets [start, end)."""
@@ -84,7 +85,7 @@ class CopyDifference:
         parts_at: The first offset at which the copies have different histories; None: they do not part.
         has: Offsets that only this copy has.
         lacks: Offsets that only the other copy has.
-        fills: Those that it has and the other copy lost, before the end of what both share.
+        fills: Those that it has and the other copy lost, before the end of what both share, and can take.
     """
 
     copy: LogCopy
@@ -261,8 +262,27 @@ def _difference(best: _Seen, other: _Seen, fork: int | None, evidence: Evidence,
     fills = tuple(_uncovered(_cut(best.copy.holes, other.log.log_start_offset, end), other.copy.holes))
     more = tuple(_uncovered(_cut(other.copy.holes, best.log.log_start_offset, end), best.copy.holes))
     return CopyDifference(
-        other.copy, evidence, reason, fork, tuple(sorted((*has, *fills))), tuple(sorted((*lacks, *more))), fills
+        copy=other.copy,
+        evidence=evidence,
+        reason=reason,
+        parts_at=fork,
+        has=tuple(sorted((*_uncovered(has, fills), *fills))),
+        lacks=tuple(sorted((*_uncovered(lacks, more), *more))),
+        fills=tuple(each for each in fills if _can_fill(each, best, other)),
     )
+
+
+def _can_fill(hole: Range, best: _Seen, other: _Seen) -> bool:
+    """Whether another copy has a batch beside a hole, or shows that it is a copy; see `logcore.logs.growth.fillers`."""
+    if (
+        best.log.topic_id
+        and best.log.topic_id == other.log.topic_id
+        and best.log.leader_epochs
+        and other.log.leader_epochs
+    ):
+        return True
+    lost = [*other.copy.holes, (-1, other.log.log_start_offset), (other.end, MAX_OFFSET)]
+    return any(not any(start <= at < end for start, end in lost) for at in (hole[0] - 1, hole[1]))
 
 
 def _cut(ranges: Sequence[Range], start: int, end: int) -> Iterator[Range]:

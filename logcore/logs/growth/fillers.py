@@ -2,8 +2,9 @@
 
 A hole is filled with whole batches inside it. They must pass their checksum, and increase in offset and leader epoch
 between the batches beside the hole. A batch across an edge is refused, and so is one of an earlier leader than the log
-had there. A copy that is not the log's own source must be a copy of this log: it has at least one of the batches beside
-the hole, and none of them differs.
+had there. A copy that is not the log's own source must be a copy of this log: none of the batches beside the hole
+differs, and it has one of them. Without them the topic id and the leader epochs show it: in one leader epoch an offset
+has one record.
 
 Belongs here: which bytes of a source fill a hole. The ingest job copies them.
 """
@@ -27,7 +28,7 @@ BatchIdentity = tuple[int, int, int]
 class Hole:
     """Offsets [start, end) that must be filled, and the batches beside them; None if there is none.
 
-    `epochs`: the leader epochs of the log, as far as they are known.
+    `epochs`: the leader epochs of the log, as far as they are known. `topic_id`: None if it is not known.
     """
 
     start: int
@@ -35,6 +36,7 @@ class Hole:
     before: BatchIdentity | None = None
     after: BatchIdentity | None = None
     epochs: Epochs = ()
+    topic_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +87,21 @@ def _find(
 ) -> tuple[Filler, ...]:
     fillers: list[Filler] = []
     expected, epoch = hole.start, hole.before[1] if hole.before else -1
-    anchors = 0
+    is_copy, is_stated = is_own, hole.topic_id is not None and hole.topic_id == source.topic_id
     for segment, position, header in _around(hole, source, reader, seen, begin_at):
         beside = next((b for b in (hole.before, hole.after) if b is not None and b[0] == header.base_offset), None)
         if beside is not None:
             if _identity(header) != beside:
                 return ()  # another history
-            anchors += 1
+            is_copy = True
         if header.base_offset < expected or header.next_offset > hole.end:
             continue
         if not _fits(header, epoch, hole, source) or not reader.is_good(segment, position, header):
             continue
+        own = header.partition_leader_epoch
+        is_stated &= all(
+            epoch_for_offset(each, header.base_offset) == own for each in (hole.epochs, source.leader_epochs)
+        )
         last = fillers[-1] if fillers else None
         if last is not None and (last.segment, last.end, last.next_offset) == (segment, position, header.base_offset):
             start, base_offset = last.start, last.base_offset
@@ -103,8 +109,8 @@ def _find(
         else:
             start, base_offset = position, header.base_offset
         fillers.append(Filler(segment, start, position + header.size, base_offset, header.next_offset))
-        expected, epoch = header.next_offset, header.partition_leader_epoch
-    return tuple(fillers) if is_own or anchors else ()
+        expected, epoch = header.next_offset, own
+    return tuple(fillers) if is_copy or is_stated else ()
 
 
 def _around(

@@ -388,7 +388,7 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ONE_RUN,
             "A partition directory has the topic id of a topic with another name, or the records of another partition: "
             "somebody kept a copy, or renamed or exchanged directories. It is not published, and `recover` does not "
-            "write it.",
+            "write it. It is information if the log itself has all offsets of the copy.",
             "Run the command of the message, if there is one. Else move the directory out of the log directory. If it "
             "is the only copy, give it its old name. To read it as it is, name it alone: `loglake dump {directory}`.",
         ),

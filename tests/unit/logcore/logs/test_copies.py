@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,29 @@ def test_what_lies_in_one_loss_of_another_is_not_called_its_own(tmp_path: Path) 
     copies = [LogCopy(logs[0], holes=((0, 20),)), LogCopy(logs[1], holes=((0, 10), (2, 5)))]
     (other,) = compare_copies(copies, HeaderReader()).others
     assert (other.fills, other.has) == (((10, 20),), ((10, 20),))
+
+
+def test_a_loss_below_the_log_start_is_said_once(tmp_path: Path) -> None:
+    paths = written(tmp_path, a=replica((4, 0), end=40), b=replica((4, 0), end=30))
+    logs = discover([str(path) for path in paths]).logs
+    copies = [LogCopy(replace(logs[0], log_start_offset=25), holes=((10, 20),)), LogCopy(logs[1])]
+    (other,) = compare_copies(copies, HeaderReader()).others
+    assert other.has == ((0, 10), (10, 20), (20, 25))
+
+
+def test_a_copy_fills_a_loss_if_it_has_a_batch_beside_it_or_shows_that_it_is_of_the_log(tmp_path: Path) -> None:
+    paths = written(tmp_path, a=replica((4, 0), end=40), b=replica((4, 0), end=40))
+    whole, other = (replace(log, topic_id=None) for log in discover([str(path) for path in paths]).logs)
+    for lost, topic_id, fills in (
+        (((0, 10), (20, 40)), None, ()),
+        (((0, 9), (20, 40)), None, ((10, 20),)),
+        (((0, 10), (21, 40)), None, ((10, 20),)),
+        (((0, 10), (20, 40)), "a", ((10, 20),)),
+    ):
+        logs = [replace(log, topic_id=topic_id) for log in (whole, other)]
+        compared = compare_copies([LogCopy(logs[0], holes=((10, 20),)), LogCopy(logs[1], holes=lost)], HeaderReader())
+        assert compared.others[0].has == ((10, 20),)
+        assert compared.others[0].fills == fills, lost
 
 
 def test_copies_of_one_epoch_with_other_batches_are_not_decided(tmp_path: Path) -> None:

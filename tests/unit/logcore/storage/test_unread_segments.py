@@ -27,7 +27,9 @@ def source(tmp_path: Path) -> LogDirectory:
     return made
 
 
-@pytest.mark.parametrize("name", ["orders", "orders-0.bak", "orders-0 (copy)", "old/orders-0", "orders-0~"])
+@pytest.mark.parametrize(
+    "name", ["orders", "orders-0.bak", "orders-0 (copy)", "old/orders-0", "orders-0~", "orders-00"]
+)
 def test_a_log_of_a_checkpoint_under_another_name_is_a_warning_whose_command_mends_it(
     source: LogDirectory, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -121,6 +123,16 @@ def test_a_log_that_is_nowhere_missed_is_no_finding(source: LogDirectory, left: 
     assert "log-directory-missing" not in rules(discover(paths))
 
 
+def test_the_line_of_a_deleted_log_is_no_finding(source: LogDirectory) -> None:
+    """A broker removes the recovery point of a log that it deletes; of its last log the high watermark stays."""
+    for number in range(2):
+        shutil.rmtree(source.path / f"orders-{number}")
+        source.checkpoint("recovery-point", **({"orders_1": 5} if number == 0 else {}))
+        assert "log-directory-missing" not in rules(discover([str(source.path)])), number
+    source.checkpoint("recovery-point", orders_0=5)
+    assert "names orders-0 (high watermark 5)" in only(discover([str(source.path)]), "log-directory-missing").message
+
+
 @pytest.mark.parametrize("name", ["orders-5.bak", "eu-orders-0.bak", "orders-00.bak"])
 def test_a_copy_of_another_log_is_not_taken_for_the_missing_one(source: LogDirectory, name: str) -> None:
     (source.path / "orders-0").rename(source.path / name)
@@ -136,6 +148,13 @@ def test_of_two_candidates_none_is_moved(source: LogDirectory) -> None:
     said = [each.message for each in discover([str(source.path)]).findings if each.rule == "unread-segments"]
     assert len(said) == 2
     assert not any("mv " in each for each in said)
+
+
+@pytest.mark.parametrize("number", ["000", "99999999999"])
+def test_a_number_that_no_broker_writes_is_said_to_be_the_reason(source: LogDirectory, number: str) -> None:
+    shutil.copytree(source.path / "orders-0", source.path / f"orders-{number}")
+    message = only(discover([str(source.path)]), "illegal-topic-name").message
+    assert message.endswith(f"is not read: no broker writes {number} as the number of a partition.")
 
 
 def test_a_packed_partition_is_a_missing_one(source: LogDirectory) -> None:
@@ -207,3 +226,66 @@ def test_each_of_several_renamed_segments_has_its_command(tmp_path: Path) -> Non
         subprocess.run(re.findall(r"`(mv -n [^`]+)`", finding.message)[0], shell=True, check=True)
     assert [path.name for path in log.segments()] == [f"{base:020d}.log" for base in (0, 5, 10)]
     assert discover([str(made.path)]).findings == ()
+
+
+def in_segments(tmp_path: Path, **checkpoints: int) -> Path:
+    """orders-0 with the segments 0, 10, 20, 30 of ten records each; keywords are its lines in the checkpoints."""
+    made = LogDirectory(tmp_path / "in segments")
+    log = made.partition("orders-0")
+    for _ in range(4):
+        log.roll()
+        log.append(10)
+    for name, offset in (
+        {"replication": 40} | {name.replace("_", "-"): of for name, of in checkpoints.items()}
+    ).items():
+        made.checkpoint(name, orders_0=offset)
+    return log.path
+
+
+ASIDE = ["{}.log.bak", "{}.log.old", "{}.log.orig", "{}.log (copy)", "{}.log.1", "Copy of {}.log.bak", "{}.log~"]
+
+
+@pytest.mark.parametrize("base", [0, 10, 30])
+@pytest.mark.parametrize("name", [*ASIDE, "{}.log.deleted", "{}.log.cleaned", "{}.log.swap.bak"])
+def test_a_segment_that_was_put_aside_is_named_with_the_command_that_brings_lost_offsets_back(
+    tmp_path: Path, name: str, base: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = in_segments(tmp_path)
+    segment = path / f"{base:020d}.log"
+    whole = segment.read_bytes()
+    segment.rename(path / name.format(segment.stem))
+    found = [each for each in discover([str(path.parent)]).findings if each.rule == "not-a-segment"]
+    if base == 0 and name.endswith((".deleted", ".cleaned")):
+        assert found == []  # a broker that deletes the oldest segment names it so
+        return
+    assert f" has the offsets [{base}, {base + 10}), which no segment has. It is not read: " in found[0].message
+    assert main(["verify", str(path.parent)]) != 0
+    assert f"{base + 10})" in capsys.readouterr().out
+    [command] = re.findall(r"`(mv -n [^`]+)`", found[0].message)
+    subprocess.run(command, shell=True, check=True)
+    assert segment.read_bytes() == whole
+    assert main(["verify", str(path.parent)]) == 0
+
+
+@pytest.mark.parametrize("name", [*ASIDE, "{}.log.deleted", "{}.log.cleaned"])
+def test_a_segment_that_was_put_aside_and_of_which_nothing_is_lost_is_no_finding(tmp_path: Path, name: str) -> None:
+    path = in_segments(tmp_path)
+    shutil.copy(path / f"{10:020d}.log", path / name.format(f"{10:020d}"))
+    assert "not-a-segment" not in rules(discover([str(path.parent)]))
+    for base, line in ((0, {"log_start": 10}), (30, {"replication": 30})):
+        path = in_segments(tmp_path / f"at {base}", **line)
+        segment = path / f"{base:020d}.log"
+        segment.rename(path / name.format(segment.stem))
+        assert "not-a-segment" not in rules(discover([str(path.parent)])), base
+
+
+def test_segments_that_a_cleaned_one_replaces_are_not_lost(tmp_path: Path) -> None:
+    path = in_segments(tmp_path)
+    for base in (10, 20):
+        (path / f"{base:020d}.log").rename(path / f"{base:020d}.log.deleted")
+    shutil.copy(path / f"{10:020d}.log.deleted", path / f"{10:020d}.log")  # what is left of both
+    assert "not-a-segment" not in rules(discover([str(path.parent)]))
+    (path / f"{10:020d}.log.deleted").unlink()
+    assert "not-a-segment" in rules(discover([str(path.parent)]))
+    LogDirectory(path.parent).checkpoint("cleaner", orders_0=30)
+    assert "not-a-segment" not in rules(discover([str(path.parent)]))
