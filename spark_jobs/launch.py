@@ -381,7 +381,7 @@ def _run_once(config: JobConfig[Outline_co], engine: str | None, listener: JobLi
     if not made.needs_executor:
         report = job.apply(made, config, None)
         return report
-    executor = start_executor(config.lake, engine)
+    executor = start_executor(config.lake, engine, config.JOB)
     why = engine_and_reason(engine)
     with _told(config.JOB, why, executor, listener):
         report = job.apply(made, config, executor)
@@ -417,8 +417,8 @@ def _name_the_main_module() -> None:
         main.__spec__ = ModuleSpec("__main__", None)
 
 
-def start_executor(lake: str, engine: str | None = None) -> Executor:
-    """What runs the tasks of a job: the one executor that this process has of the chosen engine."""
+def start_executor(lake: str, engine: str | None = None, job: str = "loglake") -> Executor:
+    """What runs the tasks of a job: with the workers that this process has of the chosen engine."""
     if chosen_engine(engine)[0] is JobEngine.LOCAL:
         from spark_jobs.tasks.local.local_executor import get_local_executor
 
@@ -426,7 +426,7 @@ def start_executor(lake: str, engine: str | None = None) -> Executor:
     from spark_jobs.machine.session import get_session
     from spark_jobs.tasks.spark_executor import SparkExecutor
 
-    return SparkExecutor(get_session(lake))
+    return SparkExecutor(get_session(lake), job)
 
 
 def _job(name: str) -> Any:

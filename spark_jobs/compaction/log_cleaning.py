@@ -35,11 +35,12 @@ from spark_jobs.compaction.aborted_offsets import Aborted
 from spark_jobs.compaction.cleaning_proof import not_a_part, not_newest, rows, tally
 from spark_jobs.compaction.newest_by_key import NewestByKey, both_sides
 from spark_jobs.lake.delta.tables.table_rows import read_rows
-from spark_jobs.lake.segments import cleaned_files
+from spark_jobs.lake.segments import archive, cleaned_files
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.log_directory import Opened, log_directory, segment_bytes, slice_bytes
 from spark_jobs.lake.segments.log_segments import log_segments
 from spark_jobs.lake.segments.validations import ValidationCounts
+from spark_jobs.reads import Reads
 
 if TYPE_CHECKING:
     from spark_jobs.compaction.plan import CompactionLogPlan
@@ -63,6 +64,11 @@ class CleaningTask:
     first_dirty_offset: int | None
     log_start_offset: int
     high_watermark: int
+
+    @property
+    def reads(self) -> Reads:
+        """What it reads."""
+        return archive.reads_of(self.segments)
 
     @property
     def log(self) -> str:

@@ -18,6 +18,7 @@ from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.files.parquet_files import ROW_GROUP_ROWS
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.policies.compression import Compression
+from spark_jobs.reads import Reads
 from spark_jobs.row_files.published_rows import Span, published_rows
 from spark_jobs.row_files.typed_files import TypedFiles
 from spark_jobs.tasks.executor import synced_late
@@ -45,6 +46,11 @@ class DecodeTask:
     given_up: tuple[tuple[int, str], ...] = ()
     """Rows that end the process that decodes them: offset, and ``key`` or ``value``. That part is not decoded; where it
     is the key, the value is not decoded either."""
+
+    @property
+    def reads(self) -> Reads:
+        """What it reads."""
+        return self.span.reads
 
     @property
     def size(self) -> int:

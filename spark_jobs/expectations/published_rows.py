@@ -20,6 +20,7 @@ from logcore.columns.schema import MAX_TIMESTAMP_MS
 from spark_jobs.lake.delta.files.file_contents import FileUnreadable, batches_of, opened
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.store.written_file import is_own_file
+from spark_jobs.reads import Reads
 
 COLUMNS = ("partition", "log_id", "offset", "timestamp", "timestamp_ms")
 CHUNK_ROWS = 65_536
@@ -36,6 +37,11 @@ class CountTask:
     start_offset: int
     end_offset: int
     files: tuple[str, ...]
+
+    @property
+    def reads(self) -> Reads:
+        """What it reads."""
+        return Reads(f"{self.log_id}/{self.partition}", None, self.start_offset, self.end_offset)
 
 
 @dataclass(slots=True)

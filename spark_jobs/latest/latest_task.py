@@ -17,6 +17,7 @@ from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.latest.decoded_values import DecodedFiles, DecodedValues
 from spark_jobs.policies.compression import Compression
+from spark_jobs.reads import Reads
 from spark_jobs.row_files.newest.newest_keys import NewestKeys
 from spark_jobs.row_files.newest.newest_rows import KEY_COLUMNS, NewestCounts, add_keys, chosen_rows
 from spark_jobs.row_files.newest.offset_set import OffsetSet
@@ -47,6 +48,11 @@ class LatestTask:
     keys_in_memory: int
     values: DecodedFiles | None = None
     """Where decoded keys and values are; None: the topic is not decoded."""
+
+    @property
+    def reads(self) -> Reads:
+        """What it reads."""
+        return self.span.reads
 
     @property
     def spec(self) -> TableSpec:

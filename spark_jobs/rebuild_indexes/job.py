@@ -50,6 +50,7 @@ from spark_jobs.outlines import IndexesOutline, Skipped, UnindexedLog, Unindexed
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.policies_file import Policies
 from spark_jobs.policies.topic_policies import TopicPolicy
+from spark_jobs.reads import Reads
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
@@ -72,6 +73,11 @@ class IndexTask:
     index_interval_bytes: int
     as_of_ms: int
     again: bool
+
+    @property
+    def reads(self) -> Reads:
+        """What it reads."""
+        return archive.reads_of(self.segments)
 
 
 @dataclass(slots=True)

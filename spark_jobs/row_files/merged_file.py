@@ -28,6 +28,7 @@ from spark_jobs.lake.store.written_file import WriteResult, WrittenFile
 from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.lake.table_specs import FIRST_OF_SEGMENT
 from spark_jobs.policies.compression import DEFAULT, Compression
+from spark_jobs.reads import Reads
 from spark_jobs.row_files.table_columns import with_columns
 
 CHUNK_BYTES = 32 << 20
@@ -58,6 +59,11 @@ class FileMergeTask:
     compression: Compression = DEFAULT
     separated_by: str | None = None
     """Column whose values get a file each."""
+
+    @property
+    def reads(self) -> Reads:
+        """What it reads."""
+        return Reads(self.table, self.paths[0])
 
     @property
     def spec(self) -> TableSpec:

@@ -16,6 +16,7 @@ from spark_jobs.lake.delta.tables.table_location import reading, table_uri
 from spark_jobs.lake.segments.archive import log_key
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.reads import Reads
 
 BATCH_ROWS = 8192
 COLUMNS = ("log_id", "partition", "offset", "timestamp", "headers", "published_at", "key", "value")
@@ -36,6 +37,11 @@ class Span:
     def log(self) -> str:
         """Log key."""
         return log_key(self.log_id, self.partition)
+
+    @property
+    def reads(self) -> Reads:
+        """What a task of these offsets reads."""
+        return Reads(f"{self.topic}-{self.partition}", None, self.start, self.end)
 
     def may_be_in(self, file: LiveFile) -> bool:
         """Return whether a file of ``records`` can have rows of the span."""

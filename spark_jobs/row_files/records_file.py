@@ -24,6 +24,7 @@ from spark_jobs.lake.store import mapped_file, storage
 from spark_jobs.lake.store.written_file import WriteResult
 from spark_jobs.lake.table_specs import PUBLISHED_AT, TABLES
 from spark_jobs.policies.compression import DEFAULT, Compression
+from spark_jobs.reads import Reads
 from spark_jobs.tasks.executor import synced_late
 
 CONSTANT = ("log_id", "segment_id")
@@ -62,6 +63,13 @@ class WriteTask:
     published_ms: int | None = None
     """Clock of the run, for the column ``published_at``; None: the rows have no such column."""
     compression: Compression = DEFAULT
+
+    @property
+    def reads(self) -> Reads:
+        """What it reads."""
+        first = min((piece.first_offset for piece in self.pieces), default=None)
+        last = max((piece.end_offset for piece in self.pieces), default=None)
+        return Reads(f"{self.topic}-{self.partition}", None, first, last)
 
     @property
     def size(self) -> int:

@@ -27,6 +27,7 @@ from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WriteResult
 from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.reads import Reads
 from spark_jobs.row_files.records_file import WriteTask, decoded
 from spark_jobs.row_files.table_columns import with_columns
 
@@ -52,6 +53,11 @@ class RowStretch:
     """Live files with rows of the stretch, relative to the table, by their lowest offset."""
     extra: str = ""
     """Columns that users added to the table, as ``table_columns`` writes them."""
+
+    @property
+    def reads(self) -> Reads:
+        """What it reads."""
+        return Reads(self.source.reads.what, None, self.start, self.end)
 
     @property
     def spec(self) -> TableSpec:

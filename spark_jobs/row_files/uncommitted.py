@@ -44,6 +44,7 @@ from spark_jobs.outlines import UncommittedRange
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.compression import Compression
 from spark_jobs.policies.policies_file import Policies
+from spark_jobs.reads import Reads
 from spark_jobs.row_files.archived_bytes import ArchivedBytes
 from spark_jobs.row_files.records_file import WriteTask, decoded
 from spark_jobs.tasks.executor import run_tasks
@@ -223,6 +224,11 @@ class TailTask:
     source: WriteTask
     states: tuple[tuple[int, int, str], ...]
     """See :class:`TailPlan`."""
+
+    @property
+    def reads(self) -> Reads:
+        """What it reads."""
+        return self.source.reads
 
 
 @dataclass(frozen=True, slots=True)

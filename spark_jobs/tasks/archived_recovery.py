@@ -33,6 +33,7 @@ from logcore.segments.side_files.leader_epochs import EpochEntry
 from logcore.storage.partition_output import PartitionOutput
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.segment_files import segment_files
+from spark_jobs.reads import Reads
 
 CHUNK_BYTES = 8 << 20
 
@@ -57,6 +58,11 @@ class RecoverTask:
     salvage: bool
     out: str | None
     """The new partition directory; None: only the plan is made."""
+
+    @property
+    def reads(self) -> Reads:
+        """What it reads."""
+        return Reads(f"{self.topic}-{self.partition}", None, None, self.log_end_offset)
 
 
 @dataclass(frozen=True, slots=True)

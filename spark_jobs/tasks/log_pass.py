@@ -28,6 +28,7 @@ from logcore.records.batch import read_header
 from logcore.records.record import read_records
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store import mapped_file
+from spark_jobs.reads import Reads
 from spark_jobs.tasks.batch_rows import BatchRows
 from spark_jobs.tasks.batch_stream import BatchFile, SegmentPlace, stream_batches
 
@@ -83,6 +84,11 @@ class LogTask:
     segments: tuple[SegmentPlace, ...]
     """Segments that feed the log, in offset order."""
     files: tuple[BatchFile | BatchRows, ...]
+
+    @property
+    def reads(self) -> Reads:
+        """What it reads."""
+        return Reads(self.facts.topic_partition, None, self.facts.resume_offset, self.facts.log_end_offset)
 
 
 Rows = Callable[[], Iterable[pa.RecordBatch]]

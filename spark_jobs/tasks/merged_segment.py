@@ -20,6 +20,7 @@ from logcore.segments.scanning.scan import End
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import mapped_file, storage
+from spark_jobs.reads import Reads
 from spark_jobs.tasks.segment_pass import ValidatedSegment, validate_into_files
 
 if TYPE_CHECKING:
@@ -39,6 +40,11 @@ class SegmentMergeTask:
     control_records: int
     validated: tuple[str, ...] = ()
     """Ids that are validated and that no row of ``segments`` has: an earlier run may have stopped there."""
+
+    @property
+    def reads(self) -> Reads:
+        """What it reads."""
+        return archive.reads_of(self.slices)
 
 
 def fit_together(before: Segment, after: Segment) -> bool:

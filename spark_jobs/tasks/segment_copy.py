@@ -37,6 +37,7 @@ from logcore.storage.source_errors import SourceUnreadable, shown
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import local_copies, mapped_file, storage
+from spark_jobs.reads import Reads
 from spark_jobs.tasks.executor import synced_late
 
 PROBE_BYTES = 1 << 20
@@ -74,6 +75,11 @@ class CopyTask:
     """Whether it is a segment in remote storage. Such a file was complete when it got its name."""
     chunk_map: bytes | None = field(default=None, repr=False)
     """What the manifest of a segment in chunks says; None: it has to be read."""
+
+    @property
+    def reads(self) -> Reads:
+        """What it reads."""
+        return Reads(f"{self.topic}-{self.partition}", self.source, self.start, self.end)
 
     @property
     def file(self) -> SegmentFile:

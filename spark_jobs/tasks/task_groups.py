@@ -13,21 +13,23 @@ SHARED_BYTES = 16 << 20
 SHARED_TASKS = 100
 
 
-def shared(count: int, sizes: Sequence[int] | None) -> list[range]:
+def shared(count: int, sizes: Sequence[int] | None, least: int = 1) -> list[range]:
     """Tasks 0 … ``count`` in groups of neighbours, each started as one.
 
     Args:
         count: Number of tasks.
         sizes: Bytes that each task reads; None if they are not known: then each task is alone.
+        least: Number of groups of about equal bytes that there should be, if there are so many tasks.
     """
     if sizes is None:
         return [range(at, at + 1) for at in range(count)]
+    most_bytes, most_tasks = min(SHARED_BYTES, sum(sizes) // least), min(SHARED_TASKS, max(1, count // least))
     groups: list[range] = []
     room = -1
     for at, size in enumerate(sizes):
-        if size > room or len(groups[-1]) == SHARED_TASKS:
+        if size > room or len(groups[-1]) == most_tasks:
             groups.append(range(at, at))
-            room = SHARED_BYTES
+            room = most_bytes
         groups[-1] = range(groups[-1].start, at + 1)
         room -= size
     return groups

@@ -11,7 +11,7 @@ from logcore.logs.compaction.cleaning_round import SourceSegment
 from logcore.segments.side_files.transaction_index import AbortedTransaction
 from spark_jobs.errors import JobError
 from spark_jobs.launch import start_executor
-from spark_jobs.tasks import spark_executor
+from spark_jobs.machine.session import get_session
 
 pytestmark = pytest.mark.spark
 
@@ -24,8 +24,7 @@ def task(number: int) -> SourceSegment:
 
 @pytest.mark.long
 @pytest.mark.parametrize("sizes", [None, [1] * 250])
-def test_dataclasses_with_bytes_come_back_in_order_with_what_all_tasks_share(tmp_path, monkeypatch, sizes):
-    monkeypatch.setattr(spark_executor, "WAVE_BYTES", 10_000)
+def test_dataclasses_with_bytes_come_back_in_order_with_what_all_tasks_share(tmp_path, sizes):
     tasks = [task(number) for number in range(250)]
     done = start_executor(str(tmp_path)).run(partial(replace, dirty_position=7), tasks, sizes)
     assert [each.held for each in done] == [bytes([0, 255, number]) for number in range(250)]
@@ -40,3 +39,27 @@ def test_no_task_starts_nothing(tmp_path):
 def test_an_error_out_of_the_work_ends_the_job(tmp_path):
     with pytest.raises(JobError, match=r"Spark could not finish the job's 2 tasks: .*not found"):
         start_executor(str(tmp_path)).run(partial(bytes.index, b"abc"), [b"a", b"x"])
+
+
+def test_the_jobs_of_spark_have_the_name_of_the_job_and_more_parts_than_cores_where_it_has_the_tasks(source, lake):
+    orders = source.partition("orders-0")
+    for _ in range(40):
+        orders.append(1)
+        orders.roll()
+    source.high_watermarks(orders_0=orders.next_offset)
+    context = get_session().sparkContext
+    spark = context.statusTracker()
+    before = {job: set(spark.getJobIdsForGroup(job)) for job in ("ingest", "validate", "publish")}
+    lake.turn(source.path)
+    parts = {}
+    for job, known in before.items():
+        stages = [
+            stage
+            for number in spark.getJobIdsForGroup(job)
+            if number not in known
+            for stage in spark.getJobInfo(number).stageIds
+        ]
+        assert stages, job
+        parts[job] = max(spark.getStageInfo(stage).numTasks for stage in stages)
+    assert 4 * context.defaultParallelism <= parts["ingest"] <= 40
+    assert context.getLocalProperty("spark.jobGroup.id") is None

@@ -23,6 +23,7 @@ from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.delta.tables.table_rows import read_rows, table_of
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_schemas import LOGS, SEGMENTS
+from spark_jobs.reads import Reads
 
 GENERATION_INGESTED = 0
 
@@ -77,6 +78,11 @@ class Segment:
     """The run whose commit made the segment visible; like ``archived_ms``, that commit states it."""
 
     @property
+    def reads(self) -> Reads:
+        """What it reads."""
+        return Reads(f"{self.topic}-{self.partition}", self.path, self.start, self.start + self.size)
+
+    @property
     def registered(self) -> RegisteredObject | None:
         """The object at its source, if its row says which one it was. A chunk map without an ETag is not used."""
         return RegisteredObject(self.etag, self.chunk_map) if self.etag else None
@@ -105,6 +111,12 @@ class Segment:
     def lies_at_source(self) -> bool:
         """Whether it was registered in place: its bytes belong to the source, and are never changed here."""
         return storage.is_absolute(self.path)
+
+
+def reads_of(segments: Sequence[Segment]) -> Reads:
+    """What a task of all these segments of a log reads."""
+    first, last = segments[0], segments[-1]
+    return Reads(f"{first.topic}-{first.partition}", None, first.base_offset, last.next_offset)
 
 
 @dataclass(frozen=True, slots=True)
