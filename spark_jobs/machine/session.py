@@ -49,6 +49,9 @@ _FOR_WORKERS = re.compile(r"PYTHONPATH$|LOGLAKE_(?!SPARK_|JARS_|IVY_)")
 REDACTED = r"(?i)secret|password|passwd|token|credential|access[._]?key"
 _REDACTION = "spark.redaction.regex"
 
+ARCHIVE_NAME = "loglake"
+"""The name in ``spark.archives`` of the archive that :mod:`spark_jobs.machine.worker_environment` writes."""
+
 # Spark's "active session" belongs to a thread. Ours belongs to the process, because steps run in any thread.
 _session: SparkSession | None = None
 
@@ -73,7 +76,7 @@ def get_session(lake: str | Path | None = None, *, conf: Mapping[str, str] | Non
     if _session is not None:
         return _session
     settings = session_settings(lake, conf)
-    _prepare_environment(local=settings["spark.master"].startswith("local"))
+    _prepare_environment(settings)
 
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
@@ -177,11 +180,14 @@ def _settings_of_environment() -> dict[str, str]:
     return {pair[1]: pair[2] for pair in pairs if pair}
 
 
-def _prepare_environment(*, local: bool) -> None:
+def _prepare_environment(settings: Mapping[str, str]) -> None:
     """Set the variables that pyspark reads when it starts its JVM and its Python workers."""
     os.environ["JAVA_HOME"] = str(java_home())
-    if local:
+    if settings["spark.master"].startswith("local"):
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable  # not the PATH's python3
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     else:
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # at the same path on every worker, or named by hand
+        # At the same path on every worker, unless it travels with the job or is named by hand.
+        archives = settings.get("spark.archives", "").split(",")
+        is_shipped = any(address.strip().endswith(f"#{ARCHIVE_NAME}") for address in archives)
+        os.environ.setdefault("PYSPARK_PYTHON", f"./{ARCHIVE_NAME}/bin/python" if is_shipped else sys.executable)

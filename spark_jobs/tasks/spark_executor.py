@@ -58,8 +58,15 @@ class SparkExecutor:
                 return results_of(rows.mapInArrow(partial(perform_rows, pickle.dumps(work)), RESULT_COLUMNS).toArrow())
         except (PySparkException, Py4JError) as error:
             # Workers handle the faults of their input; what gets here is a fault of the machine or of this program.
-            lines = str(error).strip().splitlines() or [type(error).__name__]
-            raise JobError(f"Spark could not finish the job's {len(tasks)} tasks: {lines[-1]}") from error
+            raise JobError(f"Spark could not finish the job's {len(tasks)} tasks: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """The first cause that Spark names, else the last line that is no frame of a Java stack."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    said = [line for line in lines if line and not line.startswith(("at ", "...", "Driver stacktrace"))]
+    return (causes[:1] or said[-1:] or [type(error).__name__])[0]
 
 
 @contextmanager

@@ -19,11 +19,14 @@ _DIGEST_BYTES = 32
 
 def find_object_code(name: str) -> bytes | None:
     """Return the cached code of a name; None if there is none."""
-    for folder in (*_folders(), *_shared_folders()):
-        code = _read(folder / name)
-        if code is not None:
-            return code
-    return None
+    file = find_object_file(name)
+    return None if file is None else _read(file)
+
+
+def find_object_file(name: str) -> Path | None:
+    """Return the intact file that holds the cached code of a name; None if there is none."""
+    files = (folder / name for folder in (*_folders(), *_shared_folders()))
+    return next((file for file in files if _read(file) is not None), None)
 
 
 def cached_object_code(name: str, make: Callable[[], bytes]) -> bytes:
