@@ -18,6 +18,7 @@ _MODULES = {
     "demo_command": "cli",
     "ui_command": "ui.command",
     "dagster_checks": "ui.doctor",
+    "explained_names": "run.explained_names",
 }
 
 

@@ -4,6 +4,7 @@
     loglake.commands       a command: an object with `add_parser(subparsers)`
     loglake.lake_verify    `verify LAKE`: a function from the parsed arguments to the exit code
     loglake.doctor         `doctor`: a function from `CheckedPlaces` to its checks
+    loglake.help           `help NAME`: a function to (name, text) of things that have a name
     loglake.snappy_java    a function that loads snappy-java's native library (`logcore.records.snappy_encoder`)
 
 One wheel contains all our packages, and the dependencies of these entry points are its extra `lake`. A plain
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 COMMANDS = "loglake.commands"
 LAKE_VERIFY = "loglake.lake_verify"
 DOCTOR = "loglake.doctor"
+HELP = "loglake.help"
 SNAPPY_JAVA = "loglake.snappy_java"
 EXTRA = "lake"
 ADVICE = (

@@ -160,13 +160,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     if arguments[:1] == ["help"] and len(arguments) == 2 and not {arguments[1]} & {*COMMANDS, *JOINED}:
-        from logcore.cli.rule_help import rule_help
+        from logcore.cli.rule_help import explained_names, name_help
+        from logcore.reading.nearest_names import no_such
 
-        text = rule_help(arguments[1])
-        if text is not None:
-            _speak_utf8()
-            sys.stdout.write(text)
-            return ExitCode.CLEAN
+        text = name_help(arguments[1])
+        _speak_utf8()
+        if text is None:
+            known = [*COMMANDS, *JOINED, *explained_names()]
+            sys.stderr.write(f"error: {shown(no_such('name', arguments[1], known))}\n")
+            return ExitCode.USAGE
+        sys.stdout.write(text)
+        return ExitCode.CLEAN
     if not arguments or arguments[0] == "help":
         arguments = [*arguments[1:], "--help"]
     command = next((word for word in arguments if not word.startswith("-")), None)
@@ -191,8 +195,8 @@ def _build_parser(
     parser = CommandParser(
         prog="loglake",
         description="Kafka's log directories, read without a broker.",
-        epilog=f"`loglake help COMMAND` shows the options of a command, with an example; `loglake help RULE` "
-        f"explains a finding, and `loglake help rules` lists the rules. {SUMMARY}"
+        epilog=f"`loglake help COMMAND` shows the options of a command, with an example; `loglake help NAME` "
+        f"explains a rule, check, alert or decode reason, and `loglake help rules` lists the rules. {SUMMARY}"
         f"{f' {_MORE_COMMANDS}' if hidden else ''}",
     )
     parser.add_argument("--version", action="version", version=f"loglake {__version__}", help="print the version")

@@ -1,20 +1,42 @@
-"""`loglake help RULE`: what a finding means and what to do about it, from the catalogue of rules."""
+"""`loglake help NAME`: what a rule, a check, an alert or a reason why a value is not decoded means, and what to do."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
+from logcore.errors import LogError
 from logcore.logs.model.findings import Finding, exit_code
 from logcore.logs.rules import RULE_GROUPS, RULES
 from logcore.logs.rules.advice import HarmedPlace, filled
+from logcore.values.undecodable import Reason
 
 
-def rule_help(word: str) -> str | None:
-    """Return the text of this rule, or of `rules` a list; None if no rule has this name."""
+def name_help(word: str) -> str | None:
+    """Return the text about a name, or of `rules` a list; None if nothing has this name."""
     if word == "rules":
         return "".join(f"{line}\n" for line in _list())
-    if word not in RULES:
-        return None
+    if word in RULES:
+        return _of_rule(word)
+    if word in {*Reason}:
+        return f"{word}: why a key or value is in undecoded/TOPIC.\n{Reason(word).meaning}\n"  # type: ignore[call-arg]
+    return dict(_of_packages()).get(word)
+
+
+def explained_names() -> list[str]:
+    """The names of which :func:`name_help` has a text."""
+    return [*RULES, *map(str, Reason), *(name for name, _ in _of_packages())]
+
+
+def _of_packages() -> Iterator[tuple[str, str]]:
+    from logcore.cli import entry_points
+
+    for point in entry_points.of_group(entry_points.HELP).values():
+        with suppress(LogError):  # an installation without lakes
+            yield from entry_points.load(point, "help")()
+
+
+def _of_rule(word: str) -> str:
     rule = RULES[word]
     code = exit_code([Finding(word, rule.severity, "")])
     lines = [

@@ -70,7 +70,7 @@ def run_demo(now_ms: int, samples: str | None = None) -> int:
             with launch.open_lake(lake, "loglake demo", "loglake demo"):
                 launch.register(lake, request.to_register)
                 outcomes[lake] = runner.run(INTAKE_JOB, lake, request, read_policies(request.policies))
-            failure = outcomes[lake].failure
+            failure = outcomes[lake].failure or outcomes[lake].unrecorded
             if failure is not None:
                 raise JobError(f"The sample {lake_name(lake)}: {failure.message}")
     states = [read_state(lake) for lake in outcomes]

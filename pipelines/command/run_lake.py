@@ -144,6 +144,10 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
     for note in () if selection.topics or selection.names else policies.idle_notes(whole.topics):
         sys.stderr.write(f"{note}\n")
     ended = max(code, *(checks_code(outcome, chosen) for outcome in outcomes))
+    unrecorded = next((outcome.unrecorded for outcome in outcomes if outcome.unrecorded is not None), None)
+    if unrecorded is not None:
+        sys.stderr.write(f"error: {unrecorded.message}\n")
+        ended = unrecorded.code
     if report is None:
         return ended
     for outcome in outcomes:

@@ -10,7 +10,7 @@ import sys
 import uuid
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from logcore.columns.kernels.families import Work
@@ -178,8 +178,7 @@ class Runner:
             if not (is_refused or isinstance(error, NothingChosen)):
                 recorder.failed(step, error)
         problem = self.history.record(FinishedRun(job, run_id, lake, as_of_ms, finished))
-        outcome = outcome_of(chain, run_id, finished)
-        return outcome if outcome.failure or problem is None else outcome.failed(problem)
+        return replace(outcome_of(chain, run_id, finished), unrecorded=problem)
 
 
 def open_dagster_history(folder: str) -> DagsterHistory:

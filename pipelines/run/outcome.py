@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding
@@ -74,12 +74,10 @@ class RunOutcome:
     written: Mapping[str, int] = field(default_factory=dict)
     """What the jobs of the run wrote: a number by the words for it, as in :data:`WRITTEN`."""
     failure: RunFailure | None = None
+    unrecorded: RunFailure | None = None
+    """Why Dagster does not show the run; it is complete all the same."""
 
     @property
     def found_nothing_new(self) -> bool:
         """Whether the run changed nothing."""
         return self.failure is None and not any(self.changed.values()) and not self.written
-
-    def failed(self, failure: RunFailure) -> RunOutcome:
-        """The same with a failure."""
-        return replace(self, failure=failure)

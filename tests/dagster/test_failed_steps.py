@@ -140,9 +140,10 @@ def test_a_run_of_the_command_line_that_cannot_be_recorded_ends_without_a_wait(
         HistoryInBackground(lambda: DagsterHistory(instance)), 1_700_000_000_000, FakeLauncher(world=str(tmp_path))
     )
     outcome = runner.run(INTAKE_JOB, str(tmp_path / "lake"), RunRequest((str(source),)), NO_POLICIES)
-    assert outcome.failure is not None
-    assert "could not record it: " in outcome.failure.message
-    assert outcome.failure.message.endswith("The store does not answer.")
+    assert outcome.failure is None
+    assert outcome.unrecorded is not None
+    assert "could not record it: " in outcome.unrecorded.message
+    assert outcome.unrecorded.message.endswith("The store does not answer.")
 
 
 def test_a_failed_run_of_the_command_line_has_no_further_attempt(

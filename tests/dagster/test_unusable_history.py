@@ -7,16 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from logcore.cli.main import main
 from logcore.exit_codes import ExitCode
 from pipelines.command.dagster_history import DagsterHistory, open_instance
 from pipelines.command.running import HistoryInBackground, Runner, open_dagster_history
 from pipelines.run.chains import INTAKE_JOB
 from pipelines.run.run_request import RunRequest
 from spark_jobs import launch
+from spark_jobs.lake.view.registered_lakes import read_registered
 from spark_jobs.policies.policies_file import NO_POLICIES
+from tests.broker_directory import LogDirectory
 from tests.dagster.fake_jobs import FakeLauncher, World
 from tests.dagster.test_watch_reports import Watched
-from tests.in_process import InProcessExecutor
+from tests.in_process import InProcessExecutor, without_spark
 
 pytestmark = [pytest.mark.dagster, pytest.mark.stored]
 SECRET = "planted-password"
@@ -54,14 +57,33 @@ def test_a_run_says_what_its_history_lacks_and_what_to_do(
         outcome = runner.run(INTAKE_JOB, str(tmp_path / "lake"), RunRequest((str(source),)), NO_POLICIES)
 
     assert outcome.changed["records"] == ("orders-0",)
-    assert outcome.failure is not None
-    assert outcome.failure.code is ExitCode.NOT_CHECKED
-    said = outcome.failure.message
+    assert outcome.failure is None
+    assert outcome.unrecorded is not None
+    assert outcome.unrecorded.code is ExitCode.NOT_CHECKED
+    said = outcome.unrecorded.message
     assert said.startswith(f"The run {outcome.run_id} is complete, but Dagster could not record it: ")
     assert f"Dagster's home {dagsters_home} cannot be used: {cause}" in said
     quoted = str(dagsters_home).replace("'", "'\"'\"'")
     assert f"mv '{quoted}' '{quoted}.old'" in said
     assert SECRET not in said
+
+
+def test_a_run_that_cannot_be_recorded_registers_its_sources_and_maintains(
+    dagsters_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
+    logs, lake = LogDirectory(tmp_path / "logs"), tmp_path / "lake"
+    logs.partition("orders-0").append(5)
+    logs.high_watermarks(orders_0=5)
+    (dagsters_home / RUNS).write_bytes(NO_DATABASE)
+    with without_spark():
+        code = main(["run", str(logs.path), "--lake", str(lake), "--maintain", "--apply"])
+    said = capsys.readouterr()
+    assert code == ExitCode.NOT_CHECKED
+    assert "archived 1 segment, published 5 records" in said.out
+    assert "maintenance:" in said.out
+    assert said.err.count("is complete, but Dagster could not record it") == 1
+    assert read_registered(str(lake)).intakes[0].sources == (str(logs.path),)
 
 
 def test_a_failed_step_counts_before_a_history_that_cannot_be_opened(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from shlex import quote
+from typing import NamedTuple
 
 from logcore.logs.model.findings import Severity, offsets_text
 from logcore.logs.rules import Persistence
@@ -144,16 +145,25 @@ def _overlap(one: PlacedFinding, other: PlacedFinding) -> bool:
     return start < (high or low + 1) and low < (end or start + 1)
 
 
+class ProblemKind(NamedTuple):
+    """A kind of problem: how bad it is, and what it says."""
+
+    severity: Severity
+    meaning: str
+
+
 KINDS = {
-    "damage": Severity.ERROR,
-    "stopped": Severity.ERROR,
-    "unread-source": Severity.ERROR,
-    "failing": Severity.ERROR,
-    "missed-schedule": Severity.ERROR,
-    "hanging-transaction": Severity.WARNING,
-    "lag": Severity.WARNING,
+    "damage": ProblemKind(Severity.ERROR, "Offsets, files or tables of a lake are damaged or lost."),
+    "stopped": ProblemKind(Severity.ERROR, "A log does not grow, because its source changed or cannot be used."),
+    "unread-source": ProblemKind(Severity.ERROR, "The newest intake could not read a source."),
+    "failing": ProblemKind(Severity.ERROR, "The newest runs of the intake failed."),
+    "missed-schedule": ProblemKind(Severity.ERROR, "The last intake succeeded more than three intervals ago."),
+    "hanging-transaction": ProblemKind(
+        Severity.WARNING, "A transaction is open for more than 15 minutes and longer than its timeout."
+    ),
+    "lag": ProblemKind(Severity.WARNING, "More offsets wait to be published than alerts.max.lag allows."),
 }
-"""Kinds of problems, each with its severity."""
+"""Kinds of problems."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +182,7 @@ class Problem:
     @property
     def severity(self) -> Severity:
         """``error`` or ``warning``, as of a finding."""
-        return KINDS[self.kind]
+        return KINDS[self.kind].severity
 
 
 def problems_of_files(lake: str, now_ms: int) -> Iterator[Problem]:

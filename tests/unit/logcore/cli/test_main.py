@@ -190,9 +190,34 @@ def test_no_command_and_the_command_help_show_help(arguments: list[str], same: l
     assert capsys.readouterr().out == expected
 
 
-def test_help_of_an_unknown_command_is_wrong_usage(capsys: Captured) -> None:
-    assert main.main(["help", "verfy"]) == 64
-    assert "unknown command 'verfy'; the nearest names are verify, query." in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [
+        ("verfy", "verify"),
+        ("torn-tial", "torn-tail"),
+        ("no_damge", "no_damage"),
+        ("hanging-transction", "hanging-transaction"),
+    ],
+)
+def test_help_of_an_unknown_name_is_wrong_usage_with_the_nearest_ones(word: str, near: str, capsys: Captured) -> None:
+    assert main.main(["help", word]) == 64
+    assert capsys.readouterr().err.startswith(f"error: '{word}' matches no name; the nearest names are {near}")
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "what"),
+    [
+        ("no_damage", "no_damage: a check of validated_segments.", "What to do: name another copy of the log"),
+        ("lag", "lag: an alert, warning.", "More offsets wait to be published"),
+        ("MISSING_FIELD", "MISSING_FIELD: why a key or value is in undecoded/TOPIC.", "A required field is absent"),
+    ],
+)
+def test_help_explains_checks_alerts_and_reasons(name: str, start: str, what: str, capsys: Captured) -> None:
+    assert main.main(["help", name]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(start)
+    assert what in said
+    assert "{" not in said
 
 
 def test_the_overview_has_headings_and_each_command_once_below_them(capsys: Captured) -> None:
