@@ -216,6 +216,8 @@ def _op(of: RegisteredLake, job: str, step: Step, results: Results, pool: str | 
             is_last = step.name == _last_step(results, context)
             with lost_interrupts_repeated(more_follows=True), _clear_failures(step, run, context):
                 done = _result(step, run, loglake_results, context, is_last=is_last)
+                if step.product is not None and step.product.name == check_definitions.RECORDS:
+                    loglake_results.end_intake(run.run_id)
                 yield from _record(of, context, step, run, done, selected)
                 loglake_results.recorded(run.run_id, step.name)
                 if is_last and run.recorder is not None and run.recorder.so_far.unread is not None:
@@ -260,6 +262,7 @@ def _begin(
         publishes=publishes,
         recorder=recorder,
         reports=results.reports_of(run_id),
+        results=results.intake_of(run_id) if publishes else None,
     )
 
 

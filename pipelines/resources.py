@@ -9,6 +9,7 @@ import dagster as dg
 from spark_jobs import launch
 from spark_jobs.contracts import JobConfig, JobReport
 from spark_jobs.lake.view.registered_lakes import read_registered
+from spark_jobs.launch import IntakeResults
 from spark_jobs.outlines import Outline, Outline_co
 
 from .run.step_result import StepResult
@@ -23,9 +24,11 @@ LAUNCHER, RESULTS = "loglake_launcher", "loglake_results"
 class JobLauncher(dg.ConfigurableResource):  # type: ignore[type-arg]
     """Starts one job of :mod:`spark_jobs` and waits for its report; tests replace it with a fake."""
 
-    def run(self, config: JobConfig[Outline_co], engine: str = "auto") -> JobReport[Outline_co]:
+    def run(
+        self, config: JobConfig[Outline_co], engine: str = "auto", results: IntakeResults | None = None
+    ) -> JobReport[Outline_co]:
         """Run the job of this configuration. An empty plan starts nothing."""
-        return launch.run(config, engine=self.engine_for(config.lake, engine))
+        return launch.run(config, engine=self.engine_for(config.lake, engine), results=results)
 
     def engine_for(self, lake: str, engine: str = "auto") -> str:
         """The engine that a run names, else the one of the policies that are registered for the lake.
@@ -43,9 +46,9 @@ class EngineOfRun:
     launcher: JobLauncher
     engine: str
 
-    def run(self, config: JobConfig[Outline_co]) -> JobReport[Outline_co]:
+    def run(self, config: JobConfig[Outline_co], results: IntakeResults | None = None) -> JobReport[Outline_co]:
         """Run the job of this configuration. An empty plan starts nothing."""
-        return self.launcher.run(config, self.engine)
+        return self.launcher.run(config, self.engine, results)
 
 
 class StepResults:
@@ -58,10 +61,19 @@ class StepResults:
     def __init__(self) -> None:
         self._reports: dict[str, list[JobReport[Outline]]] = {}
         self._not_recorded: dict[tuple[str, str], StepResult] = {}
+        self._intakes: dict[str, IntakeResults] = {}
 
     def reports_of(self, run_id: str) -> list[JobReport[Outline]]:
         """The reports of a run so far; its steps add theirs."""
         return self._reports.setdefault(run_id, [])
+
+    def intake_of(self, run_id: str) -> IntakeResults:
+        """What the jobs of a run hand to one another."""
+        return self._intakes.setdefault(run_id, IntakeResults())
+
+    def end_intake(self, run_id: str) -> None:
+        """Remove what no job of a run used."""
+        self._intakes.pop(run_id, IntakeResults()).discard()
 
     def keep(self, run_id: str, step: str, done: StepResult) -> None:
         """Keep the result of a step that has run; its events follow."""

@@ -40,7 +40,9 @@ from spark_jobs.machine import engine as engines
 from spark_jobs.machine.engine import JobEngine, chosen_engine
 from spark_jobs.outlines import Outline_co
 from spark_jobs.policies.policies_file import Policies, read_policies
-from spark_jobs.tasks.executor import Executor, counting
+from spark_jobs.tasks.executor import Executor, counting, workers_of
+from spark_jobs.tasks.intake_results import IntakeExecutor
+from spark_jobs.tasks.intake_results import IntakeResults as IntakeResults
 from spark_jobs.tasks.progress import JobListener as JobListener
 from spark_jobs.tasks.progress import TaskProgress as TaskProgress
 
@@ -314,15 +316,11 @@ def check_engine(engine: str | None = None) -> None:
 
 
 @contextlib.contextmanager
-def working_ahead(lake: str, engine: str | None = None) -> Iterator[None]:
-    """Let the jobs inside the block begin tasks of the jobs after them; for chains that run them all on a lake."""
-    if chosen_engine(engine)[0] is not JobEngine.LOCAL:
-        yield
-        return
-    from spark_jobs.tasks.local.local_executor import get_local_executor
-
-    with local_copies.keeping(lake), get_local_executor().working_ahead():
-        yield
+def intake(lake: str, engine: str | None = None) -> Iterator[IntakeResults]:
+    """What the jobs of a chain hand to one another; for chains that run them all on a lake, in this process."""
+    is_local = chosen_engine(engine)[0] is JobEngine.LOCAL
+    with local_copies.keeping(lake) if is_local else contextlib.nullcontext(), IntakeResults() as results:
+        yield results
 
 
 def report_if_empty(config: JobConfig[Outline_co]) -> JobReport[Outline_co] | None:
@@ -344,12 +342,14 @@ def run(
     *,
     engine: str | None = None,
     listener: JobListener | None = None,
+    results: IntakeResults | None = None,
 ) -> JobReport[Outline_co]:
     """Run the job of a configuration to its end.
 
     Args:
         engine: ``local`` or ``spark``; None or ``auto``: as :func:`spark_jobs.machine.engine.chosen_engine` decides.
         listener: gets what happens meanwhile; None: nobody does.
+        results: what the jobs of an intake hand to one another; None: no other job follows.
 
     Raises:
         LeaseHeld: another process works on the lake.
@@ -360,7 +360,7 @@ def run(
     try:
         identity.read_identity(config.lake)  # refuses a layout that this version would damage
         with contextlib.nullcontext() if config.JOB in WITHOUT_LEASE else hold(config.lake, config.JOB):
-            return retried(lambda: _run_once(config, engine, listener), PLAN_ATTEMPTS)
+            return retried(lambda: _run_once(config, engine, listener, results), PLAN_ATTEMPTS)
     except JobError:
         raise
     except OSError as error:
@@ -371,7 +371,9 @@ def run(
         ) from error
 
 
-def _run_once(config: JobConfig[Outline_co], engine: str | None, listener: JobListener | None) -> JobReport[Outline_co]:
+def _run_once(
+    config: JobConfig[Outline_co], engine: str | None, listener: JobListener | None, results: IntakeResults | None
+) -> JobReport[Outline_co]:
     _name_the_main_module()
     job = _job(config.JOB)
     made = plan(config)
@@ -383,8 +385,9 @@ def _run_once(config: JobConfig[Outline_co], engine: str | None, listener: JobLi
         return report
     executor = start_executor(config.lake, engine, config.JOB)
     why = engine_and_reason(engine)
+    given = executor if results is None else IntakeExecutor(executor, results, workers_of(executor))
     with _told(config.JOB, why, executor, listener):
-        report = job.apply(made, config, executor)
+        report = job.apply(made, config, given)
     return replace(report, engine=why)
 
 

@@ -21,7 +21,7 @@ from spark_jobs.contracts import JobConfig, JobReport
 from spark_jobs.errors import LakeRefused, NothingChosen, UsageError
 from spark_jobs.lake.view.registered_lakes import lake_path
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
-from spark_jobs.launch import JobListener
+from spark_jobs.launch import IntakeResults, JobListener
 from spark_jobs.outlines import Outline, Outline_co
 from spark_jobs.policies.policies_file import Policies
 
@@ -60,9 +60,9 @@ class EngineLauncher:
     listener: JobListener | None = None
     """Gets what happens while a job runs; None: no listener."""
 
-    def run(self, config: JobConfig[Outline_co]) -> JobReport[Outline_co]:
+    def run(self, config: JobConfig[Outline_co], results: IntakeResults | None = None) -> JobReport[Outline_co]:
         """Run the job of this configuration. An empty plan starts nothing."""
-        return launch.run(config, engine=self.engine, listener=self.listener)
+        return launch.run(config, engine=self.engine, listener=self.listener, results=results)
 
 
 class HistoryInBackground:
@@ -168,8 +168,8 @@ class Runner:
         so_far = UnfinishedRun(run_id, job, self.command, as_of_ms, system_clock_ms())
         recorder = RunRowWriter(lake, so_far, seen=seen)
         run = Run(run_id, lake, as_of_ms, request, policies, self.launcher, recorder=recorder, announce=self.announce)
-        with launch.working_ahead(lake, request.engine):
-            finished = run_steps(chain, run)
+        with launch.intake(lake, request.engine) as results:
+            finished = run_steps(chain, replace(run, results=results))
         if is_interrupt(finished.error):
             raise KeyboardInterrupt
         for step, error in finished.errors.items():

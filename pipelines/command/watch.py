@@ -35,6 +35,7 @@ from spark_jobs.lake.view.open_findings import path_findings
 from spark_jobs.lake.view.registered_lakes import dagster_home, ingest_commands
 from spark_jobs.lake.view.runs.run_ends import keep_run_end
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
+from spark_jobs.launch import IntakeResults
 from spark_jobs.policies.policies_file import NO_POLICIES
 from spark_jobs.prestart import start_workers
 
@@ -102,7 +103,7 @@ class Watch:
         complain: Gets a line about an error.
         launcher: Starts the jobs.
         interval_s: Seconds from one look to the next.
-        ahead: Encloses the jobs of a round, so that they may begin tasks of one another early.
+        intake: Encloses the jobs of a round, which hand results to one another.
         record: Reports a run to Dagster, and returns why that is not complete; None: nothing is reported.
     """
 
@@ -113,7 +114,7 @@ class Watch:
     complain: Callable[[str], None]
     launcher: Launcher = field(default_factory=EngineLauncher)
     interval_s: float = 1.0
-    ahead: Callable[[], AbstractContextManager[None]] = nullcontext
+    intake: Callable[[], AbstractContextManager[IntakeResults | None]] = nullcontext
     record: Callable[[FinishedRun], RunFailure | None] | None = None
     _clock_ms: int = 0
     _is_registered: bool = False
@@ -211,8 +212,8 @@ class Watch:
             run = self._with_policies(run)
             again = ingest_commands(self.lake, [self.request.intake]) if self.request.sources else ""
             with launch.open_lake(self.lake, "loglake watch", again):
-                with self.ahead():
-                    finished = run_steps(INTAKE, run)
+                with self.intake() as results:
+                    finished = run_steps(INTAKE, replace(run, results=results))
                 before = self._unreported
                 rounds = finished if before is None else finished.after(before.steps)
                 self._unreported = FinishedRun(INTAKE_JOB, run.run_id, self.lake, run.as_of_ms, rounds)
@@ -362,7 +363,7 @@ def watch_lake(lake: str, request: RunRequest, interval_s: float) -> int:
             lambda text: print(text, file=sys.stderr, flush=True),
             EngineLauncher(request.engine, ProgressLines(sys.stderr)),
             interval_s,
-            lambda: launch.working_ahead(lake, request.engine),
+            lambda: launch.intake(lake, request.engine),
             dagster.record,
         ).run(stop)
     return ExitCode.CLEAN

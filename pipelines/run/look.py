@@ -19,6 +19,7 @@ from spark_jobs.lake.view.expectation_results import RecordsVersion, read_result
 from spark_jobs.lake.view.harm import look_at_tables
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.ledger_comparison import compare_with_ledger
+from spark_jobs.launch import IntakeResults
 from spark_jobs.outlines import Outline_co
 from spark_jobs.policies.policies_file import Policies
 
@@ -36,7 +37,7 @@ from .topics import topic_checks
 class PlansOnly:
     """A launcher that plans jobs and starts none."""
 
-    def run(self, config: JobConfig[Outline_co]) -> JobReport[Outline_co]:
+    def run(self, config: JobConfig[Outline_co], _: IntakeResults | None = None) -> JobReport[Outline_co]:
         """Report that the job has nothing to do.
 
         Raises:

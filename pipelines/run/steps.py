@@ -33,6 +33,7 @@ from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.ledger_comparison import compare_with_ledger
 from spark_jobs.lake.view.open_findings import path_findings
 from spark_jobs.lake.view.registered_lakes import held_logs, remote_of
+from spark_jobs.launch import IntakeResults
 from spark_jobs.outlines import Outline, Outline_co
 from spark_jobs.policies.policies_file import Policies
 
@@ -52,8 +53,8 @@ Announce = Callable[[JobConfig[Outline]], None]
 class Launcher(Protocol):
     """Starts one job of :mod:`spark_jobs` and waits for its report."""
 
-    def run(self, config: JobConfig[Outline_co]) -> JobReport[Outline_co]:
-        """Run the job of this configuration. An empty plan starts nothing."""
+    def run(self, config: JobConfig[Outline_co], results: IntakeResults | None = None) -> JobReport[Outline_co]:
+        """Run the job of this configuration, with what earlier jobs handed on. An empty plan starts nothing."""
 
 
 class WorkFound(Exception):
@@ -86,6 +87,8 @@ class Run:
     """Writes the row of the run; None: the run has none."""
     announce: Announce | None = None
     """Gets each job before it is started."""
+    results: IntakeResults | None = None
+    """What its jobs hand to one another; None: nothing."""
     reports: list[JobReport[Outline]] = field(default_factory=list)
     """Of all jobs of the run so far, also of those that the rounds of `ingest` started."""
 
@@ -138,10 +141,10 @@ class Run:
         if self.announce is not None:
             self.announce(config)
         if self.recorder is None:
-            report = self.launcher.run(config)
+            report = self.launcher.run(config, self.results)
         else:
             with self.recorder.timed(config.JOB) as take:
-                report = self.launcher.run(config)
+                report = self.launcher.run(config, self.results)
                 take(report)
         self.reports.append(report)
         return report

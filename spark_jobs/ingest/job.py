@@ -2,6 +2,7 @@
 
     plan    read the sources, decide by `logcore.logs.growth.growth` what to archive of each log (driver, no JVM)
     copy    one task a source segment: stat, read, stat, cut, digest, rename              (workers)
+            in an intake the same task validates it and writes its rows, see `intake_tasks`
     commit  `findings`, then `segments`, then `logs`                                      (driver)
 
 A file is visible in the archive only under its final name, and its segment only with its row. Growth is contiguous:
@@ -32,9 +33,8 @@ from logcore.storage.objects.addresses import AddressError, is_object
 from logcore.storage.objects.remembered_reads import MOST_HEADER_BYTES, RememberedReads
 from spark_jobs.contracts import IngestConfig, JobReport
 from spark_jobs.errors import ConcurrentChange, NothingChosen, UsageError
-from spark_jobs.ingest import late_segments, remote_ranges, source_changes
+from spark_jobs.ingest import intake_tasks, late_segments, remote_ranges, source_changes
 from spark_jobs.ingest.copied_log import CopiedLog, copied_log
-from spark_jobs.ingest.expected_tasks import ExpectedTasks
 from spark_jobs.ingest.left_copies import compared_copy, left_copy, not_moved
 from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, of_log, remote_task
 from spark_jobs.ingest.round_limit import NOTHING_LEFT, Left, first_round
@@ -47,8 +47,9 @@ from spark_jobs.lake.store import local_copies
 from spark_jobs.outlines import IngestOutline
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.tasks import segment_slices
-from spark_jobs.tasks.executor import ahead_of, run_tasks
-from spark_jobs.tasks.segment_copy import CopyResult, CopyTask, copy_segment, nothing_readable
+from spark_jobs.tasks.executor import run_tasks
+from spark_jobs.tasks.intake_results import IntakeExecutor
+from spark_jobs.tasks.segment_copy import CopyResult, copy_segment, nothing_readable
 from spark_jobs.tasks.segment_slices import Swap
 
 if TYPE_CHECKING:
@@ -202,8 +203,7 @@ def apply(plan: IngestPlan, config: IngestConfig, executor: Executor | None) -> 
         ConcurrentChange: Another run changed a log since the plan. Nothing of this run is visible then.
     """
     claim(config.lake, plan.cluster)
-    tasks = [task for log in plan.logs for task in log.copies]
-    results = iter(_copied(plan, config, executor, tasks))
+    results = iter(_copied(plan, config, executor))
     done = [copied_log(log, list(itertools.islice(results, len(log.copies)))) for log in plan.logs]
     _check_unpublished(config.lake, done)
     placed = [*plan.findings, *(finding for log in done for finding in log.placed)]
@@ -238,15 +238,12 @@ def _left(plan: IngestPlan, done: Sequence[CopiedLog]) -> tuple[str, ...]:
     return tuple(name for name in plan.left.topic_partitions if name not in stuck)
 
 
-def _copied(
-    plan: IngestPlan, config: IngestConfig, executor: Executor | None, tasks: Sequence[CopyTask]
-) -> Sequence[CopyResult]:
+def _copied(plan: IngestPlan, config: IngestConfig, executor: Executor | None) -> Sequence[CopyResult]:
     local_copies.clear(config.lake)
-    sizes = [task.bytes_to_read for task in tasks]
-    ahead = ahead_of(executor)
-    if ahead is None:
-        return run_tasks(executor, copy_segment, tasks, sizes)
-    return ahead.run_ahead(copy_segment, tasks, sizes, ExpectedTasks(config, plan.logs).follow)
+    if isinstance(executor, IntakeExecutor):
+        return intake_tasks.taken(config, plan.logs, executor)
+    tasks = [task for log in plan.logs for task in log.copies]
+    return run_tasks(executor, copy_segment, tasks, [task.bytes_to_read for task in tasks])
 
 
 def _keep_first_looks(remembered: RememberedReads, done: Sequence[CopiedLog]) -> None:

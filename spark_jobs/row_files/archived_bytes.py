@@ -10,13 +10,14 @@ and ``records_file`` decodes the bytes.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.ledger.frontier import LedgerRow
-from spark_jobs.lake.ledger.offset_ranges import Ranges, meets, within
+from spark_jobs.lake.ledger.offset_ranges import Ranges, clipped, meets
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.policies.compression import DEFAULT, Compression
@@ -68,7 +69,7 @@ class ArchivedBytes:
 
     def tasks(
         self,
-        log: LedgerRow | LogRow,
+        log: LedgerRow | LogRow | Segment,
         wanted: Ranges,
         published_ms: int | None = None,
         compression: Compression = DEFAULT,
@@ -85,7 +86,7 @@ class ArchivedBytes:
                 log.log_id,
                 log.partition,
                 tuple(group),
-                tuple(within(wanted, group[0].first_offset, group[-1].end_offset)),
+                tuple(clipped(wanted, group[0].first_offset, group[-1].end_offset)),
                 published_ms,
                 compression,
             )
@@ -136,7 +137,19 @@ class ArchivedBytes:
 
 
 def grouped(pieces: Sequence[Piece]) -> list[list[Piece]]:
-    """Group adjacent pieces into as few groups as possible, of similar size and at most about ``TASK_BYTES``.
+    """Group adjacent pieces: those of a large segment by themselves, and those of small segments together."""
+    of_segments = ([*of] for _, of in itertools.groupby(pieces, lambda piece: piece.segment_id))
+    runs = itertools.groupby(of_segments, lambda of: of[0].segment_id if has_own_files(of) else None)
+    return [group for _, run in runs for group in _divided([*itertools.chain(*run)])]
+
+
+def has_own_files(pieces: Sequence[Piece]) -> bool:
+    """Whether the pieces of a segment are grouped by themselves, whatever lies beside them."""
+    return sum(piece.end - piece.start for piece in pieces) >= TASK_BYTES // 2
+
+
+def _divided(pieces: Sequence[Piece]) -> list[list[Piece]]:
+    """Divide pieces into as few groups as possible, of similar size and at most about ``TASK_BYTES``.
 
     A small last group would be a small file, and one worker would work while the others wait.
     """

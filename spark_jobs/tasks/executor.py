@@ -7,7 +7,6 @@ How they travel is the executor's business; both have to be picklable.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -36,25 +35,6 @@ class TaskFailed(JobError):
     """A task ended with an exception that it does not handle: a fault of the machine or of this program."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectedTask:
-    """A task that a later job of the same run is expected to have, and that can begin now.
-
-    Its result is used only if that job has exactly this task: the same function, the same values. So an expectation
-    that was wrong costs time, and files that no commit names.
-    """
-
-    work: Callable[[Any], Any]
-    """The function that the later job will name."""
-    task: Any
-    instead: Callable[[Any], Any] | None = None
-    """A cheaper function with the same result, given what the run knows now; None: ``work`` itself."""
-
-
-Follow = Callable[[Any, Any], Sequence[ExpectedTask]]
-"""What can begin once a task has its result: called in the driver with the task and the result."""
-
-
 class Executor(Protocol):
     """Runs independent tasks."""
 
@@ -68,20 +48,6 @@ class Executor(Protocol):
                 import it by name. It handles the faults of its own input; an exception out of it fails the whole job.
             sizes: bytes that each task reads, so that small ones may share a worker's time; None if it is not known.
         """
-        ...
-
-
-class AheadExecutor(Executor, Protocol):
-    """An executor that can begin tasks of later jobs and keep their results until then."""
-
-    @property
-    def works_ahead(self) -> bool:
-        """Whether later jobs follow in this process."""
-
-    def run_ahead(
-        self, work: Callable[[Task], Result], tasks: Sequence[Task], sizes: Sequence[int] | None, follow: Follow
-    ) -> list[Result]:
-        """As :meth:`Executor.run`, and begin what ``follow`` expects of each result, also of results of such tasks."""
         ...
 
 
@@ -164,9 +130,9 @@ def second_try(task: Task) -> Task:
     return task.second_try() if hasattr(task, "second_try") else task
 
 
-def ahead_of(executor: Executor | None) -> AheadExecutor | None:
-    """The executor, if it can begin tasks of later jobs and such jobs follow."""
-    return executor if getattr(executor, "works_ahead", False) else None  # type: ignore[return-value]
+def workers_of(executor: Executor) -> int:
+    """How many tasks run at a time, as far as the executor knows."""
+    return max(1, getattr(executor, "processes", 1))
 
 
 def counting(executor: Executor) -> CountingExecutor | None:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 NOUNS = {
     "copy_segment": "segments",
+    "take_segment": "segments",
     "validate_one": "segments",
     "validate_log": "logs",
     "write_records": "pieces",

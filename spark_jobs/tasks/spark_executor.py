@@ -36,6 +36,11 @@ class SparkExecutor:
     session: SparkSession
     job: str = "loglake"
 
+    @property
+    def processes(self) -> int:
+        """Tasks that run at a time."""
+        return int(self.session.sparkContext.defaultParallelism)
+
     def run(
         self, work: Callable[[Task], Result], tasks: Sequence[Task], sizes: Sequence[int] | None = None
     ) -> list[Result]:

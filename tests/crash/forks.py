@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
@@ -55,8 +54,8 @@ class Turn:
     """Seed of an order in which tasks are done; None: as they come."""
     root: str | None = None
     """Folder in which side effects count; None: the lake."""
-    ahead: bool = False
-    """Begin tasks of later jobs early and sync files late, as `loglake run` does with worker processes."""
+    fused: bool = False
+    """Hand results from job to job and sync files late, as `loglake run` does with worker processes."""
     round_tasks: int = 0
     """The steps of an intake in rounds of so many segments, in place of single jobs."""
 
@@ -150,7 +149,7 @@ def _run_forked(value: dict[str, Any]) -> None:
     said: dict[str, Any] = {}
     code = 0
     try:
-        stand_in_for_spark(turn.shuffled, ahead=turn.ahead)
+        stand_in_for_spark(turn.shuffled, late=turn.fused)
         run(turn, said)
     except BaseException as error:  # noqa: BLE001
         said["error"] = f"{type(error).__name__}: {error}"
@@ -175,18 +174,20 @@ def run(turn: Turn, said: dict[str, Any]) -> None:
     if turn.happening is not None or turn.journal is not None:
         SideEffects(Order(turn.root or turn.lake, turn.happening, turn.journal)).install()
     said["reports"] = []
+    with launch.intake(turn.lake, "local") if turn.fused else nullcontext() as results:
+        if turn.round_tasks:
+            said["reports"] = _in_rounds(turn, results)
+        for job in () if turn.round_tasks else turn.jobs:
+            report = launch.run(configuration(turn, job), results=results)
+            said["reports"].append({"job": job, "changed": len(report.changed), "metrics": dict(report.metrics)})
     if turn.round_tasks:
-        said["reports"] = _in_rounds(turn)
         ledger = {"offset_ledger": visible.joined_ledger(Path(turn.lake))}
         said["tables"] = visible.tables(Path(turn.lake)) | ledger
         return
-    for job in turn.jobs:
-        report = launch.run(configuration(turn, job))
-        said["reports"].append({"job": job, "changed": len(report.changed), "metrics": dict(report.metrics)})
     said["tables"] = visible.tables(Path(turn.lake))
 
 
-def _in_rounds(turn: Turn) -> list[dict[str, Any]]:
+def _in_rounds(turn: Turn, results: Any) -> list[dict[str, Any]]:
     from pipelines.command.running import EngineLauncher
     from pipelines.run.chains import INTAKE
     from pipelines.run.direct import run_steps
@@ -201,6 +202,7 @@ def _in_rounds(turn: Turn) -> list[dict[str, Any]]:
         request,
         request.policies_of(turn.lake),
         EngineLauncher(),
+        results=results,
     )
     for error in run_steps(INTAKE[:3], run).errors.values():
         raise error
@@ -225,11 +227,11 @@ def configuration(turn: Turn, job: str) -> Any:
     return CONFIGS[job].from_dict({"lake": turn.lake, "run_id": turn.run_id, "as_of_ms": AS_OF_MS, **more})
 
 
-def stand_in_for_spark(shuffled: int | None = None, *, ahead: bool = False) -> None:
+def stand_in_for_spark(shuffled: int | None = None, *, late: bool = False) -> None:
     """Tasks run here, one after another, in their order or one that comes of a seed; no JVM."""
     from spark_jobs import launch
 
-    executor = _WorkingAhead() if ahead else _InProcess(shuffled)
+    executor = _SyncingLate() if late else _InProcess(shuffled)
     launch.start_executor = lambda *_: executor
 
 
@@ -247,44 +249,19 @@ class _InProcess:
         return [done[at] for at in range(len(tasks))]
 
 
-class _WorkingAhead:
-    """Does what worker processes and their driver do together, in one order and in this process."""
-
-    works_ahead = True
-
-    def __init__(self) -> None:
-        from spark_jobs.tasks.local.local_executor import KeptResults
-
-        self._kept = KeptResults()
+class _SyncingLate:
+    """As worker processes and their driver: files are synced when all tasks are done."""
 
     def run(self, work: Callable[[Any], Any], tasks: Sequence[Any], sizes: Sequence[int] | None = None) -> list[Any]:
-        return self.run_ahead(work, tasks, sizes, lambda *_: ())
+        from spark_jobs.lake.store.disk_sync import late_syncs, sync_all
+        from spark_jobs.tasks.executor import is_synced_late
 
-    def run_ahead(
-        self, work: Callable[[Any], Any], tasks: Sequence[Any], _: Sequence[int] | None, follow: Callable[..., Any]
-    ) -> list[Any]:
-        from spark_jobs.lake.store.disk_sync import Unsynced, late_syncs, sync_all
-        from spark_jobs.tasks.executor import is_synced_late, perform
-
-        results = self._kept.taken(work, tasks)
-        waiting: deque[tuple[int | None, Any, Any, Any]] = deque(
-            (at, work, work, task) for at, task in enumerate(tasks) if at not in results
-        )
-        written = Unsynced()
-        while waiting:
-            at, named, runs, task = waiting.popleft()
-            with late_syncs() if is_synced_late(runs) else nullcontext(Unsynced()) as unsynced:
-                result = pickle.loads(pickle.dumps(perform(runs, pickle.loads(pickle.dumps(task)))))
-            written.files += unsynced.files
-            written.directories |= unsynced.directories
-            if at is None:
-                self._kept.put(named, task, result, unsynced.files)
-            else:
-                results[at] = result
-            expected = follow(task, result)
-            waiting.extendleft((None, each.work, each.instead or each.work, each.task) for each in reversed(expected))
-        sync_all([*written.files, *sorted(written.directories)])
-        return [results[at] for at in range(len(tasks))]
+        if not is_synced_late(work):
+            return _InProcess(None).run(work, tasks, sizes)
+        with late_syncs() as unsynced:
+            results = _InProcess(None).run(work, tasks, sizes)
+        sync_all([*unsynced.files, *sorted(unsynced.directories)])
+        return results
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 """A load in small rounds, killed anywhere: rounds that ended stay, and the next run makes the tables of an undisturbed
-one. With tasks in this process, as worker processes run them (ahead and with late syncs), and under Spark."""
+one. With tasks in this process, as worker processes run them (fused and with late syncs), and under Spark."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def turn(lake: Path, source: LogDirectory, tasks: int = 1, **more: object) -> Tu
     return Turn(str(lake), str(source.path), round_tasks=tasks, constants=SMALL, **more)  # type: ignore[arg-type]
 
 
-@pytest.fixture(scope="module", params=["plain", "ahead"])
+@pytest.fixture(scope="module", params=["plain", "fused"])
 def rounds(request: pytest.FixtureRequest, forks: list[Forks], tmp_path_factory: pytest.TempPathFactory) -> Scene:
     """A first load in rounds of one segment, as one job called ``run``; its expected tables are of one round."""
     scratch = tmp_path_factory.mktemp(f"rounds-{request.param}")
@@ -38,8 +38,8 @@ def rounds(request: pytest.FixtureRequest, forks: list[Forks], tmp_path_factory:
     expected = forks[0].run(turn(scratch / "one", source, 1000))
     assert expected.code == 0, expected.said
     assert [report["job"] for report in expected.reports] == ["ingest", "validate", "publish"]
-    journal, is_ahead = scratch / "journal", request.param == "ahead"
-    ended = forks[0].run(turn(scratch / "lake", source, journal=str(journal), ahead=is_ahead))
+    journal, is_fused = scratch / "journal", request.param == "fused"
+    ended = forks[0].run(turn(scratch / "lake", source, journal=str(journal), fused=is_fused))
     assert ended.code == 0, ended.said
     assert [report["job"] for report in ended.reports] == ["ingest", "validate", "publish"] * 4
     effects = [plain(line.partition("\t")[0]) for line in journal.read_text().splitlines()]
@@ -64,8 +64,8 @@ def test_killed_before_any_side_effect_rounds_that_ended_stay_and_the_next_run_d
         at = places[number]
         lake = rounds.lake("run", f"killed-{at}")
         where = f"killed before effect {at + 1}, {known[at]}:"
-        is_ahead = rounds.name == "ahead"
-        undisturbed = turn(lake, rounds.directory, ahead=is_ahead)
+        is_fused = rounds.name == "fused"
+        undisturbed = turn(lake, rounds.directory, fused=is_fused)
         died = forks.run(replace(undisturbed, happening=Happening("kill", at=at + 1)))
         if died.code != -signal.SIGKILL:
             return f"{where} it did not die but ended with {died.code}: {died.said}"

@@ -99,7 +99,7 @@ class FakeLauncher(JobLauncher):
 
     world: str
 
-    def run(self, config: JobConfig, engine: str = "auto") -> JobReport:
+    def run(self, config: JobConfig, engine: str = "auto", results: object = None) -> JobReport:
         world = WORLDS[self.world]
         world.engines.append(engine)
         world.asked.append(config)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from tests.planted_faults.fault import Fault
 
-AHEAD = "tests/crash/test_ahead.py"
+FUSED_CRASHES = "tests/crash/test_fused.py"
 LOCAL_EXECUTOR = "tests/unit/spark_jobs/tasks/local/test_local_executor.py"
-WORKING_AHEAD = "tests/jobs/test_working_ahead.py"
+FUSED = "tests/jobs/test_fused_tasks.py"
+INTAKE_RESULTS = "tests/unit/spark_jobs/tasks/test_intake_results.py"
 EVERY_SIDE_EFFECT = "tests/crash/test_every_side_effect.py"
 SMALL_SEGMENTS = "tests/jobs/test_small_segments.py"
 READER = "tests/crash/test_reader.py"
@@ -63,11 +64,11 @@ FAULTS = (
         ("tests/jobs/test_parquet_codec.py",),
     ),
     Fault(
-        "an expected task has no codec of the policy",
-        "spark_jobs/ingest/expected_tasks.py",
-        "self._policies.compression_of(log.row.topic)",
-        "read_policies(None).compression_of(log.row.topic)",
-        (WORKING_AHEAD,),
+        "a fused task has no codec of the policy",
+        "spark_jobs/ingest/intake_tasks.py",
+        "        config.policies.compression_of(row.topic),\n",
+        "",
+        (FUSED, "-k", "codec"),
     ),
     Fault(
         "the id of a segment does not depend on its bytes",
@@ -84,11 +85,11 @@ FAULTS = (
         ("tests/jobs/test_published_at.py",),
     ),
     Fault(
-        "an expected task has no clock of the run",
-        "spark_jobs/ingest/expected_tasks.py",
-        "[(start, end)], self._as_of_ms, ",
-        "[(start, end)], None, ",
-        (WORKING_AHEAD,),
+        "a fused task has no clock of the run",
+        "spark_jobs/ingest/taken_segment.py",
+        "held.tasks(segment, wanted, rows.published_ms, ",
+        "held.tasks(segment, wanted, None, ",
+        (FUSED, "-k", "clock"),
     ),
     Fault(
         "comments of an older table are counted as the commit of a plan",
@@ -337,56 +338,70 @@ FAULTS = (
         "spark_jobs/lake/store/disk_sync.py",
         "    _collected.directories.update(directories)\n",
         "",
-        (AHEAD, "-k", "on_disk"),
+        (FUSED_CRASHES, "-k", "on_disk"),
     ),
     Fault(
-        "a result that was made early is used twice",
-        "spark_jobs/tasks/local/local_executor.py",
+        "a result of an earlier job is used twice",
+        "spark_jobs/tasks/intake_results.py",
         "self._results.pop(_key(work, task), None)",
         "self._results.get(_key(work, task), None)",
-        (LOCAL_EXECUTOR, "-k", "used_once"),
+        (INTAKE_RESULTS, "-k", "used_once"),
     ),
     Fault(
-        "a result that was made early is used for a task of another function",
-        "spark_jobs/tasks/local/local_executor.py",
+        "a result of an earlier job is used for a task of another function",
+        "spark_jobs/tasks/intake_results.py",
         "    return function, arguments, task",
         "    return arguments, task",
-        (LOCAL_EXECUTOR, "-k", "not_used_for_another"),
+        (INTAKE_RESULTS, "-k", "not_used_for_another"),
     ),
     Fault(
-        "a result that was made early is used for a task of another lake",
-        "spark_jobs/tasks/local/local_executor.py",
+        "a result of an earlier job is used for another range of the same bytes",
+        "spark_jobs/tasks/intake_results.py",
+        "    return function, arguments, task",
+        '    return function, arguments, getattr(task, "pieces", task)',
+        (FUSED, "-k", "moved_between"),
+    ),
+    Fault(
+        "a result of an earlier job is used for a task of another lake",
+        "spark_jobs/tasks/intake_results.py",
         "    return function, arguments, task",
         "    return function, task",
-        (LOCAL_EXECUTOR, "-k", "not_used_for_another"),
+        (INTAKE_RESULTS, "-k", "not_used_for_another"),
     ),
     Fault(
-        "files that were written early for nothing are left",
-        "spark_jobs/tasks/local/local_executor.py",
-        "                    os.unlink(file)",
-        "                    os.stat(file)",
-        (WORKING_AHEAD, "-k", "right_and_wrong"),
+        "files that no job of the run used are left",
+        "spark_jobs/tasks/intake_results.py",
+        "                    storage.delete(file)",
+        "                    storage.stat(file)",
+        (FUSED, "-k", "moved_between"),
     ),
     Fault(
-        "a task that fails early fails the job",
-        "spark_jobs/tasks/local/local_executor.py",
-        "if done.at is None:  # the job",
-        "if False:  # the job",
-        (LOCAL_EXECUTOR, "-k", "costs_nothing"),
+        "an error after the copy of a segment fails the copy",
+        "spark_jobs/ingest/taken_segment.py",
+        "    except Exception:",
+        "    except ZeroDivisionError:",
+        (FUSED, "-k", "met_again"),
     ),
     Fault(
-        "offsets that are not decided yet are written early",
-        "spark_jobs/ingest/expected_tasks.py",
-        "        end = readable_end.high_watermark(log.row.high_watermark, log_end_offset=log_end)",
-        "        end = log_end",
-        (WORKING_AHEAD, "-k", "right_and_wrong"),
+        "offsets that are not decided yet are written by fused tasks",
+        "spark_jobs/ingest/intake_tasks.py",
+        "    end = readable_end.high_watermark(row.high_watermark)",
+        "    end = readable_end.high_watermark(None)",
+        (FUSED, "-k", "right_and_wrong"),
     ),
     Fault(
-        "logs with transactions are written early for nothing",
-        "spark_jobs/ingest/expected_tasks.py",
+        "segments with transactions are written for nothing",
+        "spark_jobs/ingest/taken_segment.py",
         "counts.tail_bytes or counts.control_records",
         "counts.tail_bytes",
-        (WORKING_AHEAD, "-k", "right_and_wrong"),
+        (FUSED, "-k", "right_and_wrong"),
+    ),
+    Fault(
+        "small segments that share a file with others are written alone for nothing",
+        "spark_jobs/ingest/taken_segment.py",
+        "    if not rows.is_alone and not has_own_files(held.pieces(segment.log, wanted)):",
+        "    if False:",
+        (FUSED, "-k", "right_and_wrong"),
     ),
     Fault(
         "a new folder is not on disk when its files are committed",
@@ -412,8 +427,8 @@ FAULTS = (
     Fault(
         "tasks in the group of a task that ended its worker are forgotten",
         "spark_jobs/tasks/local/local_executor.py",
-        "for each in sent if each.at is not None}",
-        "for each in sent[:1] if each.at is not None}",
+        "for each in sent}",
+        "for each in sent[:1]}",
         (LOCAL_EXECUTOR, "-k", "in_a_group"),
     ),
 )

@@ -57,7 +57,7 @@ FAULTS = (
     Fault(
         "the engine of a run is not used",
         "pipelines/resources.py",
-        "        return self.launcher.run(config, self.engine)",
+        "        return self.launcher.run(config, self.engine, results)",
         "        return self.launcher.run(config)",
         (CONFIGURATION, "-k", "engine"),
     ),

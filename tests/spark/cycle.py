@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, JobReport, PublishConfig, ValidateConfig
 from spark_jobs.policies.policies_file import read_policies
+from spark_jobs.tasks.intake_results import IntakeResults
 
 AS_OF_MS = 1_800_000_000_000
 OF_OURS = {"userMetadata": '{"run_id": "another run"}'}
@@ -25,18 +26,25 @@ class Lake:
         self.turns = 0
 
     def turn(
-        self, *sources: Path, policies: str | None = None, publish: bool = True, **ingest: Any
+        self,
+        *sources: Path,
+        policies: str | None = None,
+        publish: bool = True,
+        results: IntakeResults | None = None,
+        **ingest: Any,
     ) -> dict[str, JobReport]:
-        """ingest, validate, publish."""
+        """ingest, validate, publish, which hand ``results`` to one another."""
         self.turns += 1
         lake, run_id = str(self.path), f"run-{self.turns}"
         paths = tuple(str(source) for source in sources)
         reports = [
-            launch.run(IngestConfig(lake, paths, run_id, AS_OF_MS, policies=read_policies(policies), **ingest)),
-            launch.run(ValidateConfig(lake, run_id, AS_OF_MS, policies=read_policies(policies))),
+            launch.run(config, results=results)
+            for config in (
+                IngestConfig(lake, paths, run_id, AS_OF_MS, policies=read_policies(policies), **ingest),
+                ValidateConfig(lake, run_id, AS_OF_MS, policies=read_policies(policies)),
+                *([PublishConfig(lake, run_id, AS_OF_MS, policies=read_policies(policies))] if publish else []),
+            )
         ]
-        if publish:
-            reports.append(launch.run(PublishConfig(lake, run_id, AS_OF_MS, policies=read_policies(policies))))
         return {report.job: report for report in reports}
 
     def rows(self, name: str) -> list[dict[str, Any]]:

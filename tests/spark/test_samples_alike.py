@@ -1,10 +1,10 @@
-"""Real log directories become the same tables in one process, ahead in worker processes, and on Spark."""
+"""Real log directories become the same tables in one process, and with fused tasks in worker processes and on Spark."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,8 @@ from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, PublishConfig, ValidateConfig
 from spark_jobs.machine.session import get_session
 from spark_jobs.tasks.executor import Executor
-from spark_jobs.tasks.local.local_executor import KeptResults, LocalExecutor
+from spark_jobs.tasks.intake_results import IntakeResults
+from spark_jobs.tasks.local.local_executor import LocalExecutor
 from spark_jobs.tasks.spark_executor import SparkExecutor
 from tests import sampling
 from tests.conftest import Sample
@@ -35,20 +36,16 @@ def workers() -> Iterator[LocalExecutor]:
 
 
 def load(
-    place: Path,
-    source: Path,
-    executor: Executor,
-    monkeypatch: pytest.MonkeyPatch,
-    ahead: Callable[[], AbstractContextManager[None]] = nullcontext,
+    place: Path, source: Path, executor: Executor, monkeypatch: pytest.MonkeyPatch, *, fused: bool = True
 ) -> dict[str, list[str]]:
     """The tables after one load."""
     monkeypatch.setattr(launch, "start_executor", lambda *_: executor)
     lake = str(place / "lake")
-    with ahead():
-        launch.run(IngestConfig(lake, (str(source),), "run", AS_OF_MS))
-        launch.run(ValidateConfig(lake, "run", AS_OF_MS))
-        publish = PublishConfig(lake, "run", AS_OF_MS, include_internal=True, isolation_level="read_uncommitted")
-        launch.run(publish)
+    publish = PublishConfig(lake, "run", AS_OF_MS, include_internal=True, isolation_level="read_uncommitted")
+    jobs = (IngestConfig(lake, (str(source),), "run", AS_OF_MS), ValidateConfig(lake, "run", AS_OF_MS), publish)
+    with IntakeResults() if fused else nullcontext() as results:
+        for config in jobs:
+            launch.run(config, results=results)
     return visible.tables(place / "lake")
 
 
@@ -60,19 +57,20 @@ def test_a_sample_gives_the_same_tables_everywhere(
     """One sample in `make test`, all in `make test-long`."""
     source = sample(name).logdir
     used = {"yes": 0, "no": 0}
-    taken = KeptResults.taken
+    taken = IntakeResults.taken
 
-    def count(self: KeptResults, work: object, tasks: list[object]) -> dict[int, object]:
+    def count(self: IntakeResults, work: object, tasks: list[object]) -> dict[int, object]:
         found = taken(self, work, tasks)
         used["yes"] += len(found)
         used["no"] += len(tasks) - len(found)
         return found
 
-    monkeypatch.setattr(KeptResults, "taken", count)
-    expected = load(tmp_path / "process", source, InProcessExecutor(), monkeypatch)
-    assert load(tmp_path / "ahead", source, workers, monkeypatch, workers.working_ahead) == expected
-    assert used["yes"], "nothing ran ahead"
-    assert used["no"], "everything ran ahead: no result had to be made after all"
-    assert load(tmp_path / "spark", source, SparkExecutor(get_session()), monkeypatch) == expected
+    monkeypatch.setattr(IntakeResults, "taken", count)
+    expected = load(tmp_path / "process", source, InProcessExecutor(), monkeypatch, fused=False)
+    for place, executor in {"workers": workers, "spark": SparkExecutor(get_session())}.items():
+        used.update(yes=0, no=0)
+        assert load(tmp_path / place, source, executor, monkeypatch) == expected
+        assert used["yes"], "nothing was fused"
+        assert used["no"], "everything was fused: no result had to be made after all"
     assert expected["segments"]
     assert expected["validations"]

@@ -7,7 +7,6 @@ death      a task whose worker dies runs once more, when no other task runs: mem
            are then done in another way (``second_try``). If its worker dies again, the error names the task. All
            other tasks run to their end first.
 disk       files of tasks that allow it are synced by threads here, while the workers go on (`FileSyncs`)
-ahead      tasks that later jobs are expected to have may begin early; their results are kept (`KeptResults`)
 progress   each task that is done is counted, with the bytes that it read, and reported
 cancel     an exception in the driver, an interrupt too, kills the workers: tasks may be killed at any moment
 """
@@ -23,7 +22,7 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
@@ -33,7 +32,7 @@ from typing import Any
 from logcore.columns.kernels.library import ENGINE_VARIABLE, is_chosen
 from logcore.storage.machine import processors
 from spark_jobs.lake.store.disk_sync import Unsynced, sync, sync_all
-from spark_jobs.tasks.executor import ExpectedTask, Follow, Result, Task, TaskFailed, WorkerDied, bound, second_try
+from spark_jobs.tasks.executor import Result, Task, TaskFailed, WorkerDied, bound, second_try
 from spark_jobs.tasks.progress import OnProgress, TaskCounter
 
 LARGE_BYTES = 4 << 20
@@ -81,47 +80,6 @@ class FileSyncs:
             sync_all([*self._waiting, *sorted(self._directories)])
         finally:
             self._threads.shutdown(wait=False, cancel_futures=True)
-
-
-_Key = tuple[Any, ...]
-
-
-@dataclass(slots=True)
-class KeptResults:
-    """Results by function and task. Each is given out once, because its files may be committed only once."""
-
-    _results: dict[_Key, tuple[Any, Sequence[str]]] = field(default_factory=dict)
-
-    def put(self, work: Callable[[Any], Any], task: object, result: object, files: Sequence[str]) -> None:
-        """Keep a result.
-
-        Args:
-            work: The function that the later job will name.
-            task: Its task.
-            result: What it returned.
-            files: Paths of the files that it wrote.
-        """
-        self._results[_key(work, task)] = result, files
-
-    def taken(self, work: Callable[[Any], Any], tasks: Sequence[Any]) -> dict[int, Any]:
-        """Take out the results of these tasks, by position; the others have none."""
-        if not self._results:
-            return {}
-        found = {at: self._results.pop(_key(work, task), None) for at, task in enumerate(tasks)}
-        return {at: kept[0] for at, kept in found.items() if kept is not None}
-
-    def discard(self) -> None:
-        """Forget what is left and remove its files, which no commit names."""
-        while self._results:
-            _, (_, files) = self._results.popitem()
-            for file in files:
-                with contextlib.suppress(OSError):  # an orphan, which maintenance removes
-                    os.unlink(file)
-
-
-def _key(work: Callable[[Any], Any], task: object) -> _Key:
-    function, arguments = bound(work)
-    return function, arguments, task
 
 
 WORKER_BYTES = 512 << 20
@@ -181,16 +139,10 @@ class _Queued:
 
     work: Callable[[Any], Any]
     task: Any
-    at: int | None
-    """Its position among the tasks of the job that runs; None: a later job is expected to have it."""
+    at: int
+    """Its position among the tasks of the job."""
     size: int | None = None
     """Bytes of the work; None: not known."""
-    instead: Callable[[Any], Any] | None = None
-
-    @property
-    def runs(self) -> Callable[[Any], Any]:
-        """The function for the worker."""
-        return self.instead or self.work
 
 
 def _next_group(waiting: deque[_Queued], processes: int) -> list[_Queued]:
@@ -207,25 +159,18 @@ def _next_group(waiting: deque[_Queued], processes: int) -> list[_Queued]:
     return group
 
 
-def _nothing(_task: object, _result: object) -> Sequence[ExpectedTask]:
-    return ()
-
-
 @dataclass(slots=True)
 class LocalExecutor:
     """Runs tasks in worker processes, which it starts when they are first needed and keeps for later runs.
 
     Attributes:
         processes: the most workers at a time.
-        works_ahead: whether later jobs follow in this process, so that their tasks may begin early.
         on_progress: gets how many tasks of the running job are done; None: nobody does.
     """
 
     processes: int
-    works_ahead: bool = False
     on_progress: OnProgress | None = None
     _idle: list[_Worker] = field(default_factory=list)
-    _kept: KeptResults = field(default_factory=KeptResults)
     _counter: TaskCounter = field(default_factory=lambda: TaskCounter.of("", 0, None, None))
 
     def run(
@@ -238,23 +183,16 @@ class LocalExecutor:
             TaskFailed: a task ended with an exception.
             OSError: the disk failed to write the files of a task.
         """
-        return self.run_ahead(work, tasks, sizes, _nothing)
-
-    def run_ahead(
-        self, work: Callable[[Task], Result], tasks: Sequence[Task], sizes: Sequence[int] | None, follow: Follow
-    ) -> list[Result]:
-        """As :meth:`spark_jobs.tasks.executor.AheadExecutor.run_ahead`; raises as :meth:`run`."""
-        results: dict[int, Any] = self._kept.taken(work, tasks)
+        results: dict[int, Any] = {}
         self._counter = TaskCounter.of(bound(work)[0].__name__, len(tasks), sizes, self.on_progress)
-        self._counter.add(*results)
-        left = [at for at in range(len(tasks)) if at not in results]
-        order = left if sizes is None else sorted(left, key=lambda at: -sizes[at])
+        self._counter.add()
+        order = range(len(tasks)) if sizes is None else sorted(range(len(tasks)), key=lambda at: -sizes[at])
         with FileSyncs() as syncs:
             queue = [_Queued(work, tasks[at], at, None if sizes is None else sizes[at]) for at in order]
-            died = self._run(queue, self.processes, results, follow, syncs)
+            died = self._run(queue, self.processes, results, syncs)
             # Of unknown size, so each comes alone.
             again = [_Queued(work, second_try(tasks[at]), at) for at in sorted(died)]
-            died = self._run(again, 1, results, follow, syncs)
+            died = self._run(again, 1, results, syncs)
         if died:
             raise WorkerDied(
                 " ".join(f"The worker of {_named(tasks[at])} {died[at]}." for at in sorted(died))
@@ -264,16 +202,6 @@ class LocalExecutor:
                 results,
             )
         return [results[at] for at in range(len(tasks))]
-
-    @contextlib.contextmanager
-    def working_ahead(self) -> Iterator[None]:
-        """Jobs inside the block may begin tasks of the jobs after them. Results that no job used are removed."""
-        self.works_ahead = True
-        try:
-            yield
-        finally:
-            self.works_ahead = False
-            self._kept.discard()
 
     def start(self) -> None:
         """Start the workers before they are needed; returns at once."""
@@ -286,12 +214,7 @@ class LocalExecutor:
             self._idle.pop().stop()
 
     def _run(
-        self,
-        queue: Sequence[_Queued],
-        processes: int,
-        results: dict[int, Any],
-        follow: Follow,
-        syncs: FileSyncs,
+        self, queue: Sequence[_Queued], processes: int, results: dict[int, Any], syncs: FileSyncs
     ) -> dict[int, str]:
         """Run tasks and put what they return into ``results``, by position.
 
@@ -309,46 +232,31 @@ class LocalExecutor:
                     busy[worker.pipe] = (worker, sent)
                     # Where it died before it could read, reading from it reports that.
                     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                        worker.pipe.send_bytes(pickle.dumps([(each.runs, each.task) for each in sent]))
+                        worker.pipe.send_bytes(pickle.dumps([(each.work, each.task) for each in sent]))
                 for pipe in wait(list(busy)):
                     worker, sent = busy.pop(pipe)  # type: ignore[call-overload]
                     try:
                         answers = io.BytesIO(worker.pipe.recv_bytes())
                     except (EOFError, ConnectionResetError):
                         end = _end_of(worker.process.wait())
-                        died |= {each.at: end for each in sent if each.at is not None}
+                        died |= {each.at: end for each in sent}
                         worker.close()
                         continue
                     self._keep(worker)
                     for each in sent:
-                        waiting.extendleft(reversed(self._take(each, pickle.load(answers), results, follow, syncs)))
+                        self._take(each, pickle.load(answers), results, syncs)
         finally:
             for worker, _ in busy.values():
                 worker.stop()
         return died
 
-    def _take(
-        self,
-        done: _Queued,
-        answer: tuple[bool, Any, Any],
-        results: dict[int, Any],
-        follow: Follow,
-        syncs: FileSyncs,
-    ) -> list[_Queued]:
-        """Take the answer of a worker, and return what follows. That comes first: its bytes are still in memory."""
+    def _take(self, done: _Queued, answer: tuple[bool, Any, Any], results: dict[int, Any], syncs: FileSyncs) -> None:
         is_done, result, more = answer
         if not is_done:
-            if done.at is None:  # the job that has this task meets the error again, and reports it
-                return []
             raise TaskFailed(f"The task for {_named(done.task)} failed: {result}") from _Remote(more)
         syncs.add(more)
-        if done.at is None:
-            self._kept.put(done.work, done.task, result, more.files)
-        else:
-            results[done.at] = result
-            self._counter.add(done.at)
-        expected = follow(done.task, result)
-        return [_Queued(e.work, e.task, None, getattr(e.task, "size", None), e.instead) for e in expected]
+        results[done.at] = result
+        self._counter.add(done.at)
 
     def _keep(self, worker: _Worker) -> None:
         if worker.resident_bytes() > WORKER_BYTES:

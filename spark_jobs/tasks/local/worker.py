@@ -32,8 +32,7 @@ LIKELY_MODULES = (
     "pyarrow.compute",
     "logcore.columns.engines",
     "spark_jobs.lake.segments.archive",
-    "spark_jobs.tasks.segment_copy",
-    "spark_jobs.row_files.records_file",
+    "spark_jobs.ingest.taken_segment",
 )
 
 

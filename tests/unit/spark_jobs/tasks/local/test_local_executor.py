@@ -9,8 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
-from functools import partial
 from importlib.util import find_spec
 from multiprocessing.connection import Pipe
 from pathlib import Path
@@ -18,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.lake.store import disk_sync, storage
-from spark_jobs.tasks.executor import ExpectedTask, TaskFailed, WorkerDied, run_surviving
+from spark_jobs.tasks.executor import TaskFailed, WorkerDied, run_surviving
 from spark_jobs.tasks.local import local_executor, worker
 from spark_jobs.tasks.local.local_executor import LocalExecutor
-from tests.unit.spark_jobs.tasks.local.worker_tasks import ChangingTask, NumberedTask, bound, work, write, write_cheaply
+from tests.unit.spark_jobs.tasks.local.worker_tasks import ChangingTask, NumberedTask, work, write
 
 
 @pytest.fixture
@@ -118,17 +116,6 @@ def test_each_task_that_is_done_is_reported_once_with_its_bytes(executor, tmp_pa
     assert not seen
 
 
-def test_a_task_that_ran_ahead_is_done_when_its_job_begins(executor, tmp_path):
-    first, second = tasks(tmp_path, "return", "return")
-    seen: list[int] = []
-    with executor.working_ahead():
-        executor.run_ahead(work, [first], [1], lambda task, _: [ExpectedTask(work, second)] if task == first else ())
-        executor.on_progress = lambda progress: seen.append(progress.done)
-        executor.run(work, [second], [1])
-    assert seen == [1]
-    assert attempts(tmp_path) == {0: 1, 1: 1}
-
-
 def test_small_tasks_come_in_groups_and_large_ones_alone(executor, tmp_path, monkeypatch):
     sent: list[int] = []
     original = local_executor._next_group
@@ -186,83 +173,6 @@ def test_a_worker_that_grew_too_large_is_replaced(executor, tmp_path, monkeypatc
     assert before != after
 
 
-def test_a_task_that_was_expected_runs_once_and_its_result_is_used_once(executor, tmp_path):
-    first, later = tasks(tmp_path, "return", "return")
-    with executor.working_ahead():
-        assert executor.run_ahead(work, [first], None, lambda task, _: _expect(later) if task == first else ()) == [0]
-        assert attempts(tmp_path) == {0: 1, 1: 1}
-        assert executor.run(work, [first, later]) == [0, 1]
-        assert attempts(tmp_path) == {0: 2, 1: 1}
-        assert executor.run(work, [later]) == [1]
-    assert attempts(tmp_path) == {0: 2, 1: 2}
-
-
-def test_what_follows_an_expected_task_is_expected_too(executor, tmp_path):
-    chain = tasks(tmp_path, *["return"] * 5)
-
-    def follow(task, result):
-        assert result == task.partition
-        return _expect(*chain[task.partition + 1 : task.partition + 2])
-
-    executor.run_ahead(work, chain[:1], None, follow)
-    assert attempts(tmp_path) == dict.fromkeys(range(5), 1)
-    assert executor.run(work, chain[1:]) == [1, 2, 3, 4]
-    assert attempts(tmp_path) == dict.fromkeys(range(5), 1)
-
-
-@pytest.mark.parametrize("differs", ["function", "task"])
-def test_an_expected_result_is_not_used_for_another(executor, tmp_path, differs):
-    first, later = tasks(tmp_path, "return", "return")
-    expected = {
-        "function": ExpectedTask(write, later),
-        "task": ExpectedTask(work, replace(later, topic="payments")),
-    }[differs]
-    executor.run_ahead(work, [first], None, lambda task, _: (expected,) if task == first else ())
-    before = attempts_of(tmp_path, 1)
-    assert executor.run(work, [later]) == [1]
-    assert attempts_of(tmp_path, 1) == before + 1
-
-
-def test_an_expected_result_is_not_used_for_another_lake(executor, tmp_path):
-    first, later = tasks(tmp_path, "return", "return")
-    expected = ExpectedTask(partial(bound, "a lake"), later)
-    executor.run_ahead(work, [first], None, lambda task, _: (expected,) if task == first else ())
-    assert executor.run(partial(bound, "another"), [later]) == ["another 1"]
-    assert executor.run(partial(bound, "a lake"), [later]) == ["a lake 1"]
-
-
-@pytest.mark.parametrize("behaviour", ["raise", "die", "exit"])
-def test_an_expected_task_that_fails_costs_nothing_but_its_time(executor, tmp_path, behaviour):
-    first, bad, good = tasks(tmp_path, "return", behaviour, "return")
-    assert executor.run_ahead(work, [first], None, lambda task, _: _expect(bad, good) if task == first else ()) == [0]
-    assert attempts(tmp_path) == {0: 1, 1: 1, 2: 1}
-    assert executor.run(work, [good]) == [2]
-    assert attempts_of(tmp_path, 2) == 1
-
-
-def test_the_cheaper_function_runs_in_place_of_the_expected_one(executor, tmp_path):
-    first, later = tasks(tmp_path, "return", "content")
-    expected = ExpectedTask(write, later, write_cheaply)
-    executor.run_ahead(work, [first], None, lambda task, _: (expected,) if task == first else ())
-    assert (tmp_path / "cheap-1").exists()
-    path = tmp_path / "written" / "1.data"
-    path.unlink()
-    assert executor.run(write, [later]) == [str(path)]
-    assert not path.exists(), "it ran again"
-
-
-def test_files_of_results_that_no_job_used_are_removed_and_others_stay(executor, tmp_path):
-    first, used, unused = tasks(tmp_path, "return", "used", "unused")
-    with executor.working_ahead():
-        assert executor.works_ahead
-        following = tuple(ExpectedTask(write, task) for task in (used, unused))
-        executor.run_ahead(work, [first], None, lambda task, _: following if task == first else ())
-        assert sorted(path.name for path in (tmp_path / "written").iterdir()) == ["1.data", "2.data"]
-        executor.run(write, [used])
-    assert not executor.works_ahead
-    assert sorted(path.name for path in (tmp_path / "written").iterdir()) == ["1.data"]
-
-
 @pytest.mark.parametrize(("count", "large_bytes"), [(1, 100), (3, 1), (200, 1), (200, 100)])
 def test_files_that_are_synced_late_are_on_disk_when_the_run_returns(
     executor, tmp_path, monkeypatch, count, large_bytes
@@ -304,15 +214,6 @@ def test_a_file_that_is_replaced_is_on_disk_before_it_takes_the_place(tmp_path, 
     assert not unsynced.files
     assert local in synced
     assert path.read_text() == "later"
-
-
-def _expect(*each: NumberedTask) -> tuple[ExpectedTask, ...]:
-    return tuple(ExpectedTask(work, task) for task in each)
-
-
-def attempts_of(folder: Path, partition: int) -> int:
-    mark = folder / str(partition)
-    return mark.stat().st_size if mark.exists() else 0
 
 
 DRIVER = """

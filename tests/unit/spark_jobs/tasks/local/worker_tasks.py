@@ -71,12 +71,6 @@ def write(task: NumberedTask) -> str:
     return path
 
 
-def write_cheaply(task: NumberedTask) -> str:
-    """As :func:`write`, and leave a mark."""
-    Path(task.folder, f"cheap-{task.partition}").touch()
-    return write(task)
-
-
 def bound(name: str, task: NumberedTask) -> str:
     """What was bound to the function, as jobs bind the lake."""
     return f"{name} {task.partition}"

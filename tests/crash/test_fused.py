@@ -1,4 +1,4 @@
-"""A run that begins later jobs' tasks early and syncs late: killed anywhere it loses nothing, and commits stay safe."""
+"""A run whose jobs hand results to one another and sync late: killed anywhere it loses nothing, commits stay safe."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def _with_plain_logs(source: LogDirectory) -> tuple[Partition, Partition, Partit
 
 
 @pytest.fixture(scope="module", params=["first", "grown"])
-def ahead(request: pytest.FixtureRequest, forks: list[Forks], tmp_path_factory: pytest.TempPathFactory) -> Scene:
-    """A whole run that works ahead, as one job called ``run``; its expected tables are of a run that does not."""
-    scratch = tmp_path_factory.mktemp(f"ahead-{request.param}")
+def scene(request: pytest.FixtureRequest, forks: list[Forks], tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    """A whole run whose jobs hand on results, as one job called ``run``; the tables of separate tasks are expected."""
+    scratch = tmp_path_factory.mktemp(f"fused-{request.param}")
     source = LogDirectory(scratch / "source")
     orders, payments, views = _with_plain_logs(source)
     lake, before = scratch / "lake", scratch / "before"
     if request.param == "grown":
-        assert forks[0].run(Turn(str(lake), str(source.path), ahead=True)).code == 0
+        assert forks[0].run(Turn(str(lake), str(source.path), fused=True)).code == 0
         grow(source, orders, payments)
         views.append(10)
         source.high_watermarks(orders_0=55, payments_0=25, views_0=40, clicks_0=15)
@@ -53,57 +53,57 @@ def ahead(request: pytest.FixtureRequest, forks: list[Forks], tmp_path_factory: 
     expected = forks[0].run(Turn(str(plainly), str(source.path)))
     assert expected.code == 0, expected.said
     journal = scratch / "journal"
-    ended = forks[0].run(Turn(str(lake), str(source.path), journal=str(journal), ahead=True))
+    ended = forks[0].run(Turn(str(lake), str(source.path), journal=str(journal), fused=True))
     assert ended.code == 0, ended.said
     lines = [line.partition("\t") for line in journal.read_text().splitlines()]
     effects = {"run": [plain(name) for name, _, _ in lines]}
     journals = {"run": [(*name.split(" ", 1), was) for name, _, was in lines]}
-    scene = Scene(request.param, forks, source, {"run": before}, effects, journals, expected.tables, scratch)  # type: ignore[arg-type]
-    assert scene.difference(ended) is None
-    return scene
+    made = Scene(request.param, forks, source, {"run": before}, effects, journals, expected.tables, scratch)  # type: ignore[arg-type]
+    assert made.difference(ended) is None
+    return made
 
 
-def test_records_are_written_before_the_first_commit_of_a_log_that_was_expected_right(ahead):
-    names = ahead.effects["run"]
+def test_records_are_written_before_the_first_commit_of_a_log_that_was_expected_right(scene):
+    names = scene.effects["run"]
     first_commit = names.index("commit tables/segments")
     begun = [name for name in names[:first_commit] if name.startswith("begin tables/records/topic=")]
-    assert begun, "nothing ran ahead: these tests look at nothing"
+    assert begun, "nothing was fused: these tests look at nothing"
     # A log with damage or transactions is written by publish itself.
     later = [name for name in names[first_commit:] if name.startswith("begin tables/records/topic=orders")]
     assert later
 
 
-def test_what_a_commit_names_is_on_disk_before_the_commit_though_files_are_synced_late(ahead):
-    assert not lost_without_power(ahead.journals["run"])
+def test_what_a_commit_names_is_on_disk_before_the_commit_though_files_are_synced_late(scene):
+    assert not lost_without_power(scene.journals["run"])
 
 
 @pytest.mark.long
-def test_killed_before_any_side_effect_the_next_run_makes_the_tables_of_an_undisturbed_one(ahead):
-    source = ahead.directory.fingerprint()
-    known = ahead.effects["run"]
-    places = kills(known, f"ahead {ahead.name}")
+def test_killed_before_any_side_effect_the_next_run_makes_the_tables_of_an_undisturbed_one(scene):
+    source = scene.directory.fingerprint()
+    known = scene.effects["run"]
+    places = kills(known, f"fused {scene.name}")
 
     def killed(forks: Forks, turn: int) -> str | None:
         number = places[turn]
-        lake = ahead.lake("run", f"killed-{number}")
+        lake = scene.lake("run", f"killed-{number}")
         where = f"killed before effect {number + 1}, {known[number]}:"
-        died = forks.run(Turn(str(lake), ahead.source, happening=Happening("kill", at=number + 1), ahead=True))
+        died = forks.run(Turn(str(lake), scene.source, happening=Happening("kill", at=number + 1), fused=True))
         if died.code != -signal.SIGKILL:
             return f"{where} it did not die but ended with {died.code}: {died.said}"
-        again = Turn(str(lake), ahead.source, look_first=True, ahead=number % 2 == 0)
-        said = ahead.difference(forks.run(again))
+        again = Turn(str(lake), scene.source, look_first=True, fused=number % 2 == 0)
+        said = scene.difference(forks.run(again))
         shutil.rmtree(lake, ignore_errors=True)
         return said and f"{where} {said}"
 
-    wrong = ahead.each(killed, len(places))
-    print(f"{ahead.name}: killed before {len(places)} of {len(known)} side effects, seed {sampling.SEED}")
+    wrong = scene.each(killed, len(places))
+    print(f"{scene.name}: killed before {len(places)} of {len(known)} side effects, seed {sampling.SEED}")
     assert not wrong, "\n".join(wrong)
-    assert ahead.directory.fingerprint() == source
+    assert scene.directory.fingerprint() == source
 
 
-def test_a_run_that_works_ahead_leaves_no_file_that_no_table_names(ahead):
+def test_a_run_that_works_ahead_leaves_no_file_that_no_table_names(scene):
     """Results that were expected wrongly are removed by the run that made them."""
-    table = ahead.scratch / "lake" / "tables" / "records"
+    table = scene.scratch / "lake" / "tables" / "records"
     live = {str(Path(path)) for path in DeltaTable(str(table)).file_uris()}
     assert len(live) >= 3
     assert {str(path) for path in table.glob("topic=*/*.parquet")} == live
