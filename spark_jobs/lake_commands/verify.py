@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 from logcore.cli.reading.arguments import selection_of
+from spark_jobs import launch
 from spark_jobs.errors import UsageError
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_commands.outcome import guarded
@@ -43,6 +45,7 @@ def _verify(arguments: argparse.Namespace) -> int:
                 progress=progress,
                 selection=selection,
                 step=report.step,
+                start=partial(launch.start_executor, lake, None, "verify"),
             )
     finally:
         report.print_held()  # also after an interrupt

@@ -10,8 +10,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
-from functools import partial
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from logcore.columns.engines import check_segment
@@ -57,7 +56,13 @@ def archive_things(state: StateTables, selection: LogSelection) -> Iterator[Thin
             name=f"archive/{segment.segment_id}",
             identity=_identity(state, segment),
             size=segment.size,
-            verify=partial(verify_segment, state, segment, shared[segment.path] > 1),
+            verify=ArchivedFile(
+                state.lake,
+                segment,
+                state.validations.get(segment.segment_id),
+                is_shared=shared[segment.path] > 1,
+                has_quarantine="quarantine" not in state.unreadable,
+            ).verify,
         )
 
 
@@ -77,67 +82,77 @@ def _identity(state: StateTables, segment: Segment) -> str:
     return hashlib.sha256(json.dumps([there, row], sort_keys=True, default=str).encode()).hexdigest()
 
 
-def verify_segment(state: StateTables, segment: Segment, is_shared: bool = False) -> ThingResult:
-    """Read an archived file once and compare it with what is recorded about it.
+@dataclass(frozen=True, slots=True)
+class ArchivedFile:
+    """The file of a segment, and what is recorded about it."""
 
-    Args:
-        is_shared: Whether other segments lie in the same file, so that the file may continue after this one.
-    """
-    path = segment.local_path(state.lake)
-    result = ThingResult(counts=ThingCounts(archive_files=1))
-    place = _Place(segment, path)
-    try:
-        size = stored_size(path) if segment.lies_at_source else storage.stat(path).size
-    except NotReachable as error:
-        return _not_checked(place, str(error))
-    except (FileNotFoundError, NotADirectoryError) as error:
-        whose = "It is gone."
-        if segment.lies_at_source:
-            what = "It" if error.args == (path,) else f"Its manifest {shown(str(error))}"
-            whose = f"{what} was registered at its source and is gone there."
-        result.findings.append(place.finding("archive-file-missing", f"{whose} {place.way_out}"))
-        return result
-    end = segment.start + segment.size
-    may_go_on = segment.lies_at_source or is_shared
-    if size is not None and (size < end or (size > end and not may_go_on)):
-        message = f"It has {size} bytes instead of {end}. {place.way_out}"
-        result.findings.append(place.finding("archive-file-changed", message))
-        if size < end:
+    lake: str
+    segment: Segment
+    validated: Mapping[str, Any] | None
+    """Its row of ``validations``."""
+    is_shared: bool
+    """Whether other segments lie in the same file, so that the file may continue after this one."""
+    has_quarantine: bool
+    """Whether the table ``quarantine`` can be read."""
+
+    def verify(self) -> ThingResult:
+        """Read the file once."""
+        segment = self.segment
+        path = segment.local_path(self.lake)
+        result = ThingResult(counts=ThingCounts(archive_files=1))
+        place = _Place(segment, path)
+        try:
+            size = stored_size(path) if segment.lies_at_source else storage.stat(path).size
+        except NotReachable as error:
+            return _not_checked(place, str(error))
+        except (FileNotFoundError, NotADirectoryError) as error:
+            whose = "It is gone."
+            if segment.lies_at_source:
+                what = "It" if error.args == (path,) else f"Its manifest {shown(str(error))}"
+                whose = f"{what} was registered at its source and is gone there."
+            result.findings.append(place.finding("archive-file-missing", f"{whose} {place.way_out}"))
             return result
-    result.counts.archive_bytes = segment.size
-    if not segment.size:
-        return result
-    try:
-        registered = segment.registered
-        is_of_manifest = registered is None or _is_of_manifest(path, registered.chunk_map)
-        if registered is not None and not is_of_manifest:
-            registered = RegisteredObject(registered.etag)
-        with (
-            mapped_file.mapped(
-                path, segment.start, end, at_source=segment.lies_at_source, registered=registered
-            ) as mapped,
-            memoryview(mapped) as whole,
-            whole[segment.start : end] as content,
-        ):
-            digest = hashlib.sha256(content).hexdigest()
-            if digest != segment.digest:
-                result.findings.append(_changed(place, content))
+        end = segment.start + segment.size
+        may_go_on = segment.lies_at_source or self.is_shared
+        if size is not None and (size < end or (size > end and not may_go_on)):
+            message = f"It has {size} bytes instead of {end}. {place.way_out}"
+            result.findings.append(place.finding("archive-file-changed", message))
+            if size < end:
                 return result
-            if not is_of_manifest:  # and the manifest is right
-                message = "Its chunk map in the table segments is not that of its manifest."
-                message = f"{message} {way_out(state.lake, 'segments')}"
-                result.findings.append(place.finding("rows-differ-from-archive", message))
-            result.findings += _validation_findings(state, place, content)
-    except LogError as error:
-        if not segment.lies_at_source:
-            raise
-        has_other_key, why = key_evidence(path, error, segment.chunk_map)
-        if not is_damage(error) and not has_other_key:
-            return _not_checked(place, f"{error} {why}".rstrip())
-        what = why if has_other_key else error.message
-        message = f"It was registered at its source, and has changed there: {what}. {place.way_out}"
-        result.findings.append(place.finding("archive-file-changed", message))
-    return result
+        result.counts.archive_bytes = segment.size
+        if not segment.size:
+            return result
+        try:
+            registered = segment.registered
+            is_of_manifest = registered is None or _is_of_manifest(path, registered.chunk_map)
+            if registered is not None and not is_of_manifest:
+                registered = RegisteredObject(registered.etag)
+            with (
+                mapped_file.mapped(
+                    path, segment.start, end, at_source=segment.lies_at_source, registered=registered
+                ) as mapped,
+                memoryview(mapped) as whole,
+                whole[segment.start : end] as content,
+            ):
+                digest = hashlib.sha256(content).hexdigest()
+                if digest != segment.digest:
+                    result.findings.append(_changed(place, content))
+                    return result
+                if not is_of_manifest:  # and the manifest is right
+                    message = "Its chunk map in the table segments is not that of its manifest."
+                    message = f"{message} {way_out(self.lake, 'segments')}"
+                    result.findings.append(place.finding("rows-differ-from-archive", message))
+                result.findings += _validation_findings(self, place, content)
+        except LogError as error:
+            if not segment.lies_at_source:
+                raise
+            has_other_key, why = key_evidence(path, error, segment.chunk_map)
+            if not is_damage(error) and not has_other_key:
+                return _not_checked(place, f"{error} {why}".rstrip())
+            what = why if has_other_key else error.message
+            message = f"It was registered at its source, and has changed there: {what}. {place.way_out}"
+            result.findings.append(place.finding("archive-file-changed", message))
+        return result
 
 
 def _is_of_manifest(path: str, chunk_map: bytes | None) -> bool:
@@ -217,7 +232,7 @@ def _stretches(segment: Segment, content: memoryview) -> tuple[SegmentVerdict, l
     return validated, [item for item in validated if isinstance(item, Stretch)]
 
 
-def _validation_findings(state: StateTables, place: _Place, content: memoryview) -> Iterator[PlacedFinding]:
+def _validation_findings(recorded: ArchivedFile, place: _Place, content: memoryview) -> Iterator[PlacedFinding]:
     """Validate the batches again: the result must be the recorded one."""
     segment = place.segment
     try:
@@ -225,7 +240,7 @@ def _validation_findings(state: StateTables, place: _Place, content: memoryview)
     except LogError as error:
         yield place.finding("archive-file-changed", f"Its batches cannot be read: {error}. {place.way_out}")
         return
-    said = state.validations.get(segment.segment_id)
+    said = recorded.validated
     if said is None:
         if segment.generation != GENERATION_INGESTED and stretches:
             first = stretches[0]
@@ -239,10 +254,10 @@ def _validation_findings(state: StateTables, place: _Place, content: memoryview)
         differing = {name: (said[name], value) for name, value in found.items() if said[name] != value}
         if differing:
             differences = ", ".join(f"{name} {before} instead of {now}" for name, (before, now) in differing.items())
-            message = f"The table validations has {differences}. {way_out(state.lake, 'validations')}"
+            message = f"The table validations has {differences}. {way_out(recorded.lake, 'validations')}"
             yield place.finding("rows-differ-from-archive", message, table="validations")
     if segment.generation == GENERATION_INGESTED:
-        yield from _quarantined(state, place, stretches, content)
+        yield from _quarantined(recorded, place, stretches, content)
 
 
 def _counted(segment: Segment, validated: SegmentVerdict) -> Mapping[str, Any]:
@@ -265,15 +280,16 @@ def _counted(segment: Segment, validated: SegmentVerdict) -> Mapping[str, Any]:
 
 
 def _quarantined(
-    state: StateTables, place: _Place, stretches: list[Stretch], content: memoryview
+    recorded: ArchivedFile, place: _Place, stretches: list[Stretch], content: memoryview
 ) -> Iterator[PlacedFinding]:
     """Check that the rows of ``quarantine`` have the damaged bytes of the archive."""
     segment = place.segment
-    if "quarantine" in state.unreadable or not (stretches or state.has_quarantined(segment.segment_id)):
+    said = recorded.validated
+    if not recorded.has_quarantine or not (stretches or (said and (said["quarantined_bytes"] or said["tail_bytes"]))):
         return
     try:
         with readable():
-            rows = read_rows(state.lake, "quarantine", where=[("segment_id", "==", segment.segment_id)]).to_pylist()
+            rows = read_rows(recorded.lake, "quarantine", where=[("segment_id", "==", segment.segment_id)]).to_pylist()
     except (DataUnreadable, FileNotFoundError):
         return  # the verification of the table's files reports it
     wanted = [
@@ -288,7 +304,7 @@ def _quarantined(
     at = other[0]["position"] if other else next(iter({p for p, _ in {*held} ^ {*wanted}}), None)
     message = (
         f"The table quarantine has {len(rows)} rows of its damaged bytes instead of {len(wanted)}"
-        f"{f', {len(other)} of them with other bytes' if other else ''}. {way_out(state.lake, 'quarantine')}"
+        f"{f', {len(other)} of them with other bytes' if other else ''}. {way_out(recorded.lake, 'quarantine')}"
     )
     where = {} if at is None else {"position": segment.start + at}
     yield place.finding("rows-differ-from-archive", message, table="quarantine", **where)

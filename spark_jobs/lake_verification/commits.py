@@ -61,12 +61,8 @@ def table_things(state: StateTables) -> Iterator[Thing]:
             name=f"table/{name}",
             identity=hashlib.sha256(f"{identity}\n{recorded}".encode()).hexdigest(),
             size=sum(file.size for file in files),
-            verify=partial(_verify, state, name),
+            verify=partial(ThingResult, list(read_table_log(state, name).findings)),
         )
-
-
-def _verify(state: StateTables, name: str) -> ThingResult:
-    return ThingResult(list(read_table_log(state, name).findings))
 
 
 def read_table_log(state: StateTables, name: str) -> TableLog:
@@ -193,7 +189,7 @@ class _Reader:
             return  # compared with other tables
         try:
             with readable():
-                written, there = row_counts(self._opened.table, name)
+                written, there = row_counts(self._state.opened[name], name)
         except DataUnreadable as error:
             self._say("commit-file-damaged", f"its rows cannot be counted: {error}. {self._way_out()}")
             return

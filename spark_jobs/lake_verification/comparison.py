@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,13 +79,40 @@ class Comparison:
 
 
 class Archive:
-    """The archive that rows are compared with; shared by the threads of one verification."""
+    """The archive that rows are compared with."""
 
     def __init__(self, lake: str, held: ArchivedBytes, segments: Sequence[Segment]) -> None:
         self.lake, self.held = lake, held
         self._segments = {segment.segment_id: segment for segment in segments}
         self._intact: dict[str, bool] = {}
-        self._lock = Lock()
+        self._spans: dict[str, tuple[list[Segment], Offsets, Offsets]] = {}
+        """By log: its segments by first offset, their first offsets, and the end of all segments up to each."""
+
+    def part(self, logs: Sequence[str], start: int, end: int) -> Archive:
+        """The archive of the offsets [start, end) of some logs."""
+        segments = [segment for log in logs for segment in self._within(log, start, end)]
+        feeding: dict[str, list[Segment]] = {log: [] for log in logs if log in self.held.segments}
+        for segment in segments:
+            if segment.feeds:
+                feeding[segment.log].append(segment)
+        splits = {s.segment_id: self.held.splits[s.segment_id] for s in segments if s.segment_id in self.held.splits}
+        return Archive(self.lake, ArchivedBytes(self.lake, feeding, splits, {}), segments)
+
+    def _within(self, log: str, start: int, end: int) -> list[Segment]:
+        if not self._spans:
+            by_log: dict[str, list[Segment]] = {}
+            for segment in self._segments.values():
+                by_log.setdefault(segment.log, []).append(segment)
+            for name, some in by_log.items():
+                some.sort(key=lambda segment: segment.base_offset)
+                firsts = np.array([segment.base_offset for segment in some], dtype=np.int64)
+                ends = np.array([segment.next_offset for segment in some], dtype=np.int64)
+                self._spans[name] = some, firsts, np.maximum.accumulate(ends)
+        if log not in self._spans:
+            return []
+        some, firsts, reached = self._spans[log]
+        low, high = np.searchsorted(reached, start, side="right"), np.searchsorted(firsts, end)
+        return [segment for segment in some[int(low) : int(high)] if segment.next_offset > start]
 
     @classmethod
     def of(cls, lake: str, logs: Sequence[str]) -> Archive:
@@ -104,12 +130,9 @@ class Archive:
 
     def is_intact(self, identity: str) -> bool:
         """Return whether the segment's bytes still match its digest; computed once."""
-        with self._lock:
-            known = self._intact.get(identity)
+        known = self._intact.get(identity)
         if known is None:
-            known = self._digest_holds(self._segments[identity])
-            with self._lock:
-                self._intact[identity] = known
+            known = self._intact[identity] = self._digest_holds(self._segments[identity])
         return known
 
     def why_gone(self, piece: Piece) -> str | None:

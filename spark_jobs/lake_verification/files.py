@@ -11,7 +11,7 @@ import datetime
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -24,10 +24,10 @@ from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake_verification.commits import read_table_log
-from spark_jobs.lake_verification.comparison import SCHEMA, Archive, RowComparison, by_log
-from spark_jobs.lake_verification.footers import GroupStatistics
-from spark_jobs.lake_verification.runs import OffsetRuns
-from spark_jobs.lake_verification.state import RECORD_TABLES, StateTables, TableLog, way_out
+from spark_jobs.lake_verification.comparison import MAX_INT64, SCHEMA, Archive, RowComparison, by_log
+from spark_jobs.lake_verification.footers import GroupStatistics, footers, read_statistics
+from spark_jobs.lake_verification.runs import LogRuns, OffsetRuns
+from spark_jobs.lake_verification.state import RECORD_TABLES, StateTables, file_name, way_out
 from spark_jobs.lake_verification.verified_thing import (
     DataUnreadable,
     Thing,
@@ -42,21 +42,48 @@ CHUNK_ROWS = 65_536
 LISTED = 20
 """At most this many ranges of a file are named; further ones are only counted."""
 
-LogRuns = dict[str, OffsetRuns]
-"""The offsets of a file by log."""
-
 
 def file_things(state: StateTables, archived: Archive) -> Iterator[Thing]:
     """Yield every live file of every table."""
     for name, opened in sorted(state.tables.items()):
-        digests = read_table_log(state, name).digests
+        log = read_table_log(state, name)
         for file in opened.files:
             yield Thing(
-                name=f"file/{name}/{file.path}",
-                identity=_identity(state, name, file, digests.get(file.path)),
+                name=file_name(name, file),
+                identity=_identity(state, name, file, log.digests.get(file.path)),
                 size=file.size,
-                verify=partial(verify_file, state, archived, name, file),
+                verify=data_file(state, archived, name, file).verify,
             )
+
+
+def data_file(state: StateTables, archived: Archive, name: str, file: LiveFile) -> DataFile:
+    """A file with what the state says of it."""
+    log, logs = read_table_log(state, name), _logs_in(state, name, file)
+    start, end = (0, MAX_INT64) if file.max_offset is None else (file.min_offset or 0, file.max_offset + 1)
+    return DataFile(
+        state.lake,
+        name,
+        file,
+        state.tables[name].columns,
+        log.digests.get(file.path),
+        log.contents.get(file.path),
+        {log: topic for log in logs if (topic := state.topic_of(log)) is not None},
+        archived.part(logs, start, end) if logs else None,
+    )
+
+
+def _logs_in(state: StateTables, name: str, file: LiveFile) -> Sequence[str]:
+    """The logs that a file of records may have rows of, by its statistics."""
+    if name not in RECORD_TABLES:
+        return ()
+    if file.log_id is not None and file.partition is not None:
+        return (f"{file.log_id}/{file.partition}",)
+    split = ((log, *log.rpartition("/")[::2]) for log in sorted(state.known_logs()))
+    return [
+        log
+        for log, log_id, partition in split
+        if file.may_hold("partition", int(partition)) and file.may_hold("log_id", log_id)
+    ]
 
 
 def _identity(state: StateTables, name: str, file: LiveFile, digest: str | None) -> str:
@@ -69,40 +96,59 @@ def _identity(state: StateTables, name: str, file: LiveFile, digest: str | None)
     return hashlib.sha256(json.dumps([there, said], sort_keys=True, default=str).encode()).hexdigest()
 
 
-def verify_file(state: StateTables, archived: Archive, name: str, file: LiveFile) -> ThingResult:
-    """Read one file to its end; add its offsets of each log to ``state.offsets``."""
-    result = ThingResult(counts=ThingCounts(table_files=1))
-    where = _Place(state, name, file)
-    try:
-        size = storage.stat(where.path).size
-    except (FileNotFoundError, NotADirectoryError):
-        result.findings.append(where.finding("table-file-missing", f"it is gone. {way_out(state.lake, name)}"))
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A data file, and what is recorded about it."""
+
+    lake: str
+    table: str
+    file: LiveFile
+    columns: frozenset[str]
+    """Columns of its table."""
+    row_digest: str | None
+    """Digest of its rows, as the commit that added it recorded it."""
+    content_digest: str | None
+    """Digest of its bytes, from the same commit."""
+    topics: Mapping[str, str]
+    """The topics of the logs that it may have rows of."""
+    archived: Archive | None
+    """The archive of these logs; None: it is no file of records."""
+
+    @property
+    def path(self) -> str:
+        """Where it is."""
+        return storage.join(table_uri(self.lake, self.table), self.file.path)
+
+    def verify(self) -> ThingResult:
+        """Read the file to its end."""
+        result = ThingResult(counts=ThingCounts(table_files=1))
+        repair = way_out(self.lake, self.table)
+        try:
+            size = storage.stat(self.path).size
+        except (FileNotFoundError, NotADirectoryError):
+            result.findings.append(self.finding("table-file-missing", f"it is gone. {repair}"))
+            return result
+        if size != self.file.size:
+            message = f"it has {size} bytes, its commit records {self.file.size}. {repair}"
+            result.findings.append(self.finding("table-file-size", message))
+        result.counts.table_bytes = size
+        try:
+            with readable():
+                written = self.content_digest
+                is_intact = written is not None and written == row_digest.of_bytes(self.path)
+                if written is not None and not is_intact:
+                    message = f"its bytes are not those that were written. {repair}"
+                    result.findings.append(self.finding("table-file-damaged", message))
+                # The digest proves the footer. Any other may end the process that reads it.
+                footer = read_statistics(self.path) if is_intact else footers().statistics(self.path)
+                _Reader(self, result).read(footer)
+        except (DataUnreadable, FileNotFoundError) as error:
+            rule = "page-checksum-differs" if "checksum" in str(error).lower() else "table-file-damaged"
+            result.findings.append(self.finding(rule, f"it cannot be read: {error}. {repair}"))
         return result
-    if size != file.size:
-        message = f"it has {size} bytes, its commit records {file.size}. {way_out(state.lake, name)}"
-        result.findings.append(where.finding("table-file-size", message))
-    result.counts.table_bytes = size
-    try:
-        with readable():
-            recorded = read_table_log(state, name).contents.get(file.path)
-            if recorded is not None and recorded != row_digest.of_bytes(where.path):
-                message = f"its bytes are not those that were written. {way_out(state.lake, name)}"
-                result.findings.append(where.finding("table-file-damaged", message))
-            _Reader(state, archived, where, result).read()
-    except (DataUnreadable, FileNotFoundError) as error:
-        rule = "page-checksum-differs" if "checksum" in str(error).lower() else "table-file-damaged"
-        result.findings.append(where.finding(rule, f"it cannot be read: {error}. {way_out(state.lake, name)}"))
-    return result
-
-
-class _Place:
-    """How findings name a data file."""
-
-    def __init__(self, state: StateTables, name: str, file: LiveFile) -> None:
-        self.lake, self.table, self.file = state.lake, name, file
-        self.path = storage.join(table_uri(state.lake, name), file.path)
 
     def finding(self, rule: str, message: str, log: str | None = None, **place: Any) -> PlacedFinding:
+        """A finding about it."""
         file, span = self.file, {}
         if self.table in RECORD_TABLES and file.min_offset is not None and file.max_offset is not None:
             span = {"start_offset": file.min_offset, "end_offset": file.max_offset + 1}
@@ -126,8 +172,8 @@ class _Place:
 class _Reader:
     """One pass over a file."""
 
-    def __init__(self, state: StateTables, archived: Archive, where: _Place, result: ThingResult) -> None:
-        self._state, self._archived, self._where, self._verified = state, archived, where, result
+    def __init__(self, where: DataFile, result: ThingResult) -> None:
+        self._where, self._verified = where, result
         self._spec = TABLES[where.table]
         left_out = set(self._spec.partition_by)
         separated_by = self._spec.separated_by
@@ -135,12 +181,11 @@ class _Reader:
             left_out.add(separated_by)  # a user chose the columns with statistics
         self._bounds = _Bounds(tuple(name for name in self._spec.statistics if name not in left_out))
         self._runs: LogRuns = {}
-        self._log: TableLog = read_table_log(state, where.table)
 
-    def read(self) -> None:
+    def read(self, footer: Sequence[GroupStatistics]) -> None:
+        """Read it, given the statistics of its footer."""
         table, file = self._where.table, self._where.file
         is_records = table in RECORD_TABLES
-        footer = self._state.footers.statistics(self._where.path)
         with open_parquet(self._where.path, page_checksum_verification=True) as parquet:
             schema = self._declared(parquet)
             if schema is None:
@@ -151,7 +196,7 @@ class _Reader:
                 self._types(parquet.schema_arrow)
             compared = None
             if is_records and recorded is None:
-                compared = RowComparison(self._archived, file.partition_values.get("topic", ""))
+                compared = self._comparison()
             for rows in self._chunks(parquet, schema):
                 digest.update(rows)
                 self._bounds.add(rows)
@@ -166,7 +211,7 @@ class _Reader:
                 self._say("table-file-damaged", f"it has {rows_read} rows, its commit records {file.rows}.")
             self._statistics(footer, has_digest=recorded is not None)
         if is_records:
-            self._state.offsets[table, file.path] = self._runs
+            self._verified.offsets = self._runs
             self._order()
         if recorded is not None and recorded != digest.hexdigest():
             self._say("row-digest-differs", "its rows are not those that were written: the row digest differs.")
@@ -198,13 +243,13 @@ class _Reader:
         other = [f.name for f in self._spec.file_schema if f.name in there.names and there.field(f.name).type != f.type]
         if other:
             self._say("table-file-damaged", f"its footer gives other types to {', '.join(other)}.")
-        strange = [name for name in there.names if name not in self._state.tables[self._where.table].columns]
+        strange = [name for name in there.names if name not in self._where.columns]
         if strange:
             self._say("table-file-damaged", f"its footer names columns that the table does not have: {strange}.")
 
     def _recorded(self, metadata: pq.FileMetaData) -> str | None:
         """Return the digest in footer and commit; if they differ, that of the footer."""
-        footer, commit = row_digest.recorded(metadata), self._log.digests.get(self._where.file.path)
+        footer, commit = row_digest.recorded(metadata), self._where.row_digest
         if commit is not None and footer != commit:
             said = "no digest" if footer is None else "another digest"
             self._say("row-digest-differs", f"its footer records {said} than its commit.")
@@ -228,7 +273,7 @@ class _Reader:
             if not runs.rises:
                 place = self._where.finding("rows-out-of-order", "its rows are not in offset order.", log)
                 self._verified.findings.append(place)
-            known = self._state.topic_of(log)
+            known = self._where.topics.get(log)
             if known is not None and known != topic:
                 self._say("rows-differ-from-ledger", f"its rows are of topic {known} by their log.", log=log)
 
@@ -249,11 +294,15 @@ class _Reader:
 
     def _compared_again(self, schema: pa.Schema) -> RowComparison:
         """Read a file with a wrong digest once more, to name the rows."""
-        compared = RowComparison(self._archived, self._where.file.partition_values.get("topic", ""))
+        compared = self._comparison()
         with open_parquet(self._where.path) as parquet:
             for rows in parquet.iter_batches(CHUNK_ROWS, use_threads=False):
                 compared.take(rows.select(SCHEMA.names).cast(SCHEMA))
         return compared
+
+    def _comparison(self) -> RowComparison:
+        assert self._where.archived is not None
+        return RowComparison(self._where.archived, self._where.file.partition_values.get("topic", ""))
 
     def _result(self, compared: RowComparison) -> None:
         result, table = compared.finish(), self._where.table
@@ -298,9 +347,8 @@ def offsets_of(state: StateTables, table: str, file: LiveFile) -> LogRuns:
         DataUnreadable: The file is damaged.
         FileNotFoundError: The file is missing.
     """
-    if (table, file.path) not in state.offsets:
-        state.offsets[table, file.path] = offsets_in(state.lake, table, file.path)
-    return state.offsets[table, file.path]
+    known = state.offsets.get(file_name(table, file))
+    return offsets_in(state.lake, table, file.path) if known is None else known
 
 
 def offsets_in(lake: str, table: str, path: str) -> LogRuns:

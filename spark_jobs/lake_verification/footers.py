@@ -1,18 +1,21 @@
-"""Statistics in the footers of Parquet files, read by a process of their own.
+"""Statistics in the footers of Parquet files that may be damaged, read by a process of their own.
 
 A damaged footer can end the process that reads its columns with Arrow, by a C++ exception that Python cannot catch. So
 a child process reads first. If it dies, the file is damaged, another child is started, and the verification continues.
+A process that verifies has at most one child, and only if the digest of some file does not prove its footer.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from functools import cache
 from multiprocessing import get_context
-from threading import Lock
-from typing import Any, Self
+from threading import Thread
+from typing import Any
 
 from spark_jobs.lake.delta.files.live_files import open_parquet
 from spark_jobs.lake_verification.verified_thing import DataUnreadable
@@ -22,20 +25,10 @@ GroupStatistics = dict[str, tuple[Any, Any, int | None]]
 
 
 class Footers:
-    """Reads footers; must be closed."""
+    """Reads footers in a child, which ends with this process."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
         self._child: ProcessPoolExecutor | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            if self._child is not None:
-                self._child.shutdown(cancel_futures=True)
-                self._child = None
 
     def statistics(self, path: str) -> list[GroupStatistics]:
         """Statistics by row group.
@@ -44,16 +37,21 @@ class Footers:
             DataUnreadable: The footer is damaged.
             OSError: The file can't be read.
         """
-        with self._lock:
-            if self._child is None:
-                # Not forked: locks that other threads of this process hold would never be released in the child.
-                self._child = ProcessPoolExecutor(1, get_context("spawn"), _be_silent)
-            try:
-                return self._child.submit(read_statistics, path).result()
-            except BrokenProcessPool as error:
-                self._child.shutdown()
-                self._child = None
-                raise DataUnreadable("its footer ends the process that reads it") from error
+        if self._child is None:
+            # Not forked: locks that other threads of this process hold would never be released in the child.
+            self._child = ProcessPoolExecutor(1, get_context("spawn"), _begin, (os.getpid(),))
+        try:
+            return self._child.submit(read_statistics, path).result()
+        except BrokenProcessPool as error:
+            self._child.shutdown()
+            self._child = None
+            raise DataUnreadable("its footer ends the process that reads it") from error
+
+
+@cache
+def footers() -> Footers:
+    """The ones of this process."""
+    return Footers()
 
 
 def read_statistics(path: str) -> list[GroupStatistics]:
@@ -76,6 +74,13 @@ def read_statistics(path: str) -> list[GroupStatistics]:
     return found
 
 
-def _be_silent() -> None:
-    """Discard stderr: the message of C++ when it ends the process is not ours."""
+def _begin(parent: int) -> None:
+    """Discard stderr: the message of C++ when it ends the process is not ours. End when a killed parent has ended."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    Thread(target=_end_after, args=(parent,), daemon=True).start()
+
+
+def _end_after(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
@@ -52,22 +52,33 @@ UNEXPLAINED = frozenset({OffsetState.PRESENT, OffsetState.CONTROL, OffsetState.A
 """States of offsets that must lie in a segment."""
 
 
-def log_things(state: StateTables, facts: BatchFacts | None) -> Iterator[Thing]:
-    """Yield every log that a state table or a data file names."""
-    of_files: dict[str, list[LiveFile]] = {}
-    opened = state.tables.get("records")
-    for file in opened.files if opened is not None else ():
-        if file.log_id is not None and file.partition is not None:
-            of_files.setdefault(f"{file.log_id}/{file.partition}", []).append(file)
-    mixed = [f for f in opened.files if f.log_id is None or f.partition is None] if opened is not None else []
-    for log in sorted(state.known_logs() | of_files.keys()):
+def logs_of(state: StateTables) -> list[str]:
+    """Every log that a state table or a data file names."""
+    return sorted(state.known_logs() | {log for log in _files_by_log(state) if log is not None})
+
+
+def log_things(state: StateTables, logs: Iterable[str], facts: BatchFacts | None) -> Iterator[Thing]:
+    """Yield logs. The state must have the offsets of the files that were read."""
+    of_files = _files_by_log(state)
+    mixed = of_files.get(None, ())
+    for log in logs:
         files = [*of_files.get(log, ()), *(file for file in mixed if _may_hold(state, file, log))]
+        ours = None if facts is None else facts.of_segments(state.segments_of(log))
         yield Thing(
             name=f"log/{log}",
             identity=_identity(state, log, files, facts),
             size=0,
-            verify=partial(verify_log, state, log, files, facts),
+            verify=partial(verify_log, state.of_log(log, files), log, files, ours),
         )
+
+
+def _files_by_log(state: StateTables) -> dict[str | None, list[LiveFile]]:
+    """Files of ``records`` by their log; those of several logs are at None."""
+    found: dict[str | None, list[LiveFile]] = {}
+    for file in state.tables["records"].files if "records" in state.tables else ():
+        log = None if file.log_id is None or file.partition is None else f"{file.log_id}/{file.partition}"
+        found.setdefault(log, []).append(file)
+    return found
 
 
 def _may_hold(state: StateTables, file: LiveFile, log: str) -> bool:
@@ -106,17 +117,21 @@ class BatchFacts:
         """Return the number of good batches, of their records (with control records), and of their bytes."""
         return self._found.get(segment_id, (0, 0, 0))
 
+    def of_segments(self, segments: Iterable[Segment]) -> BatchFacts:
+        """The sums of some segments."""
+        return BatchFacts({segment.segment_id: self.of(segment.segment_id) for segment in segments})
+
     @classmethod
     def read(cls, state: StateTables) -> BatchFacts | None:
         """Sum over the table; None if it cannot be read."""
-        opened = state.tables.get("batches")
+        opened = state.opened.get("batches")
         if opened is None:
             return None
         columns = ["segment_id", "record_count", "size"]
         found: dict[str, tuple[int, int, int]] = {}
         try:
             with readable():
-                dataset = open_dataset(state.lake, "batches", opened.table)
+                dataset = open_dataset(state.lake, "batches", opened)
                 for chunk in scan(dataset, columns, pc.field("verdict") == "ok"):
                     sums = pa.Table.from_batches([chunk]).group_by("segment_id")
                     rows = sums.aggregate([("size", "count"), ("record_count", "sum"), ("size", "sum")]).to_pylist()

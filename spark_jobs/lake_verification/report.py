@@ -70,7 +70,8 @@ class Report:
         self._line.show(
             lambda seconds: (
                 f"{far.done:,} of {far.total:,} verified, "
-                f"{bytes_text(far.done_bytes, far.total_bytes, seconds)}{findings}, {shown(far.name)}"
+                f"{bytes_text(far.done_bytes, far.total_bytes, seconds)}{findings}"
+                f"{f', {shown(far.name)}' if far.name else ''}"
             )
         )
 

@@ -44,6 +44,10 @@ class OffsetRuns:
         return self._starts[0], self._ends[0]
 
 
+LogRuns = dict[str, OffsetRuns]
+"""The offsets of a file by log."""
+
+
 @dataclass(frozen=True, slots=True)
 class HeldOffsets:
     """The offsets of one log in all files."""

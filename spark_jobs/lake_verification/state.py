@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from deltalake import DeltaTable
 
@@ -29,13 +29,14 @@ from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
-from spark_jobs.lake_verification.footers import Footers
 from spark_jobs.lake_verification.verified_thing import DataUnreadable, finding, readable
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.row_files.archived_bytes import ArchivedBytes
 
 if TYPE_CHECKING:
-    from spark_jobs.lake_verification.runs import OffsetRuns
+    from spark_jobs.lake_verification.runs import LogRuns
+
+Value = TypeVar("Value")
 
 RECORD_TABLES = ("records", "records_uncommitted")
 STATE_FILE = "tables.json"
@@ -67,7 +68,6 @@ class OpenedTable:
     """A table at the version that is verified."""
 
     name: str
-    table: DeltaTable
     version: int
     files: tuple[LiveFile, ...]
     columns: frozenset[str]
@@ -94,6 +94,8 @@ class StateTables:
 
     lake: str
     tables: dict[str, OpenedTable] = field(default_factory=dict)
+    opened: dict[str, DeltaTable] = field(default_factory=dict)
+    """The same tables, for what this process reads."""
     unreadable: set[str] = field(default_factory=set)
     """Tables that exist, but whose rows or log cannot be read."""
     recorded: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -108,9 +110,8 @@ class StateTables:
     findings: list[PlacedFinding] = field(default_factory=list)
     table_logs: dict[str, TableLog] = field(default_factory=dict)
     """The logs of the tables, as far as they were read."""
-    offsets: dict[tuple[str, str], dict[str, OffsetRuns]] = field(default_factory=dict)
-    """By table and file: the offsets by log, as far as the file was read."""
-    footers: Footers = field(default_factory=Footers)
+    offsets: dict[str, LogRuns] = field(default_factory=dict)
+    """By the name of a file of records: the offsets by log, as far as the file was read."""
     _feeding: dict[str, list[Segment]] | None = None
     _by_log: dict[str, list[Segment]] | None = None
 
@@ -150,10 +151,21 @@ class StateTables:
         ranges = self.ledger.get(log)
         return ranges[0].topic if ranges else None
 
-    def has_quarantined(self, segment_id: str) -> bool:
-        """Return whether validation recorded damaged bytes of a segment."""
-        said = self.validations.get(segment_id)
-        return bool(said and (said["quarantined_bytes"] or said["tail_bytes"]))
+    def of_log(self, log: str, files: Iterable[LiveFile]) -> StateTables:
+        """What the state says of one log, and its offsets in some files of ``records``: small enough for a task."""
+        segments = self.segments_of(log)
+        names = (file_name("records", file) for file in files)
+        return StateTables(
+            self.lake,
+            tables={name: replace(table, files=(), columns=frozenset()) for name, table in self.tables.items()},
+            unreadable=self.unreadable,
+            logs=_only(self.logs, [log]),
+            segments=segments,
+            validations=_only(self.validations, [segment.segment_id for segment in segments]),
+            ledger=_only(self.ledger, [log]),
+            frontiers=_only(self.frontiers, [log]),
+            offsets={name: _only(self.offsets[name], [log]) for name in names if name in self.offsets},
+        )
 
     def known_logs(self) -> set[str]:
         """Logs that any state table names.
@@ -162,6 +174,15 @@ class StateTables:
         """
         named = {*self.logs, *self.ledger, *(segment.log for segment in self.segments)}
         return {log for log in named if log and re.fullmatch("[0-9]+", log.rpartition("/")[2])}
+
+
+def file_name(table: str, file: LiveFile) -> str:
+    """The name of a file among the things that are verified."""
+    return f"file/{table}/{file.path}"
+
+
+def _only(found: Mapping[str, Value], keys: Iterable[str]) -> dict[str, Value]:
+    return {key: found[key] for key in keys if key in found}
 
 
 def read_lake(lake: str) -> StateTables:
@@ -199,7 +220,8 @@ def _open(state: StateTables, name: str) -> None:
         if table is not None:
             refuse_table(state.lake, name, table)
             columns = frozenset(field.name for field in table.schema().fields)
-            state.tables[name] = OpenedTable(name, table, table.version(), tuple(live_files(table)), columns)
+            state.tables[name] = OpenedTable(name, table.version(), tuple(live_files(table)), columns)
+            state.opened[name] = table
 
 
 def _of_identity(lake: str, logs: Iterable[LogRow]) -> Iterator[PlacedFinding]:
@@ -278,9 +300,9 @@ def _frontiers(state: StateTables) -> dict[str, int | None]:
     ids = {log: frontier.application_id(log) for log in logs}
     found: dict[str, int | None] = {}
     with _noted(state, "records"):
-        every = delta_log.recorded_versions(state.lake, "records", opened.version)
+        every, table = delta_log.recorded_versions(state.lake, "records", opened.version), state.opened["records"]
         for log, application in ids.items():
-            found[log] = every.get(application) if every is not None else opened.table.transaction_version(application)
+            found[log] = every.get(application) if every is not None else table.transaction_version(application)
     return dict.fromkeys(logs) | found
 
 

@@ -1,7 +1,8 @@
 """A thing of a lake that can be verified, and the result of its verification.
 
-Each thing is verified by itself, in any order and by any thread. Its name is stable, so that a sample can choose it.
-Its identity changes with its content, so that an interrupted verification knows which things are already verified.
+Each thing is a value that is verified by itself, in any order and in any process: it has all that its bytes are
+compared with. Its name is stable, so that a sample can choose it. Its identity changes with its content, so that an
+interrupted verification knows which things are already verified.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
+from logcore.errors import LogError
 from logcore.logs.model.findings import found
-from spark_jobs.errors import StorageError, TableRefused
+from spark_jobs.errors import JobError, LakeRefused, StorageError, TableRefused
 from spark_jobs.lake.ledger import finding_rows
+from spark_jobs.lake_verification.runs import LogRuns
 from spark_jobs.placed_finding import PlacedFinding
+from spark_jobs.reads import Reads
 
 
 class DataUnreadable(Exception):
@@ -65,6 +69,12 @@ class ThingResult:
     counts: ThingCounts = field(default_factory=ThingCounts)
     undigested: list[str] = field(default_factory=list)
     """Names of state tables: one entry for each file whose rows no digest verifies."""
+    offsets: LogRuns = field(default_factory=dict)
+    """The offsets of a file of records, for the verification of its logs. They are not added and not stored."""
+    is_final: bool = True
+    """Whether another verification of the same bytes has the same result."""
+    error: JobError | None = None
+    """What ends the whole verification."""
 
     def add(self, other: ThingResult) -> None:
         """Add another result."""
@@ -74,7 +84,11 @@ class ThingResult:
 
     def as_dict(self) -> dict[str, object]:
         """As plain values."""
-        return asdict(self)
+        return {
+            "findings": [asdict(each) for each in self.findings],
+            "counts": asdict(self.counts),
+            "undigested": self.undigested,
+        }
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Self:
@@ -95,6 +109,24 @@ class Thing:
     size: int
     """Approximate number of bytes to read; only for the progress."""
     verify: Callable[[], ThingResult]
+
+    @property
+    def reads(self) -> Reads:
+        """What a task with it reads."""
+        return Reads(self.name)
+
+
+def verify_thing(thing: Thing) -> ThingResult:
+    """Verify a thing as a task: an error of the lake is in the result."""
+    try:
+        return thing.verify()
+    except PermissionError as error:
+        unread = finding("unreadable", f"{thing.name}: {error}.", file=error.filename)
+        return ThingResult([unread], is_final=False)
+    except JobError as error:
+        return ThingResult(error=error)
+    except LogError as error:
+        return ThingResult(error=LakeRefused(str(error)))
 
 
 @contextmanager

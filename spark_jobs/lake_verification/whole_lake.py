@@ -1,18 +1,19 @@
-"""The whole verification of a lake: everything in it, or a sample, by several threads.
+"""The whole verification of a lake: everything in it, or a sample, as tasks.
 
 Files are verified first, because the verification of a log needs their offsets. Offsets of a file are kept as runs, so
 that each file is read once. Files that are not in the sample, or were verified before, are only read for their offsets.
+
+Things are verified in waves of at least :data:`WAVE_BYTES`, so that their findings are said and their results stored
+meanwhile. A killed verification loses one wave.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
 
 from logcore.errors import LogError
 from logcore.logs.model.log_selection import LogSelection
@@ -26,13 +27,19 @@ from spark_jobs.lake_verification.commits import table_things
 from spark_jobs.lake_verification.comparison import Archive
 from spark_jobs.lake_verification.decoded_tables.topic_verification import decoded_things
 from spark_jobs.lake_verification.files import file_things
-from spark_jobs.lake_verification.ledger import BatchFacts, log_things
+from spark_jobs.lake_verification.ledger import BatchFacts, log_things, logs_of
 from spark_jobs.lake_verification.progress import VerificationProgress
-from spark_jobs.lake_verification.state import StateTables, read_lake, way_out
-from spark_jobs.lake_verification.verified_thing import Thing, ThingResult, finding
+from spark_jobs.lake_verification.state import StateTables, file_name, read_lake, way_out
+from spark_jobs.lake_verification.verified_thing import Thing, ThingResult, finding, verify_thing
+from spark_jobs.machine.engine import is_engine_requested
 from spark_jobs.placed_finding import PlacedFinding
+from spark_jobs.tasks.executor import Executor, WorkerDied, counting, run_tasks
 
-THREADS = max(2, min(8, os.cpu_count() or 2))
+SMALL_BYTES = 128 << 20
+"""Less is verified in this process: workers would take longer to start."""
+WAVE_BYTES = 1 << 30
+WAVES = 64
+"""A large lake is verified in so many waves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +49,11 @@ class Sample:
     number: int = 1
     total: int = 1
 
-    def holds(self, thing: Thing) -> bool:
-        """Return whether a thing is in this part; the same in every run."""
+    def holds(self, name: str) -> bool:
+        """Return whether the thing of a name is in this part; the same in every run."""
         if self.total == 1:
             return True
-        digest = hashlib.sha256(thing.name.encode()).digest()
+        digest = hashlib.sha256(name.encode()).digest()
         return int.from_bytes(digest[:8], "big") % self.total == self.number - 1
 
 
@@ -69,8 +76,8 @@ class VerifiedSoFar:
     total: int
     done_bytes: int
     total_bytes: int
-    name: str
-    """Of the last thing."""
+    name: str = ""
+    """Of the last thing, if it is known."""
 
 
 class NothingToVerify(JobError):
@@ -86,6 +93,7 @@ def verify_whole_lake(
     progress: VerificationProgress | None = None,
     selection: LogSelection | None = None,
     step: Callable[[VerifiedSoFar], None] | None = None,
+    start: Callable[[], Executor] | None = None,
 ) -> LakeVerification:
     """Verify a lake.
 
@@ -94,6 +102,7 @@ def verify_whole_lake(
         now_ms: The clock, epoch milliseconds.
         selection: Logs that are verified; None: all.
         step: Called with the progress after each thing.
+        start: Starts what runs the tasks; None: this process.
 
     Raises:
         NothingToVerify: There is no lake, it is empty, its first run was killed, or nothing of it was chosen.
@@ -107,7 +116,8 @@ def verify_whole_lake(
             f"{lake} is no lake: it has no {LAKE_FILE}. If it was lost, `{run_command(lake)}` writes a new one."
         )
     chosen = LogSelection() if selection is None else selection
-    verifying = _WholeLake(lake, say, sample or Sample(), progress or VerificationProgress({}, None), chosen, step)
+    known = progress or VerificationProgress({}, None)
+    verifying = _WholeLake(lake, say, sample or Sample(), known, chosen, step, start)
     try:
         return verifying.run()
     except StorageError:
@@ -127,9 +137,10 @@ class _WholeLake:
         progress: VerificationProgress,
         selection: LogSelection,
         step: Callable[[VerifiedSoFar], None] | None,
+        start: Callable[[], Executor] | None,
     ) -> None:
         self._lake, self._report, self._sample, self._progress = lake, say, sample, progress
-        self._selection, self._step = selection, step
+        self._selection, self._step, self._start = selection, step, start
         self._outcome = LakeVerification()
         self._done = self._total = 0
         self._done_bytes = self._total_bytes = 0
@@ -145,15 +156,16 @@ class _WholeLake:
             for some in (table_things(state), archive_things(state, self._selection), file_things(state, archived))
             for thing in some
         ]
-        of_logs = self._log_things(state)
-        decoded = self._decoded_things(state)
-        things = [*self._chosen(state, things), *self._due(decoded)]
-        of_logs = self._due(of_logs)
-        self._total = self._done + len(things) + len(of_logs)
-        self._total_bytes = sum(thing.size for thing in (*things, *of_logs))
-        with state.footers:
-            self._verify(things)
-            self._verify(of_logs)
+        facts, logs = BatchFacts.read(state), self._logs(state)
+        things = [*self._chosen(state, things), *self._due(self._decoded_things(state))]
+        self._total = self._done + len(things) + sum(self._sample.holds(f"log/{log}") for log in logs)
+        self._total_bytes = sum(thing.size for thing in things)
+        executor = self._executor()
+        for thing, result in self._verified(executor, things):
+            if result.offsets:
+                state.offsets[thing.name] = result.offsets
+        for _ in self._verified(executor, self._due(log_things(state, logs, facts))):
+            pass
         if self._sample.number == self._sample.total and self._selection.is_everything:
             self._take(stray_files(state))
         self._take(ThingResult(list(_undigested(self._lake, self._outcome.result.undigested))))
@@ -162,12 +174,11 @@ class _WholeLake:
             raise NothingToVerify(f"Nothing of the lake {self._lake} was checked: this choice is empty.{more}")
         return self._outcome
 
-    def _log_things(self, state: StateTables) -> list[Thing]:
-        facts = BatchFacts.read(state)
+    def _logs(self, state: StateTables) -> list[str]:
         return [
-            thing
-            for thing in log_things(state, facts)
-            if self._selection.matches(state.topic_of(thing.name[4:]) or "", int(thing.name.rpartition("/")[2]))
+            log
+            for log in logs_of(state)
+            if self._selection.matches(state.topic_of(log) or "", int(log.rpartition("/")[2]))
         ]
 
     def _decoded_things(self, state: StateTables) -> list[Thing]:
@@ -179,7 +190,7 @@ class _WholeLake:
         if self._selection.is_everything:
             return self._due(things)
         kept = []
-        of_files = {f"file/{name}/{file.path}": file for name, opened in state.tables.items() for file in opened.files}
+        of_files = {file_name(name, file): file for name, opened in state.tables.items() for file in opened.files}
         for thing in things:
             file = of_files.get(thing.name)
             if file is None:
@@ -195,7 +206,7 @@ class _WholeLake:
         """Return things of this sample that no earlier run has verified; report the findings of earlier runs again."""
         due = []
         for thing in things:
-            if not self._sample.holds(thing):
+            if not self._sample.holds(thing.name):
                 self._outcome.skipped["sample"] += 1
                 continue
             known = self._progress.known(thing)
@@ -208,43 +219,74 @@ class _WholeLake:
             self._take(known)
         return due
 
-    def _verify(self, things: list[Thing]) -> None:
-        """Verify things in threads. The queue is short, so that a kill loses little."""
-        waiting: Iterator[Thing] = iter(things)
-        running: dict[Future[ThingResult], Thing] = {}
-        with ThreadPoolExecutor(THREADS) as threads:
-            try:
-                while True:
-                    for thing in islice(waiting, 2 * THREADS - len(running)):
-                        running[threads.submit(thing.verify)] = thing
-                    if not running:
-                        return
-                    for done in wait(running, return_when=FIRST_COMPLETED).done:
-                        self._verified(running.pop(done), done)
-            except BaseException:
-                threads.shutdown(wait=False, cancel_futures=True)
-                raise
+    def _executor(self) -> Executor | None:
+        is_small = self._total_bytes < SMALL_BYTES and not is_engine_requested()
+        return None if self._start is None or is_small else self._start()
 
-    def _verified(self, thing: Thing, done: Future[ThingResult]) -> None:
-        try:
-            result = done.result()
-        except StorageError:
-            raise
-        except PermissionError as error:
-            result = ThingResult([finding("unreadable", f"{thing.name}: {error}.", file=error.filename)])
-        else:
+    def _verified(self, executor: Executor | None, things: Sequence[Thing]) -> Iterator[tuple[Thing, ThingResult]]:
+        """Verify things; yield each with its result."""
+        for wave in _waves(things, 1 if executor is None else max(WAVE_BYTES, self._total_bytes // WAVES)):
+            try:
+                with self._counted(executor):
+                    results = run_tasks(executor, verify_thing, wave, [thing.size for thing in wave])
+            except WorkerDied as error:
+                for at, result in error.results.items():
+                    self._note(wave[at], result)
+                at, how = min(error.died.items())
+                raise JobError(
+                    f"Not everything was verified: the worker of {wave[at].name} {how}. Where memory is short, run "
+                    "with fewer processes (LOGLAKE_PROCESSES)."
+                ) from error
+            for thing, result in zip(wave, results, strict=True):
+                self._note(thing, result)
+                yield thing, result
+
+    def _note(self, thing: Thing, result: ThingResult) -> None:
+        if result.error is not None:
+            raise result.error
+        if result.is_final:
             self._progress.add(thing, result)
         self._outcome.things += 1
         self._done += 1
         self._done_bytes += thing.size
         self._take(result)
+        self._show(self._done, self._done_bytes, thing.name)
+
+    @contextmanager
+    def _counted(self, executor: Executor | None) -> Iterator[None]:
+        """Show the progress of a wave, if nobody else does."""
+        counted = None if executor is None or self._step is None else counting(executor)
+        if counted is None:
+            yield
+            return
+        counted.on_progress = lambda far: self._show(self._done + far.done, self._done_bytes + (far.done_bytes or 0))
+        try:
+            yield
+        finally:
+            counted.on_progress = None
+
+    def _show(self, done: int, done_bytes: int, name: str = "") -> None:
         if self._step is not None:
-            self._step(VerifiedSoFar(self._done, self._total, self._done_bytes, self._total_bytes, thing.name))
+            self._step(VerifiedSoFar(done, self._total, done_bytes, self._total_bytes, name))
 
     def _take(self, result: ThingResult) -> None:
         self._outcome.result.add(result)
         for each in result.findings:
             self._report(each)
+
+
+def _waves(things: Sequence[Thing], most: int) -> Iterator[Sequence[Thing]]:
+    """Cut things into runs of about ``most`` bytes each."""
+    wave: list[Thing] = []
+    left = most
+    for thing in things:
+        wave.append(thing)
+        left -= max(thing.size, 1)
+        if left <= 0:
+            yield wave
+            wave, left = [], most
+    if wave:
+        yield wave
 
 
 def _undigested(lake: str, tables: Iterable[str]) -> Iterator[PlacedFinding]:

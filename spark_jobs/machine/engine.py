@@ -53,6 +53,11 @@ def chosen_engine(named: str | None = None) -> tuple[JobEngine, str]:
     return ORDINARY_ENGINE
 
 
+def is_engine_requested() -> bool:
+    """Whether LOGLAKE_JOB_ENGINE fixes the engine of every job, however small."""
+    return _engine(os.environ.get(JOB_ENGINE_VARIABLE), JOB_ENGINE_VARIABLE) is not JobEngine.AUTO
+
+
 def _engine(named: str | None, what: str) -> JobEngine:
     try:
         return JobEngine(named or JobEngine.AUTO)

@@ -1,8 +1,8 @@
 """``verify``: verifies one part of a lake from its own bytes, like ``loglake verify LAKE --sample n/t``.
 
-A schedule uses it to verify a lake part by part. It only reads, needs no JVM, and takes no lease: a verification may
-last for hours, and runs continue meanwhile. Its findings are only in its report. They are true at this moment; the next
-verification of the same part checks again.
+A schedule uses it to verify a lake part by part. It only reads, and takes no lease: a verification may last for hours,
+and runs continue meanwhile. Files and logs are the tasks; a small part is verified in the process of the job. Its
+findings are only in its report. They are true at this moment; the next verification of the same part checks again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class VerifyPlan:
 
     outline: VerifiedPart
     is_empty: bool = False
-    needs_executor: bool = False
+    needs_executor: bool = True
 
 
 def plan(config: VerifyConfig) -> VerifyPlan:
@@ -48,7 +48,8 @@ def apply(plan: VerifyPlan, config: VerifyConfig, executor: Executor | None) -> 
     """
     said: list[PlacedFinding] = []
     part = Sample(config.part, config.parts)
-    outcome = verify_whole_lake(config.lake, said.append, config.as_of_ms, sample=part)
+    start = None if executor is None else lambda: executor
+    outcome = verify_whole_lake(config.lake, said.append, config.as_of_ms, sample=part, start=start)
     return JobReport.of(
         config,
         plan.outline,

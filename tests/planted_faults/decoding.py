@@ -163,14 +163,14 @@ FAULTS = (
     Fault(
         "a decoded table that is gone is not named",
         "spark_jobs/lake_verification/decoded_tables/topic_verification.py",
-        "        if said.place.folder in known:\n",
+        "        if place.folder in known:\n",
         "        if False:\n",
         (VERIFY, "-k", "gone"),
     ),
     Fault(
         "a first decode that was killed counts as damage",
         "spark_jobs/lake_verification/decoded_tables/topic_verification.py",
-        "        if said.place.folder in known:\n",
+        "        if place.folder in known:\n",
         "        if True:\n",
         (VERIFY, "-k", "killed"),
     ),

@@ -136,18 +136,18 @@ class _Opened:
         """Whether its log cannot be read."""
         return any(each.finding.severity is Severity.ERROR for each in self.findings)
 
-    def say(self, rule: str, message: str, file: str | None = None) -> PlacedFinding:
-        """A finding about the table, with the way out."""
-        place = self.place
-        first = f"Remove its directory {place.uri}, then run" if rule == _OF_LOG else "Run"
-        return finding(
-            rule,
-            f"Table {place.name}: {message} {first} `{topic_command(place.lake, _COMMANDS[place.kind], place.topic)}` "
-            "to write it again.",
-            table=place.name,
-            topic=place.topic,
-            file=file,
-        )
+
+def _said(place: Table, rule: str, message: str, file: str | None = None) -> PlacedFinding:
+    """A finding about a table, with the way out."""
+    first = f"Remove its directory {place.uri}, then run" if rule == _OF_LOG else "Run"
+    return finding(
+        rule,
+        f"Table {place.name}: {message} {first} `{topic_command(place.lake, _COMMANDS[place.kind], place.topic)}` "
+        "to write it again.",
+        table=place.name,
+        topic=place.topic,
+        file=file,
+    )
 
 
 def decoded_things(lake: str, logs: Sequence[LogRow]) -> Iterator[Thing]:
@@ -162,35 +162,37 @@ def decoded_things(lake: str, logs: Sequence[LogRow]) -> Iterator[Thing]:
         tables = [each for kind, each in opened_now.items() if each is not None and kind != LATEST]
         latest = opened_now[LATEST]
         for opened in [*tables, *([] if latest is None else [latest])]:
-            yield Thing(f"table/{opened.place.name}", opened.identity, opened.size, partial(_of_log, opened))
+            found = partial(ThingResult, opened.findings)
+            yield Thing(f"table/{opened.place.name}", opened.identity, opened.size, found)
             for file in opened.files:
                 yield Thing(
                     f"file/{opened.place.name}/{file.path}",
                     _identity(opened, file),
                     file.size,
-                    partial(_of_file, opened, file),
+                    partial(_of_file, opened.place, file, opened.contents.get(file.path)),
                 )
         if len(tables) == len(_PAIR) and not any(opened.is_damaged for opened in tables):
             both = json.dumps([opened.identity for opened in tables])
-            yield Thing(f"rows/{tables[0].place.name}", both, 0, partial(_of_rows, tables[0], of_topic))
+            yield Thing(f"rows/{tables[0].place.name}", both, 0, partial(_of_rows, tables[0].place, of_topic))
         if latest is not None and not latest.is_damaged:
-            yield Thing(f"rows/{latest.place.name}", latest.identity, 0, partial(_of_latest, latest, of_topic))
+            rows = partial(_of_latest, latest.place, latest.files, of_topic)
+            yield Thing(f"rows/{latest.place.name}", latest.identity, 0, rows)
 
 
 def _absent(lake: str, topic: str, opened_now: Mapping[str, _Opened | None], known: frozenset[str]) -> Iterator[Thing]:
     """Yield the tables of a topic that have no log: those that there were, and those that a killed job had begun."""
     for kind in (kind for kind, opened in opened_now.items() if opened is None):
-        said = _Opened(topic_table(lake, kind, topic))
-        if said.place.folder in known:
+        place = topic_table(lake, kind, topic)
+        if place.folder in known:
             accept = f"If it was removed on purpose, delete {storage.join(lake, FILE)}: it is only a memory."
-            said.findings.append(said.say("table-missing", f"it was there and is gone. {accept}"))
-        elif storage.has_files(said.place.uri) or any(
+            absent = _said(place, "table-missing", f"it was there and is gone. {accept}")
+        elif storage.has_files(place.uri) or any(
             opened is not None and {kind, other} == _PAIR for other, opened in opened_now.items()
         ):
-            said.findings.append(said.say("table-not-complete", "the job that begins it did not end."))
+            absent = _said(place, "table-not-complete", "the job that begins it did not end.")
         else:
             continue
-        yield Thing(f"table/{said.place.name}", said.findings[0].finding.rule, 0, partial(_of_log, said))
+        yield Thing(f"table/{place.name}", absent.finding.rule, 0, partial(ThingResult, [absent]))
 
 
 def _open(place: Table) -> _Opened | None:
@@ -207,7 +209,7 @@ def _open(place: Table) -> _Opened | None:
         raise
     except TableUnreadable as error:
         why = " ".join(str(error.__cause__).split())[:200]
-        opened.findings.append(opened.say(_OF_LOG, f"its log cannot be read ({why})."))
+        opened.findings.append(_said(place, _OF_LOG, f"its log cannot be read ({why})."))
     for version, file in log.commits.items():
         opened.contents |= _contents(opened, version, file.path)
     return opened
@@ -220,11 +222,11 @@ def _contents(opened: _Opened, version: int, path: str) -> Mapping[str, str]:
         return {}  # removed meanwhile
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         what = f"the commit file of version {version} cannot be read: {error!r}."
-        opened.findings.append(opened.say(_OF_LOG, what, path))
+        opened.findings.append(_said(opened.place, _OF_LOG, what, path))
         return {}
     if not commit.is_ours:
         what = f"version {version} is a commit of another program."
-        opened.findings.append(opened.say("foreign-commit", what, path))
+        opened.findings.append(_said(opened.place, "foreign-commit", what, path))
     return commit.contents
 
 
@@ -238,34 +240,29 @@ def _identity(opened: _Opened, file: LiveFile) -> str:
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 
 
-def _of_log(opened: _Opened) -> ThingResult:
-    return ThingResult(list(opened.findings))
-
-
-def _of_file(opened: _Opened, file: LiveFile) -> ThingResult:
-    """Compare size, bytes and number of rows with what the commit says."""
+def _of_file(place: Table, file: LiveFile, recorded: str | None) -> ThingResult:
+    """Compare size, bytes and number of rows with what the commit says; ``recorded`` is its digest of the bytes."""
     result = ThingResult(counts=ThingCounts(table_files=1, table_bytes=file.size))
-    path = storage.join(opened.place.uri, file.path)
+    path = storage.join(place.uri, file.path)
     try:
         size = storage.stat(path).size
         if size != file.size:
             what = f"{file.path} has {size} bytes, its commit records {file.size}."
-            result.findings.append(opened.say("table-file-size", what, path))
+            result.findings.append(_said(place, "table-file-size", what, path))
             return result
         with readable():
-            recorded = opened.contents.get(file.path)
             if recorded is not None and recorded != row_digest.of_bytes(path):
                 what = f"the bytes of {file.path} are not those that were written."
-                result.findings.append(opened.say("table-file-damaged", what, path))
+                result.findings.append(_said(place, "table-file-damaged", what, path))
                 return result
             rows = _rows(path)
         if file.rows not in (-1, rows):
             what = f"{file.path} has {rows:,} rows, its commit records {file.rows:,}."
-            result.findings.append(opened.say("table-file-damaged", what, path))
+            result.findings.append(_said(place, "table-file-damaged", what, path))
     except (FileNotFoundError, NotADirectoryError):
-        result.findings.append(opened.say("table-file-missing", f"{file.path} is gone.", path))
+        result.findings.append(_said(place, "table-file-missing", f"{file.path} is gone.", path))
     except DataUnreadable as error:
-        result.findings.append(opened.say("table-file-damaged", f"{file.path} cannot be read: {error}.", path))
+        result.findings.append(_said(place, "table-file-damaged", f"{file.path} cannot be read: {error}.", path))
     return result
 
 
@@ -275,10 +272,9 @@ def _rows(path: str) -> int:
         return sum(batch.num_rows for batch in parquet.iter_batches(CHUNK_ROWS, use_threads=False))
 
 
-def _of_rows(opened: _Opened, logs: Sequence[LogRow]) -> ThingResult:
+def _of_rows(place: Table, logs: Sequence[LogRow]) -> ThingResult:
     """Compare the number of rows of both tables with that of ``records``."""
     result = ThingResult()
-    place = opened.place
     try:
         found = balances(place.lake, place.topic, logs)
     except TableUnreadable:
@@ -289,7 +285,7 @@ def _of_rows(opened: _Opened, logs: Sequence[LogRow]) -> ThingResult:
                 f"of partition {each.partition} it has {each.decoded:,} decoded and {each.undecoded:,} undecoded rows "
                 f"below offset {each.end:,}, where records has {each.records:,}."
             )
-            result.findings.append(opened.say("row-digest-differs", what))
+            result.findings.append(_said(place, "row-digest-differs", what))
     return result if result.findings else _counted(place, topic_table(place.lake, UNDECODED, place.topic))
 
 
@@ -301,15 +297,15 @@ def _counted(*tables: Table) -> ThingResult:
             written, there = table.row_counts()
             if written != there:
                 what = f"it has {there:,} rows, and {written:,} were written: another program changed it."
-                result.findings.append(_Opened(table).say("row-digest-differs", what))
+                result.findings.append(_said(table, "row-digest-differs", what))
     return result
 
 
-def _of_latest(opened: _Opened, logs: Sequence[LogRow]) -> ThingResult:
+def _of_latest(place: Table, files: Sequence[LiveFile], logs: Sequence[LogRow]) -> ThingResult:
     """Compare the rows of a table of the latest rows with ``records``."""
     result = ThingResult()
     try:
-        found = list(latest_differences(opened.place, opened.files, logs))
+        found = list(latest_differences(place, files, logs))
     except TableUnreadable:
         return result  # a finding of the file or table itself
     for each in found:
@@ -317,5 +313,5 @@ def _of_latest(opened: _Opened, logs: Sequence[LogRow]) -> ThingResult:
             f"of partition {each.partition} it lacks {each.missing:,} of the newest rows below offset {each.end:,} of "
             f"records, and has {each.outdated:,} others."
         )
-        result.findings.append(opened.say("row-digest-differs", what))
-    return result if result.findings else _counted(opened.place)
+        result.findings.append(_said(place, "row-digest-differs", what))
+    return result if result.findings else _counted(place)

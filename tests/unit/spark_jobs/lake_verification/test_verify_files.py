@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,7 +15,7 @@ from logcore.logs.model.findings import Severity
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake_verification import footers
 from spark_jobs.lake_verification.comparison import Archive
-from spark_jobs.lake_verification.files import verify_file
+from spark_jobs.lake_verification.files import data_file
 from spark_jobs.lake_verification.footers import read_statistics
 from spark_jobs.lake_verification.state import read_lake
 from spark_jobs.lake_verification.verified_thing import DataUnreadable
@@ -115,18 +116,18 @@ def test_any_flipped_byte_of_a_data_file_is_named_or_changes_nothing_that_can_be
     path = lake.path / "tables" / name / file.path
     before, statistics = pq.read_table(path), read_statistics(str(path))
     silent = 0
-    with state.footers:
-        for at in range(0, path.stat().st_size, 13):
-            flip(path, at, at % 8)
-            findings = verify_file(state, archived, name, file).findings
-            if not findings:
-                silent += 1
-                assert pq.read_table(path).equals(before), at
-                used = TABLES[name].statistics
-                now = [{k: v for k, v in group.items() if k in used} for group in read_statistics(str(path))]
-                assert now == [{k: v for k, v in group.items() if k in used} for group in statistics], at
-            assert {each.finding.severity for each in findings} <= {Severity.ERROR}, at
-            flip(path, at, at % 8)
+    verified = data_file(state, archived, name, file)
+    for at in range(0, path.stat().st_size, 13):
+        flip(path, at, at % 8)
+        findings = verified.verify().findings
+        if not findings:
+            silent += 1
+            assert pq.read_table(path).equals(before), at
+            used = TABLES[name].statistics
+            now = [{k: v for k, v in group.items() if k in used} for group in read_statistics(str(path))]
+            assert now == [{k: v for k, v in group.items() if k in used} for group in statistics], at
+        assert {each.finding.severity for each in findings} <= {Severity.ERROR}, at
+        flip(path, at, at % 8)
     assert silent * 3 < path.stat().st_size / 13, "most bytes of a file count"
 
 
@@ -135,11 +136,11 @@ def test_a_footer_that_ends_the_process_of_its_reader_is_a_finding(lake, monkeyp
     archived = Archive(str(lake.path), state.held(), state.segments)
     file = state.tables["records"].files[0]
     monkeypatch.setattr(footers, "read_statistics", os._exit)
-    with state.footers:
-        with pytest.raises(DataUnreadable, match="ends the process"):
-            state.footers.statistics(9)  # the child ends with this code
-        monkeypatch.undo()
-        assert verify_file(state, archived, "records", file).findings == []
+    with pytest.raises(DataUnreadable, match="ends the process"):
+        footers.footers().statistics(9)  # the child ends with this code
+    monkeypatch.undo()
+    without_proof = replace(data_file(state, archived, "records", file), content_digest=None)
+    assert without_proof.verify().findings == []
 
 
 @pytest.mark.parametrize("name", ["segments", "validations", "batches", "offset_ledger", "logs", "transactions"])

@@ -1,0 +1,142 @@
+"""`loglake verify LAKE` says the same in this process, in worker processes and on Spark, also when a worker dies."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from logcore.cli.main import main
+from spark_jobs import launch
+from spark_jobs.contracts import VerifyConfig
+from spark_jobs.machine.engine import JOB_ENGINE_VARIABLE
+from spark_jobs.tasks.executor import WorkerDied
+from spark_jobs.tasks.local import local_executor
+from tests import handmade
+from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
+from tests.in_process import without_spark
+from tests.spark.cycle import AS_OF_MS, Lake
+
+pytestmark = pytest.mark.spark
+
+Said = tuple[int, str, str]
+
+
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Offsets 0-59 of orders-0 in three segments and files, and an aborted transaction of payments-0."""
+    folder = tmp_path_factory.mktemp("verified")
+    source, lake = LogDirectory(folder / "source"), Lake(folder / "lake")
+    orders, payments = source.partition("orders-0"), source.partition("payments-0", OTHER_TOPIC_ID)
+    payments.append(8, per_batch=8, base_sequence=0, producer_id=9, producer_epoch=0, attributes=handmade.TRANSACTIONAL)
+    payments.marker(9, 0)
+    with without_spark():
+        for end in (20, 40, 60):
+            orders.append(20)
+            orders.roll()
+            source.high_watermarks(orders_0=end, payments_0=9)
+            lake.turn(source.path)
+    return folder / "lake"
+
+
+@pytest.fixture
+def damaged(made_once: Path, tmp_path: Path) -> Path:
+    """The lake with a flipped byte, without one file, and with rows that no digest proves and that differ."""
+    lake = Path(shutil.copytree(made_once, tmp_path / "lake"))
+    segment = sorted((lake / "archive").rglob("*.log"))[0]
+    content = bytearray(segment.read_bytes())
+    content[100] ^= 1
+    segment.write_bytes(content)
+    DeltaTable(lake / "tables" / "records").update(updates={"value": "'other'"}, predicate="offset BETWEEN 30 AND 35")
+    next((lake / "tables" / "transactions").rglob("*.parquet")).unlink()
+    return lake
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Said]:
+    """Runs the command by an engine: exit code, stdout, stderr."""
+
+    def run(lake: Path, engine: str | None, *options: str) -> Said:
+        if engine is None:
+            monkeypatch.delenv(JOB_ENGINE_VARIABLE, raising=False)
+        else:
+            monkeypatch.setenv(JOB_ENGINE_VARIABLE, engine)
+        capsys.readouterr()
+        code = main(["verify", str(lake), "--format", "jsonl", *options])
+        out = capsys.readouterr()
+        return code, out.out, out.err
+
+    return run
+
+
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Every local worker that is started."""
+    started: list[Any] = []
+    start = local_executor._Worker.start
+
+    def counted() -> Any:
+        started.append(start())
+        return started[-1]
+
+    monkeypatch.setattr(local_executor._Worker, "start", counted)
+    return started
+
+
+def test_a_damaged_lake_has_the_same_report_in_process_in_workers_and_on_spark(damaged, said, workers):
+    here = said(damaged, None)
+    assert here[0] == 2
+    assert not workers, "a small lake starts no worker"
+    for rule in ("archive-file-changed", "rows-differ-from-archive", "table-file-missing"):
+        assert rule in here[1]
+    assert said(damaged, "local")[:2] == here[:2]
+    assert local_executor.get_local_executor()._idle
+    assert said(damaged, "spark")[:2] == here[:2]
+
+
+def test_parts_and_a_resumed_verification_say_the_same_in_workers(damaged, said, tmp_path):
+    for number in ("1/3", "2/3"):
+        assert said(damaged, "local", "--sample", number)[:2] == said(damaged, None, "--sample", number)[:2]
+    code, out, _ = said(damaged, "local", "--resume", str(tmp_path / "progress"))
+    again = said(damaged, "local", "--resume", str(tmp_path / "progress"))
+    assert again[0] == code
+    assert sorted(again[1].splitlines()[:-1]) == sorted(out.splitlines()[:-1])
+
+
+def test_the_nightly_job_reports_what_the_command_does(damaged, said, monkeypatch):
+    code, out, _ = said(damaged, "local")
+    report = launch.run(VerifyConfig(str(damaged), "run", AS_OF_MS, part=1, parts=1))
+    assert code == 2
+    assert len(report.findings) == len(out.splitlines()) - 1
+    assert report.engine.startswith("local")
+
+
+def test_a_worker_that_is_killed_once_changes_nothing(made_once, said):
+    executor = local_executor.get_local_executor()
+    executor.start()
+    executor._idle[-1].process.kill()
+    executor._idle[-1].process.wait()
+    assert said(made_once, "local")[:2] == said(made_once, None)[:2]
+    assert said(made_once, "local")[0] == 0
+
+
+def test_a_worker_that_always_dies_is_one_clear_line_and_nothing_has_passed(made_once, said, monkeypatch, tmp_path):
+    class Dying:
+        def run(self, work: Any, tasks: Sequence[Any], sizes: Sequence[int] | None = None) -> list[Any]:
+            results = {at: work(task) for at, task in enumerate(tasks) if at}
+            raise WorkerDied("The worker died.", {0: "was ended by SIGKILL"}, results)
+
+    monkeypatch.setattr(launch, "start_executor", lambda *_: Dying())
+    code, out, err = said(made_once, "local", "--resume", str(tmp_path / "progress"))
+    assert (code, out) == (3, "")
+    assert err.startswith("error: Not everything was verified: the worker of table/")
+    assert "was ended by SIGKILL" in err
+    assert err.count("\n") == 1
+    monkeypatch.undo()
+    left = said(made_once, None, "--resume", str(tmp_path / "progress"))
+    assert left[0] == 0
+    assert '"resume": 0' not in left[1], "what the others verified is kept"
