@@ -21,10 +21,10 @@ class Aborted:
         pairs = np.array(sorted(ranges), np.int64).reshape(-1, 2)
         return cls(pairs[:, 0].copy(), pairs[:, 1].copy())
 
-    @property
-    def ranges(self) -> list[list[int]]:
-        """The ranges, each as a pair."""
-        return [[start, end] for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True)]
+    def between(self, start: int, end: int) -> Aborted:
+        """The ranges that have an offset in [start, end)."""
+        some = (self.starts < end) & (self.ends > start)
+        return Aborted(self.starts[some], self.ends[some])
 
     def holds(self, offsets: np.ndarray) -> np.ndarray:
         """Whether each offset is in one of the ranges."""

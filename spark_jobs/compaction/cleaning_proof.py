@@ -16,10 +16,9 @@ Memory: that of `newest_by_key`; rows are read in batches of some MiB.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -33,30 +32,21 @@ COMPARED = ("offset", "timestampType", "key", "value", "headers", "timestamp_ms"
 """Fields of a record that cleaning never changes. A broker also rewrites header names that are not UTF-8."""
 NO_TIMESTAMP_TYPE = -1
 """Timestamp type of a record of v0. It becomes CreateTime when the record is written as v2."""
-_ANYWHERE = Place("", 0, "", "")
+ANYWHERE = Place("", 0, "", "")
 
 
 def rows(content: Buffer, base_offset: int) -> Iterator[pa.RecordBatch]:
     """Rows of the trusted parts of a segment, with the columns `COMPARED`."""
     decoded = decode_segment(
-        content, place=_ANYWHERE, base_offset=base_offset, sealed=True, wanted=Wanted(columns=COMPARED, as_counted=True)
+        content, place=ANYWHERE, base_offset=base_offset, sealed=True, wanted=Wanted(columns=COMPARED, as_counted=True)
     )
     for item in decoded:
         if not isinstance(item, Stretch):
             yield item
 
 
-Seen = Callable[[pa.RecordBatch, npt.NDArray[np.bool_]], None]
-"""Gets rows before cleaning, and for each whether it remains."""
-
-
-def not_a_part(
-    before: Iterable[pa.RecordBatch], after: Iterable[pa.RecordBatch], seen: Seen | None = None
-) -> str | None:
+def not_a_part(before: Iterable[pa.RecordBatch], after: Iterable[pa.RecordBatch]) -> str | None:
     """Compare `after` with `before`.
-
-    Args:
-        seen: Gets all rows of `before`, as long as nothing is wrong.
 
     Returns:
         What `after` has and `before` has not, or has differently; None if `after` is an ordered subset of `before`.
@@ -66,7 +56,6 @@ def not_a_part(
     last = -1
     for there in before:
         offsets = _offsets(there)
-        remains = np.zeros(len(offsets), bool)
         while pending is not None:
             mine = _offsets(pending)
             if mine[0] <= last or np.any(np.diff(mine) <= 0):
@@ -76,14 +65,11 @@ def not_a_part(
                 wrong = _changed(there, offsets, pending.slice(0, count), mine[:count])
                 if wrong is not None:
                     return wrong
-                remains[np.searchsorted(offsets, mine[:count])] = True
                 last = int(mine[count - 1])
             if count < len(mine):
                 pending = pending.slice(count)
                 break
             pending = next(left, None)
-        if seen is not None:
-            seen(there, remains)
         # Rows after the last survivor must be read too, so read `before` to its end.
     return None if pending is None else f"a record at offset {_offsets(pending)[0]} that was not there"
 

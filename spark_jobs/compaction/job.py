@@ -37,7 +37,6 @@ from spark_jobs.lake.retries import retried
 from spark_jobs.lake.segments import archive, removals
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.removals import Removal
-from spark_jobs.lake.store import run_folder
 from spark_jobs.lake.table_schemas import VALIDATIONS
 from spark_jobs.outlines import CompactionOutline
 from spark_jobs.placed_finding import PlacedFinding
@@ -62,8 +61,6 @@ def apply(plan: CompactionJobPlan, config: CompactionConfig, executor: Executor 
     )
     if not config.apply:
         return report
-    if plan.has_leftovers:
-        run_folder.remove(config.lake)
     done: list[Cleaned] = []
     finished: list[Removal] = []
     new: list[PlacedFinding] = []

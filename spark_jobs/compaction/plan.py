@@ -22,7 +22,6 @@ from spark_jobs.lake.segments import log_directory, removals
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.log_segments import GovernedLog, governed_logs
 from spark_jobs.lake.segments.removals import Unfinished
-from spark_jobs.lake.store import run_folder
 from spark_jobs.outlines import CompactionOutline, DirtyLog, NotCleaned
 from spark_jobs.policies.topic_policies import TopicPolicy
 
@@ -64,14 +63,12 @@ class CompactionJobPlan:
     logs: tuple[CompactionLogPlan, ...]
     passed: tuple[NotCleaned, ...]
     unfinished: Unfinished
-    has_leftovers: bool
-    """Whether a killed run left intermediate files."""
     is_dry_run: bool
 
     @property
     def is_empty(self) -> bool:
         """Whether there is no log to clean and nothing to record or remove."""
-        return not self.logs and not self.unfinished and not self.has_leftovers
+        return not self.logs and not self.unfinished
 
     @property
     def needs_executor(self) -> bool:
@@ -142,7 +139,6 @@ def plan(config: CompactionConfig) -> CompactionJobPlan:
         tuple(plans),
         tuple(passed),
         removals.unfinished(lake, config.logs),
-        run_folder.has_leftovers(lake),
         is_dry_run=not config.apply,
     )
 

@@ -6,7 +6,7 @@ The task of each segment verifies every batch. The task that plans gets one row 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import merge
 from itertools import starmap
 from operator import attrgetter
@@ -20,7 +20,6 @@ from logcore.columns.checking.verified_batches import read_verified
 from logcore.logs.checks.validation import BatchVerdict
 from logcore.records.varint import Buffer
 from logcore.segments.scanning.scan import Stretch
-from spark_jobs.lake.store import storage
 
 FACTS = pa.schema(
     [  # type: ignore[arg-type]
@@ -51,7 +50,7 @@ class SegmentFacts:
 
     Attributes:
         base_offset: Its base offset.
-        path: The file of its batches, relative to the lake.
+        batches: Its batches, as an Arrow file with the columns `FACTS`.
         stretches: The byte ranges that cannot be trusted.
         records: The number of records in the rest.
         has_transactions: Whether any of them is of a transaction or a marker.
@@ -59,28 +58,42 @@ class SegmentFacts:
     """
 
     base_offset: int
-    path: str
+    batches: bytes = field(repr=False)
     stretches: tuple[Stretch, ...]
     records: int
     has_transactions: bool
     splits: tuple[tuple[int, int], ...]
 
+    def read(self) -> Iterator[BatchVerdict | Stretch]:
+        """The batches and untrusted stretches, in order of position."""
+        batches = (batch for columns in self._columns() for batch in _rows_of(columns))
+        both: Iterable[TableBatch | Stretch] = merge(batches, self.stretches, key=attrgetter("position"))
+        return cast(Iterator[BatchVerdict | Stretch], iter(both))
 
-def write_facts(lake: str, path: str, content: Buffer, base_offset: int, next_base_offset: int | None) -> SegmentFacts:
-    """Read a segment and write its facts.
+    def transactions(self) -> Iterator[BatchVerdict]:
+        """The control batches, the transactional batches, and the last batch."""
+        last: pa.RecordBatch | None = None
+        for batch in self._columns():
+            of_transactions = pc.or_(batch.column("is_control"), batch.column("is_transactional"))
+            yield from cast(Iterator[BatchVerdict], _rows_of(batch.filter(of_transactions)))
+            last = batch.slice(batch.num_rows - 1)
+        if last is not None and not any(last.column(name)[0].as_py() for name in ("is_control", "is_transactional")):
+            yield from cast(Iterator[BatchVerdict], _rows_of(last))
 
-    Raises:
-        OSError: The file cannot be written.
-    """
+    def _columns(self) -> Iterator[pa.RecordBatch]:
+        with pa.ipc.open_file(pa.py_buffer(self.batches)) as reader:
+            for number in range(reader.num_record_batches):
+                yield reader.get_batch(number)
+
+
+def facts_of(content: Buffer, base_offset: int, next_base_offset: int | None) -> SegmentFacts:
+    """Read a segment, and verify every batch."""
     stretches: list[Stretch] = []
     records, has_transactions, split_at = 0, False, 0
     splits: list[tuple[int, int]] = []
-    with (
-        storage.writing(storage.join(lake, path), is_synced=False) as local,
-        pa.OSFile(local, "wb") as file,
-        pa.ipc.new_file(file, FACTS, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer,
-    ):
-        held: list[tuple[object, ...]] = []
+    held: list[tuple[object, ...]] = []
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, FACTS, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
         for item in read_verified(content, base_offset, next_base_offset):
             if isinstance(item, Stretch):
                 stretches.append(item)
@@ -96,44 +109,13 @@ def write_facts(lake: str, path: str, content: Buffer, base_offset: int, next_ba
                 held.clear()
         if held:
             writer.write_batch(_columns(held))
-    return SegmentFacts(base_offset, path, tuple(stretches), records, has_transactions, tuple(splits))
+    batches = sink.getvalue().to_pybytes()
+    return SegmentFacts(base_offset, batches, tuple(stretches), records, has_transactions, tuple(splits))
 
 
 def _columns(held: list[tuple[object, ...]]) -> pa.RecordBatch:
     arrays = [pa.array(values, field.type) for field, values in zip(FACTS, zip(*held, strict=True), strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=FACTS)
-
-
-def read_facts(lake: str, facts: SegmentFacts) -> Iterator[BatchVerdict | Stretch]:
-    """The segment's batches and untrusted stretches, in order of position."""
-    both: Iterable[TableBatch | Stretch] = merge(_batches(lake, facts.path), facts.stretches, key=_position)
-    return cast(Iterator[BatchVerdict | Stretch], iter(both))
-
-
-def read_transactions(lake: str, facts: SegmentFacts) -> Iterator[BatchVerdict]:
-    """The segment's control batches, its transactional batches, and its last batch."""
-    last: pa.RecordBatch | None = None
-    for batch in _columns_of(lake, facts.path):
-        of_transactions = pc.or_(batch.column("is_control"), batch.column("is_transactional"))
-        yield from cast(Iterator[BatchVerdict], _rows_of(batch.filter(of_transactions)))
-        last = batch.slice(batch.num_rows - 1)
-    if last is not None and not (last.column("is_control")[0].as_py() or last.column("is_transactional")[0].as_py()):
-        yield from cast(Iterator[BatchVerdict], _rows_of(last))
-
-
-def _position(item: TableBatch | Stretch) -> int:
-    return item.position
-
-
-def _batches(lake: str, path: str) -> Iterator[TableBatch]:
-    for batch in _columns_of(lake, path):
-        yield from _rows_of(batch)
-
-
-def _columns_of(lake: str, path: str) -> Iterator[pa.RecordBatch]:
-    with storage.arrow_filesystem(lake).open_input_file(path) as file, pa.ipc.open_file(file) as reader:
-        for number in range(reader.num_record_batches):
-            yield reader.get_batch(number)
 
 
 def _rows_of(batch: pa.RecordBatch) -> Iterator[TableBatch]:

@@ -11,14 +11,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_jobs.errors import JobError
 from spark_jobs.tasks.executor import Result, Task, bound
 from spark_jobs.tasks.task_rows import RESULT_COLUMNS, perform_rows, results_of, task_table
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
+
+    from spark_jobs.tasks.shuffle import Shuffle
 
 PARTS_PER_CORE = 4
 """Spark tasks for each core, if a job has so many tasks: cores that are done early get another one."""
@@ -49,21 +52,27 @@ class SparkExecutor:
         Raises:
             JobError: Spark ended the work; the text has the last line of its reason.
         """
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
         if not tasks:
             return []
-        least = PARTS_PER_CORE * self.session.sparkContext.defaultParallelism
-        table, parts = task_table(self.job, tasks, sizes, least)
-        name = getattr(bound(work)[0], "__name__", "tasks")
-        try:
-            with _group(self.session, self.job, f"{self.job}: {name}, {len(tasks)} tasks"):
-                rows = self.session.createDataFrame(table).repartitionById(parts, "part")
-                return results_of(rows.mapInArrow(partial(perform_rows, pickle.dumps(work)), RESULT_COLUMNS).toArrow())
-        except (PySparkException, Py4JError) as error:
-            # Workers handle the faults of their input; what gets here is a fault of the machine or of this program.
-            raise JobError(f"Spark could not finish the job's {len(tasks)} tasks: {_reason(error)}") from error
+        table, parts = self._task_table(tasks, sizes)
+        with _group(self.session, self.job, work, len(tasks)):
+            rows = self.session.createDataFrame(table).repartitionById(parts, "part")
+            return results_of(rows.mapInArrow(partial(perform_rows, pickle.dumps(work)), RESULT_COLUMNS).toArrow())
+
+    def shuffle(self, shuffle: Shuffle) -> list[Any]:
+        """As :meth:`spark_jobs.tasks.shuffle.ShufflingExecutor.shuffle`.
+
+        Raises:
+            JobError: As :meth:`run`.
+        """
+        from spark_jobs.tasks.spark_shuffle import run_shuffle
+
+        table, parts = self._task_table(shuffle.tasks, shuffle.sizes)
+        with _group(self.session, self.job, shuffle.emit, len(shuffle.tasks)):
+            return run_shuffle(self.session, table, parts, shuffle)
+
+    def _task_table(self, tasks: Sequence[Task], sizes: Sequence[int] | None) -> tuple[pa.Table, int]:
+        return task_table(self.job, tasks, sizes, PARTS_PER_CORE * self.processes)
 
 
 def _reason(error: Exception) -> str:
@@ -75,11 +84,18 @@ def _reason(error: Exception) -> str:
 
 
 @contextmanager
-def _group(spark: SparkSession, job: str, description: str) -> Iterator[None]:
+def _group(spark: SparkSession, job: str, work: Callable[..., Any], tasks: int) -> Iterator[None]:
+    """Name the Spark jobs inside, and turn Spark's errors into ours."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     context = spark.sparkContext
-    context.setJobGroup(job, description)
+    context.setJobGroup(job, f"{job}: {getattr(bound(work)[0], '__name__', 'tasks')}, {tasks} tasks")
     try:
         yield
+    except (PySparkException, Py4JError) as error:
+        # Workers handle the faults of their input; what gets here is a fault of the machine or of this program.
+        raise JobError(f"Spark could not finish the job's {tasks} tasks: {_reason(error)}") from error
     finally:
         for name in ("spark.jobGroup.id", "spark.job.description"):
             context.setLocalProperty(name, None)  # type: ignore[arg-type]

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from logcore.cli.main import main
+from logcore.columns.cleaning.newest_bits import NewestBits
 from spark_jobs import launch
-from spark_jobs.compaction.log_cleaning import CleaningResult, Replacement
-from spark_jobs.compaction.spread import spread_cleaning
+from spark_jobs.compaction.spread import spread_cleaning, steps
 from spark_jobs.contracts import CompactionConfig, JobReport
-from spark_jobs.lake.store import run_folder
+from spark_jobs.machine.session import get_session
 from spark_jobs.policies.policies_file import read_policies
+from spark_jobs.tasks.spark_executor import SparkExecutor
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
 from tests.crash.alone import Step, finish, start
@@ -74,29 +77,70 @@ def compacted(built: Path, name: str, *, spread_bytes: int) -> tuple[Lake, JobRe
     return lake, launch.run(config)
 
 
-@pytest.mark.parametrize("rows", [4_000_000, 300, 50, 5])
-def test_many_tasks_leave_the_files_of_one_however_few_rows_each_may_hold(built, whole, monkeypatch, rows):
-    monkeypatch.setattr(spread_cleaning, "MAP_ROWS", rows)
+@pytest.mark.parametrize("keys", [4_000_000, 9, 1])
+def test_passes_leave_the_files_of_one_task_however_few_keys_each_may_hold(built, whole, monkeypatch, keys):
+    monkeypatch.setattr(spread_cleaning, "PASS_KEYS", keys)
+    for module in (spread_cleaning, steps):
+        monkeypatch.setattr(module, "SAMPLED", 0)
+    lake, report = compacted(built, f"keys-{keys}", spread_bytes=0)
+    assert report.metrics["spread_logs"] == 1
+    assert report.findings == ()
+    assert files(lake.path / "archive") == whole
+
+
+@pytest.mark.parametrize("rows", [4_000_000, 50])
+def test_sparks_shuffle_leaves_the_files_of_one_task_however_few_rows_a_range_has(built, whole, monkeypatch, rows):
+    monkeypatch.setattr(spread_cleaning, "RANGE_ROWS", rows)
+    monkeypatch.setattr("spark_jobs.launch.start_executor", lambda lake, *_: SparkExecutor(get_session(lake)))
     lake, report = compacted(built, f"rows-{rows}", spread_bytes=0)
     assert report.metrics["spread_logs"] == 1
     assert report.findings == ()
     assert files(lake.path / "archive") == whole
-    assert not run_folder.has_leftovers(str(lake.path))
+
+
+def test_an_error_in_a_step_of_sparks_shuffle_is_a_finding(built, monkeypatch):
+    monkeypatch.setattr("spark_jobs.launch.start_executor", lambda lake, *_: SparkExecutor(get_session(lake)))
+    lake = Lake(Path(shutil.copytree(built / "lake", built / "gone")))
+    Path(lake.path, live(lake, "customers")[3]["path"]).unlink()
+    policies = built / "gone.yaml"
+    policies.write_text(POLICY % (SEGMENT_BYTES, 0))
+    config = CompactionConfig(str(lake.path), "compact", AS_OF_MS, read_policies(str(policies)), apply=True)
+    report = launch.run(config)
+    assert [placed.finding.rule for placed in report.findings] == ["compaction-unproven"]
+    assert "reading or writing failed" in str(report.findings[0].finding.message)
 
 
 @pytest.mark.long
-def test_one_core_and_two_leave_the_same_files(built, whole, tmp_path):
+def test_one_core_and_two_shuffle_and_leave_the_same_files(built, whole, tmp_path):
+    ranges = {"spark_jobs.compaction.spread.spread_cleaning.RANGE_ROWS": 30}
     for cores in (1, 2):
+        events = tmp_path / f"events-{cores}"
+        events.mkdir()
+        conf = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri()}
+        conf |= {"spark.eventLog.compress": "false"}
         lake = built / f"cores-{cores}"
         shutil.copytree(built / "lake", lake)
         policies = tmp_path / "policies.yaml"
         policies.write_text(POLICY % (SEGMENT_BYTES, 0))
         options = {"compaction": {"policies": str(policies), "apply": True}}
-        turn = Turn(str(lake), "", ("compaction",), options=options)
-        [ended] = finish(start(tmp_path, [Step(turn)], f"local[{cores}]"))
+        turn = Turn(str(lake), "", ("compaction",), options=options, constants=ranges)
+        [ended] = finish(start(tmp_path, [Step(turn)], f"local[{cores}]", conf))
         assert ended.code == 0, ended.said
         assert ended.reports[0]["metrics"]["spread_logs"] == 1
         assert files(lake / "archive") == whole
+        assert max(shuffled_bytes(events)) > 10_000
+
+
+def shuffled_bytes(events: Path) -> list[int]:
+    """What each stage wrote to Spark's shuffle, by its event log."""
+    sizes: dict[int, int] = {}
+    for path in events.glob("*/events_*"):
+        for line in path.read_text().splitlines():
+            event = json.loads(line)
+            if event["Event"] == "SparkListenerTaskEnd":
+                written = event["Task Metrics"]["Shuffle Write Metrics"]["Shuffle Bytes Written"]
+                sizes[event["Stage ID"]] = sizes.get(event["Stage ID"], 0) + written
+    return list(sizes.values())
 
 
 def test_the_command_line_leaves_the_same_segments_and_indexes(built, whole, tmp_path):
@@ -116,25 +160,12 @@ def test_the_command_line_leaves_the_same_segments_and_indexes(built, whole, tmp
 
 def test_a_group_whose_newest_record_was_lost_is_not_swapped(built, monkeypatch):
     """The cleaner receives the claim that every record has a newer one."""
-    real = spread_cleaning.clean_group
+    real = steps.bits_in
 
-    def forgetful(*given: object) -> Replacement | CleaningResult | None:
-        from logcore.columns.cleaning import cleaning
+    def forgetful(contents: Iterable[bytes], first: int, end: int, stays_from: int) -> NewestBits:
+        return real([], first, end, stays_from)
 
-        find = cleaning.HashedNewest.find_chunk
-
-        def found(self, chunk):
-            newest = find(self, chunk)
-            newest[:] = 1 << 40
-            return newest
-
-        cleaning.HashedNewest.find_chunk = found
-        try:
-            return real(*given)
-        finally:
-            cleaning.HashedNewest.find_chunk = find
-
-    monkeypatch.setattr(spread_cleaning, "clean_group", forgetful)
+    monkeypatch.setattr(steps, "bits_in", forgetful)
     monkeypatch.setattr("spark_jobs.launch.start_executor", lambda *_: InProcessExecutor())
     lake, report = compacted(built, "forgetful", spread_bytes=0)
     assert [placed.finding.rule for placed in report.findings] == ["compaction-unproven"]

@@ -13,8 +13,8 @@ Memory: the map (`offset_map`), the bits (16 MiB, or a sixteenth of the map), th
 at most some 20 MiB), and twice a table's records for rewritten batches. Except for the map and its bits, memory does
 not grow with the log, only with the largest batch.
 
-A task that cleans only a part of a log gets the decisions about the rest (`CompiledCleaner.resumed`): the needed part
-of the map, the offset after the map, and the state of transactions before the part.
+A task that cleans only a part of a log gets the decisions about the rest (`CompiledCleaner.resumed`): a bit for each
+offset of the part, the offset after the map, and the state of transactions before the part.
 """
 
 from __future__ import annotations
@@ -126,10 +126,10 @@ class HashedNewest(NewestOffsets):
 
     __slots__ = ("_hash_key", "map")
 
-    def __init__(self, capacity: int | None, hash_key: HashKey, map: OffsetMap | None = None) -> None:
+    def __init__(self, capacity: int | None, hash_key: HashKey) -> None:
         super().__init__(capacity)
         self._hash_key = hash_key
-        self.map = OffsetMap(capacity) if map is None else map
+        self.map = OffsetMap(capacity)
 
     def __len__(self) -> int:
         return len(self.map)
@@ -158,16 +158,32 @@ class HashedNewest(NewestOffsets):
         """
         return self.map.put(chunk.high, chunk.low, chunk.offsets, chunk.flags, since)
 
-    def find_chunk(self, chunk: KeyedChunk) -> Offsets:
+    def find_chunk(self, chunk: KeyedChunk) -> None:
         """Find the newest offset of the key of every row, and store it in the chunk's own array."""
-        return self.map.find(chunk.high, chunk.low, chunk.flags, chunk.newest)
+        self.map.find(chunk.high, chunk.low, chunk.flags, chunk.newest)
+
+
+class BitsOfNewest(HashedNewest):
+    """`HashedNewest` of which only a bit for each offset is known: whether the record is not replaced by a later one of
+    its key.
+    """
+
+    __slots__ = ("_bits",)
+
+    def __init__(self, bits: NewestBits, hash_key: HashKey) -> None:
+        super().__init__(None, hash_key)
+        self._bits = bits
+
+    def is_replaced(self, key: bytes, offset: int) -> bool:
+        """Whether there is a later record of the key of the record at an offset."""
+        return not self._bits.has(np.array([offset], np.int64))[0]
+
+    def find_chunk(self, chunk: KeyedChunk) -> None:
+        """Store an offset for every row that is greater than its own where a later record replaces it."""
+        np.add(chunk.offsets, ~self._bits.has(chunk.offsets), out=chunk.newest)
 
 
 _NEVER_FROZEN = (1 << 63) - 1
-
-
-class NotDescribed(Exception):
-    """A batch must be cleaned by its keys, and the cleaner has only bits."""
 
 
 class CompiledCleaner(SegmentCleaner["_Output"]):
@@ -201,7 +217,7 @@ class CompiledCleaner(SegmentCleaner["_Output"]):
         """Whether all records in the map came in chunks with rising offsets and no offset is protected from cleaning,
         and the last of these offsets.
         """
-        self._has_only_bits = False
+        self._has_all_bits = False
         self._survivors = SurvivorsFrame()
         self._writer = BatchWriter()
 
@@ -209,43 +225,37 @@ class CompiledCleaner(SegmentCleaner["_Output"]):
     def resumed(
         cls,
         round: CleaningRound,
-        newest: OffsetMap,
+        bits: NewestBits,
         end_offset: int,
-        *,
-        hash_key: HashKey,
         transactions: CleanedTransactionState | None = None,
         limits: Limits = DEFAULT_LIMITS,
-        bits: NewestBits | None = None,
     ) -> CompiledCleaner:
-        """Return a cleaner with an existing map.
+        """Return a cleaner for a part of the log.
 
         Args:
             round: The round of cleaning.
-            newest: A map under `hash_key` with at least the keys of the groups to clean.
+            bits: A bit for each offset of the groups to clean: whether no later record of the map replaces the record.
             end_offset: The result of `build_map`.
-            hash_key: The key of the map's hashes.
             transactions: State of the transactions before the first group.
             limits: Limits on decompression.
-            bits: A bit for each record of the groups to clean that remains by its key. Then `newest` is not used, and
-                `clean` raises `NotDescribed` for batches that bits cannot describe.
         """
-        cleaner = cls(transactions, limits, hash_key=hash_key)
-        cleaner._begin(round, newest)
+        cleaner = cls(transactions, limits)
+        cleaner._begin(round, BitsOfNewest(bits, cleaner._hash_key))
         cleaner._newest.latest = end_offset - 1
-        cleaner._bits, cleaner._has_only_bits = bits, bits is not None
+        cleaner._bits, cleaner._has_all_bits = bits, True
         return cleaner
 
-    def _begin(self, round: CleaningRound, newest: OffsetMap) -> None:
+    def _begin(self, round: CleaningRound, newest: HashedNewest) -> None:
         self._round = round
-        self._newest = HashedNewest(round.max_keys, self._hash_key, newest)
+        self._newest = newest
         self._producers = _LastOfProducers(round.producers)
-        self._bits, self._has_only_bits = None, False
+        self._bits, self._has_all_bits = None, False
         self._mapped = set()
         self._is_plain, self._last_mapped = round.frozen_from is None, -1
 
     def build_map(self, segments: Iterable[SourceSegment], round: CleaningRound, /) -> int:
         """See `Cleaner`."""
-        self._begin(round, OffsetMap(round.max_keys))
+        self._begin(round, HashedNewest(round.max_keys, self._hash_key))
         end_offset = self._fill_map(segments, round)
         if self._is_plain:
             self._bits = NewestBits.of(self._newest.map, round.first_dirty_offset, end_offset)
@@ -270,10 +280,9 @@ class CompiledCleaner(SegmentCleaner["_Output"]):
         return _Output(sink, CleanedIndexes(base_offset, round.index_interval_bytes))
 
     def _clean_segment(self, segment: SourceSegment, output: _Output, round: CleaningRound) -> None:
-        bits = self._bits if self._has_only_bits or segment.base_offset in self._mapped else None
-        for batches in self._batches.of(segment, bits=bits):
-            if self._has_only_bits and (isinstance(batches, SingleBatch) or not batches.is_newest):
-                raise NotDescribed
+        # After damage a record without a key stays too, and has no bit.
+        has_bits = round.frozen_from is None if self._has_all_bits else segment.base_offset in self._mapped
+        for batches in self._batches.of(segment, bits=self._bits if has_bits else None):
             if isinstance(batches, SingleBatch):
                 self._clean_batch(segment, batches.position, batches.header, output, round)
             else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+import numpy.typing as npt
 
 from logcore.columns.cleaning.offset_map import OffsetMap, Offsets
 from logcore.columns.decoding.batch_table import Table
@@ -48,12 +49,7 @@ class NewestBits:
         made.first, made.end = first, end
         made.bits = np.zeros(cls.bytes_for(first, end), np.uint8)
         for offsets in found:
-            if len(offsets):
-                places = offsets - first
-                at = places >> 3
-                starts = np.flatnonzero(np.diff(at, prepend=-1))
-                masks = np.left_shift(1, places & 7).astype(np.uint8)
-                made.bits[at[starts]] |= np.bitwise_or.reduceat(masks, starts)
+            made.add(offsets)
         if stays_from is not None and stays_from < end:
             place = max(stays_from - first, 0)
             made.bits[place >> 3] |= 0xFF << (place & 7) & 0xFF
@@ -65,6 +61,22 @@ class NewestBits:
         """Make the bits; None if the offsets are so far apart that the bits would need too much memory."""
         nbytes = cls.bytes_for(first, end)
         return cls(map, first, end) if nbytes <= max(MOST_BYTES, map.nbytes // 16) else None
+
+    def add(self, offsets: Offsets) -> None:
+        """Set the bits of rising offsets."""
+        if len(offsets):
+            places = offsets - self.first
+            at = places >> 3
+            starts = np.flatnonzero(np.diff(at, prepend=-1))
+            masks = np.left_shift(1, places & 7).astype(np.uint8)
+            self.bits[at[starts]] |= np.bitwise_or.reduceat(masks, starts)
+
+    def has(self, offsets: Offsets) -> npt.NDArray[np.bool_]:
+        """Whether the bit of each offset is set; an offset without a bit has none."""
+        inside = (offsets >= self.first) & (offsets < self.end)
+        places = np.where(inside, offsets - self.first, 0)
+        found: npt.NDArray[np.bool_] = inside & (self.bits[places >> 3] >> (places & 7) & 1 == 1)
+        return found
 
     def describe(self, table: Table) -> bool:
         """Whether the bits are enough to clean these batches, in the order of their offsets."""

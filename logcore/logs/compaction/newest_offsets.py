@@ -39,3 +39,7 @@ class NewestOffsets:
     def newest(self, key: bytes) -> int:
         """The latest offset of a key; -1 if the map does not have it."""
         return self._by_key.get(key, NEVER)
+
+    def is_replaced(self, key: bytes, offset: int) -> bool:
+        """Whether the map has a later record of the key of the record at an offset."""
+        return offset < self.newest(key)

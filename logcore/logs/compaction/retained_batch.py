@@ -195,8 +195,8 @@ def _stays(
     if header.is_control or record.offset > newest.latest:
         return True
     if round.frozen_from is not None and record.offset >= round.frozen_from:
-        return record.key is None or record.value is None or record.offset >= newest.newest(record.key)
-    if record.key is None or record.offset < newest.newest(record.key):
+        return record.key is None or record.value is None or not newest.is_replaced(record.key, record.offset)
+    if record.key is None or newest.is_replaced(record.key, record.offset):
         return False
     if record.value is not None:
         return True

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from logcore.segments.scanning.scan import Stretch
-from spark_jobs.compaction.segment_facts import SegmentFacts, read_facts, read_transactions, write_facts
+from spark_jobs.compaction.segment_facts import facts_of
 from tests import handmade
 
 TRANSACTIONAL = {"attributes": handmade.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
@@ -16,18 +14,14 @@ def batch(offset: int, count: int = 2, **fields: int) -> bytes:
     return handmade.simple_batch(offset, rows, base_timestamp=1_000, leader_epoch=0, **fields)
 
 
-def facts_of(lake: Path, content: bytes, next_base_offset: int) -> SegmentFacts:
-    return write_facts(str(lake), "facts", content, 0, next_base_offset)
-
-
-def test_the_plan_sees_every_batch_and_stretch_as_it_lies(tmp_path: Path):
+def test_the_plan_sees_every_batch_and_stretch_as_it_lies():
     broken = bytearray(batch(4))
     broken[-1] ^= 1
     first = batch(0) + batch(2, **TRANSACTIONAL, base_sequence=0)
     content = first + broken + handmade.marker(6, handmade.ABORT, producer_id=7, leader_epoch=0)
-    facts = facts_of(tmp_path, content, 7)
+    facts = facts_of(content, 0, 7)
     assert facts.records == 5
-    seen = list(read_facts(str(tmp_path), facts))
+    seen = list(facts.read())
     assert [item.position for item in seen] == [0, len(batch(0)), len(first), len(first) + len(broken)]
     assert isinstance(seen[2], Stretch)
     data, marker = seen[1], seen[3]
@@ -38,19 +32,19 @@ def test_the_plan_sees_every_batch_and_stretch_as_it_lies(tmp_path: Path):
     assert (marker.last_offset, marker.is_control, marker.control_type) == (6, True, "ABORT")
 
 
-def test_of_transactions_only_their_own_batches_are_seen_and_where_the_segment_ends(tmp_path: Path):
+def test_of_transactions_only_their_own_batches_are_seen_and_where_the_segment_ends():
     marker = handmade.marker(6, handmade.COMMIT, producer_id=7, leader_epoch=0)
     content = batch(0) + batch(2) + batch(4, **TRANSACTIONAL, base_sequence=0) + marker + batch(7) + batch(9)
-    seen = list(read_transactions(str(tmp_path), facts_of(tmp_path, content, 11)))
+    seen = list(facts_of(content, 0, 11).transactions())
     assert [each.base_offset for each in seen] == [4, 6, 9]
     assert [each.is_transactional for each in seen] == [True, True, False]
 
 
-def test_a_last_batch_of_a_transaction_is_seen_once(tmp_path: Path):
+def test_a_last_batch_of_a_transaction_is_seen_once():
     content = batch(0) + batch(2, **TRANSACTIONAL, base_sequence=0)
-    assert [each.base_offset for each in read_transactions(str(tmp_path), facts_of(tmp_path, content, 4))] == [2]
+    assert [each.base_offset for each in facts_of(content, 0, 4).transactions()] == [2]
 
 
-def test_a_segment_without_batches_has_none(tmp_path: Path):
-    facts = facts_of(tmp_path, b"", 0)
-    assert list(read_facts(str(tmp_path), facts)) == list(read_transactions(str(tmp_path), facts)) == []
+def test_a_segment_without_batches_has_none():
+    facts = facts_of(b"", 0, 0)
+    assert list(facts.read()) == list(facts.transactions()) == []

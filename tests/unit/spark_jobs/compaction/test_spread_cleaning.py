@@ -17,7 +17,7 @@ from logcore.records.record import read_records
 from logcore.segments.scanning.scan import ScannedBatch, scan
 from spark_jobs.compaction.aborted_offsets import Aborted
 from spark_jobs.compaction.log_cleaning import CleaningResult, CleaningTask, clean_log
-from spark_jobs.compaction.spread import spread_cleaning, spread_steps
+from spark_jobs.compaction.spread import spread_cleaning
 from spark_jobs.lake.segments.archive import Segment
 from tests import handmade
 from tests.in_process import InProcessExecutor
@@ -90,8 +90,8 @@ def archived(lake: Path, log: Log, transaction_indexes: dict[int, bytes]) -> tup
     return tuple(segments)
 
 
-@pytest.fixture(params=["one task", "many tasks", "many tasks by maps"])
-def result_of(request, tmp_path, monkeypatch) -> Callable[..., CleaningResult]:
+@pytest.fixture(params=["one task", "many tasks"])
+def result_of(request, tmp_path) -> Callable[..., CleaningResult]:
     """Cleans a log."""
 
     def clean(
@@ -120,8 +120,6 @@ def result_of(request, tmp_path, monkeypatch) -> Callable[..., CleaningResult]:
         )
         if request.param == "one task":
             return clean_log(task)
-        if request.param == "many tasks by maps":
-            monkeypatch.setattr(spread_steps, "_is_plain", lambda *_: False)
         return spread_cleaning.clean_spread(InProcessExecutor(), task)
 
     return clean
@@ -188,7 +186,7 @@ def test_the_map_begins_inside_of_a_segment_and_does_not_see_the_marker_in_front
 
 def test_aborted_records_take_no_room_in_a_map_of_two_keys(result_of, tmp_path, monkeypatch):
     """The map is full at offset 4. The record at 6 is refused, although its key is in the map."""
-    for module in ("log_cleaning", "spread.spread_steps"):
+    for module in ("log_cleaning", "spread.round_plan"):
         monkeypatch.setattr(f"spark_jobs.compaction.{module}.aborted_of", lambda lake, log: Aborted.of([(0, 2)]))
     log = {
         0: data(0, b"x") + data(1, b"y") + marker(2, handmade.ABORT),
@@ -215,7 +213,7 @@ def test_messages_of_an_old_format_fill_a_map_too(result_of, tmp_path):
 
 def test_an_aborted_record_in_a_segment_that_stays_as_it_is_refuses_the_round(result_of, monkeypatch):
     """The ledger knows of it, the log does not."""
-    for module in ("log_cleaning", "spread.spread_steps"):
+    for module in ("log_cleaning", "spread.round_plan"):
         monkeypatch.setattr(f"spark_jobs.compaction.{module}.aborted_of", lambda lake, log: Aborted.of([(0, 1)]))
     done = result_of({0: row(0, b"a"), 1: row(1, b"z")})
     assert done.unproven == "offset 0 belongs to an aborted transaction and is still there"

@@ -1,8 +1,9 @@
-"""A plain log cleaned by many tasks through bits: the bytes of the plain cleaner in one task, and its own proof."""
+"""A log cleaned by many tasks, in passes over ranges of hashes: the bytes of one task, and its own proof."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,12 @@ from logcore.columns.cleaning.newest_bits import NewestBits
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.topic_config import TopicConfig
 from spark_jobs.compaction.aborted_offsets import Aborted
-from spark_jobs.compaction.key_hashes import Hashed
+from spark_jobs.compaction.keyed_rows import Hashed
 from spark_jobs.compaction.log_cleaning import CleaningResult, CleaningTask, clean_log
-from spark_jobs.compaction.spread import spread_cleaning, spread_steps
-from spark_jobs.compaction.spread.plain_steps import (
-    OFFSET_SHIFT,
-    REMAINS,
-    TOMBSTONE,
-    HashRange,
-    lost_offset,
-    range_writer,
-)
+from spark_jobs.compaction.spread import packed_rows as packing
+from spark_jobs.compaction.spread import round_plan, spread_cleaning, steps
+from spark_jobs.compaction.spread.packed_rows import bits_in, packed_offsets, packed_rows, rows_in
+from spark_jobs.compaction.spread.steps import OFFSET_SHIFT, REMAINS, TOMBSTONE, SpreadRound, prove_remaining
 from tests import handmade
 from tests.in_process import InProcessExecutor
 from tests.unit.spark_jobs.compaction.test_spread_cleaning import BEFORE, NOW, Log, archived, marker, row
@@ -83,37 +79,25 @@ def files_of(lake: Path, done: CleaningResult) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def only_plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The steps for other logs fail."""
+def in_ranges(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Makes passes of so many keys, and counts every key."""
 
-    def fail(*_: object) -> None:
-        raise AssertionError("a plain log was cleaned by maps")
+    def make(keys: int) -> None:
+        monkeypatch.setattr(spread_cleaning, "PASS_KEYS", keys)
+        for module in (spread_cleaning, steps):
+            monkeypatch.setattr(module, "SAMPLED", 0)
 
-    monkeypatch.setattr(spread_cleaning, "_by_maps", fail)
-
-
-@pytest.fixture
-def by_maps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How often a log was cleaned by maps."""
-    real = spread_cleaning._by_maps
-    times: list[int] = []
-
-    def counted(*given: object) -> object:
-        times.append(1)
-        return real(*given)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(spread_cleaning, "_by_maps", counted)
-    return times
+    return make
 
 
-@pytest.mark.parametrize("rows", [slow(4_000_000), 100, slow(7)])
+@pytest.mark.parametrize("keys", [slow(4_000_000), 9, slow(1)])
 @pytest.mark.parametrize("first_dirty", [slow(None), 40, slow(83)])
 @pytest.mark.parametrize("step", [1, slow(1000)])
-def test_bits_leave_the_files_of_the_plain_cleaner(tmp_path, monkeypatch, only_plain, rows, first_dirty, step):
+def test_bits_leave_the_files_of_the_plain_cleaner(tmp_path, monkeypatch, in_ranges, keys, first_dirty, step):
+    in_ranges(keys)
     for seed in range(3):
         log = a_log(seed, step=step)
         task = task_of(tmp_path / f"spread-{seed}", log, first_dirty and first_dirty * step)
-        monkeypatch.setattr(spread_cleaning, "MAP_ROWS", rows)
         done = spread_cleaning.clean_spread(InProcessExecutor(), task)
         with monkeypatch.context() as patch:
             patch.setenv("LOGLAKE_ENGINE", "reference")
@@ -127,12 +111,12 @@ def test_bits_leave_the_files_of_the_plain_cleaner(tmp_path, monkeypatch, only_p
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("rows", [slow(4_000_000), 7])
+@pytest.mark.parametrize("most_keys", [slow(4_000_000), 7])
 @pytest.mark.parametrize("first_dirty", [slow(None), 40, slow(83)])
 def test_a_full_map_ends_the_round_of_many_tasks_where_it_ends_that_of_the_plain_cleaner(
-    tmp_path, monkeypatch, only_plain, rows, first_dirty
+    tmp_path, monkeypatch, in_ranges, most_keys, first_dirty
 ):
-    monkeypatch.setattr(spread_cleaning, "MAP_ROWS", rows)
+    in_ranges(most_keys)
     ends = set()
     for seed in range(3):
         log = a_log(seed)
@@ -152,40 +136,40 @@ def test_a_full_map_ends_the_round_of_many_tasks_where_it_ends_that_of_the_plain
     assert len(ends) > 6
 
 
-def test_a_log_with_an_old_format_is_cleaned_by_maps_after_all(tmp_path, by_maps):
-    log = a_log(1)
-    middle = sorted(log)[5]
-    log[middle] = handmade.message(middle, b"key-1", b"old", magic=1, timestamp=BEFORE)
-    done = spread_cleaning.clean_spread(InProcessExecutor(), task_of(tmp_path / "spread", log))
-    expected = clean_log(task_of(tmp_path / "one", log))
-    assert by_maps == [1]
-    assert files_of(tmp_path / "spread", done) == files_of(tmp_path / "one", expected)
+@pytest.mark.parametrize("keys", [1, 7, slow(100)])
+@pytest.mark.parametrize("injury", ["old format", "marker", "damage"])
+def test_any_number_of_ranges_cleans_what_is_not_plain(tmp_path, in_ranges, keys, injury):
+    for seed in range(3):
+        log = a_log(seed)
+        middle = sorted(log)[5]
+        log[middle] = {
+            "old format": handmade.message(middle, b"key-1", b"old", magic=1, timestamp=BEFORE),
+            "marker": marker(middle, handmade.ABORT),
+            "damage": handmade.flip(log[middle], len(log[middle]) - 3),
+        }[injury]
+        in_ranges(keys)
+        done = spread_cleaning.clean_spread(InProcessExecutor(), task_of(tmp_path / f"spread-{seed}", log))
+        expected = clean_log(task_of(tmp_path / f"one-{seed}", log))
+        assert done.damage == expected.damage
+        assert files_of(tmp_path / f"spread-{seed}", done) == files_of(tmp_path / f"one-{seed}", expected)
 
 
-def test_a_log_with_a_transaction_is_never_read_as_plain(tmp_path, by_maps, monkeypatch):
-    monkeypatch.setattr(spread_cleaning, "write_rows", None)
-    log = a_log(2)
-    middle = sorted(log)[5]
-    log[middle] = marker(middle, handmade.ABORT)
-    done = spread_cleaning.clean_spread(InProcessExecutor(), task_of(tmp_path / "spread", log))
-    assert by_maps == [1]
-    assert files_of(tmp_path / "spread", done) == files_of(tmp_path / "one", clean_log(task_of(tmp_path / "one", log)))
-
-
-def test_a_newest_record_without_its_bit_is_found_by_the_proof(tmp_path, monkeypatch, only_plain):
+def test_a_newest_record_without_its_bit_is_found_by_the_proof(tmp_path, monkeypatch):
     log = {0: row(0, b"a") + row(1, b"b") + row(2, b"c"), 3: row(3, b"a"), 4: row(4, b"z")}
-    real = NewestBits.of_offsets
+    real = steps.bits_in
 
-    def forgetful(first, end, found, **more):
-        return real(first, end, [offsets[offsets != 1] for offsets in found], **more)
+    def forgetful(contents, first, end, stays_from):
+        bits = real(contents, first, end, stays_from)
+        bits.bits[1 - first >> 3] &= 0xFF - (1 << (1 - first & 7)) if first <= 1 else 0xFF
+        return bits
 
-    monkeypatch.setattr(NewestBits, "of_offsets", forgetful)
+    monkeypatch.setattr(steps, "bits_in", forgetful)
     done = spread_cleaning.clean_spread(InProcessExecutor(), task_of(tmp_path, log))
     assert done.unproven == "the record at offset 1 is the newest of its key and is gone"
 
 
-def test_an_aborted_record_in_a_new_file_refuses_the_round(tmp_path, monkeypatch, only_plain):
-    monkeypatch.setattr(spread_steps, "aborted_of", lambda lake, log: Aborted.of([(1, 2)]))
+def test_an_aborted_record_in_a_new_file_refuses_the_round(tmp_path, monkeypatch):
+    monkeypatch.setattr(round_plan, "aborted_of", lambda lake, log: Aborted.of([(1, 2)]))
     log = {0: row(0, b"a") + row(1, b"b"), 2: row(2, b"a"), 3: row(3, b"z")}
     done = spread_cleaning.clean_spread(InProcessExecutor(), task_of(tmp_path, log))
     assert done.unproven == "offset 1 belongs to an aborted transaction and is still there"
@@ -201,34 +185,43 @@ WORDS = {
 
 
 @pytest.mark.parametrize("name", WORDS)
-@pytest.mark.parametrize("rows", [100, 1])
-def test_what_the_proof_calls_lost(tmp_path, name, rows):
+def test_what_the_proof_calls_lost(name):
     records, lost = WORDS[name]
-    with range_writer(str(tmp_path), "proof", 0, rows) as file:
-        for key, offset, is_tombstone, remains in records:
-            word = offset << OFFSET_SHIFT | is_tombstone * TOMBSTONE | remains * REMAINS
-            file.add(Hashed(np.array([key], np.uint64), np.array([key], np.uint64), np.array([word], np.int64)))
-    assert lost_offset(str(tmp_path), ["proof"], 0, 0, rows) == lost
+    blocks = []
+    round = SpreadRound("", None, 9, None, None, 1, (0,), 9)  # type: ignore[arg-type]
+    for key, offset, is_tombstone, remains in records:
+        word = offset << OFFSET_SHIFT | is_tombstone * TOMBSTONE | remains * REMAINS
+        one = Hashed(np.array([key], np.uint64), np.array([key], np.uint64), np.array([word], np.int64))
+        blocks += [block.content for block in packed_rows([one], 1, None, 0)]
+    done = prove_remaining(round, 0, lambda: iter(blocks))
+    gone = f"the record at offset {lost} is the newest of its key and is gone"
+    assert done == (None if lost is None else CleaningResult(unproven=gone))
 
 
-@pytest.mark.parametrize("bits", [0, 1, 5])
-@pytest.mark.parametrize("rows", [1 << 20, 64])
-def test_ranges_hold_every_row_once_in_the_order_of_the_log(tmp_path, bits, rows):
-    random = np.random.default_rng(bits)
+@pytest.mark.parametrize("parts", [1, 2, 5, 64])
+@pytest.mark.parametrize("run", [1 << 20, 64])
+def test_ranges_hold_every_row_once_in_the_order_of_the_log(monkeypatch, parts, run):
+    monkeypatch.setattr(packing, "RUN_ROWS", run)
+    random = np.random.default_rng(parts)
     high, low = (random.integers(0, 1 << 63, 1000).astype(np.uint64) * np.uint64(2) for _ in range(2))
-    with range_writer(str(tmp_path), "rows", bits, rows) as file:
-        for at in range(0, 1000, 130):
-            some = slice(at, at + 130)
-            file.add(Hashed(high[some], low[some], np.arange(1000)[some]))
+    every = [
+        Hashed(high[at : at + 130], low[at : at + 130], np.arange(1000)[at : at + 130]) for at in range(0, 1000, 130)
+    ]
     found: list[int] = []
-    for bucket in range(1 << bits):
-        of_range = HashRange(str(tmp_path), ["rows"], bucket, bits, rows)
-        for number in range(of_range.parts):
-            offsets = [offset for some in of_range.part(number) for offset in some.offsets.tolist()]
-            assert offsets == sorted(offsets)
-            assert {int(high[offset]) >> 64 - bits for offset in offsets} <= {bucket}
-            found += offsets
+    for part in range(parts):
+        alone = [row for block in packed_rows(every, parts, part, 0) for row in rows_in(block.content).numbers.tolist()]
+        of_all = sorted((b for b in packed_rows(every, parts, None, 0) if b.part == part), key=lambda block: block.at)
+        assert alone == [row for block in of_all for row in rows_in(block.content).numbers.tolist()] == sorted(alone)
+        assert {int(high[row]) * parts >> 64 for row in alone} <= {part}
+        found += alone
     assert sorted(found) == list(range(1000))
+
+
+@pytest.mark.parametrize("offsets", [[], [100], [100, 109, 163], list(range(100, 164))])
+def test_packed_offsets_are_those_that_were_packed(offsets):
+    packed = packed_offsets(np.array(offsets, np.int64), 100, 164)
+    bits = bits_in([packed, packed_offsets(np.array([163]), 100, 164)], 100, 164, stays_from=170)
+    assert bits.has(np.arange(90, 170)).tolist() == [each in {*offsets, 163} for each in range(90, 170)]
 
 
 def test_bits_are_those_of_the_offsets(tmp_path):

@@ -1,0 +1,298 @@
+"""The steps of a spread cleaning after its plan, each for one task; `spread_cleaning` explains them.
+
+Errors of a step become the result of the whole, as for every task.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from logcore.columns.cleaning.cleaning import CompiledCleaner
+from logcore.columns.cleaning.offset_map import Halves, HashKey, OffsetMap, Offsets
+from logcore.columns.engines import decode_segment
+from logcore.columns.wanted import Wanted
+from logcore.logs.compaction.cleaning_round import CleaningRound, SourceSegment
+from logcore.records.batch import LOG_OVERHEAD
+from logcore.records.varint import Buffer
+from logcore.segments.scanning.scan import Stretch
+from spark_jobs.compaction.cleaning_proof import ANYWHERE, not_a_part, rows
+from spark_jobs.compaction.keyed_rows import Hashed, keyed_rows
+from spark_jobs.compaction.log_cleaning import (
+    Replacement,
+    Unproven,
+    replacement,
+    rows_of,
+    sound_counts,
+)
+from spark_jobs.compaction.spread.faults import faults, stopping
+from spark_jobs.compaction.spread.packed_rows import (
+    bits_in,
+    last_of,
+    packed_offsets,
+    packed_rows,
+    rows_in,
+)
+from spark_jobs.compaction.spread.round_plan import GroupTask, SourcePiece
+from spark_jobs.lake.segments import cleaned_files
+from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.lake.segments.log_directory import segment_bytes, slice_bytes
+from spark_jobs.reads import Reads
+from spark_jobs.tasks.shuffle import Block, Blocks
+
+REMAINS, TOMBSTONE, OFFSET_SHIFT = 1, 2, 2
+"""Of a word of the proof: the offset from the first group's on times four, plus these."""
+SAMPLED = 10
+"""One of `1 << SAMPLED` keys is counted for an estimate."""
+_BATCH = struct.Struct(">qi")
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadRound:
+    """What the tasks of a round need.
+
+    Attributes:
+        lake: The lake.
+        round: The round.
+        end_offset: Where the map of newest offsets ends.
+        hash_key: Secret of the hashes of the cleaning.
+        proof_key: Secret of the hashes of the proof.
+        parts: Number of ranges of hashes.
+        starts: Base offset of each group.
+        end: Offset after the last group.
+    """
+
+    lake: str
+    round: CleaningRound
+    end_offset: int
+    hash_key: HashKey
+    proof_key: HashKey
+    parts: int
+    starts: tuple[int, ...]
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class CleanedGroup:
+    """A group after cleaning.
+
+    Attributes:
+        replacement: The new segment; None where nothing changes.
+        borders: Where each piece of the group begins in the new segment, and its end.
+    """
+
+    replacement: Replacement | None
+    borders: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPiece:
+    """A piece, and the part of the new segment with what remains of it.
+
+    Attributes:
+        piece: The piece.
+        new: The new segment; None where nothing changes.
+        start: Where the part begins in it.
+        end: Where the part ends.
+        is_refused: Whether its group is not cleaned, because of damage.
+    """
+
+    piece: SourcePiece
+    new: Segment | None
+    start: int
+    end: int
+    is_refused: bool
+
+    @property
+    def reads(self) -> Reads:
+        """What it reads."""
+        return self.piece.reads
+
+
+@faults
+def sampled_hashes(round: SpreadRound, piece: SourcePiece) -> Halves:
+    """The hashes of some keys of a piece, the same of each key in every piece."""
+    found = [np.zeros(0, np.uint64)]
+    with piece.opened(round.lake) as source:
+        for some in keyed_rows(source, round.hash_key):
+            high = some.hashed.high
+            found += [high[high & np.uint64((1 << SAMPLED) - 1) == 0]]
+    return np.unique(np.concatenate(found))
+
+
+@stopping
+def emit_offsets(round: SpreadRound, piece: SourcePiece, part: int | None) -> Iterator[Block]:
+    """Hash of the key and offset of each record, or the complement of the offset if it is not in the map: an aborted
+    record is never the newest, but after damage it remains until a newer one replaces it.
+    """
+
+    def found(source: SourceSegment) -> Iterator[Hashed]:
+        for some in keyed_rows(source, round.hash_key, piece.state):
+            rows = some.hashed
+            inside = rows.numbers < round.end_offset
+            is_in_map = ~some.is_aborted & (rows.numbers >= round.round.first_dirty_offset)
+            numbers = np.where(is_in_map, rows.numbers, ~rows.numbers)
+            yield Hashed(rows.high, rows.low, numbers).taken(inside)
+
+    with piece.opened(round.lake) as source:
+        yield from packed_rows(found(source), round.parts, part, piece.base_offset)
+
+
+def remaining_offsets(round: SpreadRound, part: int, blocks: Blocks) -> Iterator[Block]:
+    """For each group the offsets of a range of hashes that no later record of the map replaces."""
+    newest, has_others = OffsetMap(), False
+    for some in map(rows_in, blocks()):
+        newest.put(some.high, some.low, some.numbers)
+        has_others |= bool((some.numbers < 0).any())
+    found = [newest.held().offsets]
+    if has_others:
+        for some in map(rows_in, blocks()):
+            others = some.taken(some.numbers < 0)
+            offsets = ~others.numbers
+            found.append(offsets[newest.find(others.high, others.low) <= offsets])
+    offsets = np.concatenate(found)
+    offsets.sort()
+    ends = (*round.starts[1:], round.end)
+    borders = np.searchsorted(offsets, np.array([round.starts[0], *ends])).tolist()
+    for group, (start, end) in enumerate(pairwise(borders)):
+        if end > start:
+            first = round.starts[group]
+            yield Block(group, part, packed_offsets(offsets[start:end], first, last_of(first, ends[group])))
+
+
+@faults
+def clean_group(round: SpreadRound, task: GroupTask, blocks: Blocks) -> CleanedGroup:
+    """Write one new segment, and read its checksums and batches again."""
+    group = task.group
+    if group.refusal is not None:
+        return CleanedGroup(None, ())
+    first = group.segments[0].base_offset
+    end = last_of(first, group.segments[-1].next_base_offset)
+    slices = [one for segment in task.segments for one in segment.slices]
+    with ExitStack() as opened:
+        sources = [
+            # There are bits of clean records too.
+            replace(source, held=opened.enter_context(segment_bytes(round.lake, segment)), dirty_position=0)
+            for source, segment in zip(group.segments, task.segments, strict=True)
+        ]
+        bits = bits_in(blocks(), first, end, round.end_offset)
+        cleaner = CompiledCleaner.resumed(round.round, bits, round.end_offset, task.state)
+        with cleaned_files.log_file(round.lake, slices[0].log) as file:
+            cleaned = cleaner.clean(sources, file)
+            placed = cleaned_files.place(round.lake, file, cleaned, slices)
+    if placed is None:
+        return CleanedGroup(None, ())
+    with slice_bytes(round.lake, placed) as content:
+        counts = sound_counts(placed, content)
+        return CleanedGroup(replacement(slices, placed, counts), _borders(content, task.bases))
+
+
+def _borders(content: memoryview, bases: Sequence[int]) -> tuple[int, ...]:
+    """Where the batches from each base offset on begin in a file of sound batches, and its end."""
+    borders: list[int] = []
+    position = 0
+    while position < len(content):
+        base_offset, length = _BATCH.unpack_from(content, position)
+        while len(borders) < len(bases) and base_offset >= bases[len(borders)]:
+            borders.append(position)
+        position += LOG_OVERHEAD + length
+    borders += [position] * (len(bases) - len(borders))
+    return (0, *borders[1:], position)
+
+
+@faults
+def compare_piece(round: SpreadRound, task: ComparedPiece) -> None:
+    """Compare the records of a piece with those of the new file.
+
+    Raises:
+        Unproven: The new file must not be used.
+    """
+    if task.new is None:
+        return
+    with task.piece.opened(round.lake) as source, slice_bytes(round.lake, task.new) as content:
+        wrong = not_a_part(rows_of([source]), rows(content[task.start : task.end], task.piece.base_offset))
+    if wrong is not None:
+        raise Unproven(wrong)
+
+
+@stopping
+def emit_words(round: SpreadRound, task: ComparedPiece, part: int | None) -> Iterator[Block]:
+    """Hash of the key and word of each record that the ledger does not call aborted. Only the files say which remain.
+
+    Raises:
+        Unproven: A record of an aborted transaction remains.
+    """
+
+    def found(source: SourceSegment, left: Offsets | None) -> Iterator[Hashed]:
+        for some in keyed_rows(source, round.proof_key):
+            offsets = some.hashed.numbers
+            remains = np.ones(len(offsets), bool) if left is None else _are_in(left, offsets)
+            aborted = task.piece.hidden.holds(offsets)
+            words = offsets - round.starts[0] << OFFSET_SHIFT | ~some.has_value * TOMBSTONE | remains * REMAINS
+            chosen = (offsets < round.end_offset) & ~aborted
+            yield Hashed(some.hashed.high, some.hashed.low, words).taken(chosen)
+
+    with task.piece.opened(round.lake) as source:
+        left = None
+        if task.new is not None:
+            with slice_bytes(round.lake, task.new) as content:
+                left = _offsets_of(content[task.start : task.end], task.piece.base_offset)
+        if not task.is_refused:
+            _refuse_aborted(round, task, _offsets_of(source.content, task.piece.base_offset) if left is None else left)
+        yield from packed_rows(found(source, left), round.parts, part, task.piece.base_offset)
+
+
+def _refuse_aborted(round: SpreadRound, task: ComparedPiece, left: Offsets) -> None:
+    if not len(task.piece.hidden.starts):
+        return
+    wrong = task.piece.hidden.holds(left)
+    if round.round.frozen_from is not None:
+        wrong &= left < round.round.frozen_from
+    if wrong.any():
+        offset = int(left[wrong.argmax()])
+        raise Unproven(f"offset {offset} belongs to an aborted transaction and is still there")
+
+
+def _are_in(left: Offsets, offsets: Offsets) -> npt.NDArray[np.bool_]:
+    if not len(left):
+        return np.zeros(len(offsets), bool)
+    there: npt.NDArray[np.bool_] = left[np.minimum(np.searchsorted(left, offsets), len(left) - 1)] == offsets
+    return there
+
+
+def _offsets_of(content: Buffer, base_offset: int) -> Offsets:
+    """The offsets of the records of sound batches."""
+    wanted = Wanted(columns=("offset",), as_counted=True)
+    decoded = decode_segment(content, place=ANYWHERE, base_offset=base_offset, sealed=True, wanted=wanted)
+    found = [item.column("offset").to_numpy() for item in decoded if not isinstance(item, Stretch)]
+    return np.concatenate([np.zeros(0, np.int64), *found])
+
+
+@faults
+def prove_remaining(round: SpreadRound, part: int, blocks: Blocks) -> None:
+    """Check that the newest record of each key with a hash in one range remains.
+
+    A tombstone may be gone if no record of its key remains.
+
+    Raises:
+        Unproven: A newest record is gone.
+    """
+    newest = OffsetMap()
+    for some in map(rows_in, blocks()):
+        newest.put(some.high, some.low, some.numbers)
+    words = newest.held().offsets
+    gone = words[words & REMAINS == 0]
+    lost = gone[gone & TOMBSTONE == 0].tolist()
+    if len(gone):
+        for some in map(rows_in, blocks()):
+            last = newest.find(some.high, some.low)
+            lost += last[(some.numbers & REMAINS != 0) & (last & REMAINS == 0)].tolist()
+    if lost:
+        offset = (min(lost) >> OFFSET_SHIFT) + round.starts[0]
+        raise Unproven(f"the record at offset {offset} is the newest of its key and is gone")
