@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -295,9 +296,16 @@ def chosen_state(state: LakeState, selection: LogSelection) -> LakeState:
 
 def _say(lake: str, findings: Sequence[Finding]) -> None:
     """Print current findings about the source paths on stderr, with what to do."""
+    roots = Counter(os.path.dirname(each.file or "") for each in findings if each.rule == "second-source")
+    advised = set[str]()
     for finding in findings:
         if finding.rule == "unread-segments" and finding.severity is Severity.INFO:
             sys.stderr.write(f"note: {finding.message} `loglake help {finding.rule}` says what helps.\n")
         elif finding.severity is not Severity.INFO:
-            to_do = advice(finding.rule, harmed_place(lake, finding=finding))
-            sys.stderr.write(f"{finding.severity}: {finding.message}\n  What to do about {finding.rule}: {to_do}\n")
+            sys.stderr.write(f"{finding.severity}: {finding.message}\n")
+            root = os.path.dirname(finding.file or "")
+            place = replace(finding, file=root) if finding.rule == "second-source" and roots[root] > 1 else finding
+            to_do = advice(finding.rule, harmed_place(lake, finding=place))
+            if to_do not in advised:  # several logs of one directory are moved by one command
+                advised.add(to_do)
+                sys.stderr.write(f"  What to do about {finding.rule}: {to_do}\n")

@@ -106,6 +106,10 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
     of_logs = (*damage_lines([state]), *warning_lines([state]), *open_transaction_lines([state], now_ms))
     for line in (*of_logs, *check_lines(outcome, None, shown=SHOWN_BY_LINES, said=of_logs)):
         _print(f"  {line}")
+    for log in state.logs:
+        for placed in log.findings:
+            if placed.finding.rule == "offsets-given-up":
+                _print(f"  information: {placed.finding.message}")
     if warned:
         _print(f"  warning: the sources at the newest run: {warned} What to do: `{run}` says it")
     for problem in of_lag:

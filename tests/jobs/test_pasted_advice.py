@@ -283,6 +283,30 @@ def test_offsets_that_are_gone_have_the_same_commands(lake: Lake) -> None:
     assert lake.offsets() == {*range(10), *range(20, 30)}
 
 
+def test_logs_of_another_directory_are_moved_by_one_printed_command(tmp_path: Path, capsys: Captured) -> None:
+    lake, places = tmp_path / "lake", [tmp_path / "one", tmp_path / "two"]
+    for place, count in zip(places, (5, 10), strict=True):
+        for number in range(3):
+            LogDirectory(place).partition(f"orders-{number}").append(count)
+        LogDirectory(place).high_watermarks(**{f"orders_{number}": count for number in range(3)})
+    said(capsys, "run", places[0], "--lake", lake)
+    _, printed = said(capsys, "run", places[1], "--lake", lake)
+    assert printed.count("is left alone") == 3
+    assert printed.count("What to do about second-source") == 1
+    assert pasted(capsys, printed, "--move-source") == 0
+    assert DeltaTable(lake / "tables/records").to_pyarrow_table(columns=["offset"]).num_rows == 30
+
+
+def test_salvaged_copies_of_one_log_have_places_of_their_own(tmp_path: Path, here: Path, capsys: Captured) -> None:
+    places = [tmp_path / "one", tmp_path / "two"]
+    for place in places:
+        corrupt(log_of_segments(place).path)
+    _, printed = said(capsys, "verify", *places)
+    pasted(capsys, printed, "recover", "--salvage")
+    for name in ("new", "new-2"):
+        assert (here / name / "orders-0" / f"{10:020d}.log").exists()
+
+
 def test_committed_offsets_beyond_the_end_are_given_up_with_the_printed_command(lake: Lake) -> None:
     lake.source.high_watermarks(orders_0=35)
     code, printed = lake.run()
@@ -291,6 +315,9 @@ def test_committed_offsets_beyond_the_end_are_given_up_with_the_printed_command(
     pasted(lake.capsys, printed, "--high-watermark log-end")
     assert lake.run("--high-watermark", "log-end")[0] == 0
     assert lake.run()[0] == 0
+    code, status = said(lake.capsys, "status", lake.path)
+    assert code == 0
+    assert re.search(r"information: .*orders-0.*30.*35", status)
     lake.log.append(2)
     assert lake.run()[0] == 0
     assert lake.offsets() == {*range(32)}

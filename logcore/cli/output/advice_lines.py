@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.rules.advice import HarmedPlace, advice
@@ -17,12 +17,18 @@ class AdviceLines:
 
     _texts: dict[str, str] = field(default_factory=dict)
     """The finding that each text is about."""
+    _copies: dict[tuple[str | None, int | None], list[str | None]] = field(default_factory=dict)
+    """The directories of each log. Advice writes what it makes of each to a place of its own."""
 
     def add(self, finding: Finding, place: HarmedPlace) -> None:
         """Take a finding. One whose message has a command already needs no other."""
         if finding.severity is Severity.INFO or "`loglake" in finding.message or len(self._texts) > _ADVISED:
             return
-        text = advice(finding.rule, place)
+        copies = self._copies.setdefault((place.topic, place.partition), [place.directory])
+        if place.topic is not None and place.directory not in copies:
+            copies.append(place.directory)
+        number = copies.index(place.directory) if place.topic is not None else 0
+        text = advice(finding.rule, replace(place, new=f"new-{number + 1}") if number else place)
         if finding.severity is Severity.ERROR or "`loglake" in text:
             name = None if place.topic is None else f" of {place.topic}-{place.partition}"
             self._texts.setdefault(text, f"{finding.rule}{name or ''}")

@@ -54,6 +54,7 @@ class HarmedPlace:
         table: The table of the lake, such as `records` or `decoded/orders`.
         policies: The policies file of the lake.
         is_passed: Whether offsets after these are published.
+        new: The directory for what a command writes.
     """
 
     lake: str | None = None
@@ -66,6 +67,7 @@ class HarmedPlace:
     table: str | None = None
     policies: str | None = None
     is_passed: bool = False
+    new: str = "new"
 
 
 def advice(rule: str, place: HarmedPlace) -> str:
@@ -98,7 +100,7 @@ def filled(text: str, place: HarmedPlace) -> str:
         log=log,
         topic=topic,
         offsets=offsets,
-        out=shell_word(f"new/{name}"),
+        out=shell_word(f"{place.new}/{name}"),
         table=table,
         again=_again(place.table, run, lake),
         rebuild=_rebuild(place.table, run, lake),
