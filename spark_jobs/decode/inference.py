@@ -26,6 +26,8 @@ ROWS_OF_A_FILE = 1000
 MOST_IDS = 10
 """More different numbers after byte 0 are hardly schema ids."""
 _COLUMNS = ("log_id", "partition", "offset", "key", "value")
+_LEAST_SHARE = 10
+"""One in so many values must be an object or array for JSON to be proposed; the others would be in undecoded/TOPIC."""
 _WIDTHS = {1: "boolean", 2: "short", 4: "integer or float", 8: "long or double"}
 _PREFIX = 5
 
@@ -94,7 +96,7 @@ def proposal(part: str, sample: Sequence[bytes | None]) -> Proposal:
         return Proposal(part, None, None, tuple(seen))
     texts = sum(_is_text(body) for body in bodies)
     seen.append(f"{texts:,} are text in UTF-8")
-    if 2 * texts > len(bodies):
+    if _LEAST_SHARE * texts >= len(bodies):
         of_json = _of_json(bodies, seen)
         if of_json is not None:
             return Proposal(part, "json", of_json, tuple(seen))
@@ -114,7 +116,7 @@ def _is_text(body: bytes) -> bool:
 
 
 def _of_json(bodies: Sequence[bytes], seen: list[str]) -> Mapping[str, object] | None:
-    """The schema if most values are JSON objects, or most are arrays; else None."""
+    """The schema of JSON objects, or of arrays, if at least a few values are of that kind; else None."""
     documents, objects, arrays = 0, SampledPlace(), SampledPlace()
     for body in bodies:
         try:
@@ -126,22 +128,22 @@ def _of_json(bodies: Sequence[bytes], seen: list[str]) -> Mapping[str, object] |
             (objects if isinstance(value, dict) else arrays).add(value)
     parts = objects.kinds["object"] + arrays.kinds["array"]
     seen.append(f"{documents:,} are JSON documents, {parts:,} of them objects or arrays")
-    if 2 * parts <= len(bodies):
+    if not parts or _LEAST_SHARE * parts < len(bodies):
         return None
     notes: list[str] = []
-    schema = _most_of(objects, arrays, len(bodies), notes).schema("", notes)
+    schema = _most_of(objects, arrays, parts, notes).schema("", notes)
     seen += notes
     if schema is None:
         return None
     return schema if _decoded("json", json.dumps(schema), bodies, seen) else None
 
 
-def _most_of(objects: SampledPlace, arrays: SampledPlace, bodies: int, notes: list[str]) -> SampledPlace:
-    """The kind of documents that more than half of all values are; both if neither is."""
+def _most_of(objects: SampledPlace, arrays: SampledPlace, documents: int, notes: list[str]) -> SampledPlace:
+    """The kind of which more than half of the documents are; both if neither is."""
     (many, kind), (few, other) = sorted(
         ((objects, "object"), (arrays, "array")), key=lambda each: -each[0].kinds[each[1]]
     )
-    if 2 * many.kinds[kind] <= bodies:
+    if 2 * many.kinds[kind] <= documents:
         many.merge(few)
     elif few.kinds[other]:
         notes.append(

@@ -97,6 +97,14 @@ def test_a_damaged_value_among_json_is_counted(capsys) -> None:
     assert "2 of 3 decode with the proposal, 1 INVALID_UTF8" in bytes_too.seen
 
 
+@pytest.mark.parametrize("other", [b"plain text", b"\xff\xfe\0"])
+def test_json_that_is_the_smaller_part_is_proposed_and_the_others_are_counted(other: bytes) -> None:
+    made = proposal("value", [*[b'{"n": 1}'] * 62, *[other] * 126])
+    assert made.schema == {"type": "object", "properties": {"n": {"type": "integer"}}}
+    assert any(line.startswith("62 of 188 decode with the proposal, 126 ") for line in made.seen), made.seen
+    assert proposal("value", [b'{"n": 1}', *[other] * 10]).format != "json"
+
+
 def test_a_few_arrays_among_objects_are_said_and_objects_are_proposed() -> None:
     made = proposal("value", [b"[1]", *[b'{"n": 1}'] * 18])
     assert made.schema == {"type": "object", "properties": {"n": {"type": "integer"}}}
