@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from logcore.logs.ledger.ledger_history import changed_findings, published_boundaries, rebuild_offset, rebuilt_ledger
 from logcore.logs.model.findings import Finding
-from logcore.logs.model.gaps import NO_EXPLANATION
+from logcore.logs.model.gaps import ALWAYS_COMPACTED, NO_EXPLANATION
 from logcore.logs.model.offset_ledger import offsets_by_state
 from spark_jobs.contracts import JobReport, LogChange, ValidateConfig
 from spark_jobs.errors import ConcurrentChange
@@ -184,7 +184,7 @@ def _plans(
         facts = LogFacts.of(
             row,
             resume,
-            policy is not None and policy.may_have_gaps,
+            row.topic in ALWAYS_COMPACTED or (policy is not None and policy.may_have_gaps),
             transactions.ongoing_at(resume),
             tuple(published_boundaries(before, resume, frontiers[row.log] or 0)),
         )

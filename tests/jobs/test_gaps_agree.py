@@ -78,3 +78,13 @@ def test_a_batch_that_only_cleaning_leaves_explains_the_gaps_before_it_when_it_c
         (8, 12, "present"),
     ]
     assert sorted(lake.published("orders")) == [0, 1, 8, 11]
+
+
+def test_a_gap_in_a_topic_that_brokers_always_compact_is_no_loss(source: LogDirectory, lake: Lake) -> None:
+    log = source.partition("__consumer_offsets-0")
+    log.append(2)
+    log.next_offset = 5
+    log.append(2)
+    source.high_watermarks(__consumer_offsets_0=7)
+    lake.turn(source.path)
+    assert lake.ledger("__consumer_offsets") == [(0, 2, "present"), (2, 5, "compacted"), (5, 7, "present")]
