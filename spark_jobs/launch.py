@@ -63,8 +63,8 @@ class Plan(Protocol[Outline_co]):
         """Whether there is nothing to do."""
 
     @property
-    def needs_executor(self) -> bool:
-        """Whether the job has tasks for an executor."""
+    def task_bytes(self) -> int | None:
+        """Bytes that the tasks of the job read, 0 if that is not known; None: it has no tasks."""
 
     @property
     def outline(self) -> Outline_co:
@@ -380,11 +380,13 @@ def _run_once(
     if made.is_empty:
         return JobReport.of(config, made.outline)
     report: JobReport[Outline_co]
-    if not made.needs_executor:
+    chosen, why = chosen_engine(engine, made.task_bytes or 0)
+    small = engines.IN_PROCESS_BYTES.get(config.JOB, -1)
+    if made.task_bytes is None or (chosen is JobEngine.LOCAL and made.task_bytes <= small):
         report = job.apply(made, config, None)
         return report
-    executor = start_executor(config.lake, engine, config.JOB)
-    why = engine_and_reason(engine)
+    executor = start_executor(config.lake, chosen, config.JOB)
+    why = f"{chosen}: {why}"
     given = executor if results is None else IntakeExecutor(executor, results, workers_of(executor))
     with _told(config.JOB, why, executor, listener):
         report = job.apply(made, config, given)

@@ -1,7 +1,7 @@
 """``check_foreign_rows``: compares files of ``records`` that other engines wrote with the archive, and nothing else.
 
     plan     live files that commits of other engines added with changed data since the table was recorded     (driver)
-    compare  their rows with the archive, and with other files of the same offsets, by threads                 (driver)
+    compare  their rows with the archive, and with other files of the same offsets, a task a file             (workers)
     record   the answers in ``tables.json``; each difference as a finding                                      (driver)
 
 An answer is kept as long as its file is live. A file that rewrites rows without changing them (``dataChange`` is false)
@@ -10,10 +10,8 @@ is not checked here; row counts and ``loglake verify LAKE`` check it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from logcore.logs.model.findings import found
@@ -25,6 +23,7 @@ from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_verification.comparison import SCHEMA, Archive, Comparison, Range, RowComparison, as_answer
 from spark_jobs.lake_verification.files import CHUNK_ROWS, add_offsets, comparison_findings, offsets_in
@@ -32,12 +31,29 @@ from spark_jobs.lake_verification.runs import HeldOffsets, LogRuns
 from spark_jobs.lake_verification.verified_thing import DataUnreadable, readable
 from spark_jobs.outlines import ForeignFiles
 from spark_jobs.placed_finding import PlacedFinding
+from spark_jobs.reads import Reads
+from spark_jobs.tasks.executor import run_tasks
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
 
 TABLE = "records"
-THREADS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonTask:
+    """A file to compare, and the logs of its topic."""
+
+    lake: str
+    logs: tuple[str, ...]
+    file: LiveFile
+    beside: tuple[str, ...]
+    """Live files that may have the same offsets."""
+
+    @property
+    def reads(self) -> Reads:
+        """What it reads."""
+        return Reads(TABLE, self.file.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +73,9 @@ class CheckForeignRowsPlan:
         return not self.files
 
     @property
-    def needs_executor(self) -> bool:
-        """Always False: this process compares what other engines rewrite between two runs."""
-        return False
+    def task_bytes(self) -> int | None:
+        """Bytes that the tasks read; None: there are no tasks."""
+        return sum(file.size for file in self.files) if self.files else None
 
     @property
     def outline(self) -> ForeignFiles:
@@ -92,16 +108,15 @@ def apply(
     plan: CheckForeignRowsPlan, config: CheckForeignRowsConfig, executor: Executor | None
 ) -> JobReport[ForeignFiles]:
     """Compare the files, record the answers and report differences."""
-    logs = sorted(archive.read_logs(config.lake))
-    archived = Archive.of(config.lake, logs) if plan.files else None
     answers = _Answers(dict(plan.known))
-    if archived is not None:
-        with ThreadPoolExecutor(THREADS) as threads:
-            results = threads.map(partial(_compare, config.lake, archived, plan.beside), plan.files)
-            for file, result in zip(plan.files, results, strict=True):
-                answers.by_file[file.path] = as_answer(result)
-                answers.differences.append((file, result))
-                answers.rows += result.equal
+    if plan.files:
+        logs = archive.read_logs(config.lake)
+        tasks = [ComparisonTask(config.lake, _logs_of(file, logs), file, plan.beside[file.path]) for file in plan.files]
+        results = run_tasks(executor, compare_file, tasks, [file.size for file in plan.files])
+        for file, result in zip(plan.files, results, strict=True):
+            answers.by_file[file.path] = as_answer(result)
+            answers.differences.append((file, result))
+            answers.rows += result.equal
         tables_file.record_state(config.lake, config.run_id, config.as_of_ms, foreign={TABLE: answers.by_file})
     placed = [each for file, result in answers.differences for each in _findings(config.lake, file, result)]
     if config.logs is not None:
@@ -137,8 +152,16 @@ def _overlap(one: LiveFile, other: LiveFile) -> bool:
     return True
 
 
-def _compare(lake: str, archived: Archive, beside: Mapping[str, Sequence[str]], file: LiveFile) -> Comparison:
-    compared = RowComparison(archived, file.partition_values.get("topic", ""))
+def _logs_of(file: LiveFile, logs: Mapping[str, LogRow]) -> tuple[str, ...]:
+    """The logs of the topic that the file lies under: rows of others are foreign whatever their bytes are."""
+    topic = file.partition_values.get("topic")
+    return tuple(sorted(log for log, row in logs.items() if topic is None or row.topic == topic))
+
+
+def compare_file(task: ComparisonTask) -> Comparison:
+    """Compare the rows of a file with the archive. Runs in a worker."""
+    lake, file = task.lake, task.file
+    compared = RowComparison(Archive.of(lake, task.logs), file.partition_values.get("topic", ""))
     runs: LogRuns = {}
     try:
         with readable(), open_parquet(storage.join(table_uri(lake, TABLE), file.path)) as parquet:
@@ -147,7 +170,7 @@ def _compare(lake: str, archived: Archive, beside: Mapping[str, Sequence[str]], 
                 compared.take(rows)
                 add_offsets(runs, rows)
         result = compared.finish()
-        for path in beside[file.path]:
+        for path in task.beside:
             result.differences += _doubled(lake, runs, path)
     except (DataUnreadable, FileNotFoundError) as error:
         result = compared.finish()

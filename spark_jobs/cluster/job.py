@@ -89,9 +89,9 @@ class ClusterPlan:
         return not (is_written or self.findings or self.claimed)
 
     @property
-    def needs_executor(self) -> bool:
-        """Whether there are tasks: the driver reads internal topics by itself."""
-        return False
+    def task_bytes(self) -> int | None:
+        """Bytes that the tasks read; None: there are no tasks."""
+        return None
 
     @property
     def outline(self) -> ClusterOutline:

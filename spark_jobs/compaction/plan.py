@@ -71,9 +71,9 @@ class CompactionJobPlan:
         return not self.logs and not self.unfinished
 
     @property
-    def needs_executor(self) -> bool:
-        """Whether there is a log to clean: workers do it."""
-        return bool(self.logs) and not self.is_dry_run
+    def task_bytes(self) -> int | None:
+        """Bytes that the tasks read; None: there are no tasks."""
+        return sum(log.bytes for log in self.logs) if self.logs and not self.is_dry_run else None
 
     @property
     def outline(self) -> CompactionOutline:

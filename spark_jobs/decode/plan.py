@@ -16,7 +16,6 @@ from spark_jobs.decode.schema_sources import SchemaSources
 from spark_jobs.decode.split_rows import SchemaStop
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.following.topic_plan import (
-    IN_PROCESS_BYTES,
     FollowingPlan,
     LogSpan,
     TopicPlan,
@@ -37,6 +36,8 @@ RECORDED = (POLICY, SEEN, SCHEMAS, REPLACED)
 
 _UNFORESEEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """Errors of code that meets a value it does not expect. Others, such as those of a disk, end the job."""
+START_BYTES = 1 << 20
+"""A larger row at the start of a task is not looked at by the plan."""
 TASK_BYTES = 32 << 20
 """Bytes of files of ``records`` that one task reads."""
 
@@ -209,7 +210,7 @@ def _with_tasks(lake: str, plan: DecodedTopicPlan, policy: TopicPolicy, files: S
         )
         tasks = whole.over(files, TASK_BYTES, TASK_ROWS)
         if tasks and whole.stops and not plan.replaces and span.end - span.start > FEW_OFFSETS:
-            stop = stop_at_start(replace(whole, files=tasks[0].files), IN_PROCESS_BYTES)
+            stop = stop_at_start(replace(whole, files=tasks[0].files), START_BYTES)
             if stop is not None:
                 stops[span.log] = stop
                 continue

@@ -62,9 +62,9 @@ class ExpectationsPlan:
         return not self.ranges
 
     @property
-    def needs_executor(self) -> bool:
-        """Whether there are ranges: workers count their rows."""
-        return bool(self.ranges)
+    def task_bytes(self) -> int | None:
+        """Bytes that the tasks read; None: there are no tasks."""
+        return 0 if self.ranges else None
 
     @property
     def outline(self) -> RangesOutline:

@@ -20,10 +20,6 @@ from spark_jobs.outlines import FollowingOutline, TopicOutline
 from spark_jobs.policies.topic_policies import TopicPolicy
 from spark_jobs.row_files.published_rows import Span
 
-IN_PROCESS_BYTES = 1 << 20
-"""Up to so many bytes the driver reads by itself, and decodes the plain way: it needs no worker, and native code on
-foreign bytes could end the driver."""
-
 
 class RowTask(Protocol):
     """Makes rows of one log."""
@@ -111,10 +107,10 @@ class FollowingPlan(Generic[Planned]):
         return tuple(topic for topic in self.topics if topic.is_due)
 
     @property
-    def needs_executor(self) -> bool:
-        """Whether there is more to read than the driver reads by itself."""
-        size: int = sum(task.size for topic in self.due for task in topic.tasks)
-        return size > IN_PROCESS_BYTES
+    def task_bytes(self) -> int | None:
+        """Bytes that the tasks read; None: there are no tasks."""
+        tasks = [task for topic in self.due for task in topic.tasks]
+        return sum(task.size for task in tasks) if tasks else None
 
     @property
     def outline(self) -> FollowingOutline[TopicOutline]:

@@ -74,9 +74,10 @@ class IngestPlan:
     """Whether the lake lacks its ``lake.json``, for instance because it was lost."""
 
     @property
-    def needs_executor(self) -> bool:
-        """Whether bytes have to be read."""
-        return any(log.copies for log in self.logs)
+    def task_bytes(self) -> int | None:
+        """Bytes that the tasks read; None: there are no tasks."""
+        copies = [copy for log in self.logs for copy in log.copies]
+        return sum(copy.bytes_to_read for copy in copies) if copies else None
 
     @property
     def is_empty(self) -> bool:

@@ -2,21 +2,50 @@
 
     local    worker processes; no JVM starts
     spark    the cluster that LOGLAKE_SPARK_MASTER names, or Spark on the cores of this machine
-    auto     spark where LOGLAKE_SPARK_MASTER names a cluster, else local
+    auto     spark where LOGLAKE_SPARK_MASTER names a cluster, or where its JVM's start is a small part of the job
 
-Without a cluster both use the same cores. Worker processes start faster than a JVM, and were faster at every size that
-was measured (docs/deploy.md). So ``auto`` knows no size.
+Without a cluster both use the same cores, and worker processes start faster than a JVM (docs/deploy.md). From the size
+at which the start is a tenth of the job on, ``auto`` takes Spark, if there is a usable Java.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 
-from spark_jobs.errors import UsageError
+from spark_jobs.errors import JobError, UsageError
 
 JOB_ENGINE_VARIABLE = "LOGLAKE_JOB_ENGINE"
 SPARK_MASTER_VARIABLE = "LOGLAKE_SPARK_MASTER"
+SPARK_FROM_VARIABLE = "LOGLAKE_SPARK_FROM_GIB"
+"""GiB of a job from which on ``auto`` takes Spark on one machine."""
+
+JVM_START_SECONDS = 8.0
+"""What a run by Spark costs more than one by worker processes when both have almost nothing to do: 13.5-14.7 s against
+5.8-6.5 s for ``loglake run`` of an almost empty directory on two cores, at commit cfcf08b."""
+SECONDS_PER_GIB = 8.4
+"""What a further GiB costs ``loglake run`` with worker processes on the same machine at the same commit."""
+START_SHARE = 0.1
+"""The part of a job that the start may be."""
+
+_FOLLOWED_ON_DRIVER = 1 << 20
+_MERGED_ON_DRIVER = 64 << 20
+IN_PROCESS_BYTES: Mapping[str, int] = MappingProxyType(
+    {
+        "check_foreign_rows": _MERGED_ON_DRIVER,
+        "decode": _FOLLOWED_ON_DRIVER,
+        "latest": _FOLLOWED_ON_DRIVER,
+        "optimize": _MERGED_ON_DRIVER,
+        "recover": _MERGED_ON_DRIVER,
+        "retention": _MERGED_ON_DRIVER,
+        "tidy_archive": _MERGED_ON_DRIVER,
+    }
+)
+"""Bytes up to which the driver does the tasks of a job by itself where the engine is local: it is done before workers
+would have started. Where decoding reads no more, it is the plain one: native code on foreign bytes could end the
+driver. Jobs that are not here always use workers."""
 
 
 class JobEngine(StrEnum):
@@ -28,18 +57,19 @@ class JobEngine(StrEnum):
 
 
 ORDINARY_ENGINE = JobEngine.LOCAL, "no Spark cluster is configured"
-"""What :func:`chosen_engine` returns where nobody chose anything."""
+"""What :func:`chosen_engine` returns for a job of ordinary size where nobody chose anything."""
 
 
-def chosen_engine(named: str | None = None) -> tuple[JobEngine, str]:
+def chosen_engine(named: str | None = None, task_bytes: int = 0) -> tuple[JobEngine, str]:
     """The engine for a job, never ``auto``, and the reason in some words.
 
     Args:
         named: what the caller requests; None or ``auto``: what LOGLAKE_JOB_ENGINE names, else as this machine is set
             up.
+        task_bytes: what the tasks of the job read.
 
     Raises:
-        UsageError: no such engine.
+        UsageError: no such engine, or the size from which on Spark is used is no number.
     """
     asked = _engine(named, "engine")
     if asked is not JobEngine.AUTO:
@@ -50,7 +80,25 @@ def chosen_engine(named: str | None = None) -> tuple[JobEngine, str]:
     master = os.environ.get(SPARK_MASTER_VARIABLE, "")
     if master and not master.startswith("local"):
         return JobEngine.SPARK, f"{SPARK_MASTER_VARIABLE} names a cluster"
-    return ORDINARY_ENGINE
+    return _by_size(task_bytes)
+
+
+def _by_size(task_bytes: int) -> tuple[JobEngine, str]:
+    given = os.environ.get(SPARK_FROM_VARIABLE) or JVM_START_SECONDS / START_SHARE / SECONDS_PER_GIB
+    try:
+        least = float(given)
+    except ValueError:
+        raise UsageError(f"{SPARK_FROM_VARIABLE} {given!r}: use a number of GiB, such as 10; inf: never.") from None
+    gib = task_bytes / (1 << 30)
+    if not 0 < least <= gib:
+        return ORDINARY_ENGINE
+    from spark_jobs.machine.java import find_java
+
+    try:
+        find_java()
+    except JobError:
+        return JobEngine.LOCAL, f"Spark is used from {least:.1f} GiB on, but there is no usable Java"
+    return JobEngine.SPARK, f"the tasks read {gib:.1f} GiB, and from {least:.1f} GiB on the start of Spark is small"
 
 
 def is_engine_requested() -> bool:

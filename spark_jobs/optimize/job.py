@@ -66,8 +66,6 @@ CHECKPOINT_COMMITS = 10
 ROUNDS = 3
 """How often conflicting merges are planned again in one run."""
 
-IN_PROCESS_BYTES = 64 << 20
-"""Below this many bytes the driver merges by itself: it is done before a JVM would have started."""
 
 LISTED_FILES = 1000
 
@@ -92,9 +90,9 @@ class OptimizePlan:
         return not self.merges and not self.vacuum and not self.checkpoints
 
     @property
-    def needs_executor(self) -> bool:
-        """Whether there is more to merge than the driver merges by itself."""
-        return self.applied and sum(merge.size for merge in self.merges) > IN_PROCESS_BYTES
+    def task_bytes(self) -> int | None:
+        """Bytes that the tasks read; None: there are no tasks."""
+        return sum(merge.size for merge in self.merges) if self.applied and self.merges else None
 
     @property
     def outline(self) -> OptimizeOutline:

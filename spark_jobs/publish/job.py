@@ -89,9 +89,11 @@ class PublishPlan:
         return not self.logs and not self.stale_ledgers and not self.refused and self.uncommitted.is_empty
 
     @property
-    def needs_executor(self) -> bool:
-        """Whether records have to be decoded."""
-        return any(log.tasks for log in self.logs) or self.uncommitted.needs_executor
+    def task_bytes(self) -> int | None:
+        """Bytes that the tasks read; None: there are no tasks."""
+        tasks = [task for log in self.logs for task in log.tasks]
+        tasks += [task for log in self.uncommitted.logs for task in log.tasks]
+        return sum(task.size for task in tasks) if tasks else None
 
     @property
     def outline(self) -> PublishOutline:

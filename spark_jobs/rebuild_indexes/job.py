@@ -113,9 +113,9 @@ class RebuildPlan:
         return not self.logs or not self.applied
 
     @property
-    def needs_executor(self) -> bool:
-        """Whether there is a log to process: workers read the segments."""
-        return not self.is_empty
+    def task_bytes(self) -> int | None:
+        """Bytes that the tasks read; None: there are no tasks."""
+        return None if self.is_empty else sum(segment.size for log in self.logs for segment in log)
 
     @property
     def outline(self) -> IndexesOutline:

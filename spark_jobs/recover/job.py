@@ -44,8 +44,6 @@ from spark_jobs.tasks.executor import run_tasks
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
 
-IN_PROCESS_BYTES = 64 << 20
-"""Below this many bytes the driver reads by itself: it is done before a JVM would have started."""
 
 RECOVERY = "recovery"
 
@@ -76,9 +74,9 @@ class RecoverPlan:
         return not self.logs
 
     @property
-    def needs_executor(self) -> bool:
-        """Whether there is more to read than the driver reads by itself."""
-        return sum(s.size for log in self.logs for s in log.segments) > IN_PROCESS_BYTES
+    def task_bytes(self) -> int | None:
+        """Bytes that the tasks read; None: there are no tasks."""
+        return sum(segment.size for log in self.logs for segment in log.segments) if self.logs else None
 
     @property
     def outline(self) -> RecoverOutline:

@@ -127,9 +127,9 @@ class ReplacePlan:
         return not self.topics and not self.unseen and not self.meets_lost_file
 
     @property
-    def needs_executor(self) -> bool:
-        """Whether rows have to be compared."""
-        return bool(self.topics) or self.meets_lost_file
+    def task_bytes(self) -> int | None:
+        """Bytes that the tasks read; None: there are no tasks."""
+        return 0 if self.topics or self.meets_lost_file else None  # which files, the requests say when they are met
 
     @property
     def outline(self) -> ReplaceOutline:

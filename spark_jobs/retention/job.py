@@ -1,7 +1,9 @@
 """``retention``: finds archived segments that a broker would delete by its topic's policy, and retires their rows.
 
-    plan    Kafka's predicates over each log's live segments, at the run's clock      (driver, no JVM)
-    apply   retire in one commit; then `log_actions` and the ledger's `archived`
+    plan     Kafka's predicates over each log's live segments, at the run's clock     (driver, no JVM)
+    apply    retire in one commit                                                     (driver)
+    explain  why each segment went, and why the first one stayed, a task a log        (workers)
+    record   `log_actions` and the ledger's `archived`                                (driver)
 
 Only logs whose topic has a policy with ``delete`` or with ``on_trim: follow``. The latter also retires offsets below a
 log start that moved at the source (`kafka-delete-records`, or the source's own retention). Unpublished and unvalidated
@@ -27,6 +29,8 @@ from spark_jobs.lake.segments.log_segments import GovernedLog, LogSegment, gover
 from spark_jobs.lake.segments.removals import RecordedAction, Unfinished
 from spark_jobs.outlines import DoubtedLog, DueLog, DueSegment, KeptLog, RetentionOutline
 from spark_jobs.policies.topic_policies import TopicPolicy
+from spark_jobs.reads import Reads
+from spark_jobs.tasks.executor import run_tasks
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
@@ -70,6 +74,7 @@ class RetentionJobPlan:
     """What an earlier run retired but did not record."""
     in_doubt: tuple[tuple[LogRow, str], ...] = ()
     """Logs with ``from: cluster`` of which no setting of the cluster is used, and why."""
+    applied: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -77,9 +82,9 @@ class RetentionJobPlan:
         return not self.logs and not self.unfinished
 
     @property
-    def needs_executor(self) -> bool:
-        """Always False: rows are retired, no byte is read."""
-        return False
+    def task_bytes(self) -> int | None:
+        """0, because tasks explain what went from rows of tables; None: nothing goes."""
+        return None if self.is_empty or not self.applied else 0
 
     @property
     def outline(self) -> RetentionOutline:
@@ -90,6 +95,33 @@ class RetentionJobPlan:
             self.unfinished.outline,
             tuple(DoubtedLog(row.log, row.topic_partition, why) for row, why in self.in_doubt),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainTask:
+    """A log of which a run retired segments."""
+
+    row: LogRow
+    policy: TopicPolicy
+    then: tuple[LogSegment, ...]
+    """Its segments before that."""
+    retired_ms: int
+    """Clock of the run that retired them."""
+    left: GovernedLog | None
+    """The log as it is now; None: no segment is left."""
+
+    @property
+    def reads(self) -> Reads:
+        """What it reads."""
+        return Reads(self.row.topic_partition, None, self.then[0].base_offset, self.then[-1].next_offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Rule and reason by segment id, and why the first segment stays."""
+
+    reasons: dict[str, tuple[str, str]]
+    stays: RecordedAction | None = None
 
 
 def plan(config: RetentionConfig) -> RetentionJobPlan:
@@ -106,6 +138,7 @@ def plan(config: RetentionConfig) -> RetentionJobPlan:
         tuple(log for log in plans if not log.leaving),
         removals.unfinished(config.lake, config.logs),
         tuple((log.row, log.policy.doubt) for log in known if log.policy.doubt is not None),
+        config.apply,
     )
 
 
@@ -132,7 +165,7 @@ def apply(
     if retired:
         planned = {log.row.log: log.version for log in plan.logs}
         archive.swap_segments(config.lake, retired, [], planned, config.run_id, config.as_of_ms, archive.RETENTION)
-    reasons, stays = _explain(config)
+    reasons, stays = _explain(config, executor)
     finished = removals.finish(config.lake, config.run_id, config.logs, reasons, stays)
     return replace(report, changed=removals.changes(finished))
 
@@ -216,7 +249,9 @@ def _why_it_stays(
     return decision.stays[0].why
 
 
-def _explain(config: RetentionConfig) -> tuple[dict[str, tuple[str, str]], list[RecordedAction]]:
+def _explain(
+    config: RetentionConfig, executor: Executor | None
+) -> tuple[dict[str, tuple[str, str]], list[RecordedAction]]:
     """Rule and reason of every retired segment that is not recorded yet, and the reason why each log's first segment
     stayed.
 
@@ -229,23 +264,30 @@ def _explain(config: RetentionConfig) -> tuple[dict[str, tuple[str, str]], list[
     rows = archive.read_logs(config.lake, sorted({r.segment.log for r in pending}))
     segments = archive.read_segments(config.lake, sorted(rows), live=False)
     governed = {log.row.log: log for log in governed_logs(config.lake, policies, sorted(rows))} if rows else {}
-    explained: dict[str, tuple[str, str]] = {}
-    stays: list[RecordedAction] = []
+    tasks: list[ExplainTask] = []
     for log, retired_ms in sorted({(r.segment.log, r.segment.retired_ms or 0) for r in pending}):
         policy = policies.for_log(rows[log].topic, rows[log].topic_id)
         if policy is None:
             continue
         gone = {r.segment.segment_id for r in pending if (r.segment.log, r.segment.retired_ms) == (log, retired_ms)}
         then = log_segments([s for s in segments if s.log == log and (s.segment_id in gone or s.retired_ms is None)])
-        by_base = {segment.base_offset: segment for segment in then}
-        for deletion in _decide(then, rows[log], policy, retired_ms, _ANY_OFFSET).deletions:
-            for segment in by_base[deletion.segment.base_offset].slices:
-                explained[segment.segment_id] = (str(deletion.rule), _why(deletion))
-        left = governed.get(log)
-        if left is not None:
-            now = _plan_log(left, retired_ms)
-            if now.staying is not None and not now.leaving:
-                stays.append(
-                    RecordedAction(now.staying.slices[0], "keep", "retention", "; ".join(now.why_it_stays), retired_ms)
-                )
-    return explained, stays
+        tasks.append(ExplainTask(rows[log], policy, tuple(then), retired_ms, governed.get(log)))
+    done = run_tasks(executor, explain, tasks, [0] * len(tasks))
+    explained = {segment_id: reason for each in done for segment_id, reason in each.reasons.items()}
+    return explained, [each.stays for each in done if each.stays is not None]
+
+
+def explain(task: ExplainTask) -> Explained:
+    """Explain what a run retired of one log. Runs in a worker."""
+    by_base = {segment.base_offset: segment for segment in task.then}
+    deletions = _decide(task.then, task.row, task.policy, task.retired_ms, _ANY_OFFSET).deletions
+    reasons = {
+        segment.segment_id: (str(deletion.rule), _why(deletion))
+        for deletion in deletions
+        for segment in by_base[deletion.segment.base_offset].slices
+    }
+    now = None if task.left is None else _plan_log(task.left, task.retired_ms)
+    if now is None or now.staying is None or now.leaving:
+        return Explained(reasons)
+    why = "; ".join(now.why_it_stays)
+    return Explained(reasons, RecordedAction(now.staying.slices[0], "keep", "retention", why, task.retired_ms))

@@ -91,11 +91,6 @@ class UncommittedPlan:
         """Whether the table is up to date."""
         return not self.logs
 
-    @property
-    def needs_executor(self) -> bool:
-        """Whether records have to be decoded."""
-        return any(log.tasks for log in self.logs)
-
     def without(self, logs: Collection[str]) -> UncommittedPlan:
         """The plan for the other logs."""
         return UncommittedPlan(tuple(log for log in self.logs if log.log not in logs))

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 
 LEAST_ORPHAN_MS = 7 * 86_400_000
-IN_PROCESS_BYTES = 64 << 20
-"""Below this many bytes the driver merges by itself: it is done before a JVM would have started."""
 
 LISTED_FILES = 1000
 """A report names at most this many files of each kind, oldest first. It counts all of them."""
@@ -82,9 +80,9 @@ class TidyArchivePlan:
         return not (self.removal or self.merges or self.unrecorded or self.unmarked or self.stale)
 
     @property
-    def needs_executor(self) -> bool:
-        """Whether there is more to merge than the driver merges by itself."""
-        return self.applied and sum(slices.size for slices in self.merges) > IN_PROCESS_BYTES
+    def task_bytes(self) -> int | None:
+        """Bytes that the tasks read; None: there are no tasks."""
+        return sum(slices.size for slices in self.merges) if self.applied and self.merges else None
 
     @property
     def outline(self) -> TidyOutline:

@@ -102,9 +102,9 @@ class ValidatePlan:
         return not self.logs
 
     @property
-    def needs_executor(self) -> bool:
-        """Whether there is work: validation always reads bytes or batches."""
-        return bool(self.logs)
+    def task_bytes(self) -> int | None:
+        """Bytes that the tasks read; None: there are no tasks."""
+        return sum(segment.size for log in self.logs for segment in log.segments) if self.logs else None
 
     @property
     def outline(self) -> ValidateOutline:

@@ -26,7 +26,7 @@ class VerifyPlan:
 
     outline: VerifiedPart
     is_empty: bool = False
-    needs_executor: bool = True
+    task_bytes: int | None = 0
 
 
 def plan(config: VerifyConfig) -> VerifyPlan:

@@ -12,9 +12,9 @@ from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig, ReplaceConfig
 from spark_jobs.decode import decode_task, decoding, job, plan
 from spark_jobs.errors import ConcurrentChange
-from spark_jobs.following import topic_plan
 from spark_jobs.lake.decoded import followed_topics
 from spark_jobs.lake.delta.table import Table
+from spark_jobs.machine import engine
 from spark_jobs.outlines import FollowingOutline
 from spark_jobs.policies.policies_file import read_policies
 from spark_jobs.tasks.executor import WorkerDied
@@ -97,7 +97,7 @@ def test_a_choice_that_matches_no_topic_is_refused_with_the_nearest_name(
 def test_a_log_whose_worker_died_twice_waits_and_the_others_are_decoded(lake: Decoded, monkeypatch, capsys) -> None:
     lake.append_elsewhere("orders-1", 3)
     lake.append((b"a", b"one"))
-    monkeypatch.setattr(topic_plan, "IN_PROCESS_BYTES", 0)
+    monkeypatch.setattr(engine, "IN_PROCESS_BYTES", {})
     monkeypatch.setattr(launch, "start_executor", lambda *_: Deadly())
     assert main.main(["decode", lake.path, "--policies", str(lake.policies)]) == 1
     said = capsys.readouterr().out
@@ -114,7 +114,7 @@ def test_a_replacement_with_a_log_that_cannot_be_decoded_replaces_nothing(lake: 
     lake.append((b"a", b"one"))
     lake.decode()
     before = lake.versions()
-    monkeypatch.setattr(topic_plan, "IN_PROCESS_BYTES", 0)
+    monkeypatch.setattr(engine, "IN_PROCESS_BYTES", {})
     monkeypatch.setattr(launch, "start_executor", lambda *_: Deadly())
     report = lake.decode(replace=("orders",))
     assert "nothing was replaced" in str(report.plan)

@@ -11,8 +11,8 @@ import pytest
 
 from spark_jobs import launch
 from spark_jobs.decode import plan
-from spark_jobs.following import topic_plan
 from spark_jobs.lake.delta.table import Table
+from spark_jobs.machine import engine
 from tests.in_process import InProcessExecutor
 from tests.jobs.deadly_decoder import DEADLY, MortalExecutor
 from tests.jobs.decoded_lake import Decoded
@@ -27,7 +27,7 @@ OTHER = avro({"name": "name", "type": "long"})
 @pytest.fixture
 def executor(monkeypatch: pytest.MonkeyPatch) -> MortalExecutor:
     made = MortalExecutor()
-    monkeypatch.setattr(topic_plan, "IN_PROCESS_BYTES", 0)
+    monkeypatch.setattr(engine, "IN_PROCESS_BYTES", {})
     monkeypatch.setattr(launch, "start_executor", lambda *_: made)
     return made
 

@@ -14,12 +14,12 @@ from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig
 from spark_jobs.decode import job, plan
 from spark_jobs.errors import ConcurrentChange
-from spark_jobs.following import topic_plan
 from spark_jobs.lake.decoded.topic_tables import decoded_spec, topic_table
 from spark_jobs.lake.delta.commits import table_commit
 from spark_jobs.lake.delta.commits.commit_guards import Guard
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.segments.archive import read_logs
+from spark_jobs.machine import engine
 from spark_jobs.policies.policies_file import read_policies
 from tests.in_process import InProcessExecutor
 from tests.jobs.registered_schemas import Registered, avro, named, text, zigzag
@@ -308,7 +308,7 @@ def test_schemas_from_an_address_decode_as_those_of_the_topic(lake: Registered) 
 
 @pytest.mark.parametrize("at", [0, 3, 12])
 def test_a_log_of_many_tasks_ends_before_the_first_row_that_waits(lake: Registered, monkeypatch, at: int) -> None:
-    monkeypatch.setattr(topic_plan, "IN_PROCESS_BYTES", 0)
+    monkeypatch.setattr(engine, "IN_PROCESS_BYTES", {})
     monkeypatch.setattr(plan, "TASK_ROWS", 3)
     monkeypatch.setattr(launch, "start_executor", lambda *_: InProcessExecutor())
     lake.register(1, FIRST)

@@ -162,5 +162,5 @@ def test_a_missing_archived_file_stops_the_validation_of_its_log_and_of_no_other
 
 def test_a_plan_of_ingest_writes_nothing(source, lake, orders):
     plan = ingest.plan(IngestConfig(str(lake.path), (str(source.path),), "run", AS_OF_MS))
-    assert plan.needs_executor
+    assert plan.task_bytes
     assert not lake.path.exists()

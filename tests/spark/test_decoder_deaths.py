@@ -10,7 +10,7 @@ import pytest
 
 from spark_jobs import launch
 from spark_jobs.decode import job
-from spark_jobs.following import topic_plan
+from spark_jobs.machine import engine
 from spark_jobs.machine.session import get_session
 from spark_jobs.tasks.executor import Executor
 from spark_jobs.tasks.local.local_executor import LocalExecutor
@@ -41,7 +41,7 @@ def decode(executor: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         lake = Decoded(tmp_path)
         lake.append_elsewhere("orders-1", 3)
         lake.append(*ROWS, *more)
-        monkeypatch.setattr(topic_plan, "IN_PROCESS_BYTES", 0)
+        monkeypatch.setattr(engine, "IN_PROCESS_BYTES", {})
         monkeypatch.setattr(launch, "start_executor", lambda *_: executor)
         monkeypatch.setattr(job, "decode_rows", work)
         topics: Any = lake.decode().plan.topics

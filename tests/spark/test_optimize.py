@@ -25,6 +25,7 @@ from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.launch import run
+from spark_jobs.machine import engine
 from spark_jobs.machine.session import get_session
 from spark_jobs.optimize import job as optimize
 from spark_jobs.tasks.batch_stream import BatchFile, SegmentPlace, stream_batches
@@ -47,7 +48,8 @@ def files_by_log(lake: Path, name: str = "records") -> dict[tuple[str, int, str]
     return {place: sorted(spans) for place, spans in found.items()}
 
 
-def test_small_files_become_one_a_log_with_the_same_rows_and_frontiers(scattered):
+def test_small_files_become_one_a_log_with_the_same_rows_and_frontiers(scattered, monkeypatch):
+    monkeypatch.setenv("LOGLAKE_JOB_ENGINE", "local")
     before = all_rows(scattered)
     dry = run(optimize_config(scattered, apply=False))
     assert {(m.log, m.start_offset, m.end_offset, m.files) for m in dry.plan.merges} == {
@@ -89,7 +91,7 @@ def _by_duckdb(table: DeltaTable) -> list[tuple[Any, ...]]:
 
 def test_workers_merge_as_the_driver_does_and_every_reader_sees_the_same_rows(scattered, monkeypatch):
     before = all_rows(scattered)
-    monkeypatch.setattr(optimize, "IN_PROCESS_BYTES", 0)
+    monkeypatch.setattr(engine, "IN_PROCESS_BYTES", {})
     report = run(optimize_config(scattered))
     assert report.used_executor
     assert report.metrics["merged_files"] == 10

@@ -56,7 +56,7 @@ def differing(report: JobReport) -> list[tuple[int, int]]:
 def test_a_lake_that_only_we_write_to_has_nothing_to_prove(recorded):
     made = check_foreign_rows.plan(config(recorded))
     assert made.is_empty
-    assert not made.needs_executor
+    assert made.task_bytes is None
     assert made.outline == ForeignFiles((), {})
     assert ask(recorded).metrics == {}
 
