@@ -238,30 +238,9 @@ def answer(lake: Path, earlier: Path, before: dict[str, Any], change: Change) ->
     return Answer(code, named, same, said[-2000:])
 
 
-def keep_the_reader_of_footers() -> None:
-    """One child for all proofs of this process: starting it takes longer than a proof of this small lake."""
-    from spark_jobs.lake_verification.footers import Footers
-
-    kept: list[Any] = []
-    begin = Footers.__init__
-
-    def with_kept(self: Footers) -> None:
-        begin(self)
-        self._child = kept.pop() if kept else None
-
-    def keep(self: Footers, *_: object) -> None:
-        if self._child is not None:
-            kept.append(self._child)
-            self._child = None
-
-    Footers.__init__, Footers.__exit__ = with_kept, keep  # type: ignore[method-assign]
-
-
 def serve(lake: Path, earlier: Path) -> None:
     """Answer each change on the input."""
     import signal
-
-    keep_the_reader_of_footers()
 
     answers = os.dup(1)
     os.dup2(2, 1)

@@ -20,16 +20,9 @@ import pytest
 from pipelines.run.run_request import RunRequest
 from tests import sampling
 from tests.broker_directory import LogDirectory
-from tests.harm.changes import keep_the_reader_of_footers
 from tests.harm.small_lake import SmallLake
 
 VARIANTS = int(os.environ.get("LOGLAKE_TEST_VARIANTS", "40"))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_reader_of_footers() -> None:
-    """Verifications of this module share a child process."""
-    keep_the_reader_of_footers()
 
 
 @pytest.fixture(scope="module")

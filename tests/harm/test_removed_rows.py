@@ -25,7 +25,6 @@ from pyspark.sql import SparkSession
 from pipelines.run.run_request import RunRequest
 from tests import handmade, pasted_advice, sampling
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
-from tests.harm.changes import keep_the_reader_of_footers
 from tests.harm.deletion_vectors import actions, hide
 from tests.harm.small_lake import SmallLake
 from tests.harm.test_copied_lakes import VARIANTS
@@ -33,12 +32,6 @@ from tests.harm.test_copied_lakes import VARIANTS
 POLICIES = 'topics:\n  "*":\n    decode.value: string\n    decode.key: string\n    latest: delete\n'
 TRANSACTIONAL = {"attributes": handmade.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
 OF_TOPICS = ("decoded/orders", "decoded/payments", "undecoded/payments", "latest/orders", "latest/payments")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_reader_of_footers() -> None:
-    """Verifications of this module share a child process."""
-    keep_the_reader_of_footers()
 
 
 @pytest.fixture(scope="module")
