@@ -104,7 +104,7 @@ def apply(plan: ExpectationsPlan, config: ExpectationsConfig, executor: Executor
     """Measure, check and report. Ranges that were due are recorded as checked whatever the result."""
     counted = _measure(executor, config.lake, plan.ranges)
     frame = _frame(plan.ranges, counted)
-    evaluation = evaluate(frame, len(plan.ranges)).with_results(_of_suites(config, plan.ranges))
+    evaluation = evaluate(frame, len(plan.ranges)).with_results(_of_suites(config, plan.ranges, executor))
     outcomes = evaluation.outcomes
     page = write_pages(storage.join(config.lake, DOCS), config.run_id, config.as_of_ms, outcomes, frame)
     new = finding_rows.record(config.lake, _findings(plan, evaluation), config.run_id, config.as_of_ms)
@@ -126,7 +126,7 @@ def apply(plan: ExpectationsPlan, config: ExpectationsConfig, executor: Executor
     )
 
 
-def _of_suites(config: ExpectationsConfig, ranges: Sequence[RangePlan]) -> list[ExpectationResult]:
+def _of_suites(config: ExpectationsConfig, ranges: Sequence[RangePlan], executor: Executor) -> list[ExpectationResult]:
     """Results of the suites that the policies name; without one, Great Expectations is not imported."""
     policies = config.policies
     of_topics = {each.topic: policy for each in ranges if (policy := policies.for_topic(each.topic))}
@@ -136,9 +136,10 @@ def _of_suites(config: ExpectationsConfig, ranges: Sequence[RangePlan]) -> list[
         return []
     from spark_jobs.expectations.user_suites import evaluate_suites
 
+    spark = getattr(executor, "session", None)
     return [
-        *evaluate_suites(config.lake, ranges, suites),
-        *evaluate_suites(config.lake, ranges, of_decoded, decoded=True),
+        *evaluate_suites(config.lake, ranges, suites, spark=spark),
+        *evaluate_suites(config.lake, ranges, of_decoded, decoded=True, spark=spark),
     ]
 
 

@@ -3,7 +3,9 @@
 The policy ``expectations.suite`` names the file of a topic: a suite in the JSON form of Great Expectations. The policy
 ``decode.expectations.suite`` names one for the rows of the decoded table, with columns such as ``value.price``. Rows
 are given to it in chunks, so that memory stays bounded. So an expectation should be one on each row: it is met when it
-is met in every chunk. Results have counts, never keys or values of records.
+is met in every chunk. Where the job runs on Spark, the engine of Great Expectations is Spark, and a chunk is the
+DataFrame of the new rows of many logs, as delta-spark reads the table. Results have counts, never keys or values of
+records.
 
 Great Expectations is imported only where a policy names a suite: the import takes 2.5 s and 300 MB.
 """
@@ -15,7 +17,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -23,11 +25,17 @@ import pyarrow.dataset as ds
 from spark_jobs.errors import UsageError
 from spark_jobs.expectations.range_checks import CRITICAL, INFO, WARNING
 from spark_jobs.lake.decoded.topic_tables import DECODED, topic_table
+from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_rows import open_dataset
 from spark_jobs.outlines import ExpectationResult
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 CHUNK_ROWS = 100_000
+FRAME_RANGES = 100
+"""Ranges that are evaluated together on Spark."""
 
 
 class PublishedRange(Protocol):
@@ -130,8 +138,33 @@ class _Tally:
         return ExpectationResult(self.name, is_met, self.severity, observed, tuple(sorted(self.failing)))
 
 
+def _frame_of(lake: str, ranges: Sequence[PublishedRange], decoded: bool, spark: SparkSession) -> DataFrame | None:
+    """The rows of ranges as a DataFrame, for decoded tables those of one topic; None if there is none.
+
+    Raises:
+        TableUnreadable: The table is damaged.
+    """
+    from pyspark.sql.functions import col, lit
+
+    place = topic_table(lake, DECODED, ranges[0].topic) if decoded else Table(lake, "records")
+    if place.open() is None:
+        return None
+    chosen = lit(False)
+    for each in ranges:
+        of_log = (col("log_id") == each.log_id) & (col("partition") == each.partition)
+        within = (col("offset") >= each.start_offset) & (col("offset") < each.end_offset)
+        chosen |= of_log & within if decoded else of_log & within & (col("topic") == each.topic)
+    rows = spark.read.format("delta").load(place.uri.replace("s3://", "s3a://", 1)).where(chosen)
+    return None if rows.isEmpty() else rows
+
+
 def evaluate_suites(
-    lake: str, ranges: Sequence[PublishedRange], suites: Mapping[str, str | None], *, decoded: bool = False
+    lake: str,
+    ranges: Sequence[PublishedRange],
+    suites: Mapping[str, str | None],
+    *,
+    decoded: bool = False,
+    spark: SparkSession | None = None,
 ) -> list[ExpectationResult]:
     """Evaluate the suites on the ranges of their topics.
 
@@ -140,6 +173,7 @@ def evaluate_suites(
         ranges: Ranges of published offsets.
         suites: The file of the suite of each topic; topics without one are left out or None.
         decoded: Whether they are for the rows of decoded tables, in place of those of ``records``.
+        spark: What reads and checks the rows; None: this process.
 
     Returns:
         A result for each expectation of each suite. A file that cannot be used is one critical result that is not met.
@@ -149,21 +183,44 @@ def evaluate_suites(
         file = suites.get(each.topic)
         if file is not None:
             by_file.setdefault(file, []).append(each)
-    return [result for file, mine in sorted(by_file.items()) for result in _evaluate(lake, file, mine, decoded)]
+    return [result for file, mine in sorted(by_file.items()) for result in _evaluate(lake, file, mine, decoded, spark)]
 
 
-def _evaluate(lake: str, file: str, ranges: Sequence[PublishedRange], decoded: bool) -> list[ExpectationResult]:
+def _evaluate(
+    lake: str, file: str, ranges: Sequence[PublishedRange], decoded: bool, spark: SparkSession | None
+) -> list[ExpectationResult]:
     name = f"{'decoded ' if decoded else ''}{os.path.basename(file)}"
-    rows = decoded_chunks_of if decoded else chunks_of
     logs = tuple(sorted({each.log for each in ranges}))
     try:
-        suite = _read(name, file)
+        suite = _read(name, file, spark)
     except UsageError as error:
         return [_unusable(name, str(error), logs)]
+    if spark is not None:
+        _add_by_spark(suite, lake, ranges, decoded, spark)
+        return suite.results()
     for each in ranges:
-        for chunk in rows(lake, each):
-            suite.add(each.log, chunk)
+        for chunk in decoded_chunks_of(lake, each) if decoded else chunks_of(lake, each):
+            suite.add([each.log], chunk)
     return suite.results()
+
+
+def _add_by_spark(
+    suite: _Suite, lake: str, ranges: Sequence[PublishedRange], decoded: bool, spark: SparkSession
+) -> None:
+    """Evaluate a suite on many ranges at once; only where rows do not meet it, on each range for the names of logs."""
+    by_table: dict[str, list[PublishedRange]] = {}
+    for each in ranges:
+        by_table.setdefault(each.topic if decoded else "records", []).append(each)
+    for waiting in by_table.values():
+        while waiting:
+            some, waiting = waiting[:FRAME_RANGES], waiting[FRAME_RANGES:]
+            rows = _frame_of(lake, some, decoded, spark)
+            if rows is None or suite.add([each.log for each in some], rows, only_if_met=len(some) > 1):
+                continue
+            for each in some:
+                of_log = _frame_of(lake, [each], decoded, spark)
+                if of_log is not None:
+                    suite.add([each.log], of_log)
 
 
 def check_suite(file: str) -> None:
@@ -175,11 +232,11 @@ def check_suite(file: str) -> None:
     _read(os.path.basename(file), file)
 
 
-def _read(name: str, file: str) -> _Suite:
+def _read(name: str, file: str, spark: SparkSession | None = None) -> _Suite:
     try:
         with open(file, encoding="utf-8") as opened:
             content = json.load(opened)
-        return _Suite(name, content)
+        return _Suite(name, content, spark)
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -199,12 +256,13 @@ class _Suite:
     Args:
         name: Name of its file.
         content: The suite as parsed JSON.
+        spark: The session of the engine; None: the engine is pandas.
 
     Raises:
         ValueError: Great Expectations does not know an expectation or its arguments.
     """
 
-    def __init__(self, name: str, content: Any) -> None:
+    def __init__(self, name: str, content: Any, spark: SparkSession | None = None) -> None:
         os.environ["GX_ANALYTICS_ENABLED"] = "false"
         import great_expectations as gx
         from great_expectations.data_context.types.base import ProgressBarsConfig
@@ -217,7 +275,9 @@ class _Suite:
             raise ValueError("it has no list 'expectations' with at least one entry")
         context = gx.get_context(mode="ephemeral")
         context.variables.progress_bars = ProgressBarsConfig(globally=False)
-        rows = context.data_sources.add_pandas("records").add_dataframe_asset("rows")
+        sources = context.data_sources
+        engine = sources.add_pandas("records") if spark is None else sources.add_spark("records", persist=False)
+        rows = engine.add_dataframe_asset("rows")
         try:
             # Results come back in an order of their own.
             numbered = [dict(each) | {"meta": {"number": at}} for at, each in enumerate(expectations)]
@@ -240,20 +300,30 @@ class _Suite:
             _Tally(_label(name, at, each), _severity(each)) for at, each in enumerate(expectations, start=1)
         ]
 
-    def add(self, log: str, rows: pa.Table) -> None:
-        """Evaluate the suite on some rows of a log."""
+    def add(self, logs: Sequence[str], rows: pa.Table | DataFrame, *, only_if_met: bool = False) -> bool:
+        """Evaluate the suite on some rows of logs, at least one; return whether the result counts.
+
+        Args:
+            logs: The logs that have the rows.
+            rows: The rows.
+            only_if_met: Whether the result counts only if the rows meet every expectation.
+        """
         found = self._definition.run(
-            batch_parameters={"dataframe": rows.to_pandas()},
+            batch_parameters={"dataframe": rows.to_pandas() if isinstance(rows, pa.Table) else rows},
             result_format={"result_format": "BASIC", "partial_unexpected_count": 0},
         )
+        if only_if_met and not found.success:
+            return False
+        number = rows.num_rows if isinstance(rows, pa.Table) else 1
         for result in found.results:
             meta = None if result.expectation_config is None else result.expectation_config.meta
             tally, details = self._tallies[(meta or {})["number"]], result.result
             tally.is_raised |= bool((result.exception_info or {}).get("raised_exception")) or not details
-            tally.checked += int(details.get("element_count") or rows.num_rows)
+            tally.checked += int(details.get("element_count") or number)
             tally.unmet += int(details.get("unexpected_count") or 0)
             if not result.success:
-                tally.failing.add(log)
+                tally.failing.update(logs)
+        return True
 
     def results(self) -> list[ExpectationResult]:
         """The results over all rows so far. An expectation that saw no row is not met."""

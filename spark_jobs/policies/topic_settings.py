@@ -230,8 +230,8 @@ SETTINGS: Mapping[str, Setting] = {
             "expectations.suite",
             "expectations_suite",
             FilePath(),
-            "A suite of Great Expectations as JSON, evaluated on the published rows, in chunks of 100,000. An "
-            "expectation on each row is met when it is met in every chunk.",
+            "A suite of Great Expectations as JSON, evaluated on the published rows: on Spark if the job runs there, "
+            "else in chunks of 100,000. An expectation on each row is met when it is met in every chunk.",
             is_kafkas=False,
             removes_nothing=True,
         ),
