@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
 
 from logcore.cli.reading.arguments import selection_of
 from spark_jobs import launch
@@ -16,6 +15,7 @@ from spark_jobs.lake_commands.outcome import guarded
 from spark_jobs.lake_verification.progress import resumed
 from spark_jobs.lake_verification.report import Report
 from spark_jobs.lake_verification.whole_lake import Sample, verify_whole_lake
+from spark_jobs.machine.engine import chosen_engine
 
 
 def verify_lake(arguments: argparse.Namespace) -> int:
@@ -45,7 +45,7 @@ def _verify(arguments: argparse.Namespace) -> int:
                 progress=progress,
                 selection=selection,
                 step=report.step,
-                start=partial(launch.start_executor, lake, None, "verify"),
+                start=lambda nbytes: launch.start_executor(lake, chosen_engine(None, nbytes)[0], "verify"),
             )
     finally:
         report.print_held()  # also after an interrupt

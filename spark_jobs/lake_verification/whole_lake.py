@@ -93,7 +93,7 @@ def verify_whole_lake(
     progress: VerificationProgress | None = None,
     selection: LogSelection | None = None,
     step: Callable[[VerifiedSoFar], None] | None = None,
-    start: Callable[[], Executor] | None = None,
+    start: Callable[[int], Executor] | None = None,
 ) -> LakeVerification:
     """Verify a lake.
 
@@ -102,7 +102,7 @@ def verify_whole_lake(
         now_ms: The clock, epoch milliseconds.
         selection: Logs that are verified; None: all.
         step: Called with the progress after each thing.
-        start: Starts what runs the tasks; None: this process.
+        start: Starts what runs tasks that read so many bytes; None: this process.
 
     Raises:
         NothingToVerify: There is no lake, it is empty, its first run was killed, or nothing of it was chosen.
@@ -137,7 +137,7 @@ class _WholeLake:
         progress: VerificationProgress,
         selection: LogSelection,
         step: Callable[[VerifiedSoFar], None] | None,
-        start: Callable[[], Executor] | None,
+        start: Callable[[int], Executor] | None,
     ) -> None:
         self._lake, self._report, self._sample, self._progress = lake, say, sample, progress
         self._selection, self._step, self._start = selection, step, start
@@ -221,7 +221,7 @@ class _WholeLake:
 
     def _executor(self) -> Executor | None:
         is_small = self._total_bytes < SMALL_BYTES and not is_engine_requested()
-        return None if self._start is None or is_small else self._start()
+        return None if self._start is None or is_small else self._start(self._total_bytes)
 
     def _verified(self, executor: Executor | None, things: Sequence[Thing]) -> Iterator[tuple[Thing, ThingResult]]:
         """Verify things; yield each with its result."""

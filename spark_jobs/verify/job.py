@@ -48,7 +48,7 @@ def apply(plan: VerifyPlan, config: VerifyConfig, executor: Executor | None) -> 
     """
     said: list[PlacedFinding] = []
     part = Sample(config.part, config.parts)
-    start = None if executor is None else lambda: executor
+    start = None if executor is None else lambda _: executor
     outcome = verify_whole_lake(config.lake, said.append, config.as_of_ms, sample=part, start=start)
     return JobReport.of(
         config,

@@ -13,12 +13,13 @@ from deltalake import DeltaTable
 from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.contracts import VerifyConfig
-from spark_jobs.machine.engine import JOB_ENGINE_VARIABLE
+from spark_jobs.lake_verification import whole_lake
+from spark_jobs.machine.engine import JOB_ENGINE_VARIABLE, SPARK_FROM_VARIABLE
 from spark_jobs.tasks.executor import WorkerDied
 from spark_jobs.tasks.local import local_executor
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
-from tests.in_process import without_spark
+from tests.in_process import InProcessExecutor, without_spark
 from tests.spark.cycle import AS_OF_MS, Lake
 
 pytestmark = pytest.mark.spark
@@ -96,6 +97,21 @@ def test_a_damaged_lake_has_the_same_report_in_process_in_workers_and_on_spark(d
     assert said(damaged, "local")[:2] == here[:2]
     assert local_executor.get_local_executor()._idle
     assert said(damaged, "spark")[:2] == here[:2]
+
+
+def test_the_size_of_a_lake_chooses_the_engine(made_once, said, monkeypatch):
+    asked: list[tuple[str | None, str]] = []
+
+    def start(_lake: str, engine: str | None, job: str) -> InProcessExecutor:
+        asked.append((engine, job))
+        return InProcessExecutor()
+
+    monkeypatch.setattr(launch, "start_executor", start)
+    monkeypatch.setattr(whole_lake, "SMALL_BYTES", 0)
+    for least in ("inf", "1e-9"):
+        monkeypatch.setenv(SPARK_FROM_VARIABLE, least)
+        assert said(made_once, None)[0] == 0
+    assert asked == [("local", "verify"), ("spark", "verify")]
 
 
 def test_parts_and_a_resumed_verification_say_the_same_in_workers(damaged, said, tmp_path):
