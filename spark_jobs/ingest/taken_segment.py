@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.lake.store import local_copies, storage
 from spark_jobs.lake.store.written_file import WriteResult
 from spark_jobs.policies.compression import DEFAULT, Compression
 from spark_jobs.reads import Reads
@@ -86,6 +87,14 @@ class TakenSegment:
 @synced_late
 def take_segment(task: SegmentTask) -> TakenSegment:
     """Copy one segment, and do what follows as far as it is ordinary."""
+    lake = task.copy.lake
+    if local_copies.keeps_registered() or not (task.copy.etag or storage.is_remote(lake)):
+        return _taken(task)
+    with local_copies.keeping(lake, is_alone=False):  # else each part of the task would download the segment
+        return _taken(task)
+
+
+def _taken(task: SegmentTask) -> TakenSegment:
     taken = TakenSegment(copy_segment(task.copy))
     segment = taken.copied.segment
     if not task.validates or segment is None or taken.copied.failed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest import job as ingest
 from spark_jobs.lake.store import local_copies
+from spark_jobs.tasks.intake_results import IntakeResults
 from tests.broker_directory import LogDirectory
 from tests.conformance.conftest import Corpus
 from tests.conformance.lakes import AS_OF_MS, TABLE_OF, CorpusLake, by_log
@@ -150,6 +152,24 @@ def test_a_run_by_reference_reads_each_remote_object_as_often_as_a_copy(
     assert registered == copied
     if storage.layout == "chunks":  # the manifests name the last offsets of others
         assert registered == dict.fromkeys(names, 1)
+
+
+def test_on_a_cluster_a_fused_task_downloads_its_object_once(tier: Tier, gateway: Gateway, tmp_path: Path) -> None:
+    """No driver keeps copies there: the task does, as long as it runs."""
+    source, _, remote, storage = tier
+    names = [f"{remote.removeprefix('s3://')}/{path.relative_to(storage.path).as_posix()}" for path in storage.logs()]
+    counts = []
+    for place in ("driver", "task"):
+        lake = Lake(tmp_path / place)
+        before = {name: gateway.requests(name)["GetObject"] for name in names}
+        kept = local_copies.keeping(str(lake.path)) if place == "driver" else nullcontext()
+        with kept, IntakeResults() as results:
+            lake.turn(source.path, remote=(remote,), mode="reference", results=results)
+            assert not local_copies.keeps_registered() or place == "driver"
+        assert len(lake.published("orders")) == 50
+        counts.append({name: gateway.requests(name)["GetObject"] - before[name] for name in names})
+    # Small segments share a file of `records`: `publish` reads them once more.
+    assert counts[1] == {name: count + 1 for name, count in counts[0].items()}
 
 
 def test_bytes_that_were_kept_are_not_used_for_another_version(tier: Tier, tmp_path: Path) -> None:

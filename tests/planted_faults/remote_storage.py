@@ -385,8 +385,8 @@ FAULTS = (
     Fault(
         "a run leaves the local copies of a killed run of another lake",
         "spark_jobs/lake/store/local_copies.py",
-        '            if name.startswith(f"{_name(lake)}-") or not _is_alive(name.rpartition("-")[2]):\n',
-        '            if name.startswith(f"{_name(lake)}-"):\n',
+        '            if (is_alone and name.startswith(f"{_name(lake)}-")) or not _is_alive(name.rpartition("-")[2]):\n',
+        '            if is_alone and name.startswith(f"{_name(lake)}-"):\n',
         (COPIES, "-k", "run_of_another_lake"),
     ),
     Fault(

@@ -12,7 +12,8 @@ A copy is used only for exactly this object, or this version of it. So it cannot
 
 The driver of a run makes the folder and removes it. Only this process and its worker processes use it, because its
 name has the driver's process: its id, and its start. So `verify` reads the store, a folder that a killed run left is
-not used, and nothing is kept on other machines of a cluster, or for a job that is started alone.
+not used, and nothing is kept for a job that is started alone. On a cluster a task that copies, validates and decodes
+keeps its segment until it ends.
 """
 
 from __future__ import annotations
@@ -40,14 +41,19 @@ _START = 19
 
 
 @contextlib.contextmanager
-def keeping(lake: str) -> Iterator[None]:
-    """Keep copies of a lake's segments until the block ends."""
+def keeping(lake: str, *, is_alone: bool = True) -> Iterator[None]:
+    """Keep copies of a lake's segments until the block ends.
+
+    Args:
+        lake: The lake.
+        is_alone: Whether no other process works on the lake, because this one holds its lease.
+    """
     folder = _folder(lake, _process(os.getpid()))
     with contextlib.suppress(OSError):  # without a folder there are no copies
         os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
         for name in _names(os.path.dirname(folder)):
             # Of a killed run: this one holds the lease of this lake, and no process is left of the others.
-            if name.startswith(f"{_name(lake)}-") or not _is_alive(name.rpartition("-")[2]):
+            if (is_alone and name.startswith(f"{_name(lake)}-")) or not _is_alive(name.rpartition("-")[2]):
                 shutil.rmtree(os.path.join(os.path.dirname(folder), name), ignore_errors=True)
         os.mkdir(folder, mode=0o700)
     try:

@@ -54,6 +54,22 @@ def test_copies_of_an_earlier_process_with_the_same_id_are_not_used(scratch: Pat
         assert not left.exists()
 
 
+def test_a_task_on_a_cluster_leaves_the_copies_of_other_tasks_on_the_lake(scratch: Path) -> None:
+    other = ["sleep", "60"]
+    with subprocess.Popen(other) as process:
+        with local_copies.keeping(LAKE, is_alone=False):
+            [mine] = scratch.glob("loglake-copies-*/*")
+            theirs = mine.with_name(mine.name.rpartition("-")[0] + f"-{local_copies._process(process.pid)}")
+            theirs.mkdir()
+            with local_copies.keeping("s3://bucket/another", is_alone=False):
+                assert theirs.exists()
+        with local_copies.keeping(LAKE, is_alone=False):
+            assert theirs.exists()
+        with local_copies.keeping(LAKE):
+            assert not theirs.exists()
+        process.kill()
+
+
 def test_without_a_run_and_for_other_files_nothing_is_kept(scratch: Path) -> None:
     staged = written(scratch)
     local_copies.keep(staged, URL)
