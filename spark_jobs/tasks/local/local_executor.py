@@ -105,7 +105,8 @@ class _Worker:
             packages[ENGINE_VARIABLE] = "reference"  # this process has warned; its workers do not repeat it
         with theirs:
             process = subprocess.Popen(
-                [sys.executable, "-m", _MODULE, str(theirs.fileno())],
+                # -P: a folder with the name of a package in the current directory is no package.
+                [sys.executable, "-P", "-m", _MODULE, str(theirs.fileno())],
                 stdin=subprocess.PIPE,  # never written to: its end is the end of this process
                 pass_fds=[theirs.fileno()],
                 env=os.environ | packages,

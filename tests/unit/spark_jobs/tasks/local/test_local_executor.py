@@ -54,6 +54,14 @@ def ends_within(seconds: float, pids: list[int]) -> bool:
     return True
 
 
+def test_folders_of_the_current_directory_are_no_packages_of_a_worker(executor, tmp_path, monkeypatch):
+    (tmp_path / "spark_jobs").mkdir()
+    (tmp_path / "spark_jobs" / "__init__.py").write_text("raise SystemExit('the package of another folder')\n")
+    (tmp_path / "marks").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert executor.run(work, tasks(tmp_path / "marks", "return", "return")) == [0, 1]
+
+
 def test_results_come_in_the_order_of_the_tasks_whatever_their_sizes(executor, tmp_path):
     many = tasks(tmp_path, *["return"] * 25)
     assert executor.run(work, many, [at * 7 % 5 for at in range(25)]) == list(range(25))
