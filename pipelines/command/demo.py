@@ -11,7 +11,9 @@ import sys
 import tarfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from logcore.cli import main
 from logcore.exit_codes import ExitCode
@@ -20,9 +22,10 @@ from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.decoded.topics import DecodedTopic
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.registered_lakes import home_folder, lake_name, read_registered
+from spark_jobs.machine.engine import is_engine_requested
 from spark_jobs.policies.policies_file import read_policies
 
-from ..run.chains import INTAKE_JOB
+from ..run.chains import INTAKE_JOB, MAINTENANCE_JOB
 from ..run.outcome import RunOutcome
 from ..run.run_request import RunRequest
 from .history import prepare_history
@@ -56,23 +59,25 @@ def run_demo(now_ms: int, samples: str | None = None) -> int:
     folder = str(home / "dagster")
     prepare_history(folder)
     with HistoryInBackground(lambda: open_dagster_history(folder)) as history:
-        # The last lake goes through Spark, as on a cluster; the others through processes of this machine.
         lines = ProgressLines(sys.stderr)
+        # By Spark, as on a cluster, unless LOGLAKE_JOB_ENGINE says otherwise.
+        engine: Literal["auto", "spark"] = "auto" if is_engine_requested() else "spark"
         for archive in archives:
             logdir = _unpack(archive, home / "samples")
             request = RunRequest(
                 (str(logdir),),
                 policies=_policies(archive, logdir.parent),
-                engine="spark" if archive is archives[-1] else "auto",
+                engine=engine,
             )
             runner = Runner(history, now_ms, EngineLauncher(request.engine, lines), announcer(), "demo")
             lake = _lake(str(home), archive)
             with launch.open_lake(lake, "loglake demo", "loglake demo"):
                 launch.register(lake, request.to_register)
-                outcomes[lake] = runner.run(INTAKE_JOB, lake, request, read_policies(request.policies))
-            failure = outcomes[lake].failure or outcomes[lake].unrecorded
-            if failure is not None:
-                raise JobError(f"The sample {lake_name(lake)}: {failure.message}")
+                policies = read_policies(request.policies)
+                outcomes[lake] = _checked(lake, runner.run(INTAKE_JOB, lake, request, policies))
+                if policies.topics and not outcomes[lake].found_nothing_new:
+                    # What the nightly schedule does: retention, compaction, and what follows from them.
+                    _checked(lake, runner.run(MAINTENANCE_JOB, lake, replace(request, apply=True), policies))
     states = [read_state(lake) for lake in outcomes]
     _show(home, states)
     if all(outcome.found_nothing_new for outcome in outcomes.values()):
@@ -80,6 +85,13 @@ def run_demo(now_ms: int, samples: str | None = None) -> int:
     else:
         print(f"\ndone in {time.monotonic() - begun:.0f} s; run it again, and it reports: nothing new")
     return ExitCode.CLEAN
+
+
+def _checked(lake: str, outcome: RunOutcome) -> RunOutcome:
+    failure = outcome.failure or outcome.unrecorded
+    if failure is not None:
+        raise JobError(f"The sample {lake_name(lake)}: {failure.message}")
+    return outcome
 
 
 def lakes_of_samples(home: str) -> list[str]:

@@ -175,6 +175,16 @@ def test_the_demo_shows_the_damage_and_says_what_to_type_next(demo):
     assert "Traceback" not in said + demo.outputs["make demo"].stderr
 
 
+def test_the_demo_ends_with_a_night_that_cleans_the_archive_by_key(demo):
+    segments = _rows(demo.lake("codecs-v2-4.3.1"), "segments")
+    cleaned = {row["segment_id"] for row in segments if row["retired_because"] == "compaction"}
+    replacements = {row["replaced_by"] for row in segments if row["segment_id"] in cleaned}
+    assert cleaned
+    assert replacements <= {row["segment_id"] for row in segments if row["retired_ms"] is None}
+    (night,) = [row for row in _rows(demo.lake("codecs-v2-4.3.1"), "runs") if row["job"] == "maintenance"]
+    assert night["outcome"] == "succeeded"
+
+
 def test_a_second_demo_says_nothing_new_starts_no_jvm_and_moves_no_table(demo, tmp_path):
     versions = _versions(demo.path / ".loglake" / "lakes")
     assert len(versions) >= 5 * 7
