@@ -38,6 +38,7 @@ from spark_jobs.lake.store.lease import hold
 from spark_jobs.lake.view.registered_lakes import check_policies
 from spark_jobs.machine import engine as engines
 from spark_jobs.machine.engine import JobEngine, chosen_engine
+from spark_jobs.machine.engine import is_engine_requested as is_engine_requested
 from spark_jobs.outlines import Outline_co
 from spark_jobs.policies.policies_file import Policies, read_policies
 from spark_jobs.tasks.executor import Executor, counting, workers_of
@@ -51,6 +52,8 @@ PLAN_ATTEMPTS = 3
 
 WITHOUT_LEASE = frozenset({"verify"})
 """Jobs that only read, and so long that other runs must not wait for them."""
+HAND_OVER = ("ingest", "validate", "publish")
+"""Jobs of an intake that hand results of tasks to one another. After ``publish`` nobody uses what is left."""
 REWRITES_RECORDS = ("replace", "optimize")
 """Jobs that take files of ``records`` away."""
 
@@ -387,9 +390,13 @@ def _run_once(
         return report
     executor = start_executor(config.lake, chosen, config.JOB)
     why = f"{chosen}: {why}"
-    given = executor if results is None else IntakeExecutor(executor, results, workers_of(executor))
+    given = executor
+    if results is not None and config.JOB in HAND_OVER:
+        given = IntakeExecutor(executor, results, workers_of(executor))
     with _told(config.JOB, why, executor, listener):
         report = job.apply(made, config, given)
+    if results is not None and config.JOB == "publish":
+        results.discard()
     return replace(report, engine=why)
 
 

@@ -22,7 +22,6 @@ from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.decoded.topics import DecodedTopic
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.registered_lakes import home_folder, lake_name, read_registered
-from spark_jobs.machine.engine import is_engine_requested
 from spark_jobs.policies.policies_file import read_policies
 
 from ..run.chains import INTAKE_JOB, MAINTENANCE_JOB
@@ -61,7 +60,7 @@ def run_demo(now_ms: int, samples: str | None = None) -> int:
     with HistoryInBackground(lambda: open_dagster_history(folder)) as history:
         lines = ProgressLines(sys.stderr)
         # By Spark, as on a cluster, unless LOGLAKE_JOB_ENGINE says otherwise.
-        engine: Literal["auto", "spark"] = "auto" if is_engine_requested() else "spark"
+        engine: Literal["auto", "spark"] = "auto" if launch.is_engine_requested() else "spark"
         for archive in archives:
             logdir = _unpack(archive, home / "samples")
             request = RunRequest(

@@ -39,8 +39,9 @@ class IntakeResults:
 
     def taken(self, work: Callable[[Any], Any], tasks: Sequence[Any]) -> dict[int, Any]:
         """Take out the results of these tasks, by position; the others have none."""
-        if not self._results:
-            return {}
+        function = bound(work)[0]
+        if not any(kept is function for kept, *_ in self._results):
+            return {}  # tasks of other functions may have no hash
         found = {at: self._results.pop(_key(work, task), None) for at, task in enumerate(tasks)}
         return {at: kept[0] for at, kept in found.items() if kept is not None}
 

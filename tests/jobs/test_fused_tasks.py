@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
 from spark_jobs import launch
+from spark_jobs.contracts import DecodeConfig, JobReport
 from spark_jobs.ingest import intake_tasks, taken_segment
 from spark_jobs.ingest.taken_segment import ExpectedRows, SegmentTask
+from spark_jobs.policies.policies_file import read_policies
 from spark_jobs.row_files import archived_bytes
 from spark_jobs.tasks.intake_results import IntakeResults
 from spark_jobs.tasks.segment_copy import CopyTask
@@ -21,6 +24,7 @@ from tests.in_process import InProcessExecutor
 from tests.spark.cycle import AS_OF_MS, Lake
 
 TRANSACTIONAL = {"attributes": handmade.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
+REPORT = JobReport("job", "run-1", "lake", plan=None)
 NAMES = ("plain", "sliced", "waiting", "holed", "orders", "damaged", "late", "__consumer_offsets")
 
 
@@ -253,3 +257,32 @@ def test_files_of_a_large_segment_are_left_to_several_workers_where_the_others_w
     assert spread(100, 101, workers=2) == [True, True]
     assert spread(100, 101, 102, workers=2) == [False, True, True]
     assert spread(10, 100, 10, 100, 10, workers=2) == [True] * 5
+
+
+def test_a_result_that_publish_left_unused_does_not_meet_the_jobs_that_follow(tmp_path):
+    source = LogDirectory(tmp_path / "source")
+    waiting, orders = source.partition("payments-0"), source.partition("orders-0")
+    waiting.append(10, **TRANSACTIONAL, base_sequence=0)  # its marker is not there yet
+    orders.append(2_000, per_batch=100, tag=b"a" * 800)
+    source.high_watermarks(payments_0=10, orders_0=orders.next_offset)
+    policies = tmp_path / "policies.yaml"
+    policies.write_text("topics:\n  orders:\n    decode.value: string\n    latest: delete\n")
+    lake = Lake(tmp_path / "lake")
+    with IntakeResults() as results:
+        lake.turn(source.path, policies=str(policies), results=results)
+        config = DecodeConfig(str(lake.path), "run-1", AS_OF_MS, read_policies(str(policies)))
+        assert launch.run(config, engine="spark", results=results).used_executor
+    assert DeltaTable(str(lake.path / "tables/decoded/orders")).to_pyarrow_table().num_rows == 2_000
+    assert orphans(lake.path) == set()
+
+
+@pytest.mark.parametrize("job", ["ingest", "validate", "publish", "decode", "expectations", "compaction"])
+def test_only_the_jobs_of_an_intake_get_its_results_and_others_the_engine_itself(monkeypatch, tmp_path, job):
+    executor, given = InProcessExecutor(), list[object]()
+    plan = SimpleNamespace(is_empty=False, task_bytes=1 << 40, outline=None)
+    module = SimpleNamespace(plan=lambda _: plan, apply=lambda _plan, _config, got: given.append(got) or REPORT)
+    monkeypatch.setattr(launch, "start_executor", lambda *_: executor)
+    monkeypatch.setattr(launch, "_job", lambda _: module)
+    config = SimpleNamespace(JOB=job, lake=str(tmp_path))
+    launch.run(config, engine="spark", results=IntakeResults())
+    assert [each is executor for each in given] == [job not in ("ingest", "validate", "publish")]
