@@ -139,8 +139,9 @@ def plan_growth(
     tasks: list[CopyTask] = []
     for take in growth.takes:
         task = _task(config, source, observed, take)
-        if known is not None and (known.stopped, known.stopped_file) == ("tail-hides-batches", task.seen):
-            # The same bytes would stop it again.
+        stopped = None if known is None or task.sealed else (known.stopped, known.stopped_file)
+        if known is not None and stopped == ("tail-hides-batches", task.seen):
+            # The same bytes would stop it again. Once their segment is closed they are archived as damage.
             stop = known.stopped_because
             observed = replace(observed, stopped=known.stopped, stopped_because=stop, stopped_file=task.seen)
             continue

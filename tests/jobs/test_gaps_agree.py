@@ -88,3 +88,22 @@ def test_a_gap_in_a_topic_that_brokers_always_compact_is_no_loss(source: LogDire
     source.high_watermarks(__consumer_offsets_0=7)
     lake.turn(source.path)
     assert lake.ledger("__consumer_offsets") == [(0, 2, "present"), (2, 5, "compacted"), (5, 7, "present")]
+
+
+def test_a_broken_length_at_the_end_of_a_segment_is_damage_once_the_log_goes_on(
+    source: LogDirectory, lake: Lake
+) -> None:
+    orders = source.partition("orders-0")
+    orders.append(2)
+    broken = bytearray(handmade.simple_batch(2, [(b"k", b"v")] * 3))
+    broken[8:12] = (int.from_bytes(broken[8:12], "big") + 65_536).to_bytes(4, "big")
+    orders.write(bytes(broken))
+    source.high_watermarks(orders_0=2)
+    lake.turn(source.path)
+    assert lake.ledger("orders") == [(0, 2, "present")]
+    orders.roll(8)
+    orders.write(THIN)  # it would explain the offsets before it, if these were not in the broken batch
+    source.high_watermarks(orders_0=12)
+    lake.turn(source.path)
+    assert lake.ledger("orders") == [(0, 2, "present"), (2, 8, "corrupt"), (8, 12, "present")]
+    assert sorted(lake.published("orders")) == [0, 1]
