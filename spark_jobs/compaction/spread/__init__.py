@@ -1,1 +1,1 @@
-"""Cleaning of one log by many tasks: `spread_cleaning` is the entry, `spread_steps` has the tasks."""
+"""Cleaning of one log by many tasks: `spread_cleaning` is the entry, `steps` has the tasks."""

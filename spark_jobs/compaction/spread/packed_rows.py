@@ -8,19 +8,20 @@ A task holds `RUN_ROWS` rows at a time, whatever the size of the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from logcore.columns.cleaning.newest_bits import NewestBits
-from logcore.columns.cleaning.offset_map import Offsets
+from logcore.columns.cleaning.offset_map import OffsetMap, Offsets
 from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET
 from spark_jobs.compaction.keyed_rows import Hashed
 from spark_jobs.tasks.shuffle import Block
 
 RUN_ROWS = 1 << 19
+Needed = Callable[[Hashed], npt.NDArray[np.bool_]]
 _OFFSETS, _BITS = b"o", b"b"
 
 
@@ -29,7 +30,17 @@ def parts_of(rows: Hashed, parts: int) -> npt.NDArray[np.uint64]:
     return (rows.high >> np.uint64(32)) * np.uint64(parts) >> np.uint64(32)
 
 
-def packed_rows(found: Iterable[Hashed], parts: int, part: int | None, first: int) -> Iterator[Block]:
+def last_of_key(rows: Hashed, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Which rows are the last of their key among the chosen ones."""
+    some, newest, is_last = rows.taken(chosen), OffsetMap(), np.zeros(len(rows), bool)
+    newest.put(some.high, some.low, some.numbers)
+    is_last[chosen] = newest.find(some.high, some.low) == some.numbers
+    return is_last
+
+
+def packed_rows(
+    found: Iterable[Hashed], parts: int, part: int | None, first: int, needed: Needed | None = None
+) -> Iterator[Block]:
     """Blocks of rows for the ranges of hashes, in runs of about `RUN_ROWS` rows.
 
     Args:
@@ -37,11 +48,15 @@ def packed_rows(found: Iterable[Hashed], parts: int, part: int | None, first: in
         parts: Number of ranges.
         part: The range whose rows are needed; None: those of all ranges.
         first: Place of the first run; the next ones follow.
+        needed: Which rows of a run the receiver needs, where it holds all its rows in memory (no `part` is named): a
+            key with many records then has a few rows a run. None: all.
     """
     for run in _runs(found if part is None else _of_part(found, parts, part)):
         if part is not None:
             yield _block(part, first, run)
         else:
+            if needed is not None:
+                run = run.taken(needed(run))
             of_row = parts_of(run, parts)
             order = np.argsort(of_row, kind="stable")
             ends = np.searchsorted(of_row[order], np.arange(parts + 1, dtype=np.uint64)).tolist()

@@ -35,6 +35,7 @@ from spark_jobs.compaction.spread.faults import faults, stopping
 from spark_jobs.compaction.spread.packed_rows import (
     bits_in,
     last_of,
+    last_of_key,
     packed_offsets,
     packed_rows,
     rows_in,
@@ -141,7 +142,12 @@ def emit_offsets(round: SpreadRound, piece: SourcePiece, part: int | None) -> It
             yield Hashed(rows.high, rows.low, numbers).taken(inside)
 
     with piece.opened(round.lake) as source:
-        yield from packed_rows(found(source), round.parts, part, piece.base_offset)
+        yield from packed_rows(found(source), round.parts, part, piece.base_offset, needed_offsets)
+
+
+def needed_offsets(run: Hashed) -> npt.NDArray[np.bool_]:
+    """Which rows of `emit_offsets` can change what remains."""
+    return (run.numbers < 0) | last_of_key(run, run.numbers >= 0)
 
 
 def remaining_offsets(round: SpreadRound, part: int, blocks: Blocks) -> Iterator[Block]:
@@ -245,7 +251,12 @@ def emit_words(round: SpreadRound, task: ComparedPiece, part: int | None) -> Ite
                 left = _offsets_of(content[task.start : task.end], task.piece.base_offset)
         if not task.is_refused:
             _refuse_aborted(round, task, _offsets_of(source.content, task.piece.base_offset) if left is None else left)
-        yield from packed_rows(found(source, left), round.parts, part, task.piece.base_offset)
+        yield from packed_rows(found(source, left), round.parts, part, task.piece.base_offset, needed_words)
+
+
+def needed_words(run: Hashed) -> npt.NDArray[np.bool_]:
+    """Which rows of `emit_words` can change the proof: the newest of each key, and one that remains."""
+    return last_of_key(run, np.ones(len(run), bool)) | last_of_key(run, run.numbers & REMAINS != 0)
 
 
 def _refuse_aborted(round: SpreadRound, task: ComparedPiece, left: Offsets) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,16 @@ from spark_jobs.compaction.log_cleaning import CleaningResult, CleaningTask, cle
 from spark_jobs.compaction.spread import packed_rows as packing
 from spark_jobs.compaction.spread import round_plan, spread_cleaning, steps
 from spark_jobs.compaction.spread.packed_rows import bits_in, packed_offsets, packed_rows, rows_in
-from spark_jobs.compaction.spread.steps import OFFSET_SHIFT, REMAINS, TOMBSTONE, SpreadRound, prove_remaining
+from spark_jobs.compaction.spread.steps import (
+    OFFSET_SHIFT,
+    REMAINS,
+    TOMBSTONE,
+    SpreadRound,
+    needed_offsets,
+    needed_words,
+    prove_remaining,
+    remaining_offsets,
+)
 from tests import handmade
 from tests.in_process import InProcessExecutor
 from tests.unit.spark_jobs.compaction.test_spread_cleaning import BEFORE, NOW, Log, archived, marker, row
@@ -196,6 +206,32 @@ def test_what_the_proof_calls_lost(name):
     done = prove_remaining(round, 0, lambda: iter(blocks))
     gone = f"the record at offset {lost} is the newest of its key and is gone"
     assert done == (None if lost is None else CleaningResult(unproven=gone))
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("run", [1 << 20, 16])
+def test_rows_that_are_not_sent_change_neither_what_remains_nor_the_proof(monkeypatch, seed, run):
+    monkeypatch.setattr(packing, "RUN_ROWS", run)
+    random = np.random.default_rng(seed)
+    keys, offsets = random.integers(0, 12, 200).astype(np.uint64), np.arange(200)
+    numbers = np.where(random.random(200) < 0.2, ~offsets, offsets)
+    words = offsets << OFFSET_SHIFT | (random.random(200) < 0.3) * TOMBSTONE | (random.random(200) < 0.4) * REMAINS
+    round = SpreadRound("", None, 200, None, None, 1, (0,), 200)  # type: ignore[arg-type]
+    for step, column, needed in (
+        (lambda blocks: list(remaining_offsets(round, 0, blocks)), numbers, needed_offsets),
+        (lambda blocks: prove_remaining(round, 0, blocks), words, needed_words),
+    ):
+        rows = [Hashed(keys[at : at + 8], keys[at : at + 8], column[at : at + 8]) for at in range(0, 200, 8)]
+        every, sent = ([block.content for block in packed_rows(rows, 1, None, 0, chosen)] for chosen in (None, needed))
+        assert step(partial(iter, sent)) == step(partial(iter, every))
+        assert sum(map(len, sent)) < sum(map(len, every))
+
+
+def test_a_key_with_many_records_is_sent_once_a_run():
+    hot = Hashed(np.ones(5_000, np.uint64), np.ones(5_000, np.uint64), np.arange(5_000))
+    for needed in (needed_offsets, needed_words):
+        (block,) = packed_rows([hot], 1, None, 0, needed)
+        assert len(rows_in(block.content)) <= 2
 
 
 @pytest.mark.parametrize("parts", [1, 2, 5, 64])
