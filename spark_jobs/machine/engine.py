@@ -5,11 +5,13 @@
     auto     spark where LOGLAKE_SPARK_MASTER names a cluster, or where its JVM's start is a small part of the job
 
 Without a cluster both use the same cores, and worker processes start faster than a JVM (docs/deploy.md). From the size
-at which the start is a tenth of the job on, ``auto`` takes Spark, if there is a usable Java.
+at which the start is a tenth of the job on, ``auto`` takes Spark, if its Java and its jars are on this machine. The
+size of a job downloads nothing.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from enum import StrEnum
@@ -84,26 +86,35 @@ def chosen_engine(named: str | None = None, task_bytes: int = 0) -> tuple[JobEng
 
 
 def _by_size(task_bytes: int) -> tuple[JobEngine, str]:
-    given = os.environ.get(SPARK_FROM_VARIABLE) or JVM_START_SECONDS / START_SHARE / SECONDS_PER_GIB
-    try:
-        least = float(given)
-    except ValueError:
-        raise UsageError(f"{SPARK_FROM_VARIABLE} {given!r}: use a number of GiB, such as 10; inf: never.") from None
-    gib = task_bytes / (1 << 30)
-    if not 0 < least <= gib:
+    least, gib = _spark_from(), task_bytes / (1 << 30)
+    if gib < least:
         return ORDINARY_ENGINE
+    from spark_jobs.machine.jars import delta_jars
     from spark_jobs.machine.java import find_java
 
     try:
         find_java()
-    except JobError:
-        return JobEngine.LOCAL, f"Spark is used from {least:.1f} GiB on, but there is no usable Java"
-    return JobEngine.SPARK, f"the tasks read {gib:.1f} GiB, and from {least:.1f} GiB on the start of Spark is small"
+        delta_jars(may_fetch=False)
+    except (JobError, UsageError) as error:
+        return JobEngine.LOCAL, f"Spark is used from {least:.1f} GiB on, but cannot start. {error}"
+    return JobEngine.SPARK, f"the tasks read {gib:.1f} GiB, and Spark is used from {least:.1f} GiB on"
+
+
+def _spark_from() -> float:
+    """GiB of a job from which on Spark is used on one machine; 0: always."""
+    given = os.environ.get(SPARK_FROM_VARIABLE) or JVM_START_SECONDS / START_SHARE / SECONDS_PER_GIB
+    try:
+        least = float(given)
+    except ValueError:
+        least = math.nan
+    if not least >= 0:
+        raise UsageError(f"{SPARK_FROM_VARIABLE} {given!r}: use a number of GiB, such as 10; 0: always; inf: never.")
+    return least
 
 
 def is_engine_requested() -> bool:
-    """Whether LOGLAKE_JOB_ENGINE fixes the engine of every job, however small."""
-    return _engine(os.environ.get(JOB_ENGINE_VARIABLE), JOB_ENGINE_VARIABLE) is not JobEngine.AUTO
+    """Whether a setting fixes the engine of every job, however small."""
+    return _engine(os.environ.get(JOB_ENGINE_VARIABLE), JOB_ENGINE_VARIABLE) is not JobEngine.AUTO or not _spark_from()
 
 
 def _engine(named: str | None, what: str) -> JobEngine:

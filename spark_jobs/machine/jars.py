@@ -57,8 +57,11 @@ def locked_jars() -> tuple[LockedJar, ...]:
     return tuple(LockedJar(coordinate, digest.removeprefix("sha256:")) for coordinate, digest in lines)
 
 
-def delta_jars() -> tuple[Path, ...]:
-    """Return the paths of the locked jars, all of them checked; downloads them if they are missing.
+def delta_jars(*, may_fetch: bool = True) -> tuple[Path, ...]:
+    """Return the paths of the locked jars, all of them checked.
+
+    Args:
+        may_fetch: Whether missing ones are downloaded.
 
     Raises:
         JobError: A jar is missing, cannot be downloaded, or is not the locked one; the text names it.
@@ -67,7 +70,7 @@ def delta_jars() -> tuple[Path, ...]:
     if given:
         return _checked(Path(given).absolute(), "LOGLAKE_JARS_DIR")
     folder = local_home() / "jars"
-    if not all((folder / jar.file_name).is_file() for jar in locked_jars()):
+    if may_fetch and not all((folder / jar.file_name).is_file() for jar in locked_jars()):
         _fetch(folder)
     return _checked(folder, "the folder of fetched jars")
 
@@ -79,7 +82,7 @@ def _checked(folder: Path, what: str) -> tuple[Path, ...]:
         if not path.is_file():
             raise JobError(
                 f"{path} is missing: {what} must hold the jars of deploy/jars.lock, here {jar.coordinate}. "
-                f"Put it there, or unset LOGLAKE_JARS_DIR to have it fetched."
+                "Put it there, or fetch it: `python -m spark_jobs.machine.jars` without LOGLAKE_JARS_DIR."
             )
         _refuse_other(path, jar)
         paths.append(path)

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
+from pathlib import Path
+
 import pytest
 
 from spark_jobs.errors import JobError, UsageError
-from spark_jobs.machine import java
-from spark_jobs.machine.engine import JobEngine, chosen_engine
+from spark_jobs.machine import jars, java
+from spark_jobs.machine.engine import JobEngine, chosen_engine, is_engine_requested
+from spark_jobs.machine.jars import LockedJar
 
 GIB = 1 << 30
 
 
 @pytest.fixture(autouse=True)
-def machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine with Java where nothing is set."""
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine with Java and a jar where nothing is set; a download is an error."""
     for name in ("LOGLAKE_JOB_ENGINE", "LOGLAKE_SPARK_MASTER", "LOGLAKE_SPARK_FROM_GIB"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(java, "find_java", lambda: None)
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path))
+    monkeypatch.delenv("LOGLAKE_JARS_DIR", raising=False)
+    monkeypatch.setattr(jars, "locked_jars", lambda: (LockedJar("g:delta:1", hashlib.sha256(b"delta").hexdigest()),))
+    monkeypatch.setattr(jars, "_fetch", forbidden)
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "delta-1.jar").write_bytes(b"delta")
+
+
+def forbidden(_folder: Path) -> None:
+    raise AssertionError("The size of a job downloads nothing.")
 
 
 @pytest.mark.parametrize("task_bytes", [0, GIB, 1000 * GIB])
@@ -37,7 +52,7 @@ def test_without_a_cluster_a_job_is_by_spark_where_ten_times_its_start_of_eight_
     assert chosen_engine(None, int(9.5 * GIB))[0] is JobEngine.LOCAL
     assert chosen_engine(None, int(9.6 * GIB)) == (
         JobEngine.SPARK,
-        "the tasks read 9.6 GiB, and from 9.5 GiB on the start of Spark is small",
+        "the tasks read 9.6 GiB, and Spark is used from 9.5 GiB on",
     )
 
 
@@ -46,17 +61,40 @@ def test_one_setting_changes_the_size(monkeypatch):
     assert chosen_engine(None, GIB)[0] is JobEngine.SPARK
     monkeypatch.setenv("LOGLAKE_SPARK_FROM_GIB", "inf")
     assert chosen_engine(None, 1000 * GIB)[0] is JobEngine.LOCAL
-    monkeypatch.setenv("LOGLAKE_SPARK_FROM_GIB", "ten")
-    with pytest.raises(UsageError, match="LOGLAKE_SPARK_FROM_GIB 'ten': use a number of GiB"):
+    monkeypatch.setenv("LOGLAKE_SPARK_FROM_GIB", "0")
+    assert chosen_engine(None, 0)[0] is JobEngine.SPARK
+    assert is_engine_requested()
+
+
+@pytest.mark.parametrize("given", ["ten", "nan", "-1"])
+def test_what_is_no_size_is_refused(monkeypatch, given):
+    monkeypatch.setenv("LOGLAKE_SPARK_FROM_GIB", given)
+    with pytest.raises(UsageError, match=f"LOGLAKE_SPARK_FROM_GIB '{given}': use a number of GiB"):
         chosen_engine(None, 0)
 
 
 def test_a_large_job_without_a_usable_java_is_local_and_says_so(monkeypatch):
     def find_java() -> None:
-        raise JobError("no Java")
+        raise JobError("There is no Java.")
 
     monkeypatch.setattr(java, "find_java", find_java)
     assert chosen_engine(None, 10 * GIB) == (
         JobEngine.LOCAL,
-        "Spark is used from 9.5 GiB on, but there is no usable Java",
+        "Spark is used from 9.5 GiB on, but cannot start. There is no Java.",
     )
+
+
+@pytest.mark.parametrize(
+    ("content", "lack"), [(None, r"delta-1\.jar is missing"), (b"other", r"delta-1\.jar is not the jar")]
+)
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_large_job_without_the_jars_on_disk_is_local_names_the_jar_and_downloads_nothing(
+    monkeypatch, tmp_path, content, lack, is_named
+):
+    jar = tmp_path / "jars" / "delta-1.jar"
+    jar.unlink() if content is None else jar.write_bytes(content)
+    if is_named:
+        monkeypatch.setenv("LOGLAKE_JARS_DIR", str(jar.parent))
+    engine, why = chosen_engine(None, 10 * GIB)
+    assert engine is JobEngine.LOCAL
+    assert re.search(lack, why)
