@@ -2,6 +2,7 @@
 
 A row is a task (:mod:`spark_jobs.tasks.task_rows`). Spark's shuffle brings it to the Spark task that does it, so no
 function and no plan grows with the number of tasks. A Spark task costs some milliseconds, so small tasks share one.
+Very many tasks are several Spark jobs, one after the other.
 """
 
 from __future__ import annotations
@@ -15,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.errors import JobError
 from spark_jobs.tasks.executor import Result, Task, bound
-from spark_jobs.tasks.task_rows import RESULT_COLUMNS, perform_rows, results_of, task_table
+from spark_jobs.tasks.task_rows import RESULT_COLUMNS, perform_rows, results_of, task_table, task_waves
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from spark_jobs.tasks.shuffle import Shuffle
@@ -50,14 +50,17 @@ class SparkExecutor:
         """As :meth:`spark_jobs.tasks.executor.Executor.run`.
 
         Raises:
-            JobError: Spark ended the work; the text has the last line of its reason.
+            JobError: Spark ended the work; the text has the first cause that Spark names.
         """
         if not tasks:
             return []
-        table, parts = self._task_table(tasks, sizes)
+        results: list[Result] = []
+        function = partial(perform_rows, pickle.dumps(work))
         with _group(self.session, self.job, work, len(tasks)):
-            rows = self.session.createDataFrame(table).repartitionById(parts, "part")
-            return results_of(rows.mapInArrow(partial(perform_rows, pickle.dumps(work)), RESULT_COLUMNS).toArrow())
+            for table, parts in task_waves(self.job, tasks, sizes, self._least_parts):
+                rows = self.session.createDataFrame(table).repartitionById(parts, "part")
+                results += results_of(rows.mapInArrow(function, RESULT_COLUMNS).toArrow())
+        return results
 
     def shuffle(self, shuffle: Shuffle) -> list[Any]:
         """As :meth:`spark_jobs.tasks.shuffle.ShufflingExecutor.shuffle`.
@@ -67,12 +70,13 @@ class SparkExecutor:
         """
         from spark_jobs.tasks.spark_shuffle import run_shuffle
 
-        table, parts = self._task_table(shuffle.tasks, shuffle.sizes)
+        table, parts = task_table(self.job, shuffle.tasks, shuffle.sizes, self._least_parts)
         with _group(self.session, self.job, shuffle.emit, len(shuffle.tasks)):
             return run_shuffle(self.session, table, parts, shuffle)
 
-    def _task_table(self, tasks: Sequence[Task], sizes: Sequence[int] | None) -> tuple[pa.Table, int]:
-        return task_table(self.job, tasks, sizes, PARTS_PER_CORE * self.processes)
+    @property
+    def _least_parts(self) -> int:
+        return PARTS_PER_CORE * self.processes
 
 
 def _reason(error: Exception) -> str:

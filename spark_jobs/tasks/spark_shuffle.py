@@ -11,13 +11,14 @@ import pyarrow as pa
 
 from spark_jobs.tasks.executor import perform
 from spark_jobs.tasks.shuffle import STOPPED, Block, Shuffle, finished, in_order, or_stopped
+from spark_jobs.tasks.task_groups import cut
+from spark_jobs.tasks.task_rows import CHUNK_BYTES, CHUNK_ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 COLUMNS = "part int, at long, content binary"
 SCHEMA = pa.schema([pa.field("part", pa.int32()), pa.field("at", pa.int64()), pa.field("content", pa.binary())])  # type: ignore[arg-type]
-_ROWS_BYTES = 4 << 20
 _GIVEN = STOPPED + 1
 """Place of the block that has the task of a last step: before all blocks that a step emits."""
 
@@ -67,16 +68,7 @@ def _of_part(step: Step, chunks: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
 
 
 def _batches(blocks: Iterable[Block]) -> Iterator[pa.RecordBatch]:
-    held: list[Block] = []
-    size = 0
-    for block in blocks:
-        held.append(block)
-        size += len(block.content)
-        if size >= _ROWS_BYTES:
-            yield _batch(held)
-            held, size = [], 0
-    if held:
-        yield _batch(held)
+    return map(_batch, cut(blocks, lambda block: len(block.content), CHUNK_BYTES, CHUNK_ROWS))
 
 
 def _batch(blocks: list[Block]) -> pa.RecordBatch:

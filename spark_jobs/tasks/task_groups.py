@@ -6,7 +6,10 @@ started together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+Value = TypeVar("Value")
 
 SHARED_BYTES = 16 << 20
 """Tasks are started together while they read no more than this."""
@@ -33,3 +36,17 @@ def shared(count: int, sizes: Sequence[int] | None, least: int = 1) -> list[rang
         groups[-1] = range(groups[-1].start, at + 1)
         room -= size
     return groups
+
+
+def cut(values: Iterable[Value], size: Callable[[Value], int], most_bytes: int, most: int) -> Iterator[list[Value]]:
+    """Values in order in lists: each list has at most so many, and ends with the value that reaches so many bytes."""
+    held: list[Value] = []
+    room = most_bytes
+    for value in values:
+        held.append(value)
+        room -= size(value)
+        if room <= 0 or len(held) == most:
+            yield held
+            held, room = [], most_bytes
+    if held:
+        yield held

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from spark_jobs.reads import ReadingTask, Reads
 from spark_jobs.tasks.executor import Task, perform, second_try
-from spark_jobs.tasks.task_groups import shared
+from spark_jobs.tasks.task_groups import cut, shared
 
 _COLUMNS: dict[str, pa.DataType] = {
     "position": pa.int64(),
@@ -34,10 +34,31 @@ RESULT_SCHEMA = pa.schema([("position", pa.int64()), ("result", pa.binary())])  
 RESULT_COLUMNS = "position long, result binary"
 
 
+CHUNK_BYTES = 4 << 20
+"""Bytes of the rows that Spark sends to a worker in one message; it refuses more than `spark.rpc.message.maxSize`."""
+CHUNK_ROWS = 10_000
+WAVE_BYTES = 128 << 20
+"""Bytes of the tasks of one Spark job: the driver and its JVM hold them several times."""
+WAVE_TASKS = 10_000
+"""Tasks of one Spark job: the driver holds their results, which `spark.driver.maxResultSize` limits."""
+
+
+def task_waves(
+    job: str, tasks: Sequence[Task], sizes: Sequence[int] | None, least: int
+) -> Iterator[tuple[pa.Table, int]]:
+    """The tasks in order, as a :func:`task_table` for each Spark job."""
+    start = 0
+    for pickled in cut(map(pickle.dumps, tasks), len, WAVE_BYTES, WAVE_TASKS):
+        wave = slice(start, start + len(pickled))
+        yield _table(job, tasks[wave], pickled, None if sizes is None else sizes[wave], least)
+        start = wave.stop
+
+
 def task_table(job: str, tasks: Sequence[Task], sizes: Sequence[int] | None, least: int) -> tuple[pa.Table, int]:
     """The tasks as rows, and the number of their parts.
 
-    Parts have about equal bytes, and the largest come first: so no long one is left at the end.
+    Parts have about equal bytes, and the largest come first: so no long one is left at the end. Spark makes a partition
+    of each chunk of the table.
 
     Args:
         job: name of the job.
@@ -45,23 +66,28 @@ def task_table(job: str, tasks: Sequence[Task], sizes: Sequence[int] | None, lea
         sizes: bytes that each reads; None: not known.
         least: number of parts that there should be, if there are so many tasks.
     """
+    return _table(job, tasks, [pickle.dumps(task) for task in tasks], sizes, least)
+
+
+def _table(
+    job: str, tasks: Sequence[Task], pickled: Sequence[bytes], sizes: Sequence[int] | None, least: int
+) -> tuple[pa.Table, int]:
     groups = shared(len(tasks), sizes, least)
     if sizes is not None:
         groups.sort(key=lambda group: -sum(sizes[at] for at in group))
     parts = [0] * len(tasks)
     for part, group in enumerate(groups):
         parts[group.start : group.stop] = [part] * len(group)
-    read = [reads(task) for task in tasks]
-    columns: list[Sequence[Any]] = [
-        range(len(tasks)),
-        [job] * len(tasks),
-        *zip(*read, strict=True),
-        [None] * len(tasks) if sizes is None else sizes,
-        parts,
-        [pickle.dumps(task) for task in tasks],
+    known = [None] * len(tasks) if sizes is None else sizes
+    rows = ((at, job, *reads(task), known[at], parts[at], pickled[at]) for at, task in enumerate(tasks))
+    chunks = [
+        pa.RecordBatch.from_arrays(
+            [pa.array(values, field.type) for values, field in zip(zip(*chunk, strict=True), TASK_SCHEMA, strict=True)],
+            schema=TASK_SCHEMA,
+        )
+        for chunk in cut(rows, lambda row: len(row[-1]), CHUNK_BYTES, CHUNK_ROWS)
     ]
-    arrays = [pa.array(values, field.type) for values, field in zip(columns, TASK_SCHEMA, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=TASK_SCHEMA), len(groups)
+    return pa.Table.from_batches(chunks, TASK_SCHEMA), len(groups)
 
 
 def reads(task: object) -> Reads:

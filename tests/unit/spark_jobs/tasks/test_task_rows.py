@@ -80,12 +80,37 @@ def test_the_results_of_rows_are_in_the_order_of_the_tasks_however_parts_end():
     assert results_of(pa.Table.from_batches(done)) == list(range(50))
 
 
+@pytest.mark.parametrize("sizes", [None, [1 << 20] * 5000])
+def test_the_partitions_of_five_thousand_tasks_of_36_kib_are_messages_of_about_four_mib(sizes):
+    tasks = [bytes(36 << 10)] * 5000
+    table, _ = task_table("ingest", tasks, sizes, 8)
+    of_partitions = table.to_batches(max_chunksize=10_000)  # as pyspark cuts a table: a partition for each batch
+    sent = [sum(len(task.as_buffer()) for task in batch.column("task")) for batch in of_partitions]
+    assert sum(sent) > 5000 * (36 << 10)
+    assert max(sent) < 5 << 20
+    assert min(sent[:-1]) >= 4 << 20
+    assert table["position"].to_pylist() == list(range(5000))
+
+
+@pytest.mark.parametrize(
+    ("count", "nbytes", "jobs"), [(5000, 36 << 10, [3637, 1363]), (25_000, 1, [10_000, 10_000, 5000])]
+)
+def test_very_many_tasks_are_several_spark_jobs_and_their_results_are_in_order(count, nbytes, jobs):
+    session = Recorded()
+    tasks = [number.to_bytes(4, "big") + bytes(nbytes) for number in range(count)]
+    done = SparkExecutor(session, "ingest").run(operator.itemgetter(slice(4)), tasks, [nbytes] * count)
+    assert [int.from_bytes(number, "big") for number in done] == list(range(count))
+    assert session.tasks == pytest.approx(jobs, abs=10)
+    assert sum(session.tasks) == count
+
+
 class Recorded:
     """A session and its DataFrames: the functions that they send to workers."""
 
     def __init__(self) -> None:
         self.defaultParallelism = 2
         self.sent: list[bytes] = []
+        self.tasks: list[int] = []
 
     @property
     def sparkContext(self) -> Recorded:  # noqa: N802
@@ -99,6 +124,7 @@ class Recorded:
 
     def createDataFrame(self, table: pa.Table) -> Recorded:  # noqa: N802
         self.table = table
+        self.tasks.append(len(table))
         return self
 
     def repartitionById(self, *_: object) -> Recorded:  # noqa: N802
