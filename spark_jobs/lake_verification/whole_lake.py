@@ -126,6 +126,17 @@ def verify_whole_lake(
         raise LakeRefused(str(error)) from error
 
 
+def sample_bytes(lake: str, sample: Sample) -> int:
+    """What the verification of a part reads: archive and state tables, without decoded tables; 0 if it is not known."""
+    try:
+        state = read_lake(lake)
+    except LogError:
+        return 0  # the verification refuses the lake, and says why
+    archived = {f"archive/{segment.segment_id}": segment.size for segment in state.segments if segment.is_kept}
+    files = {file_name(table.name, file): file.size for table in state.tables.values() for file in table.files}
+    return sum(size for name, size in (archived | files).items() if sample.holds(name))
+
+
 class _WholeLake:
     """One verification under way."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.contracts import JobReport, VerifyConfig
 from spark_jobs.errors import UsageError
-from spark_jobs.lake_verification.whole_lake import Sample, verify_whole_lake
+from spark_jobs.lake_verification.whole_lake import Sample, sample_bytes, verify_whole_lake
 from spark_jobs.outlines import VerifiedPart
 from spark_jobs.placed_finding import PlacedFinding
 
@@ -25,19 +25,21 @@ class VerifyPlan:
     """The part to verify."""
 
     outline: VerifiedPart
+    task_bytes: int
     is_empty: bool = False
-    task_bytes: int | None = 0
 
 
 def plan(config: VerifyConfig) -> VerifyPlan:
     """Select the part.
 
     Raises:
+        StorageError: The object store does not answer.
         UsageError: There is no such part.
     """
     if not 1 <= config.part <= config.parts:
         raise UsageError(f"part {config.part} of {config.parts}: parts are counted from 1.")
-    return VerifyPlan(VerifiedPart(config.part, config.parts))
+    nbytes = sample_bytes(config.lake, Sample(config.part, config.parts))
+    return VerifyPlan(VerifiedPart(config.part, config.parts), nbytes)
 
 
 def apply(plan: VerifyPlan, config: VerifyConfig, executor: Executor | None) -> JobReport[VerifiedPart]:

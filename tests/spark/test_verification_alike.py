@@ -114,6 +114,25 @@ def test_the_size_of_a_lake_chooses_the_engine(made_once, said, monkeypatch):
     assert asked == [("local", "verify"), ("spark", "verify")]
 
 
+def test_the_size_of_its_part_chooses_the_engine_of_the_nightly_job(made_once, monkeypatch):
+    def start(_lake: str, engine: str | None, _job: str) -> InProcessExecutor:
+        engines.append(engine)
+        return InProcessExecutor()
+
+    engines: list[str | None] = []
+    monkeypatch.setattr(launch, "start_executor", start)
+    monkeypatch.delenv(JOB_ENGINE_VARIABLE, raising=False)
+    config = [VerifyConfig(str(made_once), "run", AS_OF_MS, part=part, parts=3) for part in (1, 2, 3)]
+    of_parts = [launch.plan(each).task_bytes or 0 for each in config]
+    tables = [DeltaTable(path.parent) for path in made_once.glob("tables/*/_delta_log")]
+    stored = [*(made_once / "archive").rglob("*.log"), *(Path(uri) for each in tables for uri in each.file_uris())]
+    assert sum(of_parts) == sum(path.stat().st_size for path in stored)
+    for least, expected in ((of_parts[0] + 1, "local"), (of_parts[0], "spark")):
+        monkeypatch.setenv(SPARK_FROM_VARIABLE, str(least / (1 << 30)))
+        assert launch.run(config[0]).engine.startswith(expected)
+    assert engines == ["local", "spark"]
+
+
 def test_parts_and_a_resumed_verification_say_the_same_in_workers(damaged, said, tmp_path):
     for number in ("1/3", "2/3"):
         assert said(damaged, "local", "--sample", number)[:2] == said(damaged, None, "--sample", number)[:2]
