@@ -216,6 +216,7 @@ def _op(of: RegisteredLake, job: str, step: Step, results: Results, pool: str | 
             is_last = step.name == _last_step(results, context)
             with lost_interrupts_repeated(more_follows=True), _clear_failures(step, run, context):
                 done = _result(step, run, loglake_results, context, is_last=is_last)
+                _tag_engine(run, context)
                 if step.product is not None and step.product.name == check_definitions.RECORDS:
                     loglake_results.end_intake(run.run_id)
                 yield from _record(of, context, step, run, done, selected)
@@ -319,6 +320,14 @@ def _clear_failures(step: Step, run: Run, context: dg.AssetExecutionContext) -> 
         if is_interrupt(error):
             say_canceled(context.log)
         raise
+
+
+def _tag_engine(run: Run, context: dg.AssetExecutionContext) -> None:
+    """Name the engine that ran the jobs so far: the size of one can choose Spark, after the run got its tag."""
+    engines = [report.engine for report in run.reports if report.engine]
+    by_spark = [engine for engine in engines if engine.startswith("spark")]
+    for engine in (by_spark or engines)[:1]:
+        context.instance.add_run_tags(context.run.run_id, {ENGINE_TAG: engine})
 
 
 def _result(

@@ -15,7 +15,7 @@ from spark_jobs.outlines import Outline, Outline_co
 from .run.step_result import StepResult
 
 ENGINE_TAG = "loglake/engine"
-"""Run tag: what runs the tasks, and why."""
+"""Run tag: what runs the tasks, and why. It names Spark as soon as the size of a job has chosen it."""
 
 LAUNCHER, RESULTS = "loglake_launcher", "loglake_results"
 """Keys of our resources: a code location may have others."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.registry import remember
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
 from tests.dagster.conftest import Define, Execute, materialized
-from tests.dagster.fake_jobs import World
+from tests.dagster.fake_jobs import FakeLauncher, World
 
 pytestmark = pytest.mark.dagster
 
@@ -106,6 +107,21 @@ def test_a_range_of_time_is_stated_as_times_and_reaches_the_job_for_the_chosen_p
 def test_the_clock_of_a_run_can_be_stated(execute: Execute, world: World, lake: str) -> None:
     assert execute(as_of="1772323200000ms").success
     assert {config.as_of_ms for config in world.asked if hasattr(config, "as_of_ms")} == {1_772_323_200_000}
+
+
+def test_the_tag_of_a_run_names_spark_once_the_size_of_a_job_has_chosen_it(
+    execute: Execute, instance: dg.DagsterInstance, world: World, lake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_size = "spark: the tasks read 10.0 GiB, and Spark is used from 9.5 GiB on"
+    run, said = FakeLauncher.run, {"ingest": by_size, "publish": "local: no Spark cluster is configured"}
+    monkeypatch.setattr(
+        FakeLauncher,
+        "run",
+        lambda self, config, *rest: replace(run(self, config, *rest), engine=said.get(config.JOB, "")),
+    )
+    world.ends["orders-0"] = 20
+    result = execute()
+    assert instance.get_run_by_id(result.run_id).tags["loglake/engine"] == by_size
 
 
 def test_the_engine_of_a_run_comes_before_that_of_the_policies(
