@@ -34,7 +34,7 @@ from logcore.storage.objects.addresses import absolute, directory_of, is_object
 from logcore.storage.objects.answers import StoreFailed
 from logcore.storage.objects.object_tree import ObjectTree
 from logcore.storage.objects.remembered_reads import RememberedReads
-from logcore.storage.partition_files import KnownBounds, not_a_segment, read_partition
+from logcore.storage.partition_files import KnownBounds, not_a_segment, read_partition, report_aside
 from logcore.storage.source_errors import SourceChanged, SourceUnreadable, shown
 from logcore.storage.source_reads import file_digest, read_file, read_range
 from logcore.storage.source_tree import DirectoryEntry, LocalTree, SourceTree
@@ -355,16 +355,17 @@ class _Look:
         needs_line = topic_partition.topic != filenames.METADATA_TOPIC
         root = self.state.root(directory_of(path), needs_high_watermarks=needs_line)
         headers = HeaderReader(self.remembered)
-        bounds = KnownBounds(
-            root.log_starts.get(topic_partition),
-            (root.cleaned or {}).get(topic_partition),
-            (root.high_watermarks or {}).get(topic_partition),
-        )
-        files = read_partition(path, lambda: self.entries(path), self.tree, only, headers, bounds)
+        files = read_partition(path, lambda: self.entries(path), self.tree, only, headers)
         if files is None:
             return
         if kind is not DirectoryKind.LIVE:
             self.say(f"{kind}-directory", path, f"{shown(path)} {_SET_ASIDE[kind]}; it is not read.")
+        line, epochs = root.log_starts.get(topic_partition), self.state.leader_epochs(path)
+        starts = [line] if line is not None else []
+        starts += [epochs[0].start_offset] if epochs else []
+        cleaned_to = (root.cleaned or {}).get(topic_partition)
+        bounds = KnownBounds(max(starts, default=None), cleaned_to, (root.high_watermarks or {}).get(topic_partition))
+        report_aside(files, self.tree, headers, bounds)
         self.state.findings += files.findings
         segments, unreadable = files.segments, files.unreadable
         if not segments and not unreadable:
@@ -381,9 +382,7 @@ class _Look:
         if topic_partition.topic == filenames.METADATA_TOPIC:
             metadata_snapshots = files.metadata_snapshots
             high_watermark = max((end for end, _ in metadata_snapshots), default=0)
-        line = root.log_starts.get(topic_partition)
         first_base = min([*(segment.base_offset for segment in segments), *unreadable, *unnamed], default=None)
-        epochs = self.state.leader_epochs(path)
         log = SourceLog(
             topic_partition=topic_partition,
             directory=path,
@@ -394,7 +393,7 @@ class _Look:
             high_watermark=high_watermark,
             log_start_offset=max(line or 0, min([s.base_offset for s in segments] + unreadable, default=0)),
             leader_epochs=epochs or (),
-            cleaner_checkpoint=None if root.cleaned is None else root.cleaned.get(topic_partition),
+            cleaner_checkpoint=cleaned_to,
             unreadable=tuple(unreadable),
             broken_identity=broken_identity,
             named_files=only is not None,

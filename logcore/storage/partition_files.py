@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from logcore.errors import LogError
-from logcore.logs.model.findings import Finding, found
+from logcore.logs.model.findings import Finding, Severity, found
 from logcore.logs.model.sources import SegmentFile
 from logcore.records.packed_files import PROGRAMS
 from logcore.segments import filenames
@@ -44,6 +44,7 @@ class KnownBounds:
     """What checkpoints say of a log; None: nothing."""
 
     log_start: int | None = None
+    """By its line, or where its leader epochs begin."""
     cleaned_to: int | None = None
     high_watermark: int | None = None
 
@@ -54,7 +55,7 @@ class PartitionFiles:
 
     `unreadable`: base offsets of segments that exist and cannot be read. `snapshots`, `metadata_snapshots`: producer
     snapshots and KRaft snapshots as (exclusive end offset, path), ascending. `orphaned`: base offsets of indexes whose
-    segment is gone.
+    segment is gone. `aside`: paths of segments that were put aside, with the base offset in their names.
     """
 
     segments: list[SegmentFile] = field(default_factory=list)
@@ -63,10 +64,15 @@ class PartitionFiles:
     findings: list[Finding] = field(default_factory=list)
     metadata_snapshots: list[tuple[int, str]] = field(default_factory=list)
     orphaned: tuple[int, ...] = ()
+    aside: dict[str, str] = field(default_factory=dict)
 
     def say(self, rule: str, path: str, message: str, nbytes: int | None = None) -> None:
         """Add a finding about a file."""
         self.findings.append(found(rule, message, file=shown(path), nbytes=nbytes))
+
+    def inform(self, rule: str, path: str, message: str) -> None:
+        """Add a finding about a file that is information here."""
+        self.findings.append(replace(found(rule, message, file=shown(path)), severity=Severity.INFO))
 
 
 def read_partition(
@@ -75,7 +81,6 @@ def read_partition(
     tree: SourceTree,
     only: set[int] | None = None,
     headers: HeaderReader | None = None,
-    bounds: KnownBounds | None = None,
 ) -> PartitionFiles | None:
     """Read the files of a partition directory; None if it cannot be listed.
 
@@ -97,7 +102,7 @@ def read_partition(
         looked = _look(path, names, tree, only, reader, is_last=left == 0)
         if looked is not None:
             if only is None:
-                _report_aside(names, looked, tree, reader, bounds or KnownBounds())
+                looked.aside = {entry.path: match[1] for name, entry in names.items() if (match := _ASIDE.search(name))}
             return looked
     raise AssertionError("the last look always returns a result")
 
@@ -269,15 +274,14 @@ def _not_in_segments(
     ]
 
 
-def _report_aside(
-    names: Names, files: PartitionFiles, tree: SourceTree, reader: HeaderReader, bounds: KnownBounds
-) -> None:
+def report_aside(files: PartitionFiles, tree: SourceTree, reader: HeaderReader, bounds: KnownBounds) -> None:
     """Report segments that were put aside and have offsets that the log lost.
 
     A broker does so with segments that it cleaned, deleted or cut off. Then nothing is lost below the first segment,
-    below the cleaner's checkpoint, above the high watermark, and after a segment that a cleaned one replaces.
+    below the cleaner's checkpoint, above the high watermark, and after a segment that a cleaned one replaces. A copy
+    below the first segment may be of one that retention deleted since: only a known log start says so.
     """
-    aside = {entry.path: match[1] for name, entry in names.items() if (match := _ASIDE.search(name))}
+    aside = files.aside
     bases = [segment.base_offset for segment in files.segments]
     paths = [
         path for path, base in aside.items() if os.path.splitext(path)[1] not in PROGRAMS and int(base) not in bases
@@ -291,10 +295,12 @@ def _report_aside(
             if before is None or f"{before:020d}" in aside.values():
                 continue
         if end > start and file.base_offset < stop:
-            message = (
-                f"{shown(file.path)} has the offsets [{file.base_offset}, {end}), which no segment has. It is not "
-            )
-            files.say("not-a-segment", file.path, f"{message}read: {_move(file)}")
+            message = f"{shown(file.path)} has the offsets [{file.base_offset}, {end}), which no segment has."
+            if bounds.log_start is None and file.base_offset < min(bases, default=0):
+                message += " They lie below the first segment, as after retention. It is not read."
+                files.inform("not-a-segment", file.path, message)
+            else:
+                files.say("not-a-segment", file.path, f"{message} It is not read: {_move(file)}")
 
 
 def _end_offset(segment: SegmentFile, reader: HeaderReader) -> int:

@@ -14,7 +14,7 @@ from logcore.cli.main import main
 from logcore.logs.model.findings import Severity
 from logcore.storage.discovery import discover
 from tests import handmade
-from tests.broker_directory import LogDirectory
+from tests.broker_directory import LogDirectory, Partition
 from tests.unit.logcore.storage.partition_folder import only, rules, segment
 
 
@@ -265,6 +265,28 @@ def test_a_segment_that_was_put_aside_is_named_with_the_command_that_brings_lost
     subprocess.run(command, shell=True, check=True)
     assert segment.read_bytes() == whole
     assert main(["verify", str(path.parent)]) == 0
+
+
+@pytest.mark.parametrize("epochs", [[(0, 10)], [], None])
+@pytest.mark.parametrize("name", ASIDE)
+def test_a_kept_copy_of_a_segment_that_retention_deleted_is_no_error_and_has_no_command(
+    tmp_path: Path, name: str, epochs: list[tuple[int, int]] | None
+) -> None:
+    path = in_segments(tmp_path)
+    segment = path / f"{0:020d}.log"
+    segment.rename(path / name.format(segment.stem))
+    if epochs is None:
+        (path / "leader-epoch-checkpoint").unlink()
+    else:
+        Partition(path).epochs(epochs)  # retention cuts them too
+    found = [each for each in discover([str(path.parent)]).findings if each.rule == "not-a-segment"]
+    assert [each.severity for each in found] == ([] if epochs else [Severity.INFO])
+    assert not any("`" in each.message for each in found)
+    assert main(["verify", str(path.parent)]) == 0
+    # A broker writes this line while the log starts inside a segment.
+    LogDirectory(path.parent).checkpoint("log-start", orders_0=5)
+    lost = [each for each in discover([str(path.parent)]).findings if each.rule == "not-a-segment"]
+    assert [(each.severity, "`mv -n " in each.message) for each in lost] == ([] if epochs else [(Severity.ERROR, True)])
 
 
 @pytest.mark.parametrize("name", [*ASIDE, "{}.log.deleted", "{}.log.cleaned"])
