@@ -33,7 +33,7 @@ from spark_jobs.lake_verification.state import StateTables, file_name, read_lake
 from spark_jobs.lake_verification.verified_thing import Thing, ThingResult, finding, verify_thing
 from spark_jobs.machine.engine import is_engine_requested
 from spark_jobs.placed_finding import PlacedFinding
-from spark_jobs.tasks.executor import Executor, WorkerDied, counting, run_tasks
+from spark_jobs.tasks.executor import Executor, counting, run_surviving
 
 SMALL_BYTES = 128 << 20
 """Less is verified in this process: workers would take longer to start."""
@@ -237,24 +237,17 @@ class _WholeLake:
     def _verified(self, executor: Executor | None, things: Sequence[Thing]) -> Iterator[tuple[Thing, ThingResult]]:
         """Verify things; yield each with its result."""
         for wave in _waves(things, 1 if executor is None else max(WAVE_BYTES, self._total_bytes // WAVES)):
-            try:
-                with self._counted(executor):
-                    results = run_tasks(executor, verify_thing, wave, [thing.size for thing in wave])
-            except WorkerDied as error:
-                for at, result in error.results.items():
-                    self._note(wave[at], result)
-                at, how = min(error.died.items())
-                raise JobError(
-                    f"Not everything was verified: the worker of {wave[at].name} {how}. Where memory is short, run "
-                    "with fewer processes (LOGLAKE_PROCESSES)."
-                ) from error
-            for thing, result in zip(wave, results, strict=True):
-                self._note(thing, result)
-                yield thing, result
+            with self._counted(executor):
+                results = run_surviving(executor, verify_thing, wave, [thing.size for thing in wave], _died)
+            done = list(zip(wave, results, strict=True))
+            for thing, result in done:
+                if result.error is None:
+                    self._note(thing, result)
+            for error in (result.error for result in results if result.error is not None):
+                raise error
+            yield from done
 
     def _note(self, thing: Thing, result: ThingResult) -> None:
-        if result.error is not None:
-            raise result.error
         if result.is_final:
             self._progress.add(thing, result)
         self._outcome.things += 1
@@ -284,6 +277,16 @@ class _WholeLake:
         self._outcome.result.add(result)
         for each in result.findings:
             self._report(each)
+
+
+def _died(thing: Thing, how: str) -> ThingResult:
+    """The result of a thing whose workers died."""
+    return ThingResult(
+        error=JobError(
+            f"Not everything was verified: the worker of {thing.name} {how}. Where memory is short, run with fewer "
+            "processes (LOGLAKE_PROCESSES)."
+        )
+    )
 
 
 def _waves(things: Sequence[Thing], most: int) -> Iterator[Sequence[Thing]]:

@@ -13,7 +13,9 @@ from deltalake import DeltaTable
 from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.contracts import VerifyConfig
+from spark_jobs.errors import JobError, StorageError
 from spark_jobs.lake_verification import whole_lake
+from spark_jobs.lake_verification.verified_thing import ThingResult
 from spark_jobs.machine.engine import JOB_ENGINE_VARIABLE, SPARK_FROM_VARIABLE
 from spark_jobs.tasks.executor import WorkerDied
 from spark_jobs.tasks.local import local_executor
@@ -159,19 +161,54 @@ def test_a_worker_that_is_killed_once_changes_nothing(made_once, said):
     assert said(made_once, "local")[0] == 0
 
 
-def test_a_worker_that_always_dies_is_one_clear_line_and_nothing_has_passed(made_once, said, monkeypatch, tmp_path):
-    class Dying:
-        def run(self, work: Any, tasks: Sequence[Any], sizes: Sequence[int] | None = None) -> list[Any]:
-            results = {at: work(task) for at, task in enumerate(tasks) if at}
-            raise WorkerDied("The worker died.", {0: "was ended by SIGKILL"}, results)
+class Dying:
+    """Dies of the first thing, and says so as worker processes do."""
 
-    monkeypatch.setattr(launch, "start_executor", lambda *_: Dying())
+    first = ""
+
+    def run(self, work: Any, tasks: Sequence[Any], sizes: Sequence[int] | None = None) -> list[Any]:
+        self.first = self.first or tasks[0].name
+        died = {at: "was ended by SIGKILL" for at, task in enumerate(tasks) if task.name == self.first}
+        results = {at: work(task) for at, task in enumerate(tasks) if at not in died}
+        if died:
+            raise self.error(died, results)
+        return list(results.values())
+
+    def error(self, died: dict[int, str], results: dict[int, Any]) -> JobError:
+        return WorkerDied("The worker died.", died, results)
+
+
+class DyingOnSpark(Dying):
+    def error(self, died: dict[int, str], results: dict[int, Any]) -> JobError:
+        return JobError("Spark could not finish the job's tasks: a worker was ended by SIGKILL")
+
+
+@pytest.mark.parametrize("dying", [Dying, DyingOnSpark])
+def test_a_worker_that_always_dies_is_one_clear_line_and_nothing_has_passed(
+    made_once, said, monkeypatch, tmp_path, dying
+):
+    executor = dying()
+    monkeypatch.setattr(launch, "start_executor", lambda *_: executor)
     code, out, err = said(made_once, "local", "--resume", str(tmp_path / "progress"))
     assert (code, out) == (3, "")
-    assert err.startswith("error: Not everything was verified: the worker of table/")
+    assert err.startswith(f"error: Not everything was verified: the worker of {executor.first} ")
     assert "was ended by SIGKILL" in err
     assert err.count("\n") == 1
     monkeypatch.undo()
     left = said(made_once, None, "--resume", str(tmp_path / "progress"))
     assert left[0] == 0
     assert '"resume": 0' not in left[1], "what the others verified is kept"
+
+
+def test_an_error_of_one_thing_does_not_discard_the_findings_of_others(damaged, said, monkeypatch, tmp_path):
+    class Unanswered(InProcessExecutor):
+        def run(self, work: Any, tasks: Sequence[Any], sizes: Sequence[int] | None = None) -> list[Any]:
+            return [ThingResult(error=StorageError("The store does not answer.")), *super().run(work, tasks[1:])]
+
+    monkeypatch.setattr(launch, "start_executor", lambda *_: Unanswered())
+    code, out, err = said(damaged, "local", "--resume", str(tmp_path / "progress"))
+    assert (code, err) == (3, "error: The store does not answer.\n")
+    for rule in ("archive-file-changed", "rows-differ-from-archive"):
+        assert rule in out
+    monkeypatch.undo()
+    assert '"resume": 0' not in said(damaged, None, "--resume", str(tmp_path / "progress"))[1]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from importlib.util import find_spec
 from multiprocessing.connection import Pipe
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.lake.store import disk_sync, storage
+from spark_jobs.lake_verification.verified_thing import Thing, verify_thing
 from spark_jobs.tasks.executor import TaskFailed, WorkerDied, run_surviving
 from spark_jobs.tasks.local import local_executor, worker
 from spark_jobs.tasks.local.local_executor import LocalExecutor
@@ -92,6 +94,12 @@ def test_a_task_that_always_ends_its_worker_is_named_after_all_others_ran(execut
     assert "orders-0" not in str(raised.value)
     assert attempts(tmp_path) == {0: 1, 1: 2, 2: 1, 3: 1}
     assert executor.run(work, tasks(tmp_path, "return")) == [0]
+
+
+def test_a_task_without_a_partition_is_named_by_what_it_reads(executor):
+    thing = Thing("table/records/a.parquet", "1", 1, partial(int, "no number"))
+    with pytest.raises(TaskFailed, match=r"The task for table/records/a\.parquet failed: "):
+        executor.run(verify_thing, [thing])
 
 
 def test_a_task_may_be_done_in_another_way_after_its_worker_died(executor, tmp_path):
