@@ -22,9 +22,10 @@ _CLOSER = 10
 def exchanged_logs(logs: Iterable[SourceLog]) -> dict[str, Finding]:
     """Return a finding for each log, by directory, that has the records of another one.
 
-    One log ends below what the checkpoints say of it. Another one ends there, and the first one where they say that the
-    other one does; or more logs do so in a circle. There is no finding if two logs fit the same one, nor for logs of an
-    object store: each end is a request.
+    One log ends below its recovery point. Another one ends at the line of the first one in the checkpoints, and the
+    first one at the line of the other one; or more logs do so in a circle. An end below the high watermark is not
+    enough: in a copy of a running broker the checkpoint may be newer than the log. There is no finding if two logs fit
+    the same one, nor for logs of an object store: each end is a request.
 
     Args:
         logs: All logs at the paths.
@@ -48,8 +49,17 @@ def _line(log: SourceLog) -> int:
 def _circles(logs: Sequence[SourceLog]) -> Iterator[list[SourceLog]]:
     """Logs of which each has the records of the next one, and the last one those of the first."""
     last_bases = {log.directory: log.segments[-1].base_offset for log in logs}
-    ends = {log.directory: log_end(log) for log in logs if len(logs) > 1 and _line(log) > last_bases[log.directory]}
-    if not any((end := ends.get(log.directory)) is not None and end < _line(log) for log in logs):
+    ends = {
+        log.directory: log_end(log)
+        for log in logs
+        if len(logs) > 1 and (log.recovery_point or 0) > last_bases[log.directory]
+    }
+    short = {
+        log.directory
+        for log in logs
+        if (end := ends.get(log.directory)) is not None and end < (log.recovery_point or 0)
+    }
+    if not short:
         return
     ends |= {log.directory: log_end(log) for log in logs if log.directory not in ends}
     wrong = {log.directory: (log, end) for log in logs if (end := ends[log.directory]) not in (None, _line(log))}
@@ -61,7 +71,7 @@ def _circles(logs: Sequence[SourceLog]) -> Iterator[list[SourceLog]]:
         while len(holders[circle[-1]]) == 1 and holders[circle[-1]][0] not in circle:
             circle.append(holders[circle[-1]][0])
         is_closed = holders[circle[-1]] == [first] and all(held.count(at) == 1 for at in circle)
-        if is_closed and done.isdisjoint(circle):
+        if is_closed and done.isdisjoint(circle) and not short.isdisjoint(circle):
             done.update(circle)
             yield [wrong[at][0] for at in reversed(circle)]
 
