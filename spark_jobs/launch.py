@@ -153,12 +153,14 @@ def refuse_missing(paths: Sequence[str], most: int = 0) -> None:
         raise SourceUnread(f"{places} Nothing was made or changed.")
 
 
-def check_copies(paths: Sequence[str]) -> None:
+def check_copies(lake: str, paths: Sequence[str]) -> None:
     """Check that each copy that a command names has a log.
 
     Raises:
+        UsageError: lake and copy lie in one another.
         SourceUnread: one is missing, or has none.
     """
+    check_place(lake, paths)
     refuse_missing(paths)
     for path in paths:
         if not is_object(path) and not (seen := discover([source_path(path)])).logs:

@@ -264,7 +264,7 @@ def _request(options: argparse.Namespace, lake: str) -> RunRequest:
         launch.read_usable_policies(options.policies)
     for name in ("sources", "fill_from", "remote"):
         said[name] = [launch.source_place(path) for path in said[name]]
-    launch.check_copies(said["fill_from"])  # a remembered copy may be away for a while
+    launch.check_copies(lake, said["fill_from"])  # a remembered copy may be away for a while
     stated: dict[str, Any] = {
         name: tuple(it) if isinstance(it, list) else it for name, it in said.items() if it is not None
     }
