@@ -41,9 +41,7 @@ from spark_jobs.machine.session import ARCHIVE_NAME
 
 OUR_PACKAGES = ("logcore", "spark_jobs")
 
-DRIVER_ONLY = re.compile(
-    r"dagster(-.*)?|dagster-webserver|duckdb|great-expectations|pandas|grpcio-tools|pyspark|delta-spark"
-)
+DRIVER_ONLY = re.compile(r"dagster(-.*)?|duckdb|great-expectations|pandas|grpcio-tools|pyspark|delta-spark")
 """Packages that no task imports; PySpark is a part of the cluster's Spark."""
 
 _NOT_OF_THE_LIBRARY = frozenset(
@@ -150,8 +148,11 @@ def _kernel_files() -> list[Path]:
             compile_at_once(missing)
     except KernelsUnavailable as error:
         raise JobError(f"There are no kernels for the archive: {error}. Workers would run the slow engine.") from error
-    files = (find_object_file(kernels.cache_name(family)) for family in FAMILIES)
-    return sorted(file for file in files if file is not None)
+    files = {family.name: find_object_file(kernels.cache_name(family)) for family in FAMILIES}
+    lost = [name for name, file in files.items() if file is None]
+    if lost:
+        raise JobError(f"The kernels {', '.join(lost)} are not kept here: no folder for them can be written.")
+    return sorted(file for file in files.values() if file is not None)
 
 
 def _below(folder: Path, left_out: frozenset[str]) -> Iterator[tuple[str, Path]]:
