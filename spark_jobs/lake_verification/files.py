@@ -39,6 +39,8 @@ from spark_jobs.lake_verification.verified_thing import (
 from spark_jobs.placed_finding import PlacedFinding
 
 CHUNK_ROWS = 65_536
+_NAMES = pa.dictionary(pa.int32(), pa.string())
+_PLACE = pa.schema([SCHEMA.field("partition"), SCHEMA.field("offset"), pa.field("log_id", _NAMES)])
 LISTED = 20
 """At most this many ranges of a file are named; further ones are only counted."""
 
@@ -354,9 +356,10 @@ def offsets_of(state: StateTables, table: str, file: LiveFile) -> LogRuns:
 def offsets_in(lake: str, table: str, path: str) -> LogRuns:
     """Return which offsets a file has, by log. Raises as :func:`offsets_of`."""
     runs: LogRuns = {}
-    with readable(), open_parquet(storage.join(table_uri(lake, table), path)) as parquet:
-        for rows in parquet.iter_batches(CHUNK_ROWS, columns=["partition", "offset", "log_id"], use_threads=False):
-            add_offsets(runs, rows)
+    with readable(), open_parquet(storage.join(table_uri(lake, table), path), read_dictionary=["log_id"]) as parquet:
+        for rows in parquet.iter_batches(CHUNK_ROWS, columns=_PLACE.names, use_threads=False):
+            # Files of other engines have types of their own, such as views of strings.
+            add_offsets(runs, rows.select(_PLACE.names).cast(_PLACE))
     return runs
 
 

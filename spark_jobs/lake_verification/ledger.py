@@ -12,8 +12,8 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
-from functools import partial
+from dataclasses import asdict, replace
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, OffsetState, check_tiling
+from logcore.logs.model.offset_ledger import OffsetState, check_tiling
 from spark_jobs.errors import JobError
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.tables.table_location import table_uri
@@ -30,10 +30,12 @@ from spark_jobs.lake.delta.tables.table_scan import scan
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.repair_commands import frontiers_command, run_command
 from spark_jobs.lake.segments.archive import Segment
-from spark_jobs.lake.segments.ledger_ranges import batches_within, is_control, with_published
+from spark_jobs.lake.segments.ledger_ranges import batches_within, is_control
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_verification.files import offsets_of
+from spark_jobs.lake_verification.published_offsets import ComparedOffsets, ExpectedOffsets
 from spark_jobs.lake_verification.runs import HeldOffsets, OffsetRuns, joined
+from spark_jobs.lake_verification.shuffled_offsets import ComparedLog, compare_shuffled
 from spark_jobs.lake_verification.state import StateTables, way_out
 from spark_jobs.lake_verification.verified_thing import (
     DataUnreadable,
@@ -44,9 +46,12 @@ from spark_jobs.lake_verification.verified_thing import (
     readable,
 )
 from spark_jobs.placed_finding import PlacedFinding
+from spark_jobs.tasks.shuffle import ShufflingExecutor
 
 LISTED = 20
 """At most this many ranges of a log are named; further ones are only counted."""
+_LOG = "log/"
+_END = int(np.iinfo(np.int64).max)
 
 UNEXPLAINED = frozenset({OffsetState.PRESENT, OffsetState.CONTROL, OffsetState.ABORTED, OffsetState.OPEN})
 """States of offsets that must lie in a segment."""
@@ -59,17 +64,22 @@ def logs_of(state: StateTables) -> list[str]:
 
 def log_things(state: StateTables, logs: Iterable[str], facts: BatchFacts | None) -> Iterator[Thing]:
     """Yield logs. The state must have the offsets of the files that were read."""
-    of_files = _files_by_log(state)
-    mixed = of_files.get(None, ())
-    for log in logs:
-        files = [*of_files.get(log, ()), *(file for file in mixed if _may_hold(state, file, log))]
+    for log, files in files_of(state, logs):
         ours = None if facts is None else facts.of_segments(state.segments_of(log))
         yield Thing(
-            name=f"log/{log}",
+            name=f"{_LOG}{log}",
             identity=_identity(state, log, files, facts),
             size=0,
             verify=partial(verify_log, state.of_log(log, files), log, files, ours),
         )
+
+
+def files_of(state: StateTables, logs: Iterable[str]) -> Iterator[tuple[str, list[LiveFile]]]:
+    """Yield logs, each with the files of ``records`` that may have rows of it."""
+    of_files = _files_by_log(state)
+    mixed = of_files.get(None, ())
+    for log in logs:
+        yield log, [*of_files.get(log, ()), *(file for file in mixed if _may_hold(state, file, log))]
 
 
 def _files_by_log(state: StateTables) -> dict[str | None, list[LiveFile]]:
@@ -89,6 +99,17 @@ def _may_hold(state: StateTables, file: LiveFile, log: str) -> bool:
         and file.may_hold("partition", int(partition))
         and file.may_hold("log_id", log_id)
     )
+
+
+def compare_rows(executor: ShufflingExecutor, state: StateTables, things: Sequence[Thing]) -> list[Thing]:
+    """Compare the rows of logs with their ledgers in tasks; returns the logs with the results."""
+    if "records" not in state.tables or state.unreadable & {"offset_ledger", "segments", "records"}:
+        return list(things)
+    files = dict(files_of(state, (thing.name.removeprefix(_LOG) for thing in things)))
+    ledgers = {log: (state.ledger.get(log, ()), state.frontiers.get(log)) for log in files}
+    logs = [ComparedLog(log, ExpectedOffsets.of(state.lake, *ledgers[log]), some) for log, some in files.items()]
+    found = compare_shuffled(executor, state.lake, logs)
+    return [replace(thing, verify=partial(thing.verify, found.get(thing.name.removeprefix(_LOG)))) for thing in things]
 
 
 def _identity(state: StateTables, log: str, files: Sequence[LiveFile], facts: BatchFacts | None) -> str:
@@ -144,8 +165,18 @@ class BatchFacts:
         return cls(found)
 
 
-def verify_log(state: StateTables, log: str, files: Sequence[LiveFile], facts: BatchFacts | None) -> ThingResult:
-    """Compare what the tables record about one log."""
+def verify_log(
+    state: StateTables,
+    log: str,
+    files: Sequence[LiveFile],
+    facts: BatchFacts | None,
+    compared: ComparedOffsets | None = None,
+) -> ThingResult:
+    """Compare what the tables record about one log.
+
+    Args:
+        compared: Its rows against its ledger, if tasks have compared them; None: they are compared here.
+    """
     ledger = state.ledger.get(log, ())
     result = ThingResult(counts=ThingCounts(logs=1, ledger_ranges=len(ledger)))
     said = _Said(state, log)
@@ -158,7 +189,7 @@ def verify_log(state: StateTables, log: str, files: Sequence[LiveFile], facts: B
     if "transactions" in state.tables and "transactions" not in state.unreadable:
         result.findings += _transactions(said, ledger)
     if "records" in state.tables and "records" not in state.unreadable:
-        result.findings += _rows(said, ledger, files)
+        result.findings += _rows(said, ledger, files, compared)
     return result
 
 
@@ -372,60 +403,47 @@ def _lost_batches(said: _Said, row: LedgerRow, rows: HeldOffsets) -> list[tuple[
     return joined(sorted(found))
 
 
-def _rows(said: _Said, ledger: Sequence[LedgerRow], files: Sequence[LiveFile]) -> Iterator[PlacedFinding]:
+def _rows(
+    said: _Said, ledger: Sequence[LedgerRow], files: Sequence[LiveFile], compared: ComparedOffsets | None
+) -> Iterator[PlacedFinding]:
     """Compare rows of ``records`` with the published ranges."""
     state = said.state
+    held = cache(lambda: _held(said, files))
+    expected = ExpectedOffsets.of(state.lake, ledger, state.frontiers.get(said.log))
+    if expected.problem is not None:
+        yield said.finding("rows-differ-from-ledger", "offset_ledger", f"{expected.problem}.")
+    found = expected.compare(held(), 0, _END) if compared is None else compared
+    text = "rows of offsets [{start}, {end}) are in the table more than once."
+    yield from said.findings("rows-differ-from-ledger", "records", text, "", found.doubled)
+    missing = list(found.missing)
+    for row in expected.due:
+        span = row.start_offset, row.end_offset
+        rows = found.counts.get(span, row.records) if row.gaps else row.records
+        lost = _lost_batches(said, row, held()) if rows < row.records else []
+        missing += lost
+        if rows != row.records and not lost:
+            text = f"[{row.start_offset}, {row.end_offset}) have {rows} rows, the ledger counts {row.records} records."
+            yield said.finding("rows-differ-from-ledger", "records", f"offsets {text}", span)
+    text = "published records of offsets [{start}, {end}) are not in the table."
+    yield from said.findings("rows-differ-from-ledger", "records", text, "", joined(sorted(missing)))
+    text = "offsets [{start}, {end}) are recorded as withdrawn, but the table has rows of them."
+    yield from said.findings("rows-differ-from-ledger", "records", text, "Delete the rows again.", found.withdrawn)
+    names = "table withdrawals" if "withdrawals" in said.state.tables else "offset ledger"
+    text = f"offsets [{{start}}, {{end}}) were deleted on purpose, as the {names} says."
+    withdrawn = joined(expected.withdrawn)
+    yield from said.findings("withdrawn-rows", "records", text, "The archive still holds them.", withdrawn)
+    text = "the table has rows of offsets [{start}, {end}), which are not published."
+    yield from said.findings("rows-differ-from-ledger", "records", text, "", found.outside)
+
+
+def _held(said: _Said, files: Sequence[LiveFile]) -> HeldOffsets:
+    """The offsets of all rows of a log."""
     held: list[OffsetRuns] = []
     for file in files:
         try:
-            runs = offsets_of(state, "records", file).get(said.log)
+            runs = offsets_of(said.state, "records", file).get(said.log)
         except (DataUnreadable, FileNotFoundError):
-            continue  # the verification of the file reports it; its rows are missing below
+            continue  # the verification of the file reports it; its rows are missing
         if runs is not None:
             held.append(runs)
-    rows = HeldOffsets.of(held)
-    frontier = state.frontiers.get(said.log)
-    try:
-        # Without a recorded frontier only the ledger says what is published.
-        ranges = with_published(state.lake, ledger, frontier) if frontier is not None else list(ledger)
-    except ValueError as error:
-        yield said.finding("rows-differ-from-ledger", "offset_ledger", f"{error}.")
-        ranges = list(ledger)
-    withdrawn = [row for row in ranges if getattr(row, "withdrawn", None)]
-    due = [
-        row
-        for row in ranges
-        if row.state is OffsetState.PRESENT and row.published and not getattr(row, "withdrawn", None)
-    ]
-    text = "rows of offsets [{start}, {end}) are in the table more than once."
-    yield from said.findings("rows-differ-from-ledger", "records", text, "", rows.doubled)
-    missing: list[tuple[int, int]] = []
-    for row in due:
-        if not row.gaps:
-            missing += rows.missing(row.start_offset, row.end_offset)
-            continue
-        found = rows.count(row.start_offset, row.end_offset)
-        lost = _lost_batches(said, row, rows) if found < row.records else []
-        missing += lost
-        if found != row.records and not lost:
-            text = f"[{row.start_offset}, {row.end_offset}) have {found} rows, the ledger counts {row.records} records."
-            span = row.start_offset, row.end_offset
-            yield said.finding("rows-differ-from-ledger", "records", f"offsets {text}", span)
-    text = "published records of offsets [{start}, {end}) are not in the table."
-    yield from said.findings("rows-differ-from-ledger", "records", text, "", joined(missing))
-    hidden = [(row.start_offset, row.end_offset) for row in withdrawn]
-    again = joined(sorted(span for low, high in hidden for span in rows.within(low, high)))
-    text = "offsets [{start}, {end}) are recorded as withdrawn, but the table has rows of them."
-    yield from said.findings("rows-differ-from-ledger", "records", text, "Delete the rows again.", again)
-    names = "table withdrawals" if "withdrawals" in said.state.tables else "offset ledger"
-    text = f"offsets [{{start}}, {{end}}) were deleted on purpose, as the {names} says."
-    yield from said.findings("withdrawn-rows", "records", text, "The archive still holds them.", joined(hidden))
-    late = [
-        (row.start_offset, row.end_offset)
-        for row in ranges
-        if row.evidence == EVIDENCE_FILLED and not row.published and row.end_offset <= (frontier or 0)
-    ]
-    allowed = sorted([*((row.start_offset, row.end_offset) for row in due), *hidden, *late])
-    outside = rows.outside(joined(allowed))
-    text = "the table has rows of offsets [{start}, {end}), which are not published."
-    yield from said.findings("rows-differ-from-ledger", "records", text, "", outside)
+    return HeldOffsets.of(held)

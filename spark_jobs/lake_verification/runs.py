@@ -61,7 +61,11 @@ class HeldOffsets:
     @classmethod
     def of(cls, files: Iterable[OffsetRuns]) -> HeldOffsets:
         """Combine the offsets of several files."""
-        spans = [runs.spans() for runs in files]
+        return cls.of_spans([runs.spans() for runs in files])
+
+    @classmethod
+    def of_spans(cls, spans: Sequence[tuple[Offsets, Offsets]]) -> HeldOffsets:
+        """As :meth:`of`, from starts and ends."""
         starts = np.concatenate([start for start, _ in spans]) if spans else np.zeros(0, dtype=np.int64)
         ends = np.concatenate([end for _, end in spans]) if spans else np.zeros(0, dtype=np.int64)
         order = np.argsort(starts, kind="stable")

@@ -2,6 +2,7 @@
 
 Files are verified first, because the verification of a log needs their offsets. Offsets of a file are kept as runs, so
 that each file is read once. Files that are not in the sample, or were verified before, are only read for their offsets.
+Where the executor has a shuffle, other tasks read the offsets, and they do not pass through this process.
 
 Things are verified in waves of at least :data:`WAVE_BYTES`, so that their findings are said and their results stored
 meanwhile. A killed verification loses one wave.
@@ -27,13 +28,20 @@ from spark_jobs.lake_verification.commits import table_things
 from spark_jobs.lake_verification.comparison import Archive
 from spark_jobs.lake_verification.decoded_tables.topic_verification import decoded_things
 from spark_jobs.lake_verification.files import file_things
-from spark_jobs.lake_verification.ledger import BatchFacts, log_things, logs_of
+from spark_jobs.lake_verification.ledger import BatchFacts, compare_rows, log_things, logs_of
 from spark_jobs.lake_verification.progress import VerificationProgress
 from spark_jobs.lake_verification.state import StateTables, file_name, read_lake, way_out
-from spark_jobs.lake_verification.verified_thing import Thing, ThingResult, finding, verify_thing
+from spark_jobs.lake_verification.verified_thing import (
+    Thing,
+    ThingResult,
+    finding,
+    verify_thing,
+    verify_without_offsets,
+)
 from spark_jobs.machine.engine import is_engine_requested
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.tasks.executor import Executor, counting, run_surviving
+from spark_jobs.tasks.shuffle import ShufflingExecutor
 
 SMALL_BYTES = 128 << 20
 """Less is verified in this process: workers would take longer to start."""
@@ -175,7 +183,10 @@ class _WholeLake:
         for thing, result in self._verified(executor, things):
             if result.offsets:
                 state.offsets[thing.name] = result.offsets
-        for _ in self._verified(executor, self._due(log_things(state, logs, facts))):
+        due = self._due(log_things(state, logs, facts))
+        if isinstance(executor, ShufflingExecutor):
+            due = compare_rows(executor, state, due)
+        for _ in self._verified(executor, due):
             pass
         if self._sample.number == self._sample.total and self._selection.is_everything:
             self._take(stray_files(state))
@@ -236,9 +247,10 @@ class _WholeLake:
 
     def _verified(self, executor: Executor | None, things: Sequence[Thing]) -> Iterator[tuple[Thing, ThingResult]]:
         """Verify things; yield each with its result."""
+        work = verify_without_offsets if isinstance(executor, ShufflingExecutor) else verify_thing
         for wave in _waves(things, 1 if executor is None else max(WAVE_BYTES, self._total_bytes // WAVES)):
             with self._counted(executor):
-                results = run_surviving(executor, verify_thing, wave, [thing.size for thing in wave], _died)
+                results = run_surviving(executor, work, wave, [thing.size for thing in wave], _died)
             done = list(zip(wave, results, strict=True))
             for thing, result in done:
                 if result.error is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 from collections.abc import Iterable
@@ -25,6 +24,7 @@ from tests.crash.forks import Turn
 from tests.in_process import InProcessExecutor
 from tests.spark.archived import Keyed, append_segment, files, live
 from tests.spark.cycle import AS_OF_MS, Lake
+from tests.spark.event_logs import shuffled_bytes
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("tasks_in_process")]
 
@@ -129,18 +129,6 @@ def test_one_core_and_two_shuffle_and_leave_the_same_files(built, whole, tmp_pat
         assert ended.reports[0]["metrics"]["spread_logs"] == 1
         assert files(lake / "archive") == whole
         assert max(shuffled_bytes(events)) > 10_000
-
-
-def shuffled_bytes(events: Path) -> list[int]:
-    """What each stage wrote to Spark's shuffle, by its event log."""
-    sizes: dict[int, int] = {}
-    for path in events.glob("*/events_*"):
-        for line in path.read_text().splitlines():
-            event = json.loads(line)
-            if event["Event"] == "SparkListenerTaskEnd":
-                written = event["Task Metrics"]["Shuffle Write Metrics"]["Shuffle Bytes Written"]
-                sizes[event["Stage ID"]] = sizes.get(event["Stage ID"], 0) + written
-    return list(sizes.values())
 
 
 def test_the_command_line_leaves_the_same_segments_and_indexes(built, whole, tmp_path):

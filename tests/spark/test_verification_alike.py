@@ -7,22 +7,28 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.contracts import VerifyConfig
 from spark_jobs.errors import JobError, StorageError
-from spark_jobs.lake_verification import whole_lake
+from spark_jobs.lake_verification import shuffled_offsets, whole_lake
 from spark_jobs.lake_verification.verified_thing import ThingResult
 from spark_jobs.machine.engine import JOB_ENGINE_VARIABLE, SPARK_FROM_VARIABLE
 from spark_jobs.tasks.executor import WorkerDied
 from spark_jobs.tasks.local import local_executor
+from spark_jobs.tasks.shuffle import Shuffle, _in_passes
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
+from tests.crash.alone import Step, finish, start
+from tests.crash.forks import Turn
 from tests.in_process import InProcessExecutor, without_spark
 from tests.spark.cycle import AS_OF_MS, Lake
+from tests.spark.event_logs import shuffled_bytes
 
 pytestmark = pytest.mark.spark
 
@@ -101,6 +107,61 @@ def test_a_damaged_lake_has_the_same_report_in_process_in_workers_and_on_spark(d
     assert said(damaged, "spark")[:2] == here[:2]
 
 
+@pytest.fixture
+def harmed_rows(made_once: Path, tmp_path: Path) -> Path:
+    """The lake without some rows, with some twice, and with rows of offsets that the log does not have."""
+    lake = Path(shutil.copytree(made_once, tmp_path / "lake"))
+    table = DeltaTable(lake / "tables" / "records")
+    rows = pq.read_table(sorted(path for path in table.file_uris() if "orders" in path)[0])
+    again = rows.slice(3, 9).append_column("topic", pa.array(["orders"] * 9))
+    at = again.schema.names.index("offset")
+    beyond = again.set_column(at, again.schema.field(at), pa.array(range(500, 509), pa.int64()))
+    for more in (again, beyond):
+        write_deltalake(table, more.select([field.name for field in table.schema().fields]), mode="append")
+    DeltaTable(lake / "tables" / "records").delete("topic = 'orders' AND offset BETWEEN 18 AND 22")
+    return lake
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1 << 20])
+def test_rows_compared_through_the_shuffle_have_the_report_of_one_process(harmed_rows, said, monkeypatch, rows):
+    """However few rows a task compares."""
+    monkeypatch.setattr(shuffled_offsets, "PART_ROWS", rows)
+    here = said(harmed_rows, None)
+    for text in ("more than once", "published records of offsets [18, 23) are not in", "offsets [500, 509), which are"):
+        assert text in here[1]
+    assert said(harmed_rows, "spark")[:2] == here[:2]
+
+
+def test_files_send_their_offsets_to_tasks_for_ranges_of_a_log(made_once, said, monkeypatch):
+    """A log is not one task, and offsets do not pass through the driver."""
+    seen: list[Shuffle] = []
+
+    class Shuffling(InProcessExecutor):
+        def shuffle(self, shuffle: Shuffle) -> list[Any]:
+            seen.append(shuffle)
+            return _in_passes(InProcessExecutor(), shuffle)
+
+    monkeypatch.setattr(shuffled_offsets, "PART_ROWS", 20)
+    monkeypatch.setattr(launch, "start_executor", lambda *_: Shuffling())
+    assert said(made_once, "spark")[0] == 0
+    [shuffle] = seen
+    assert len(shuffle.tasks) == 3, "files with rows"
+    assert len(shuffle.last) > 2, "ranges of orders-0"
+
+
+@pytest.mark.long
+def test_the_event_log_of_verify_has_bytes_of_the_shuffle(harmed_rows, tmp_path):
+    events = tmp_path / "events"
+    events.mkdir()
+    conf = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri(), "spark.eventLog.compress": "false"}
+    constants = {"spark_jobs.lake_verification.shuffled_offsets.PART_ROWS": 10}
+    turn = Turn(str(harmed_rows), "", ("verify",), options={"verify": {"part": 1, "parts": 1}}, constants=constants)
+    [ended] = finish(start(tmp_path, [Step(turn)], "local[2]", conf))
+    assert ended.code == 0, ended.said
+    written = shuffled_bytes(events, "verify")
+    assert len([size for size in written if size]) >= 3, "tasks, offsets of files, and parts"
+
+
 def test_the_size_of_a_lake_chooses_the_engine(made_once, said, monkeypatch):
     asked: list[tuple[str | None, str]] = []
 
@@ -136,6 +197,8 @@ def test_the_size_of_its_part_chooses_the_engine_of_the_nightly_job(made_once, m
 
 
 def test_parts_and_a_resumed_verification_say_the_same_in_workers(damaged, said, tmp_path):
+    of_parts = [said(damaged, None, "--sample", f"{number}/3")[1] for number in (1, 2, 3)]
+    assert not any("are not in the table" in each for each in of_parts), "files outside of a part have rows too"
     for number in ("1/3", "2/3"):
         assert said(damaged, "local", "--sample", number)[:2] == said(damaged, None, "--sample", number)[:2]
     code, out, _ = said(damaged, "local", "--resume", str(tmp_path / "progress"))
