@@ -22,7 +22,6 @@ from typing import Any
 
 import dagster as dg
 
-from spark_jobs import launch
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, check_policies
@@ -39,7 +38,7 @@ from .errors.interrupts import is_interrupt, lost_interrupts_repeated
 from .errors.step_errors import without_text
 from .events import as_metadata, asset_observation, check_evaluation, check_result, check_spec, table_schema
 from .partitions import chosen_keys, register, topic_partitions
-from .resources import ENGINE_TAG, EngineOfRun, JobLauncher, StepResults
+from .resources import ENGINE_TAG, JobLauncher, StepResults
 from .run import check_definitions
 from .run.chains import CHAINS, SOURCES, Product, Step
 from .run.recording.run_row_writer import RunRowWriter
@@ -182,14 +181,7 @@ def _begin_op(name: str, of: RegisteredLake, job: str, sources: Sequence[str]) -
         except UsageError as error:
             raise final_failure(error, BEGIN, run.run_id, run.lake) from error
         keys = "every topic partition" if run.keys is None else ", ".join(run.keys)
-        engine = context.run.tags.get(ENGINE_TAG)
-        if engine is None:
-            try:
-                engine = launch.engine_and_reason(loglake_launcher.engine_for(run.lake, run.request.engine))
-            except UsageError as error:
-                raise final_failure(error, BEGIN, run.run_id, run.lake) from error
-            context.instance.add_run_tags(context.run.run_id, {ENGINE_TAG: engine})
-        context.log.info(f"Lake {run.lake}; {keys}; clock {run.as_of_ms} ms; job engine {engine}")
+        context.log.info(f"Lake {run.lake}; {keys}; clock {run.as_of_ms} ms")
 
     return begin
 
@@ -246,7 +238,6 @@ def _begin(
         raise dg.Failure(f"The run {context.run.run_id} is not known to its own instance.")
     as_of_ms = int(record.create_timestamp.timestamp() * 1000) if request.as_of_ms is None else request.as_of_ms
     publishes = asset_key(lake, check_definitions.RECORDS) in context.selected_asset_keys
-    jobs = EngineOfRun(launcher, request.engine)
     run_id = context.run.run_id
     started_ms = int((record.start_time or record.create_timestamp.timestamp()) * 1000)
     begun = UnfinishedRun(run_id, job, started_by(context.run.tags), as_of_ms, started_ms)
@@ -258,7 +249,7 @@ def _begin(
         as_of_ms,
         request,
         policies,
-        jobs,
+        launcher,
         chosen_keys(context),
         publishes=publishes,
         recorder=recorder,
@@ -323,11 +314,9 @@ def _clear_failures(step: Step, run: Run, context: dg.AssetExecutionContext) -> 
 
 
 def _tag_engine(run: Run, context: dg.AssetExecutionContext) -> None:
-    """Name the engine that ran the jobs so far: the size of one can choose Spark, after the run got its tag."""
-    engines = [report.engine for report in run.reports if report.engine]
-    by_spark = [engine for engine in engines if engine.startswith("spark")]
-    for engine in (by_spark or engines)[:1]:
-        context.instance.add_run_tags(context.run.run_id, {ENGINE_TAG: engine})
+    """Name the engine of the run as soon as one of its jobs had tasks for workers."""
+    if run.ran_by is not None:
+        context.instance.add_run_tags(context.run.run_id, {ENGINE_TAG: run.ran_by})
 
 
 def _result(

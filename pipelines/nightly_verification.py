@@ -23,7 +23,7 @@ from .errors.failures import failure_of
 from .errors.interrupts import is_interrupt, lost_interrupts_repeated
 from .errors.step_errors import without_text
 from .events import check_result
-from .resources import JobLauncher
+from .resources import ENGINE_TAG, JobLauncher
 from .run.check_definitions import LAKE_VERIFIED, CheckAnswer, Failure
 from .run.run_request import AS_OF
 
@@ -64,6 +64,8 @@ def build_verification(of: RegisteredLake) -> tuple[dg.AssetChecksDefinition, An
             part = config.part or part_of(datetime.fromtimestamp(as_of_ms / 1000, UTC))
             with lost_interrupts_repeated(more_follows=True):
                 report = loglake_launcher.run(VerifyConfig(of.path, context.run.run_id, as_of_ms, part, PARTS))
+                if report.engine:
+                    context.instance.add_run_tags(context.run.run_id, {ENGINE_TAG: report.engine})
         except Exception as error:  # noqa: BLE001 - it is raised again, without the text of unforeseen errors
             if is_interrupt(error):
                 raise dg.DagsterExecutionInterruptedError from without_text(error)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import dagster as dg
 
 from spark_jobs import launch
@@ -15,7 +13,7 @@ from spark_jobs.outlines import Outline, Outline_co
 from .run.step_result import StepResult
 
 ENGINE_TAG = "loglake/engine"
-"""Run tag: what runs the tasks, and why. It names Spark as soon as the size of a job has chosen it."""
+"""Run tag: what runs the tasks, and why. A run that finds nothing new has none."""
 
 LAUNCHER, RESULTS = "loglake_launcher", "loglake_results"
 """Keys of our resources: a code location may have others."""
@@ -27,8 +25,8 @@ class JobLauncher(dg.ConfigurableResource):  # type: ignore[type-arg]
     def run(
         self, config: JobConfig[Outline_co], engine: str = "auto", results: IntakeResults | None = None
     ) -> JobReport[Outline_co]:
-        """Run the job of this configuration. An empty plan starts nothing."""
-        return launch.run(config, engine=self.engine_for(config.lake, engine), results=results)
+        """Run the job of this configuration: by Spark, if nothing names an engine. An empty plan starts nothing."""
+        return launch.run(config, engine=self.engine_for(config.lake, engine), by_dagster=True, results=results)
 
     def engine_for(self, lake: str, engine: str = "auto") -> str:
         """The engine that a run names, else the one of the policies that are registered for the lake.
@@ -37,18 +35,6 @@ class JobLauncher(dg.ConfigurableResource):  # type: ignore[type-arg]
             UsageError: Registration or policies cannot be used.
         """
         return engine if engine != "auto" else read_registered(lake).policy.engine
-
-
-@dataclass(frozen=True, slots=True)
-class EngineOfRun:
-    """A launcher with the engine that a run names."""
-
-    launcher: JobLauncher
-    engine: str
-
-    def run(self, config: JobConfig[Outline_co], results: IntakeResults | None = None) -> JobReport[Outline_co]:
-        """Run the job of this configuration. An empty plan starts nothing."""
-        return self.launcher.run(config, self.engine, results)
 
 
 class StepResults:

@@ -295,16 +295,7 @@ def forget_remote(lake: str, intake: Intake) -> tuple[str, ...]:
 
 
 ORDINARY_ENGINE = ": ".join(engines.ORDINARY_ENGINE)
-"""What :func:`engine_and_reason` returns where nobody chose anything."""
-
-
-def engine_and_reason(engine: str | None = None) -> str:
-    """What runs the tasks and why, for a person: ``local: no Spark cluster is configured``.
-
-    Raises:
-        UsageError: no such engine.
-    """
-    return ": ".join(chosen_engine(engine))
+"""The engine in a report where nobody chose anything."""
 
 
 def check_engine(engine: str | None = None) -> None:
@@ -346,13 +337,16 @@ def run(
     config: JobConfig[Outline_co],
     *,
     engine: str | None = None,
+    by_dagster: bool = False,
     listener: JobListener | None = None,
     results: IntakeResults | None = None,
 ) -> JobReport[Outline_co]:
     """Run the job of a configuration to its end.
 
     Args:
-        engine: ``local`` or ``spark``; None or ``auto``: as :func:`spark_jobs.machine.engine.chosen_engine` decides.
+        engine: ``local`` or ``spark``, or what the report of an earlier job of the run says; None or ``auto``: as
+            :func:`spark_jobs.machine.engine.chosen_engine` decides.
+        by_dagster: whether Dagster started the run.
         listener: gets what happens meanwhile; None: nobody does.
         results: what the jobs of an intake hand to one another; None: no other job follows.
 
@@ -362,10 +356,11 @@ def run(
         ConcurrentChange: other commits kept overtaking the plan.
         JobError: anything else that kept the job from its work.
     """
+    choose = partial(chosen_engine, engine, by_dagster=by_dagster)
     try:
         identity.read_identity(config.lake)  # refuses a layout that this version would damage
         with contextlib.nullcontext() if config.JOB in WITHOUT_LEASE else hold(config.lake, config.JOB):
-            return retried(lambda: _run_once(config, engine, listener, results), PLAN_ATTEMPTS)
+            return retried(lambda: _run_once(config, choose, listener, results), PLAN_ATTEMPTS)
     except JobError:
         raise
     except OSError as error:
@@ -377,7 +372,10 @@ def run(
 
 
 def _run_once(
-    config: JobConfig[Outline_co], engine: str | None, listener: JobListener | None, results: IntakeResults | None
+    config: JobConfig[Outline_co],
+    choose: Callable[[int], tuple[JobEngine, str]],
+    listener: JobListener | None,
+    results: IntakeResults | None,
 ) -> JobReport[Outline_co]:
     _name_the_main_module()
     job = _job(config.JOB)
@@ -385,7 +383,7 @@ def _run_once(
     if made.is_empty:
         return JobReport.of(config, made.outline)
     report: JobReport[Outline_co]
-    chosen, why = chosen_engine(engine, made.task_bytes or 0)
+    chosen, why = choose(made.task_bytes or 0)
     small = engines.IN_PROCESS_BYTES.get(config.JOB, -1)
     if made.task_bytes is None or (chosen is JobEngine.LOCAL and made.task_bytes <= small):
         report = job.apply(made, config, None)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from spark_jobs.machine.engine import JOB_ENGINE_VARIABLE, JobEngine
 from tests.daemons import WAIT_SECONDS
 
 LAUNCH_BACKFILL = """mutation($p: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $p) {
@@ -73,12 +74,13 @@ def wait_for(what: Callable[[], Any]) -> Any:
 
 @contextlib.contextmanager
 def open_pages(home: Path, folder: Path, *options: str) -> Iterator[Pages]:
-    """Pages of a home, in a session of their own; all processes are ended at the end."""
+    """Pages of a home, in a session of their own; all processes are ended at the end. Their runs start no JVM."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"}
     environment.setdefault("LOGLAKE_JARS_DIR", str(Path(os.environ["LOGLAKE_HOME"], "jars")))
+    environment.setdefault(JOB_ENGINE_VARIABLE, JobEngine.LOCAL)
     log = folder / "pages.log"
     with log.open("wb") as file:
         process = subprocess.Popen(

@@ -30,7 +30,7 @@ from ..run.run_request import RunRequest
 from .history import prepare_history
 from .progress_lines import ProgressLines
 from .running import (
-    EngineLauncher,
+    DirectLauncher,
     HistoryInBackground,
     Runner,
     announcer,
@@ -68,7 +68,7 @@ def run_demo(now_ms: int, samples: str | None = None) -> int:
                 policies=_policies(archive, logdir.parent),
                 engine=engine,
             )
-            runner = Runner(history, now_ms, EngineLauncher(request.engine, lines), announcer(), "demo")
+            runner = Runner(history, now_ms, DirectLauncher(lines), announcer(), "demo")
             lake = _lake(str(home), archive)
             with launch.open_lake(lake, "loglake demo", "loglake demo"):
                 launch.register(lake, request.to_register)

@@ -41,7 +41,7 @@ from .history import check_outside_lakes, prepare_history
 from .pipes_report import PipesReport
 from .progress_lines import ProgressLines
 from .running import (
-    EngineLauncher,
+    DirectLauncher,
     HistoryInBackground,
     Runner,
     announcer,
@@ -212,7 +212,7 @@ def _outcomes(
     lines = ProgressLines(sys.stderr if report is None else report.lines())
     announce = announcer() if report is None else report.announce
     with HistoryInBackground(lambda: report or open_dagster_history(history)) as in_background:
-        runner = Runner(in_background, options.now_ms, EngineLauncher(request.engine, lines), announce)
+        runner = Runner(in_background, options.now_ms, DirectLauncher(lines), announce)
         outcomes = [nothing or runner.run(INTAKE_JOB, lake, request, policies)]
         if outcomes[0].failure is None:
             _register(lake, request, outcomes[0])

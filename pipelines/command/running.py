@@ -53,16 +53,17 @@ OpenHistory = Callable[[], RunRecorder]
 
 
 @dataclass(frozen=True, slots=True)
-class EngineLauncher:
-    """Starts jobs in this process, with tasks on one engine."""
+class DirectLauncher:
+    """Starts jobs in this process."""
 
-    engine: str = "auto"
     listener: JobListener | None = None
     """Gets what happens while a job runs; None: no listener."""
 
-    def run(self, config: JobConfig[Outline_co], results: IntakeResults | None = None) -> JobReport[Outline_co]:
+    def run(
+        self, config: JobConfig[Outline_co], engine: str = "auto", results: IntakeResults | None = None
+    ) -> JobReport[Outline_co]:
         """Run the job of this configuration. An empty plan starts nothing."""
-        return launch.run(config, engine=self.engine, listener=self.listener, results=results)
+        return launch.run(config, engine=engine, listener=self.listener, results=results)
 
 
 class HistoryInBackground:
@@ -141,7 +142,7 @@ class Runner:
 
     history: HistoryInBackground
     now_ms: int
-    launcher: Launcher = field(default_factory=EngineLauncher)
+    launcher: Launcher = field(default_factory=DirectLauncher)
     announce: Announce | None = None
     command: str = "run"
 

@@ -49,7 +49,7 @@ from ..run.step_result import StepResult
 from ..run.steps import Launcher, Run
 from .history import prepare_history
 from .progress_lines import ProgressLines
-from .running import EngineLauncher, HistoryInBackground, open_dagster_history
+from .running import DirectLauncher, HistoryInBackground, open_dagster_history
 
 ROUND_ERRORS = (JobError, UsageError, LogError, OSError)
 """Errors that end a round, and not the watch."""
@@ -112,7 +112,7 @@ class Watch:
     now_ms: Callable[[], int]
     say: Callable[[str], None]
     complain: Callable[[str], None]
-    launcher: Launcher = field(default_factory=EngineLauncher)
+    launcher: Launcher = field(default_factory=DirectLauncher)
     interval_s: float = 1.0
     intake: Callable[[], AbstractContextManager[IntakeResults | None]] = nullcontext
     record: Callable[[FinishedRun], RunFailure | None] | None = None
@@ -361,7 +361,7 @@ def watch_lake(lake: str, request: RunRequest, interval_s: float) -> int:
             lambda: time.time_ns() // 1_000_000,
             lambda text: print(text, flush=True),
             lambda text: print(text, file=sys.stderr, flush=True),
-            EngineLauncher(request.engine, ProgressLines(sys.stderr)),
+            DirectLauncher(ProgressLines(sys.stderr)),
             interval_s,
             lambda: launch.intake(lake, request.engine),
             dagster.record,

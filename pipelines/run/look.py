@@ -37,7 +37,9 @@ from .topics import topic_checks
 class PlansOnly:
     """A launcher that plans jobs and starts none."""
 
-    def run(self, config: JobConfig[Outline_co], _: IntakeResults | None = None) -> JobReport[Outline_co]:
+    def run(
+        self, config: JobConfig[Outline_co], engine: str = "auto", results: IntakeResults | None = None
+    ) -> JobReport[Outline_co]:
         """Report that the job has nothing to do.
 
         Raises:

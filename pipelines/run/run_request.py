@@ -53,7 +53,7 @@ class RunRequest(Intake):
     engine: Annotated[
         Literal["auto", "local", "spark"],
         "What runs the tasks: local (processes of this machine), spark, or auto: the engine of the lake's policies, "
-        "else spark where LOGLAKE_SPARK_MASTER names a cluster, else local",
+        "else of LOGLAKE_JOB_ENGINE, else spark, if Java is usable",
     ] = "auto"
     # Long enough that the time between rounds does not count, short enough to be lost.
     max_bytes_per_round: Annotated[

@@ -53,7 +53,9 @@ Announce = Callable[[JobConfig[Outline]], None]
 class Launcher(Protocol):
     """Starts one job of :mod:`spark_jobs` and waits for its report."""
 
-    def run(self, config: JobConfig[Outline_co], results: IntakeResults | None = None) -> JobReport[Outline_co]:
+    def run(
+        self, config: JobConfig[Outline_co], engine: str = "auto", results: IntakeResults | None = None
+    ) -> JobReport[Outline_co]:
         """Run the job of this configuration, with what earlier jobs handed on. An empty plan starts nothing."""
 
 
@@ -137,17 +139,23 @@ class Run:
         return read_state(self.lake)
 
     def start(self, config: JobConfig[Outline_co]) -> JobReport[Outline_co]:
-        """Run a job to its end."""
+        """Run a job to its end, by the engine that earlier jobs of the run had."""
+        engine = self.ran_by or self.request.engine
         if self.announce is not None:
             self.announce(config)
         if self.recorder is None:
-            report = self.launcher.run(config, self.results)
+            report = self.launcher.run(config, engine, self.results)
         else:
             with self.recorder.timed(config.JOB) as take:
-                report = self.launcher.run(config, self.results)
+                report = self.launcher.run(config, engine, self.results)
                 take(report)
         self.reports.append(report)
         return report
+
+    @property
+    def ran_by(self) -> str | None:
+        """The engine of the run, and why: its first job with tasks for workers decides. None: no job had some yet."""
+        return next((report.engine for report in self.reports if report.engine), None)
 
     def reports_of(self, job: str) -> list[JobReport[Outline]]:
         """Reports of a job in earlier rounds of the run."""

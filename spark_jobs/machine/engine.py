@@ -6,7 +6,8 @@
 
 Without a cluster both use the same cores, and worker processes start faster than a JVM (docs/deploy.md). From the size
 at which the start is a tenth of the job on, ``auto`` takes Spark, if its Java and its jars are on this machine. The
-size of a job downloads nothing.
+size of a job downloads nothing. A run that Dagster started takes Spark whatever the size, under the same condition.
+A run keeps the engine of its first job that has tasks for workers.
 """
 
 from __future__ import annotations
@@ -62,33 +63,38 @@ ORDINARY_ENGINE = JobEngine.LOCAL, "no Spark cluster is configured"
 """What :func:`chosen_engine` returns for a job of ordinary size where nobody chose anything."""
 
 
-def chosen_engine(named: str | None = None, task_bytes: int = 0) -> tuple[JobEngine, str]:
+def chosen_engine(named: str | None = None, task_bytes: int = 0, *, by_dagster: bool = False) -> tuple[JobEngine, str]:
     """The engine for a job, never ``auto``, and the reason in some words.
 
     Args:
-        named: what the caller requests; None or ``auto``: what LOGLAKE_JOB_ENGINE names, else as this machine is set
-            up.
+        named: what the caller requests, or what this function returned for the run, as ``spark: reason``; None or
+            ``auto``: what LOGLAKE_JOB_ENGINE names, else as this machine is set up.
         task_bytes: what the tasks of the job read.
+        by_dagster: whether Dagster started the run. Then the bytes do not matter.
 
     Raises:
         UsageError: no such engine, or the size from which on Spark is used is no number.
     """
-    asked = _engine(named, "engine")
+    name, _, why = (named or "").partition(": ")
+    asked = _engine(name, "engine")
     if asked is not JobEngine.AUTO:
-        return asked, "as requested"
+        return asked, why or "as requested"
     asked = _engine(os.environ.get(JOB_ENGINE_VARIABLE), JOB_ENGINE_VARIABLE)
     if asked is not JobEngine.AUTO:
         return asked, f"as {JOB_ENGINE_VARIABLE} requests"
     master = os.environ.get(SPARK_MASTER_VARIABLE, "")
     if master and not master.startswith("local"):
         return JobEngine.SPARK, f"{SPARK_MASTER_VARIABLE} names a cluster"
-    return _by_size(task_bytes)
-
-
-def _by_size(task_bytes: int) -> tuple[JobEngine, str]:
+    if by_dagster:
+        return _spark_if_usable("Dagster started the run", "Spark is used for what Dagster starts")
     least, gib = _spark_from(), task_bytes / (1 << 30)
     if gib < least:
         return ORDINARY_ENGINE
+    rule = f"Spark is used from {least:.1f} GiB on"
+    return _spark_if_usable(f"the tasks read {gib:.1f} GiB, and {rule}", rule)
+
+
+def _spark_if_usable(why: str, rule: str) -> tuple[JobEngine, str]:
     from spark_jobs.machine.jars import delta_jars
     from spark_jobs.machine.java import find_java
 
@@ -96,8 +102,8 @@ def _by_size(task_bytes: int) -> tuple[JobEngine, str]:
         find_java()
         delta_jars(may_fetch=False)
     except (JobError, UsageError) as error:
-        return JobEngine.LOCAL, f"Spark is used from {least:.1f} GiB on, but cannot start. {error}"
-    return JobEngine.SPARK, f"the tasks read {gib:.1f} GiB, and Spark is used from {least:.1f} GiB on"
+        return JobEngine.LOCAL, f"{rule}, but cannot start. {error}"
+    return JobEngine.SPARK, why
 
 
 def _spark_from() -> float:

@@ -37,7 +37,7 @@ LAKE_SETTINGS: Mapping[str, Setting] = {
             "engine",
             "engine",
             OneOf(("auto", "local", "spark")),
-            "The job engine of runs that Dagster starts, as `--engine` of a command.",
+            "The job engine of runs that Dagster starts; `auto`: Spark, and `local` where there is no usable Java.",
             is_kafkas=False,
         ),
         Setting(

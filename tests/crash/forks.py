@@ -188,7 +188,7 @@ def run(turn: Turn, said: dict[str, Any]) -> None:
 
 
 def _in_rounds(turn: Turn, results: Any) -> list[dict[str, Any]]:
-    from pipelines.command.running import EngineLauncher
+    from pipelines.command.running import DirectLauncher
     from pipelines.run.chains import INTAKE
     from pipelines.run.direct import run_steps
     from pipelines.run.run_request import RunRequest
@@ -201,7 +201,7 @@ def _in_rounds(turn: Turn, results: Any) -> list[dict[str, Any]]:
         AS_OF_MS,
         request,
         request.policies_of(turn.lake),
-        EngineLauncher(),
+        DirectLauncher(),
         results=results,
     )
     for error in run_steps(INTAKE[:3], run).errors.values():

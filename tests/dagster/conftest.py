@@ -20,6 +20,7 @@ from pipelines.definitions import build_definitions
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.registry import register, remember
 from spark_jobs.lake.view.registered_lakes import read_home, read_registered
+from spark_jobs.machine.engine import JOB_ENGINE_VARIABLE, JobEngine
 from tests.daemons import WAIT_SECONDS
 from tests.dagster.fake_jobs import WORLDS, FakeLauncher, World
 
@@ -27,6 +28,14 @@ from tests.dagster.fake_jobs import WORLDS, FakeLauncher, World
 def pytest_configure(config: pytest.Config) -> None:
     """Only tests of this folder ask for it."""
     config.addinivalue_line("markers", "stored: wants a Dagster instance on disk instead of one in memory")
+
+
+@pytest.fixture(scope="package", autouse=True)
+def local_engine() -> Iterator[None]:
+    """What Dagster starts here has its tasks in processes: a JVM starts only for tests whose claim is about Spark."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(JOB_ENGINE_VARIABLE, JobEngine.LOCAL)
+        yield
 
 
 @pytest.fixture
@@ -151,7 +160,7 @@ def tick(
 
 def loglake(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Type a command in a shell without Dagster's or Loglake's variables."""
-    clean = {k: v for k, v in os.environ.items() if k != "DAGSTER_HOME"}
+    clean = {k: v for k, v in os.environ.items() if k not in ("DAGSTER_HOME", JOB_ENGINE_VARIABLE)}
     return subprocess.run(
         [sys.executable, "-m", "logcore.cli.main", *map(str, arguments)],
         env=clean | environment,

@@ -101,7 +101,8 @@ class FakeLauncher(JobLauncher):
 
     def run(self, config: JobConfig, engine: str = "auto", results: object = None) -> JobReport:
         world = WORLDS[self.world]
-        world.engines.append(engine)
+        named = self.engine_for(config.lake, engine).partition(":")[0]
+        world.engines.append(named)
         world.asked.append(config)
         world.before.get(config.JOB, lambda: None)()
         if config.JOB in world.error_once:
@@ -109,7 +110,9 @@ class FakeLauncher(JobLauncher):
         if config.JOB in world.error:
             raise world.error[config.JOB]
         changed, extra = JOBS[config.JOB](world, config)
-        return JobReport(config.JOB, config.run_id, config.lake, tuple(changed), **{"plan": Outline(), **extra})
+        ran_by = "" if named == "auto" else f"{named}: as requested"
+        plan = {"plan": Outline(), **extra}
+        return JobReport(config.JOB, config.run_id, config.lake, tuple(changed), engine=ran_by, **plan)
 
 
 def blank(kind: type, **known: object) -> Any:

@@ -13,7 +13,7 @@ from logcore.reading.read_options import OffsetRange
 from pipelines.catalog.run_configuration import request_of, run_config
 from pipelines.definitions import build_definitions
 from pipelines.run.run_request import RunRequest
-from spark_jobs.contracts import Intake
+from spark_jobs.contracts import Intake, JobConfig, JobReport
 from spark_jobs.lake.setup.registry import remember
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
 from tests.dagster.conftest import Define, Execute, materialized
@@ -109,19 +109,29 @@ def test_the_clock_of_a_run_can_be_stated(execute: Execute, world: World, lake: 
     assert {config.as_of_ms for config in world.asked if hasattr(config, "as_of_ms")} == {1_772_323_200_000}
 
 
-def test_the_tag_of_a_run_names_spark_once_the_size_of_a_job_has_chosen_it(
+def test_the_first_job_with_tasks_chooses_the_engine_of_its_whole_run_and_the_tag_says_it(
     execute: Execute, instance: dg.DagsterInstance, world: World, lake: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    by_size = "spark: the tasks read 10.0 GiB, and Spark is used from 9.5 GiB on"
-    run, said = FakeLauncher.run, {"ingest": by_size, "publish": "local: no Spark cluster is configured"}
-    monkeypatch.setattr(
-        FakeLauncher,
-        "run",
-        lambda self, config, *rest: replace(run(self, config, *rest), engine=said.get(config.JOB, "")),
-    )
+    chosen = "spark: Dagster started the run"
+    run, given = FakeLauncher.run, {}
+
+    def said(self: FakeLauncher, config: JobConfig, engine: str = "auto", results: object = None) -> JobReport:
+        given[config.JOB] = engine
+        report = run(self, config, engine, results)
+        return replace(report, engine="" if config.JOB == "ingest" else chosen)
+
+    monkeypatch.setattr(FakeLauncher, "run", said)
     world.ends["orders-0"] = 20
     result = execute()
-    assert instance.get_run_by_id(result.run_id).tags["loglake/engine"] == by_size
+    assert instance.get_run_by_id(result.run_id).tags["loglake/engine"] == chosen
+    assert (given.pop("ingest"), given.pop("validate")) == ("auto", "auto")
+    assert set(given.values()) == {chosen}
+    assert "publish" in given
+
+
+def test_a_run_without_tasks_has_no_tag_of_an_engine(execute: Execute, instance: dg.DagsterInstance, lake: str) -> None:
+    result = execute()
+    assert "loglake/engine" not in instance.get_run_by_id(result.run_id).tags
 
 
 def test_the_engine_of_a_run_comes_before_that_of_the_policies(

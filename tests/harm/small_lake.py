@@ -43,7 +43,7 @@ class SmallLake:
 
     def run(self) -> Ran:
         """The steps of ``loglake run``, and the exit code that it has."""
-        from pipelines.command.running import EngineLauncher
+        from pipelines.command.running import DirectLauncher
         from pipelines.command.summary import check_lines, checks_code, damage_lines, refused_lines, warning_lines
         from pipelines.run.chains import INTAKE
         from pipelines.run.direct import outcome_of, run_steps
@@ -57,7 +57,7 @@ class SmallLake:
             AS_OF_MS,
             self.request,
             self.request.policies_of(str(self.path)),
-            EngineLauncher(),
+            DirectLauncher(),
             follows_cluster=False,
         )
         with without_spark():

@@ -32,7 +32,7 @@ class Jobs:
     def __init__(self) -> None:
         self.begun: list[str] = []
 
-    def run(self, config: JobConfig, _: object = None) -> JobReport:
+    def run(self, config: JobConfig, *_: object) -> JobReport:
         self.begun.append(config.JOB)
         return launch.run(config)
 
@@ -55,7 +55,7 @@ def run(lake: Decoded, as_of_ms: int = AS_OF_MS, jobs: Jobs | None = None) -> tu
 
 def test_policies_that_are_edited_during_a_run_count_from_the_next_run_on(lake: Decoded) -> None:
     class Edits(Jobs):
-        def run(self, config: JobConfig, _: object = None) -> JobReport:
+        def run(self, config: JobConfig, *_: object) -> JobReport:
             lake.policies.write_text("topics: {}")
             return super().run(config)
 

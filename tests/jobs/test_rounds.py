@@ -35,7 +35,7 @@ class Launcher:
     def __init__(self) -> None:
         self.reports: list[JobReport] = []
 
-    def run(self, config: JobConfig, _: object = None) -> JobReport:
+    def run(self, config: JobConfig, *_: object) -> JobReport:
         self.reports.append(launch.run(config))
         return self.reports[-1]
 
@@ -201,7 +201,7 @@ def test_a_run_over_a_source_that_grows_all_the_time_ends(tmp_path):
     launcher = Launcher()
     start = launcher.run
 
-    def grow_and_run(config: JobConfig, _: object = None) -> JobReport:
+    def grow_and_run(config: JobConfig, *_: object) -> JobReport:
         if len(launcher.reports) < 40:  # the test ends whatever the run does
             logs["a"].roll()
             logs["a"].append(5)

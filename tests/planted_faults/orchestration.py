@@ -56,9 +56,9 @@ FAULTS = (
     ),
     Fault(
         "the engine of a run is not used",
-        "pipelines/resources.py",
-        "        return self.launcher.run(config, self.engine, results)",
-        "        return self.launcher.run(config)",
+        "pipelines/run/steps.py",
+        "        engine = self.ran_by or self.request.engine",
+        '        engine = "auto"',
         (CONFIGURATION, "-k", "engine"),
     ),
     Fault(

@@ -66,6 +66,21 @@ def test_one_setting_changes_the_size(monkeypatch):
     assert is_engine_requested()
 
 
+def test_what_dagster_starts_is_by_spark_whatever_its_size_unless_an_engine_is_named(monkeypatch):
+    monkeypatch.setenv("LOGLAKE_SPARK_FROM_GIB", "inf")  # a rule of the command line
+    for task_bytes in (0, 1000 * GIB):
+        assert chosen_engine("auto", task_bytes, by_dagster=True) == (JobEngine.SPARK, "Dagster started the run")
+    assert chosen_engine("local", GIB, by_dagster=True) == (JobEngine.LOCAL, "as requested")
+    monkeypatch.setenv("LOGLAKE_JOB_ENGINE", "local")
+    assert chosen_engine(None, GIB, by_dagster=True) == (JobEngine.LOCAL, "as LOGLAKE_JOB_ENGINE requests")
+
+
+@pytest.mark.parametrize("said", ["local: no Spark cluster is configured", "spark: a: b"])
+def test_later_jobs_of_a_run_get_the_engine_that_its_first_report_names_with_the_reason(monkeypatch, said):
+    monkeypatch.setenv("LOGLAKE_JOB_ENGINE", "spark" if said.startswith("local") else "local")
+    assert ": ".join(chosen_engine(said, 1000 * GIB)) == said
+
+
 @pytest.mark.parametrize("given", ["ten", "nan", "-1"])
 def test_what_is_no_size_is_refused(monkeypatch, given):
     monkeypatch.setenv("LOGLAKE_SPARK_FROM_GIB", given)
@@ -73,7 +88,7 @@ def test_what_is_no_size_is_refused(monkeypatch, given):
         chosen_engine(None, 0)
 
 
-def test_a_large_job_without_a_usable_java_is_local_and_says_so(monkeypatch):
+def test_a_large_job_and_what_dagster_starts_are_local_without_a_usable_java_and_say_so(monkeypatch):
     def find_java() -> None:
         raise JobError("There is no Java.")
 
@@ -81,6 +96,10 @@ def test_a_large_job_without_a_usable_java_is_local_and_says_so(monkeypatch):
     assert chosen_engine(None, 10 * GIB) == (
         JobEngine.LOCAL,
         "Spark is used from 9.5 GiB on, but cannot start. There is no Java.",
+    )
+    assert chosen_engine(None, 0, by_dagster=True) == (
+        JobEngine.LOCAL,
+        "Spark is used for what Dagster starts, but cannot start. There is no Java.",
     )
 
 
