@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from dataclasses import dataclass, field
@@ -36,6 +37,10 @@ class Checkout:
             check=False,
         )
 
+    @property
+    def events(self) -> Path:
+        return self.path / "events"
+
     def lake(self, sample: str) -> Path:
         return self.path / ".loglake" / "lakes" / sample
 
@@ -59,8 +64,11 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
 
 @pytest.fixture(scope="session")
 def demo(checkout: Checkout) -> Checkout:
-    """The checkout after its first `make demo`."""
-    done = checkout.type("make demo")
+    """The checkout after its first `make demo`; Spark's event log of it is in `events`."""
+    checkout.events.mkdir()
+    conf = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": checkout.events.as_uri()}
+    conf |= {"spark.eventLog.compress": "false"}
+    done = checkout.type("make demo", LOGLAKE_SPARK_CONF=json.dumps(conf))
     assert done.returncode == 0, done.stdout + done.stderr
     checkout.outputs["make demo"] = done
     return checkout

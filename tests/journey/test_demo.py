@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from tests.spark.event_logs import shuffled_bytes
+
 pytestmark = pytest.mark.dagster
 
 UNDAMAGED = ["codecs-v2-4.3.1", "internal-topics-4.4.0", "timestamps-v2-4.4.0", "transactions-4.4.0"]
@@ -175,8 +177,17 @@ def test_the_demo_shows_the_damage_and_says_what_to_type_next(demo):
     assert "Traceback" not in said + demo.outputs["make demo"].stderr
 
 
-def test_the_demo_ends_with_a_night_that_cleans_the_archive_by_key(demo):
+def test_the_night_of_the_demo_retains_and_compacts_in_stages_of_spark_and_shuffles_newest_offsets(demo):
+    written = {job: shuffled_bytes(demo.events, job) for job in ("retention", "compaction")}
+    assert sum(written["retention"]), "its tasks are rows that Spark spreads"
+    # Each of these also spreads tasks; a stage that emits offsets to ranges of hashes follows the one of its tasks.
+    assert len([size for size in written["compaction"] if size]) > len([size for size in written["retention"] if size])
+    assert sum(written["compaction"]) > sum(written["retention"])
+
+
+def test_the_demo_ends_with_a_night_that_retains_by_size_and_cleans_the_archive_by_key(demo):
     segments = _rows(demo.lake("codecs-v2-4.3.1"), "segments")
+    assert [row["topic"] for row in segments if row["retired_because"] == "retention"] == ["multi"]
     cleaned = {row["segment_id"] for row in segments if row["retired_because"] == "compaction"}
     replacements = {row["replaced_by"] for row in segments if row["segment_id"] in cleaned}
     assert cleaned
