@@ -303,7 +303,7 @@ class LatestConfig(FollowConfig[outlines.LatestOutline]):
 
     JOB: ClassVar[str] = "latest"
     keys_in_memory: int = 8 << 20
-    """Keys in memory, at most 51 bytes each; more go to files."""
+    """Keys that a task has in memory, at most 51 bytes each. Many tasks do a log that may have more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from logcore.columns.checking.bulk_rules import batch_of
 from logcore.columns.cleaning.keyed_batches import KeyedBatches, KeyedChunk, SingleBatch, hashes_of
-from logcore.columns.cleaning.offset_map import Halves, HashKey, Offsets
+from logcore.columns.cleaning.offset_map import HashKey
 from logcore.columns.kernels import batch_row
 from logcore.columns.kernels.cleaning.cleaning_frames import NO_KEY, NO_VALUE
 from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, CleanedTransactionState
@@ -17,22 +17,7 @@ from logcore.logs.compaction.cleaning_round import SourceSegment
 from logcore.records.control import control_type
 from logcore.records.model import CONTROL_BIT, TRANSACTIONAL_BIT
 from logcore.records.record import read_records
-
-
-@dataclass(frozen=True, slots=True)
-class Hashed:
-    """Rows in the order of the log: both halves of the key's hash, and a number, such as the offset."""
-
-    high: Halves
-    low: Halves
-    numbers: Offsets
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def taken(self, at: np.ndarray | slice) -> Hashed:
-        """Some of the rows."""
-        return Hashed(self.high[at], self.low[at], self.numbers[at])
+from spark_jobs.tasks.packed_rows import Hashed
 
 
 @dataclass(frozen=True, slots=True)

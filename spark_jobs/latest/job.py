@@ -5,18 +5,20 @@
     write    files that lost rows are written again without them; the newest of the new rows become a file (workers)
     commit   files, frontiers, policy and number of rows at once, guarded by the frontiers of the plan      (driver)
 
-A task is of one log. Files hold rows of one log in the order of offsets, so keys that change often are in the newest
-files, and files of keys that rest stay as they are. Small files at the end of a log are joined when they are written
-again.
+A task is of one log; a large log has many (`spread_log`). Files hold rows of one log in the order of offsets, so keys
+that change often are in the newest files, and files of keys that rest stay as they are. Small files at the end of a log
+are joined when they are written again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from logcore.columns.kernels.families import Work
+from logcore.columns.kernels.library import is_chosen
 from spark_jobs.contracts import JobReport, LatestConfig, LogChange, Scalar
 from spark_jobs.errors import JobError
 from spark_jobs.following.commits import commit_topics, guards_of
@@ -28,7 +30,7 @@ from spark_jobs.lake.delta.table import Table
 from spark_jobs.latest.latest_task import LatestResult, latest_rows
 from spark_jobs.latest.plan import LatestTopicPlan, plan
 from spark_jobs.outlines import FollowingOutline, LatestCounts, LatestOutline
-from spark_jobs.tasks.executor import run_surviving
+from spark_jobs.tasks.executor import TaskFailed, run_surviving
 
 if TYPE_CHECKING:
     from spark_jobs.latest.latest_task import LatestTask
@@ -41,12 +43,32 @@ def apply(
     plan: FollowingPlan[LatestTopicPlan], config: LatestConfig, executor: Executor | None
 ) -> JobReport[FollowingOutline[LatestOutline]]:
     """Bring each topic up to its frontiers; see :func:`~spark_jobs.following.commits.commit_topics`."""
-    tasks = [task for topic in plan.due for task in topic.tasks]
-    results = iter(run_surviving(executor, latest_rows, tasks, [task.size for task in tasks], _died))
+    results = _results([task for topic in plan.due for task in topic.tasks], executor)
     commit = partial(_commit, config)
     return commit_topics(
         plan, config, results, lambda topic, _: topic.outline, commit, _metrics, used_executor=executor is not None
     )
+
+
+def _results(tasks: Sequence[LatestTask], executor: Executor | None) -> Iterator[LatestResult]:
+    """The result of each task; large logs are done one by one, when theirs is needed."""
+    # Only the kernels find newest offsets in many tasks.
+    spread = {at for at, task in enumerate(tasks) if task.is_large and is_chosen(Work.CLEAN)}
+    whole = [task for at, task in enumerate(tasks) if at not in spread]
+    done = iter(run_surviving(executor, latest_rows, whole, [task.size for task in whole], _died))
+    for at, task in enumerate(tasks):
+        yield _spread(task, executor) if at in spread else next(done)
+
+
+def _spread(task: LatestTask, executor: Executor | None) -> LatestResult:
+    from spark_jobs.latest.spread_log import spread_rows
+
+    try:
+        return spread_rows(executor, task)
+    except TaskFailed:
+        raise
+    except JobError as error:
+        return _died(task, f"did not finish ({error})")
 
 
 def _metrics(topics: Sequence[LatestOutline], _: Sequence[LogChange]) -> dict[str, Scalar]:

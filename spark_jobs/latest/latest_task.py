@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,8 @@ class LatestTask:
     keeps_tombstones: bool
     compression: Compression
     keys_in_memory: int
+    spread_bytes: int
+    """With more bytes of new rows, many tasks do the work of this one: see :attr:`is_large`."""
     values: DecodedFiles | None = None
     """Where decoded keys and values are; None: the topic is not decoded."""
 
@@ -65,6 +67,30 @@ class LatestTask:
         decoded = () if self.values is None else (*self.values.decoded, *self.values.undecoded)
         return max(1, sum(file.size for file in (*self.published, *self.held, *decoded)))
 
+    @property
+    def new_rows(self) -> int:
+        """The number of new rows, or a few more."""
+        span = self.span.end - self.span.start
+        return min(span, sum(file.rows if file.rows >= 0 else span for file in self.published))
+
+    @property
+    def most_keys(self) -> int:
+        """The number of keys of the log, or more."""
+        return self.new_rows + sum(file.rows for file in self.held)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether new rows have many bytes, or may have more keys than one map has room for."""
+        of_span = sum(self.span.part_of(file)[2] for file in self.published)
+        return of_span > self.spread_bytes or self.new_rows > self.keys_in_memory
+
+    def of(self, held: tuple[LiveFile, ...], start: int, end: int) -> LatestTask:
+        """Return the task of some files of the table, and of new rows between two offsets."""
+        span = replace(self.span, start=start, end=end)
+        published = tuple(file for file in self.published if span.may_be_in(file))
+        values = None if self.values is None else self.values.of(span)
+        return replace(self, span=span, published=published, held=held, values=values)
+
 
 @dataclass(frozen=True, slots=True)
 class LatestResult:
@@ -83,28 +109,69 @@ class LatestResult:
 @synced_late
 def latest_rows(task: LatestTask) -> LatestResult:
     """Write what changes in one log; never raise for what is in a table."""
-    spec = task.spec
-    files = TypedFiles(topic_table(task.lake, LATEST, task.span.topic).uri, spec, task.compression, FILE_BYTES)
     try:
-        return _written(task, files, spec)
+        with NewestKeys(task.keys_in_memory) as newest:
+            add_keys(newest, published_rows(task.lake, task.published, task.span, KEY_COLUMNS))
+            stays = None
+            if newest.spilled:
+                add_keys(newest, held_keys(task))
+            else:
+                stays = _staying_rows(task, newest)
+            chosen = newest.newest()
+        return written(task, chosen, stays)
     except (JobError, OSError) as error:
-        return LatestResult(error=said(error) if isinstance(error, OSError) else str(error))
+        return failure(error)
+
+
+def failure(error: JobError | OSError) -> LatestResult:
+    """Return the result of a task that ended with an error."""
+    return LatestResult(error=said(error) if isinstance(error, OSError) else str(error))
+
+
+def held_keys(task: LatestTask) -> Iterator[pa.RecordBatch]:
+    """Yield offset and key of the rows of the table.
+
+    Raises:
+        TableUnreadable: A file is missing or damaged.
+    """
+    for file in task.held:
+        for batch in _rows(task, file, ("offset", written_key(task.spec))):
+            yield batch.rename_columns(["offset", "key"])
+
+
+def written(task: LatestTask, chosen: OffsetSet, stays: Sequence[_Staying | None] | None = None) -> LatestResult:
+    """Write the files that change.
+
+    Args:
+        task: What is written.
+        chosen: The newest offsets.
+        stays: Which rows of each file of the table stay. None: those with a chosen offset.
+
+    Raises:
+        JobError: A table is damaged.
+        OSError: A file can't be written.
+    """
+    if stays is None:
+        stays = [
+            _joined([chosen.has(np.asarray(batch["offset"])) for batch in _rows(task, file, ("offset",))])
+            for file in task.held
+        ]
+    files = TypedFiles(topic_table(task.lake, LATEST, task.span.topic).uri, task.spec, task.compression, FILE_BYTES)
+    try:
+        return _written(task, files, chosen, stays)
     finally:
         files.abandon()
 
 
-def _written(task: LatestTask, files: TypedFiles, spec: TableSpec) -> LatestResult:
+def _written(task: LatestTask, files: TypedFiles, chosen: OffsetSet, stays: Sequence[_Staying | None]) -> LatestResult:
     counts, removed = NewestCounts(), []
-    with NewestKeys(task.keys_in_memory) as newest:
-        add_keys(newest, published_rows(task.lake, task.published, task.span, KEY_COLUMNS), counts)
-        chosen, stays = _chosen(task, newest, spec)
-    kept = _kept(task.held, [staying is None or bool(staying.all()) for staying in stays], counts.rows)
+    kept = _kept(task.held, [staying is None or bool(staying.all()) for staying in stays], task.new_rows)
     for file, staying, is_kept in zip(task.held, stays, kept, strict=True):
         if is_kept:
             files.end_log()
             continue
         removed.append(file)
-        for batch in _staying(task, file, spec, staying):
+        for batch in _staying(task, file, staying):
             files.write(batch)
     moved = files.rows
     new = chosen_rows(
@@ -114,50 +181,36 @@ def _written(task: LatestTask, files: TypedFiles, spec: TableSpec) -> LatestResu
         counts,
         keeps_tombstones=task.keeps_tombstones,
     )
-    values = None if task.values is None else DecodedValues(task.lake, task.span, task.values)
+    values = None
+    if task.values is not None and task.published:
+        values = DecodedValues(task.lake, task.span, task.values)
     for batch in new:
         files.write(batch if values is None else values.added_to(batch))
     files.end_log()
     return LatestResult(tuple(files.written), tuple(removed), counts, files.rows - moved, moved)
 
 
-def _chosen(task: LatestTask, newest: NewestKeys, spec: TableSpec) -> tuple[OffsetSet, list[_Staying | None]]:
-    """Return the newest offsets, and for each file which of its rows stay: those whose keys no new row has.
-
-    Args:
-        task: Has the files.
-        newest: The keys of the new rows. If they did not fit into one map, the keys of the files are added.
-        spec: The table.
-    """
-    if not newest.spilled:
-        stays = _staying_rows(task, newest, spec)
-        return newest.newest(), stays
-    for file in task.held:
-        rows = _rows(task, file, spec, ("offset", written_key(spec)))
-        add_keys(newest, (batch.rename_columns(["offset", "key"]) for batch in rows), NewestCounts())
-    chosen = newest.newest()
-    return chosen, [
-        _joined([chosen.has(np.asarray(batch["offset"])) for batch in _rows(task, file, spec, ("offset",))])
-        for file in task.held
-    ]
-
-
-def _staying_rows(task: LatestTask, newest: NewestKeys, spec: TableSpec) -> list[_Staying | None]:
+def _staying_rows(task: LatestTask, newest: NewestKeys) -> list[_Staying | None]:
     """Return which rows of each file stay; None: all of them.
 
     A log has one row for each key. So files are read from the newest one on until each new key has been found. Keys
     that are new to the table are in none of them: then all files are read.
     """
     stays: list[_Staying | None] = []
-    left, key = newest.keys, written_key(spec)
+    left, key = newest.keys, written_key(task.spec)
     for file in reversed(task.held):
         if left <= 0:
             stays.append(None)
             continue
-        staying = _joined([~newest.added(batch[key]) for batch in _rows(task, file, spec, (key,))])
+        staying = _joined([~newest.added(batch[key]) for batch in _rows(task, file, (key,))])
         left -= len(staying) - int(np.count_nonzero(staying))
         stays.append(staying)
     return stays[::-1]
+
+
+def is_small(file: LiveFile) -> bool:
+    """Return whether a file is joined with new rows if only such files are after it."""
+    return file.size <= FILE_BYTES // 4
 
 
 def _kept(held: Sequence[LiveFile], unchanged: Sequence[bool], new_rows: int) -> list[bool]:
@@ -165,24 +218,24 @@ def _kept(held: Sequence[LiveFile], unchanged: Sequence[bool], new_rows: int) ->
     kept = list(unchanged)
     joined = new_rows
     for at in range(len(held) - 1, -1, -1):
-        if held[at].rows > 2 * joined or held[at].size > FILE_BYTES // 4:
+        if held[at].rows > 2 * joined or not is_small(held[at]):
             break
         kept[at] = False
         joined += held[at].rows
     return kept
 
 
-def _staying(task: LatestTask, file: LiveFile, spec: TableSpec, staying: _Staying | None) -> Iterator[pa.RecordBatch]:
+def _staying(task: LatestTask, file: LiveFile, staying: _Staying | None) -> Iterator[pa.RecordBatch]:
     """Rows of a file that stay. Columns that have the value of the log in all rows are not read.
 
     Raises:
         TableUnreadable: The file is missing or damaged.
     """
-    schema = spec.schema.remove_metadata()
+    schema = task.spec.schema.remove_metadata()
     of_log = {"log_id": task.span.log_id, "partition": task.span.partition}
     alike = {name: value for name, value in of_log.items() if file.nulls.get(name) == 0 and file.only(name) == value}
     at = 0
-    for batch in _rows(task, file, spec, [name for name in schema.names if name not in alike]):
+    for batch in _rows(task, file, [name for name in schema.names if name not in alike]):
         rows = batch if staying is None else batch.filter(pa.array(staying[at : at + batch.num_rows]))
         at += batch.num_rows
         same = {name: pa.repeat(pa.scalar(value, schema.field(name).type), len(rows)) for name, value in alike.items()}
@@ -191,14 +244,14 @@ def _staying(task: LatestTask, file: LiveFile, spec: TableSpec, staying: _Stayin
         )
 
 
-def _rows(task: LatestTask, file: LiveFile, spec: TableSpec, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _rows(task: LatestTask, file: LiveFile, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Rows of a file of the table.
 
     Raises:
         TableUnreadable: It is missing or damaged.
     """
     table = topic_table(task.lake, LATEST, task.span.topic)
-    schema = pa.schema([spec.schema.field(name) for name in columns]).remove_metadata()
+    schema = pa.schema([task.spec.schema.field(name) for name in columns]).remove_metadata()
     for batch in table.batches(file, columns, _KEYS if "value" not in columns else _BATCH_ROWS):
         with table.reading():
             rows = [batch[each.name].cast(each.type) for each in schema]

@@ -166,6 +166,7 @@ def _tasks(
                 policy.latest == "soft-delete",
                 policy.compression,
                 config.keys_in_memory,
+                policy.compaction_spread_bytes,
                 None if plan.values is None else plan.values.of(span),
             )
         )

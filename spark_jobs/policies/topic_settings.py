@@ -148,8 +148,10 @@ SETTINGS: Mapping[str, Setting] = {
             "compaction.spread.bytes",
             "compaction_spread_bytes",
             WholeNumber(0, units=SIZES),
-            "A log with more bytes to clean than this is cleaned by many tasks.",
+            "A log with more bytes to clean than this is cleaned by many tasks. With more bytes of new rows, many "
+            "tasks find its newest rows for `latest`.",
             is_kafkas=False,
+            removes_nothing=True,
         ),
         Setting(
             "active.min.growth",

@@ -46,12 +46,21 @@ class Span:
     def may_be_in(self, file: LiveFile) -> bool:
         """Return whether a file of ``records`` can have rows of the span."""
         return (
-            file.partition_values["topic"] == self.topic
+            self.start < self.end
+            and file.partition_values["topic"] == self.topic
             and file.may_hold("partition", self.partition)
             and file.may_hold("log_id", self.log_id)
             and file.may_reach("offset", self.start)
             and (file.min_offset is None or file.min_offset < self.end)
         )
+
+    def part_of(self, file: LiveFile) -> tuple[int, int, int]:
+        """Return where the offsets that a file may have of the span begin and end, and about their bytes."""
+        least, greatest = file.min_offset, file.max_offset
+        if least is None or greatest is None:
+            return self.start, self.end, file.size
+        first, end = max(self.start, least), min(self.end, greatest + 1)
+        return first, end, file.size * (end - first) // (greatest + 1 - least)
 
 
 def published_rows(

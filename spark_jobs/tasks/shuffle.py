@@ -16,7 +16,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Protocol, runtime_checkable
 
-from spark_jobs.tasks.executor import Executor, Result, Task
+from spark_jobs.tasks.executor import Executor, Result, Task, run_tasks
 
 STOPPED = -1 << 62
 """Place of a block that has the result of the whole."""
@@ -99,8 +99,8 @@ class ShufflingExecutor(Executor, Protocol):
         ...
 
 
-def shuffled(executor: Executor, shuffle: Shuffle) -> list[Any]:
-    """Run all steps.
+def shuffled(executor: Executor | None, shuffle: Shuffle) -> list[Any]:
+    """Run all steps; without an executor in this process.
 
     Returns:
         The results of the last step, in the order of its tasks.
@@ -115,16 +115,16 @@ def shuffled(executor: Executor, shuffle: Shuffle) -> list[Any]:
     return done
 
 
-def _in_passes(executor: Executor, shuffle: Shuffle) -> list[Any]:
+def _in_passes(executor: Executor | None, shuffle: Shuffle) -> list[Any]:
     through = shuffle.through
     if through is not None:
         emitted = partial(_pass, shuffle.emit, shuffle.tasks, partial(_listed, through.reduce))
-        made = executor.run(emitted, range(through.parts))
+        made = run_tasks(executor, emitted, range(through.parts))
     elif shuffle.is_small:
-        made = executor.run(partial(_emitted, shuffle.emit), shuffle.tasks, shuffle.sizes)
+        made = run_tasks(executor, partial(_emitted, shuffle.emit), shuffle.tasks, shuffle.sizes)
     else:
         numbered = list(enumerate(shuffle.last))
-        return executor.run(partial(_last_pass, shuffle.emit, shuffle.tasks, shuffle.finish), numbered)
+        return run_tasks(executor, partial(_last_pass, shuffle.emit, shuffle.tasks, shuffle.finish), numbered)
     blocks: dict[int, list[Block]] = {part: [] for part in range(len(shuffle.last))}
     for each in made:
         if isinstance(each, ShuffleEnded):
@@ -132,7 +132,7 @@ def _in_passes(executor: Executor, shuffle: Shuffle) -> list[Any]:
         for block in each:
             blocks[block.part].append(block)
     given = [(task, tuple(blocks.pop(part))) for part, task in enumerate(shuffle.last)]
-    return executor.run(partial(_finished, shuffle.finish), given)
+    return run_tasks(executor, partial(_finished, shuffle.finish), given)
 
 
 def _pass(emit: Emit, tasks: Sequence[Task], work: Callable[[int, Blocks], Result], part: int) -> Result | ShuffleEnded:

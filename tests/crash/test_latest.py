@@ -11,19 +11,30 @@ from tests.crash.topic_scene import FIRST, GROWN, REPLACED, Row, TopicScene, mak
 pytestmark = pytest.mark.crash
 
 TABLE = "latest/orders"
-POLICIES = ("topics: {orders: {latest: delete}}", "topics: {orders: {latest: soft-delete}}")
+POLICY = "topics: {orders: {latest: %s, compaction.spread.bytes: %d}}"
+ONE_TASK, MANY_TASKS = 1 << 30, 0
 
 
 def rows(turn: int) -> list[Row]:
     return [(b"a", b"%d" % turn), (b"b", None if turn else b"1"), (b"c-%d" % turn, b"x"), (None, b"y"), (b"d", None)]
 
 
-@pytest.fixture(scope="module", params=[FIRST, GROWN, REPLACED])
+@pytest.fixture(
+    scope="module", params=[(FIRST, ONE_TASK), (GROWN, ONE_TASK), (REPLACED, ONE_TASK), (GROWN, MANY_TASKS)]
+)
 def keeping(request: pytest.FixtureRequest, forks: list[Forks], tmp_path_factory: pytest.TempPathFactory) -> TopicScene:
     """The first run, one over new rows in two logs, and one that computes all rows under another policy."""
-    scratch = tmp_path_factory.mktemp(f"latest-{request.param}")
+    kind, spread_bytes = request.param
+    scratch = tmp_path_factory.mktemp(f"latest-{kind}-{spread_bytes}")
     return make_topic_scene(
-        "latest", (TABLE,), request.param, forks, scratch, policies=POLICIES, rows=rows, constants={}
+        "latest",
+        (TABLE,),
+        kind,
+        forks,
+        scratch,
+        policies=(POLICY % ("delete", spread_bytes), POLICY % ("soft-delete", spread_bytes)),
+        rows=rows,
+        constants={"spark_jobs.latest.spread_log.PART_BYTES": 1_000},
     )
 
 

@@ -13,8 +13,9 @@ from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import JobReport, LatestConfig, ReplaceConfig
 from spark_jobs.errors import ConcurrentChange
-from spark_jobs.latest import job, latest_task
+from spark_jobs.latest import job, latest_task, spread_log
 from spark_jobs.policies.policies_file import read_policies
+from spark_jobs.tasks import hash_ranges
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
 from tests.jobs.test_late_segments import damaged
@@ -80,9 +81,20 @@ def lake(tmp_path: Path) -> Kept:
     return Kept(tmp_path)
 
 
+@pytest.fixture(params=["one map", "full maps", "many tasks"])
+def keys_in_memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The option of a run in which newest rows are found in this way."""
+    if request.param == "one map":
+        return 1_000
+    monkeypatch.setattr(spread_log, "PART_BYTES", 500)
+    monkeypatch.setattr(hash_ranges, "SAMPLED", 0)
+    if request.param == "full maps":  # only the kernels find newest offsets in many tasks
+        monkeypatch.setattr(job, "is_chosen", lambda _: False)
+    return 2
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("policy", ["delete", "soft-delete"])
-@pytest.mark.parametrize("keys_in_memory", [2, 1_000])
 def test_after_each_of_many_runs_it_is_what_a_replay_has(tmp_path: Path, policy: str, keys_in_memory: int) -> None:
     lake = Kept(tmp_path, policy)
     rng = chance(f"latest {policy} {keys_in_memory}")

@@ -175,7 +175,7 @@ FAULTS = (
     ),
     Fault(
         "a pass takes the rows of another range of hashes too",
-        "spark_jobs/compaction/spread/packed_rows.py",
+        "spark_jobs/tasks/packed_rows.py",
         "yield rows.taken(parts_of(rows, parts) == part)",
         "yield rows.taken(parts_of(rows, parts) >= part)",
         JOBS,

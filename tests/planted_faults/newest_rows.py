@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.planted_faults.fault import Fault
 
 LATEST = "tests/jobs/test_latest.py"
+SPREAD = "tests/unit/spark_jobs/latest/test_spread_log.py"
+SPREAD_ROWS = "tests/spark/test_spread_latest.py"
 LATEST_DECODED = "tests/jobs/test_latest_decoded.py"
 STATE = "tests/jobs/test_state.py"
 MANY_RUNS = "after_each_of_many_runs"
@@ -20,8 +22,8 @@ FAULTS = (
     Fault(
         "a record without a key is the state of an empty key",
         "spark_jobs/row_files/newest/newest_rows.py",
-        "        if keys.null_count:\n",
-        "        if keys.null_count == batch.num_rows:\n",
+        "    if keys.null_count:\n",
+        "    if keys.null_count == batch.num_rows:\n",
         (LATEST, "-k", MANY_RUNS),
     ),
     Fault(
@@ -44,6 +46,55 @@ FAULTS = (
         "later = newest.find(high, low) < offsets",
         "later = offsets >= 0",
         (LATEST, "-k", MANY_RUNS),
+    ),
+    Fault(
+        "an older row that comes later wins in many tasks",
+        "spark_jobs/latest/spread_log.py",
+        "rows = rows.taken(newest.find(rows.high, rows.low) < rows.numbers)",
+        "rows = rows.taken(rows.numbers >= 0)",
+        (SPREAD, "-k", "whatever_order"),
+    ),
+    Fault(
+        "rows of a file are in two parts of a large log",
+        "spark_jobs/latest/spread_log.py",
+        "and (file.min_offset or 0) > greatest:",
+        "and (file.min_offset or 0) >= 0:",
+        (SPREAD, "-k", "in_one_part"),
+    ),
+    Fault(
+        "new rows of a part are not those between its borders",
+        "spark_jobs/latest/spread_log.py",
+        "list(pairwise([*cuts, task.span.end]))",
+        "[(cut, task.span.end) for cut in cuts]",
+        (SPREAD, "-k", "in_one_part"),
+    ),
+    Fault(
+        "the first offset of each part is lost",
+        "spark_jobs/tasks/packed_rows.py",
+        "np.searchsorted(offsets, (first, end)).tolist()",
+        "np.searchsorted(offsets, (first + 1, end)).tolist()",
+        (LATEST, "-k", MANY_RUNS),
+    ),
+    Fault(
+        "offsets that are far apart are packed in four bytes",
+        "spark_jobs/tasks/packed_rows.py",
+        "kind = _OFFSETS if end - first <= 1 << 32 else _WIDE",
+        "kind = _OFFSETS",
+        (SPREAD, "-k", "whatever_order"),
+    ),
+    Fault(
+        "one task does a log with more keys than its map has room for",
+        "spark_jobs/latest/latest_task.py",
+        "return of_span > self.spread_bytes or self.new_rows > self.keys_in_memory",
+        "return of_span > self.spread_bytes",
+        (SPREAD, "-k", "a_log_is_large"),
+    ),
+    Fault(
+        "an error in one of the many tasks of a log is not an error of the log",
+        "spark_jobs/latest/spread_log.py",
+        "        raise ShuffleEnded(failure(error)) from error\n",
+        "        return\n",
+        (SPREAD_ROWS, "-k", "gone and local"),
     ),
     Fault(
         "older files are left out before each new key was found",

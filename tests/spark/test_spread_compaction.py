@@ -16,6 +16,7 @@ from spark_jobs.compaction.spread import spread_cleaning, steps
 from spark_jobs.contracts import CompactionConfig, JobReport
 from spark_jobs.machine.session import get_session
 from spark_jobs.policies.policies_file import read_policies
+from spark_jobs.tasks import hash_ranges
 from spark_jobs.tasks.spark_executor import SparkExecutor
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
@@ -80,8 +81,7 @@ def compacted(built: Path, name: str, *, spread_bytes: int) -> tuple[Lake, JobRe
 @pytest.mark.parametrize("keys", [4_000_000, 9, 1])
 def test_passes_leave_the_files_of_one_task_however_few_keys_each_may_hold(built, whole, monkeypatch, keys):
     monkeypatch.setattr(spread_cleaning, "PASS_KEYS", keys)
-    for module in (spread_cleaning, steps):
-        monkeypatch.setattr(module, "SAMPLED", 0)
+    monkeypatch.setattr(hash_ranges, "SAMPLED", 0)
     lake, report = compacted(built, f"keys-{keys}", spread_bytes=0)
     assert report.metrics["spread_logs"] == 1
     assert report.findings == ()
@@ -90,7 +90,7 @@ def test_passes_leave_the_files_of_one_task_however_few_keys_each_may_hold(built
 
 @pytest.mark.parametrize("rows", [4_000_000, 50])
 def test_sparks_shuffle_leaves_the_files_of_one_task_however_few_rows_a_range_has(built, whole, monkeypatch, rows):
-    monkeypatch.setattr(spread_cleaning, "RANGE_ROWS", rows)
+    monkeypatch.setattr(hash_ranges, "RANGE_ROWS", rows)
     monkeypatch.setattr("spark_jobs.launch.start_executor", lambda lake, *_: SparkExecutor(get_session(lake)))
     lake, report = compacted(built, f"rows-{rows}", spread_bytes=0)
     assert report.metrics["spread_logs"] == 1
@@ -112,7 +112,7 @@ def test_an_error_in_a_step_of_sparks_shuffle_is_a_finding(built, monkeypatch):
 
 @pytest.mark.long
 def test_one_core_and_two_shuffle_and_leave_the_same_files(built, whole, tmp_path):
-    ranges = {"spark_jobs.compaction.spread.spread_cleaning.RANGE_ROWS": 30}
+    ranges = {"spark_jobs.tasks.hash_ranges.RANGE_ROWS": 30}
     for cores in (1, 2):
         events = tmp_path / f"events-{cores}"
         events.mkdir()

@@ -32,17 +32,15 @@ Memory of a task: some 20 MiB of buffers, and
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
-
-import numpy as np
 
 from logcore.columns.cleaning.offset_map import Halves, HashKey
 from spark_jobs.compaction.log_cleaning import CleaningResult, CleaningTask
 from spark_jobs.compaction.spread.round_plan import SpreadPlan, emit_facts, plan_round
 from spark_jobs.compaction.spread.steps import (
-    SAMPLED,
     CleanedGroup,
     ComparedPiece,
     SpreadRound,
@@ -55,13 +53,12 @@ from spark_jobs.compaction.spread.steps import (
     sampled_hashes,
 )
 from spark_jobs.lake.segments.log_segments import log_segments
-from spark_jobs.tasks.shuffle import Shuffle, ShuffleEnded, ShufflingExecutor, Through, shuffled
+from spark_jobs.tasks.hash_ranges import range_count
+from spark_jobs.tasks.shuffle import Shuffle, ShuffleEnded, Through, shuffled
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
 
-RANGE_ROWS = 1_000_000
-"""Records of a range of hashes on Spark, where a task has all of its range in memory."""
 PASS_KEYS = 4_000_000
 """Keys of a range of hashes in local processes, where a task has only the map in memory."""
 
@@ -110,21 +107,16 @@ def _clean(executor: Executor, task: CleaningTask) -> CleaningResult:
 
 
 def _round(executor: Executor, task: CleaningTask, plan: SpreadPlan) -> SpreadRound:
-    def round_of(parts: int) -> SpreadRound:
-        starts = tuple(each.group.segments[0].base_offset for each in plan.groups)
-        end = plan.pieces[-1].next_offset
-        keys = HashKey.random(), HashKey.random()
-        return SpreadRound(task.lake, plan.round, plan.end_offset, *keys, max(parts, 1), starts, end)
+    starts = tuple(each.group.segments[0].base_offset for each in plan.groups)
+    keys = HashKey.random(), HashKey.random()
+    round = SpreadRound(task.lake, plan.round, plan.end_offset, *keys, 1, starts, plan.pieces[-1].next_offset)
+
+    def samples() -> list[Halves]:
+        sizes = [piece.size for piece in plan.pieces]
+        return _checked(executor.run(partial(sampled_hashes, round), plan.pieces, sizes))
 
     records = sum(piece.records for piece in plan.pieces)
-    if isinstance(executor, ShufflingExecutor):
-        return round_of(-(-records // RANGE_ROWS))
-    if records <= PASS_KEYS:
-        return round_of(1)
-    # Each pass reads the whole log: count keys to have few.
-    sample = partial(sampled_hashes, round_of(1))
-    found: list[Halves] = _checked(executor.run(sample, plan.pieces, [piece.size for piece in plan.pieces]))
-    return round_of(-(-(len(np.unique(np.concatenate(found))) << SAMPLED) // PASS_KEYS))
+    return replace(round, parts=range_count(executor, records, PASS_KEYS, samples))
 
 
 def _compared(plan: SpreadPlan, groups: Sequence[CleanedGroup]) -> Iterator[ComparedPiece]:

@@ -23,7 +23,7 @@ from logcore.records.batch import LOG_OVERHEAD
 from logcore.records.varint import Buffer
 from logcore.segments.scanning.scan import Stretch
 from spark_jobs.compaction.cleaning_proof import ANYWHERE, not_a_part, rows
-from spark_jobs.compaction.keyed_rows import Hashed, keyed_rows
+from spark_jobs.compaction.keyed_rows import keyed_rows
 from spark_jobs.compaction.log_cleaning import (
     Replacement,
     Unproven,
@@ -32,25 +32,25 @@ from spark_jobs.compaction.log_cleaning import (
     sound_counts,
 )
 from spark_jobs.compaction.spread.faults import faults, stopping
-from spark_jobs.compaction.spread.packed_rows import (
-    bits_in,
-    last_of,
-    last_of_key,
-    packed_offsets,
-    packed_rows,
-    rows_in,
-)
 from spark_jobs.compaction.spread.round_plan import GroupTask, SourcePiece
 from spark_jobs.lake.segments import cleaned_files
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.log_directory import segment_bytes, slice_bytes
 from spark_jobs.reads import Reads
+from spark_jobs.tasks.hash_ranges import sample_of
+from spark_jobs.tasks.packed_rows import (
+    Hashed,
+    bits_in,
+    last_of,
+    last_of_key,
+    offset_blocks,
+    packed_rows,
+    rows_in,
+)
 from spark_jobs.tasks.shuffle import Block, Blocks
 
 REMAINS, TOMBSTONE, OFFSET_SHIFT = 1, 2, 2
 """Of a word of the proof: the offset from the first group's on times four, plus these."""
-SAMPLED = 10
-"""One of `1 << SAMPLED` keys is counted for an estimate."""
 _BATCH = struct.Struct(">qi")
 
 
@@ -118,13 +118,9 @@ class ComparedPiece:
 
 @faults
 def sampled_hashes(round: SpreadRound, piece: SourcePiece) -> Halves:
-    """The hashes of some keys of a piece, the same of each key in every piece."""
-    found = [np.zeros(0, np.uint64)]
+    """See `sample_of`."""
     with piece.opened(round.lake) as source:
-        for some in keyed_rows(source, round.hash_key):
-            high = some.hashed.high
-            found += [high[high & np.uint64((1 << SAMPLED) - 1) == 0]]
-    return np.unique(np.concatenate(found))
+        return sample_of(some.hashed for some in keyed_rows(source, round.hash_key))
 
 
 @stopping
@@ -164,12 +160,8 @@ def remaining_offsets(round: SpreadRound, part: int, blocks: Blocks) -> Iterator
             found.append(offsets[newest.find(others.high, others.low) <= offsets])
     offsets = np.concatenate(found)
     offsets.sort()
-    ends = (*round.starts[1:], round.end)
-    borders = np.searchsorted(offsets, np.array([round.starts[0], *ends])).tolist()
-    for group, (start, end) in enumerate(pairwise(borders)):
-        if end > start:
-            first = round.starts[group]
-            yield Block(group, part, packed_offsets(offsets[start:end], first, last_of(first, ends[group])))
+    groups = [(first, last_of(first, end)) for first, end in pairwise([*round.starts, round.end])]
+    yield from offset_blocks(offsets, groups, part)
 
 
 @faults

@@ -39,7 +39,7 @@ class LatestCommand:
         )
         add_options(parser, "compute all rows of this topic again")
         parser.add_argument(
-            "--keys-in-memory", type=natural, metavar="N", help="keys in memory, 51 bytes each; more go to files"
+            "--keys-in-memory", type=natural, metavar="N", help="keys in memory of a task, 51 bytes each"
         )
         parser.set_defaults(func=lambda options: guarded(lambda: _latest(options)))
 

@@ -39,7 +39,7 @@ from spark_jobs.lake_verification.verified_thing import (
 )
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.row_files.newest.newest_keys import NewestKeys
-from spark_jobs.row_files.newest.newest_rows import KEY_COLUMNS, NewestCounts, add_keys
+from spark_jobs.row_files.newest.newest_rows import KEY_COLUMNS, add_keys
 from spark_jobs.row_files.published_rows import Span, published_rows
 
 
@@ -85,7 +85,7 @@ def latest_differences(table: Table, files: Sequence[LiveFile], logs: Sequence[L
 def _newest(lake: str, files: Sequence[LiveFile], span: Span, *, keeps_tombstones: bool) -> Offsets:
     """Offsets of the newest row of each key."""
     with NewestKeys() as newest:
-        add_keys(newest, published_rows(lake, files, span, KEY_COLUMNS), NewestCounts())
+        add_keys(newest, published_rows(lake, files, span, KEY_COLUMNS))
         chosen = newest.newest()
     columns = ("log_id", "partition", "offset") if keeps_tombstones else ("log_id", "partition", "offset", "value")
     parts = [np.zeros(0, np.int64)]

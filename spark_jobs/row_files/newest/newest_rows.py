@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logcore.columns.cleaning.offset_map import Offsets
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.row_files.newest.newest_keys import KEYS_IN_MEMORY, NewestKeys
@@ -34,20 +36,23 @@ class NewestCounts:
     """Those of them that have no value."""
 
 
-def add_keys(newest: NewestKeys, batches: Iterable[pa.RecordBatch], counts: NewestCounts) -> None:
+def add_keys(newest: NewestKeys, batches: Iterable[pa.RecordBatch]) -> None:
     """Add the keys and offsets of rows.
 
     Raises:
         OSError: A file of the keys can't be written.
     """
     for batch in batches:
-        offsets, keys = np.asarray(batch["offset"]), batch["key"]
-        counts.rows += batch.num_rows
-        if keys.null_count:
-            counts.without_key += keys.null_count
-            has_key = keys.is_valid()
-            offsets, keys = offsets[np.asarray(has_key)], keys.filter(has_key)
-        newest.add(offsets, keys)
+        newest.add(*with_key(batch))
+
+
+def with_key(batch: pa.RecordBatch) -> tuple[Offsets, pa.Array[Any]]:
+    """Return offset and key of those rows that have a key."""
+    offsets, keys = np.asarray(batch["offset"]), batch["key"]
+    if keys.null_count:
+        has_key = keys.is_valid()
+        offsets, keys = offsets[np.asarray(has_key)], keys.filter(has_key)
+    return offsets, keys
 
 
 def newest_rows(
@@ -73,7 +78,7 @@ def newest_rows(
         OSError: A file of the keys can't be written.
     """
     with NewestKeys(keys_in_memory) as newest:
-        add_keys(newest, published_rows(lake, files, span, KEY_COLUMNS), counts)
+        add_keys(newest, published_rows(lake, files, span, KEY_COLUMNS))
         chosen = newest.newest()
     counts.newest = len(chosen)
     yield from chosen_rows(published_rows(lake, files, span), chosen, spec, counts, keeps_tombstones=keeps_tombstones)
@@ -91,10 +96,12 @@ def chosen_rows(
 
     Args:
         batches: With the columns of ``published_rows``.
-        counts: ``tombstones`` is counted.
+        counts: What becomes of the rows is counted.
     """
     schema = spec.schema.remove_metadata()
     for batch in batches:
+        counts.rows += batch.num_rows
+        counts.without_key += batch["key"].null_count
         mask = chosen.has(np.asarray(batch["offset"]))
         if not mask.any():
             continue

@@ -15,11 +15,8 @@ from logcore.columns.cleaning.newest_bits import NewestBits
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.topic_config import TopicConfig
 from spark_jobs.compaction.aborted_offsets import Aborted
-from spark_jobs.compaction.keyed_rows import Hashed
 from spark_jobs.compaction.log_cleaning import CleaningResult, CleaningTask, clean_log
-from spark_jobs.compaction.spread import packed_rows as packing
 from spark_jobs.compaction.spread import round_plan, spread_cleaning, steps
-from spark_jobs.compaction.spread.packed_rows import bits_in, packed_offsets, packed_rows, rows_in
 from spark_jobs.compaction.spread.steps import (
     OFFSET_SHIFT,
     REMAINS,
@@ -30,6 +27,9 @@ from spark_jobs.compaction.spread.steps import (
     prove_remaining,
     remaining_offsets,
 )
+from spark_jobs.tasks import hash_ranges
+from spark_jobs.tasks import packed_rows as packing
+from spark_jobs.tasks.packed_rows import Hashed, bits_in, packed_offsets, packed_rows, rows_in
 from tests import handmade
 from tests.in_process import InProcessExecutor
 from tests.unit.spark_jobs.compaction.test_spread_cleaning import BEFORE, NOW, Log, archived, marker, row
@@ -94,8 +94,7 @@ def in_ranges(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
     def make(keys: int) -> None:
         monkeypatch.setattr(spread_cleaning, "PASS_KEYS", keys)
-        for module in (spread_cleaning, steps):
-            monkeypatch.setattr(module, "SAMPLED", 0)
+        monkeypatch.setattr(hash_ranges, "SAMPLED", 0)
 
     return make
 

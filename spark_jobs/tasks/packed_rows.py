@@ -1,7 +1,8 @@
-"""What the tasks of a spread cleaning send each other, packed: a block for many rows.
+"""What tasks send each other to find the newest record of each key, packed: a block for many rows.
 
     rows       hash of the key and a number of each record, for the task of a range of hashes: 24 bytes a record
-    offsets    some offsets of a group: four bytes each, or a bit for each offset of the group if that is less
+    offsets    some offsets of a group: four bytes each, or a bit for each offset of the group if that is less. A group
+               of more than 2^32 offsets has eight bytes each
 
 A task holds `RUN_ROWS` rows at a time, whatever the size of the log.
 """
@@ -9,20 +10,39 @@ A task holds `RUN_ROWS` rows at a time, whatever the size of the log.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from logcore.columns.cleaning.newest_bits import NewestBits
-from logcore.columns.cleaning.offset_map import OffsetMap, Offsets
+from logcore.columns.cleaning.offset_map import Halves, OffsetMap, Offsets
 from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET
-from spark_jobs.compaction.keyed_rows import Hashed
 from spark_jobs.tasks.shuffle import Block
 
 RUN_ROWS = 1 << 19
+_OFFSETS, _WIDE, _BITS = b"o", b"w", b"b"
+_NUMBERS = {_OFFSETS: np.uint32, _WIDE: np.uint64}
+
+
+@dataclass(frozen=True, slots=True)
+class Hashed:
+    """Rows in the order of the log: both halves of the key's hash, and a number, such as the offset."""
+
+    high: Halves
+    low: Halves
+    numbers: Offsets
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def taken(self, at: np.ndarray | slice) -> Hashed:
+        """Some of the rows."""
+        return Hashed(self.high[at], self.low[at], self.numbers[at])
+
+
 Needed = Callable[[Hashed], npt.NDArray[np.bool_]]
-_OFFSETS, _BITS = b"o", b"b"
 
 
 def parts_of(rows: Hashed, parts: int) -> npt.NDArray[np.uint64]:
@@ -108,20 +128,42 @@ def last_of(first: int, next_offset: int) -> int:
     return min(next_offset, first + MAX_RELATIVE_OFFSET + 1)
 
 
+def offset_blocks(offsets: Offsets, groups: Iterable[tuple[int, int]], part: int) -> Iterator[Block]:
+    """A block for each group with one of the offsets.
+
+    Args:
+        offsets: Rising.
+        groups: First offset and end of each group.
+        part: Place of the blocks: the range of hashes that the offsets were found in.
+    """
+    for group, (first, end) in enumerate(groups):
+        start, stop = np.searchsorted(offsets, (first, end)).tolist()
+        if stop > start:
+            yield Block(group, part, packed_offsets(offsets[start:stop], first, end))
+
+
 def packed_offsets(offsets: Offsets, first: int, end: int) -> bytes:
     """Rising offsets of [first, end)."""
     if NewestBits.bytes_for(first, end) < 4 * len(offsets):
         return _BITS + NewestBits.of_offsets(first, end, [offsets]).bits.tobytes()
-    return _OFFSETS + (offsets - first).astype(np.uint32).tobytes()
+    kind = _OFFSETS if end - first <= 1 << 32 else _WIDE
+    return kind + (offsets - first).astype(_NUMBERS[kind]).tobytes()
+
+
+def offsets_in(content: bytes | memoryview, first: int) -> Offsets:
+    """The offsets that `packed_offsets` packed."""
+    kind, packed = bytes(content[:1]), memoryview(content)[1:]
+    if kind == _BITS:
+        return np.flatnonzero(np.unpackbits(np.frombuffer(packed, np.uint8), bitorder="little")) + first
+    return np.frombuffer(packed, _NUMBERS[kind]).astype(np.int64) + first
 
 
 def bits_in(contents: Iterable[bytes | memoryview], first: int, end: int, stays_from: int) -> NewestBits:
     """The bits of all offsets in blocks that `packed_offsets` made, and of those from `stays_from` on."""
     bits = NewestBits.of_offsets(first, end, [], stays_from=stays_from)
     for content in contents:
-        packed = memoryview(content)[1:]
         if content[:1] == _BITS:
-            bits.bits |= np.frombuffer(packed, np.uint8)
+            bits.bits |= np.frombuffer(memoryview(content)[1:], np.uint8)
         else:
-            bits.add(np.frombuffer(packed, np.uint32).astype(np.int64) + first)
+            bits.add(offsets_in(content, first))
     return bits
