@@ -109,6 +109,7 @@ def decoded(task: WriteTask) -> Iterator[pa.RecordBatch]:
                 content,
                 place=Place(task.topic, task.partition, task.log_id, piece.segment_id),
                 base_offset=piece.first_offset,
+                next_base_offset=piece.end_offset,
                 sealed=True,
                 wanted=Wanted(columns=DECODED, visible=task.visible, as_counted=True),
                 start=piece.start,

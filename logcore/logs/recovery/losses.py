@@ -11,7 +11,7 @@ Belongs here: the value and the counting. `logcore.logs.recovery.plan` lists the
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from logcore.errors import CorruptRecordError
@@ -201,16 +201,61 @@ def _vouched(content: Buffer, stretch: Stretch, otherwise: int | None) -> int | 
     return otherwise
 
 
-def is_damaged(content: Buffer, base_offset: int, next_base: int | None, read: Reader) -> bool:
-    """Whether bytes of a segment cannot be trusted. A write in progress at the end of the log can."""
-    return any(isinstance(step, Stretch) and not step.tail for step in read(content, base_offset, next_base, None))
+class SegmentOffsets:
+    """The offsets that the segments have that stay: the end of each, and its gaps that nothing explains.
+
+    Args:
+        rules: What explains gaps; None: no gap is asked for.
+    """
+
+    def __init__(self, rules: GapRules | None) -> None:
+        self._rules = rules
+        self.ends: dict[int, int] = {}
+        """By the base offset of each segment, the offset after its last readable batch."""
+        self.gaps: dict[int, list[tuple[int, int]]] = {}
+        """By the base offset of a segment, the offsets [start, end) before one of its batches."""
+
+    def between(self, base_offset: int, end: int, start: int) -> None:
+        """Take the place between two batches of a segment, by the end of the first and the start of the second."""
+        if start > end and self._rules is not None and self._rules.loss(end, start) is not None:
+            self.gaps.setdefault(base_offset, []).append((end, start))
 
 
-def kept_damage(content: Buffer, base_offset: int, bounds: Bounds) -> Generator[Loss, None, int]:
-    """Yield what cannot be read in a segment that stays; returns the offset after its last good batch."""
+def is_damaged(
+    content: Buffer, base_offset: int, next_base: int | None, read: Reader, offsets: SegmentOffsets | None = None
+) -> bool:
+    """Whether bytes of a segment cannot be trusted. A write in progress at the end of the log can.
+
+    If they all can, `offsets` receives the gaps.
+    """
+    found = SegmentOffsets(None) if offsets is None else offsets
+    end = base_offset
+    for step in read(content, base_offset, next_base, None):
+        if not isinstance(step, Stretch):
+            found.between(base_offset, end, step.base_offset)
+            end = step.last_offset + 1
+        elif not step.tail:
+            found.gaps.pop(base_offset, None)
+            return True
+    return False
+
+
+def kept_damage(
+    content: Buffer, base_offset: int, bounds: Bounds, offsets: SegmentOffsets | None = None
+) -> Generator[Loss, None, int]:
+    """Yield what cannot be read in a segment that stays; returns the offset after its last good batch.
+
+    `offsets` receives the gaps.
+    """
     name, next_base = segment_file_name(base_offset), bounds.next_base
     walk = scan(content, base_offset=base_offset, sealed=next_base is not None, next_base_offset=next_base)
+    found = SegmentOffsets(None) if offsets is None else offsets
+    end = base_offset
     for piece in with_damage(content, walk, bounds):
+        if isinstance(piece, ScannedBatch):
+            found.between(base_offset, end, piece.header.base_offset)
+            end = piece.header.next_offset
+            continue
         if isinstance(piece, Damage):
             if piece.stretch.tail:
                 continue
@@ -308,7 +353,7 @@ def cleaned_below(directory: PartitionDirectory) -> int:
 
 def missing_offsets(
     directory: PartitionDirectory,
-    ends: Mapping[int, int],
+    offsets: SegmentOffsets,
     log_start_offset: int,
     rules: GapRules,
     losses: Sequence[Loss],
@@ -317,7 +362,7 @@ def missing_offsets(
 
     Args:
         directory: Before its recovery.
-        ends: By the base offset of each segment that stays, the offset after its last readable batch.
+        offsets: What the segments that stay have.
         log_start_offset: The log start.
         rules: What explains gaps.
         losses: Those found before. Their offsets are not missing too.
@@ -328,13 +373,18 @@ def missing_offsets(
         start, after, why = removed
         message = f"no segment has them: {removed_because(why)}"
         yield from _missing(start, after, segment_file_name(after), message, None, ())
-    known = lost_ranges(losses)
+    known, ends = lost_ranges(losses), offsets.ends
     end: int | None = None
     for base_offset in sorted(ends):
+        file = segment_file_name(base_offset)
         if end is not None and base_offset > end:
-            file = segment_file_name(base_offset)
             message = f"no segment has them: the one before it ends at offset {end}"
             yield from _missing(max(end, log_start_offset), base_offset, file, message, rules, known)
+        for first, after in offsets.gaps.get(base_offset, ()):
+            message = f"no batch has them: the one before them ends at offset {first}, the next begins at {after}"
+            if first == base_offset:
+                message = f"no batch has them: the first one of the segment begins at offset {after}"
+            yield from _missing(max(first, log_start_offset), after, file, message, rules, known)
         end = max(end or 0, base_offset, ends[base_offset])
     end = log_start_offset if end is None else end
     if high_watermark is not None:

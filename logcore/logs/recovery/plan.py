@@ -37,7 +37,15 @@ from logcore.logs.model.partition_directory import PartitionDirectory
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.recovery.loaded_segment import LoadedSegment
 from logcore.logs.recovery.loading import CutSegment, Loading
-from logcore.logs.recovery.losses import Bounds, Loss, is_damaged, kept_damage, lost_end, missing_offsets
+from logcore.logs.recovery.losses import (
+    Bounds,
+    Loss,
+    SegmentOffsets,
+    is_damaged,
+    kept_damage,
+    lost_end,
+    missing_offsets,
+)
 from logcore.logs.recovery.proposal import RecoveryPlan, root_lines
 from logcore.logs.recovery.salvage import plan_salvage
 from logcore.logs.recovery.segment_recovery import (
@@ -50,6 +58,7 @@ from logcore.logs.recovery.segment_recovery import (
     recover_segment,
 )
 from logcore.records.packed_files import packed_kind
+from logcore.records.varint import Buffer
 from logcore.segments.filenames import OFFSET_INDEX_SUFFIX, PARTITION_METADATA_FILE, segment_file_name
 from logcore.segments.scanning.file_batches import file_batches
 from logcore.segments.scanning.scan import ScannedBatch, scan
@@ -103,10 +112,10 @@ def plan_recovery(
         loading.run()
     except WouldNotStart as error:
         return RecoveryPlan({}, steps=tuple(loading.disk.steps), refusal=f"A broker would not start with this: {error}")
-    ends: dict[int, int] = {}
-    losses += _losses(loading, directory, config, recover, read, ends)
+    offsets = SegmentOffsets(gaps)
+    losses += _losses(loading, directory, config, recover, read, offsets)
     if gaps is not None:
-        losses += missing_offsets(directory, ends, loading.log_start_offset, gaps, losses)
+        losses += missing_offsets(directory, offsets, loading.log_start_offset, gaps, losses)
     return RecoveryPlan(
         dict(sorted(loading.disk.files.items())),
         loading.disk.dropped,
@@ -125,9 +134,9 @@ def _losses(
     config: TopicConfig,
     recover: Recover,
     read: Reader,
-    ends: dict[int, int],
+    offsets: SegmentOffsets,
 ) -> Iterator[Loss]:
-    """The losses. `ends` receives, by base offset, the end of each segment that stays."""
+    """The losses. `offsets` receives what the segments that stay have."""
     last_base_offset = max(loading.segments)
     bases = sorted({*loading.segments, *(segment.base_offset for segment in loading.removed)})
     following = dict(pairwise((*bases, None)))
@@ -144,7 +153,7 @@ def _losses(
     if loading.forgot_producers:
         message = "there is no producer snapshot: a clean start forgets every sequence and every open transaction"
         yield Loss("producers-forgotten", segment_file_name(loading.log_end_offset, ".snapshot"), message)
-    yield from _left_in_place(loading, config, recover, read, directory.high_watermark, ends)
+    yield from _left_in_place(loading, config, recover, read, directory.high_watermark, offsets)
 
 
 def _cut(cut: CutSegment, bounds: Bounds, *, is_last: bool) -> Loss:
@@ -196,9 +205,9 @@ def _left_in_place(
     recover: Recover,
     read: Reader,
     high_watermark: int | None,
-    ends: dict[int, int],
+    offsets: SegmentOffsets,
 ) -> Iterator[Loss]:
-    """Yield the damage that the start leaves in segments, and store the end of each segment."""
+    """Yield the damage that the start leaves in segments. `offsets` receives what each segment has."""
     rules = IndexRules(config.index_interval_bytes, config.segment_index_bytes)
     end = min(loading.segments)
     bases = sorted(loading.segments)
@@ -206,12 +215,13 @@ def _left_in_place(
         assert base_offset is not None
         segment = loading.segments[base_offset]
         name, is_last = segment_file_name(base_offset), next_base is None
-        made = segment.recovered if segment.recovered is not None else _looked_at(segment, rules, recover)
+        content = segment.content  # read once
+        made = segment.recovered if segment.recovered is not None else _looked_at(content, base_offset, rules, recover)
         bounds = Bounds(next_base, high_watermark)
-        if made is None or made.is_odd or is_damaged(segment.content, base_offset, next_base, read):
-            ends[base_offset] = yield from kept_damage(segment.content, base_offset, bounds)
+        if made is None or made.is_odd or is_damaged(content, base_offset, next_base, read, offsets):
+            offsets.ends[base_offset] = yield from kept_damage(content, base_offset, bounds, offsets)
         else:
-            ends[base_offset] = made.next_offset
+            offsets.ends[base_offset] = made.next_offset
         if segment.recovered is None and (made is None or made.offset_index != segment.index):
             yield from _misleading(segment)
         if made is None:
@@ -226,10 +236,10 @@ def _left_in_place(
         end = made.next_offset
 
 
-def _looked_at(segment: LoadedSegment, rules: IndexRules, recover: Recover) -> RecoveredSegment | None:
+def _looked_at(content: Buffer, base_offset: int, rules: IndexRules, recover: Recover) -> RecoveredSegment | None:
     """The result of a recovery; None if it would have failed."""
     try:
-        return recover(segment.content, segment.base_offset, rules)
+        return recover(content, base_offset, rules)
     except (OffsetsDoNotRise, OffsetsOverflow, WouldNotStart):
         return None
 

@@ -35,7 +35,7 @@ from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, ProposedFile, Write
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.recovery.loading import Loading
-from logcore.logs.recovery.losses import Bounds, Damage, Loss, missing_offsets, with_damage
+from logcore.logs.recovery.losses import Bounds, Damage, Loss, SegmentOffsets, missing_offsets, with_damage
 from logcore.logs.recovery.proposal import RecoveryPlan, root_lines
 from logcore.logs.recovery.segment_pieces import NewFile, Zeros, header_of, segment_pieces
 from logcore.logs.recovery.segment_recovery import Recover, WouldNotStart
@@ -107,15 +107,12 @@ def plan_salvage(
     now = {name: source for name, source in start.kept.items() if name.endswith(LOG_SUFFIX)}
     losses: list[Loss] = []
     made: dict[str, ProposedFile] = {}
-    ends: dict[int, int] = {}
+    offsets = SegmentOffsets(gaps)
     bases = [int(name[:20]) for name in now]
     for number, base_offset in enumerate(bases):
         source = directory.files[now[segment_file_name(base_offset)]]
         next_base = bases[number + 1] if number + 1 < len(bases) else None
-        files, ends[base_offset] = _salvaged_files(
-            source, base_offset, next_base, directory.high_watermark, losses, as_of_ms
-        )
-        made |= files
+        made |= _salvaged_files(source, base_offset, next_base, directory.high_watermark, losses, offsets, as_of_ms)
     if bases and not made:
         made[segment_file_name(bases[0])] = Write(b"", as_of_ms)
     for name, source_name in start.kept.items():
@@ -126,8 +123,8 @@ def plan_salvage(
     if gaps is None or plan.refusal is not None:
         return plan
     # A first segment without a batch is left out, and the log begins after it. Its content is missing nevertheless.
-    log_start_offset = max(directory.log_start_offset or 0, min(ends, default=0))
-    missing = missing_offsets(directory, ends, log_start_offset, gaps, losses)
+    log_start_offset = max(directory.log_start_offset or 0, min(offsets.ends, default=0))
+    missing = missing_offsets(directory, offsets, log_start_offset, gaps, losses)
     return replace(plan, losses=(*plan.losses, *missing))
 
 
@@ -211,8 +208,9 @@ def _parts(
     next_base: int | None,
     high_watermark: int | None,
     losses: list[Loss],
-) -> tuple[list[_Part], int]:
-    """The good batches of a segment's file, as new files, and the offset after the last of them."""
+    offsets: SegmentOffsets,
+) -> list[_Part]:
+    """The good batches of a segment's file, as new files."""
     name = segment_file_name(base_offset)
     parts, end = [_Part(base_offset)], base_offset
     pieces = segment_pieces(content, base_offset, next_base, fetched)
@@ -242,8 +240,11 @@ def _parts(
         if parts[-1].contradicts(content, piece, whole):
             parts.append(_Part(end))
         parts[-1].take(content, piece, whole, end)
-        end = header_of(content, piece).next_offset
-    return [part for part in parts if part.pieces], end
+        header = header_of(content, piece)
+        offsets.between(base_offset, end, header.base_offset)
+        end = header.next_offset
+    offsets.ends[base_offset] = end
+    return [part for part in parts if part.pieces]
 
 
 def _is_at_zero(content: Buffer, batch: ScannedBatch) -> bool:
@@ -291,13 +292,13 @@ def _salvaged_files(
     next_base: int | None,
     high_watermark: int | None,
     losses: list[Loss],
+    offsets: SegmentOffsets,
     as_of_ms: int,
-) -> tuple[dict[str, ProposedFile], int]:
-    """The new files of one segment's file, by name, and the offset after its last good batch."""
+) -> dict[str, ProposedFile]:
+    """The new files of one segment's file, by name. `offsets` receives what they have."""
     content, fetched = source.content, source.fetched
-    parts, end = _parts(content, fetched, base_offset, next_base, high_watermark, losses)
-    files = {segment_file_name(part.base_offset): _file(source, content, fetched, part, as_of_ms) for part in parts}
-    return files, end
+    parts = _parts(content, fetched, base_offset, next_base, high_watermark, losses, offsets)
+    return {segment_file_name(part.base_offset): _file(source, content, fetched, part, as_of_ms) for part in parts}
 
 
 def _file(

@@ -179,5 +179,7 @@ def _begins_new_file(content: Buffer, stretch: Stretch, base_offset: int, expect
     )
     if not fits or header.last_offset <= base_offset + MAX_RELATIVE_OFFSET:
         return None
+    if (header.base_offset ^ expected).bit_count() == 1:  # no checksum covers it: one bit is wrong
+        return None
     # If good batches follow at lower offsets, the far base offset is the wrong one.
     return header.base_offset if ahead.after(stretch.end, expected) is None else None

@@ -27,6 +27,11 @@ in such extents may be values. They are part of the log only if both of these ar
     two or more follow each other without a gap between their offsets. They end at the end of the file, at zeros, or at
     bytes that begin like the batch of the next offset. After a value the rest of its record would follow
 
+Eight or more of them without a gap, up to the end of the file or zeros, are part of the log whatever the damaged batch
+claims, if the bytes before them may have had the offsets before them: a value would have such offsets by chance, and
+its write would have to end exactly between two of its batches. If their offsets are too low, they do not count, but
+then the end is no ordinary tail.
+
 Any other extent is implausible. The scan continues where the damaged batch's records end by their own sizes, if a sound
 batch is there; else at the first batch that counts:
 
@@ -46,6 +51,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from logcore.errors import CorruptRecordError
@@ -159,7 +165,7 @@ class Resynchronizer:
         ends_in_zeros = declared is not None and declared <= self._size and self.is_zero_rest(declared)
         if found is not None and (unlike is not None or not (is_begun or ends_in_zeros)):
             return Extent(found)
-        if found is not None and self._goes_on(found, damaged):
+        if found is not None and self._goes_on(found, damaged, expected, found - position):
             return Extent(found)
         proven = self._proven_far(position, expected, damaged)
         if proven is not None:
@@ -168,7 +174,7 @@ class Resynchronizer:
             return Extent(declared, hides=unlike)
         if found is not None:
             return Extent(None, hides=f"it contains a whole batch with valid offsets, at position {found}")
-        return Extent(None, hides=unlike)
+        return Extent(None, hides=unlike or self._lower_batches(position))
 
     def _proven_by_one_bit(
         self, position: int, expected: int, damaged: DamagedBatch, ends: Iterable[int]
@@ -254,24 +260,45 @@ class Resynchronizer:
         except CorruptRecordError:
             return None
 
-    def _goes_on(self, position: int, damaged: DamagedBatch) -> bool:
+    def _goes_on(self, position: int, damaged: DamagedBatch, expected: int, nbytes: int) -> bool:
         """Whether the sound batch inside the extent of a damaged one is the continuation of the log, and not a value:
-        see above.
+        see above. `nbytes` lie between the two; a record takes more than a byte.
         """
-        expected = damaged.claimed_next_offset()
-        if expected is None or damaged.may_contain(position, self._limits):
+        count, first, at, end = self._chain(position)
+        is_last = at == self._size or self.is_zero_rest(at)
+        begins_batch = 0 < self._size - at < LOG_OVERHEAD  # zeros that an offset may begin with
+        if is_last and not begins_batch and count >= _LINKS and expected <= first <= expected + nbytes:
+            return True
+        if count < 2 or first != damaged.claimed_next_offset() or damaged.may_contain(position, self._limits):
             return False
-        count, at = 0, position
-        while (header := self._sound.at(at, expected)) is not None and header.base_offset == expected:
-            count, at, expected = count + 1, at + header.size, header.next_offset
-        if count < 2:
-            return False
-        if at == self._size or self.is_zero_rest(at):
+        if is_last:
             return True
         self._sound.fetch(at, at + HEADER_SIZE)
         stated = bytes(self._buf[at : at + LENGTH_AT])
-        begins = expected.to_bytes(LENGTH_AT, "big").startswith(stated)
-        return begins and self._not_like_a_batch(at, expected) is None
+        begins = end.to_bytes(LENGTH_AT, "big").startswith(stated)
+        return begins and self._not_like_a_batch(at, end) is None
+
+    def _chain(self, position: int) -> tuple[int, int, int, int]:
+        """The sound batches from a position on without a gap between their offsets.
+
+        Returns:
+            Their number, the first offset, the position and the offset after the last.
+        """
+        first = self._sound.at(position, 0)
+        count, at, expected = 0, position, -1 if first is None else first.base_offset
+        while (header := self._sound.at(at, max(expected, 0))) is not None and header.base_offset == expected:
+            count, at, expected = count + 1, at + header.size, header.next_offset
+        return count, -1 if first is None else first.base_offset, at, expected
+
+    def _lower_batches(self, position: int) -> str | None:
+        """What batches of too low offsets hide up to the end of the file; None without them."""
+        with suppress(TooManyLookalikes):
+            for found in self._sound.following(position + 1, 0):
+                count, first, at, end = self._chain(found.position)
+                if count >= _LINKS and (at == self._size or self.is_zero_rest(at)):
+                    what = f"{count} whole batches of the offsets [{first}, {end})"
+                    return f"it contains {what}, at position {found.position}, below those before them"
+        return None
 
     def _next_batch(self, position: int, expected: int, damaged: DamagedBatch) -> Extent | int | None:
         """The position of the first batch that counts, or the damaged one's proven end; None if there is neither."""
@@ -283,7 +310,7 @@ class Resynchronizer:
                     return self._proven(position, found.position, expected)
                 if damaged.is_wrapper and found.header.magic < MAGIC_V2:
                     continue  # a codec may leave a message readable inside it, perhaps with a relative offset
-                if found.followed_by >= expected:
+                if found.followed_by > found.header.last_offset:
                     kept = [each for each in held if _may_precede(each[1], found.header)]
                     return kept[0][0] if kept else found.position
                 held.append((found.position, found.header))

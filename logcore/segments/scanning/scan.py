@@ -355,7 +355,7 @@ class SegmentScan:
             if self._ceiling - self._base_offset < MAX_RELATIVE_OFFSET:
                 message += (
                     f": the next segment begins at offset {self._ceiling + 1}. Segments overlap in a copy that was "
-                    "taken while the cleaner replaced them"
+                    "taken while the cleaner replaced them, or that mixes the files of several copies"
                 )
             return _Bad(CorruptionReason.OFFSET_ORDER, message, end, whole=True)
         return header

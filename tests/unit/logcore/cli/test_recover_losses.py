@@ -121,6 +121,35 @@ def test_a_gap_that_cleaning_explains_is_no_loss(sample: Any, capsys: Captured, 
 
 
 @pytest.mark.parametrize("options", [(), ("--salvage",)])
+@pytest.mark.parametrize("number", [0, 2, 4])
+def test_a_gap_inside_a_segment_is_a_loss_unless_cleaning_explains_it(
+    root: Path, capsys: Captured, options: tuple[str, ...], number: int
+) -> None:
+    """As for `verify`. A flipped bit in a base offset, which no checksum covers, makes such a gap."""
+    batches = five(root)
+    missing = (2 * number, 2 * number + 1)
+    if number == 4:
+        batches[4] = handmade.flip(batches[4], 6, 2)  # 8 becomes 1032
+        missing = (8, 1031)
+    else:
+        del batches[number]
+    (root / "orders-0" / name(0)).write_bytes(b"".join(batches))
+    assert counted(planned(root, capsys, *options, code=2)) == [("missing", *missing, None, None, 0)]
+    assert planned(root, capsys, *options, "--config", "cleanup.policy=compact")["losses"] == []
+
+
+@pytest.mark.parametrize("bit", [2**32, 2**40, 2**62])
+def test_a_last_batch_with_one_flipped_bit_in_its_base_offset_is_cut_out_and_named(
+    root: Path, capsys: Captured, bit: int
+) -> None:
+    batches = five(root)
+    (root / "orders-0" / name(0)).write_bytes(b"".join(batches[:4]) + (8 | bit).to_bytes(8, "big") + batches[4][8:])
+    plan = planned(root, capsys, "--salvage", code=2)
+    assert counted(plan)[0] == ("cut", 8, 9, 2, len(batches[4]), 0)
+    assert plan["log_end_offset"] == 8
+
+
+@pytest.mark.parametrize("options", [(), ("--salvage",)])
 def test_offsets_below_the_high_watermark_that_no_file_has_are_a_loss(
     root: Path, capsys: Captured, options: tuple[str, ...]
 ) -> None:

@@ -165,6 +165,39 @@ def test_a_write_under_way_of_a_value_that_is_a_batch_is_never_data() -> None:
     assert rules(verdict_of(batch(0, 2) + cut(foreign, len(foreign) - 2), sealed=False)) == ["torn-tail"]
 
 
+@pytest.mark.parametrize("byte", [0x00, 0x0D, 0xFF])
+@pytest.mark.parametrize("at", range(61))
+def test_a_byte_too_many_in_a_header_costs_one_batch_of_an_active_segment(at: int, byte: int) -> None:
+    """As a copy in text mode makes it. The shifted length field claims more than the file has."""
+    before = b"".join(batch(2 * number) for number in range(5))
+    after = b"".join(batch(12 + 2 * number) for number in range(12))
+    injured = batch(10)[:at] + bytes([byte]) + batch(10)[at:]
+    found = verdict_of(before + injured + after, sealed=False)
+    assert found.counts.batches >= 5 + 12
+    assert found.next_offset == 36
+    assert rules(found)[:1] == ["corrupt-bytes"]
+
+
+@pytest.mark.parametrize("offset", [0, 2, 3, 1000])
+def test_a_write_under_way_of_a_value_of_many_batches_is_never_data(offset: int) -> None:
+    """Only a write that ends exactly between two of them, of offsets that fit, looks like damage before batches."""
+    inner = [batch(offset + 2 * number) for number in range(10)]
+    outer = batch(2, 2, value=b"".join(inner))
+    begins = outer.index(inner[0])
+    ends = {begins + sum(map(len, inner[: number + 1])) for number in range(10)}
+    for size in range(begins + 61, begins + len(b"".join(inner)) + 1):
+        found = verdict_of(batch(0) + cut(outer, size), sealed=False)
+        assert found.counts.batches == 1 or (size in ends and offset != 1000), size
+
+
+def test_batches_of_too_low_offsets_in_a_tail_are_no_ordinary_tail() -> None:
+    """As behind a page of another log: its last batch is cut, and the log's own batches follow."""
+    own = b"".join(batch(2 * number) for number in range(20))
+    foreign = b"".join(batch(1000 + 2 * number) for number in range(2)) + cut(batch(1004), 70)
+    found = verdict_of(own[: len(batch(0)) * 3] + foreign + own[len(batch(0)) * 5 :], sealed=False)
+    assert rules(found)[-1] == "tail-hides-batches"
+
+
 def test_a_length_field_of_the_last_batch_that_is_wrong_is_no_write_under_way() -> None:
     for bit in range(32):
         last = batch(2)
