@@ -113,14 +113,14 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
             start_workers(request.engine)
         is_new = request.replace is not None or report is not None
         nothing = None if is_new else _nothing_to_do(lake, request, policies, as_of_ms, instance)
-        if nothing is None or options.maintain:
-            outcomes = _outcomes(lake, history, request, policies, options, nothing, report)
-        else:
-            outcomes = [nothing]
+        if nothing is not None:
             unread = unread_source(nothing.of_paths)
             warned = source_warnings(nothing.of_paths)
             keep_run_end(lake, INTAKE_JOB, options.now_ms, unread and SOURCE_UNREAD, unread, warned=warned)
             _register(lake, request, nothing)
+        outcomes = [] if nothing is None else [nothing]
+        if nothing is None or options.maintain:
+            outcomes = _outcomes(lake, history, request, policies, options, nothing, report)
     failure = next((outcome.failure for outcome in outcomes if outcome.failure is not None), None)
     if failure is not None:
         for line in check_lines(outcomes[0], None):
@@ -215,7 +215,8 @@ def _outcomes(
         runner = Runner(in_background, options.now_ms, DirectLauncher(lines), announce)
         outcomes = [nothing or runner.run(INTAKE_JOB, lake, request, policies)]
         if outcomes[0].failure is None:
-            _register(lake, request, outcomes[0])
+            if nothing is None:
+                _register(lake, request, outcomes[0])
             if options.maintain:
                 outcomes.append(runner.run(MAINTENANCE_JOB, lake, request, policies))
     return outcomes
@@ -269,6 +270,7 @@ def _request(options: argparse.Namespace, lake: str) -> RunRequest:
         name: tuple(it) if isinstance(it, list) else it for name, it in said.items() if it is not None
     }
     request = registered_lakes.as_remembered(lake, RunRequest(**stated))
+    _say_of_choice(lake, request)
     unused = registered_lakes.unused_home()
     if unused is not None:
         sys.stderr.write(f"note: {unused}\n")
@@ -277,6 +279,19 @@ def _request(options: argparse.Namespace, lake: str) -> RunRequest:
             f"note: policies are those registered for this lake, {request.policies}; --policies names others\n"
         )
     return request
+
+
+def _say_of_choice(lake: str, request: RunRequest) -> None:
+    """Print that a run without ``--topic`` and ``--partition`` takes more of the sources than the lake took before."""
+    if not request.sources or not request.selection.is_everything:
+        return
+    for known in registered_lakes.read_registered(lake).intakes:
+        if set(known.sources) <= set(request.sources) and (known.topics or known.partitions):
+            options = (*(f"--topic {each}" for each in known.topics), *(f"--partition {n}" for n in known.partitions))
+            sys.stderr.write(
+                f"note: until now this lake took only {' '.join(map(shown, options))} of these sources. This run takes "
+                "every log, and so do the schedules from now on. To keep a choice, name it in each run.\n"
+            )
 
 
 def _forgetting_remote(lake: str, request: RunRequest) -> RunRequest:
