@@ -132,7 +132,8 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
     whole = read_state(lake)
     selection = request.selection
     state = chosen_state(whole, selection)
-    chosen = None if selection.is_everything else {log.log for log in state.logs}
+    keys = {log.log for log in state.logs} | {log.row.topic for log in state.logs}
+    chosen = None if selection.is_everything else keys
     _say(lake, outcomes[0].of_paths)
     _say_of_hint(lake, hinted, request)
     try:
@@ -228,7 +229,7 @@ def _show(
     """Print the results on stdout.
 
     Args:
-        chosen: Log keys of the run; None: all.
+        chosen: Log keys and topics of the run; None: all.
     """
     waiting = open_transaction_lines([state], as_of_ms)
     about_logs = (*damage_lines([state]), *warning_lines([state]), *waiting)

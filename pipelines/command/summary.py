@@ -177,10 +177,11 @@ def check_lines(
 
 
 def failures_of(answer: CheckAnswer, logs: Collection[str] | None) -> list[Failure]:
-    """Failures of a check for the selected logs. A failure without a log is always included."""
+    """Failures of a check for the selected logs, given by their keys and topics. One of neither is always included."""
     if answer.passed or answer.is_unanswered:
         return []
-    return [failure for failure in answer.failures if logs is None or failure.log is None or failure.log in logs]
+    about = [(failure, failure.log or failure.topic) for failure in answer.failures]
+    return [failure for failure, what in about if logs is None or what is None or what in logs]
 
 
 def checks_code(outcome: RunOutcome, logs: Collection[str] | None) -> int:

@@ -55,6 +55,8 @@ class Failure:
     """Position in the file, bytes."""
     what_to_do: str = ""
     """One command for this failure, or one sentence why there is none; empty: what the check says counts."""
+    topic: str | None = None
+    """The topic, where it belongs to one topic and not to one log."""
 
     @property
     def place(self) -> tuple[Cell, ...]:

@@ -59,6 +59,13 @@ def test_the_worst_failure_of_the_chosen_logs_decides(failures: list[Failure], c
     assert bool(check_lines(outcome(*failures), chosen)) == bool(code)
 
 
+def test_a_check_of_another_topic_does_not_change_the_exit_code() -> None:
+    of_users = Failure("most rows could not be decoded", severity=Severity.WARNING, topic="users")
+    assert checks_code(outcome(of_users), {"T/0", "orders"}) == 0
+    assert checks_code(outcome(of_users), {"U/0", "users"}) == 1
+    assert checks_code(outcome(of_users), None) == 1
+
+
 def test_a_failed_check_is_one_paragraph_with_check_log_offsets_and_what_to_do() -> None:
     (line,) = check_lines(outcome(failure(FIRST)), None)
     assert line == (

@@ -205,7 +205,7 @@ class SegmentOffsets:
     """The offsets that the segments have that stay: the end of each, and its gaps that nothing explains.
 
     Args:
-        rules: What explains gaps; None: no gap is asked for.
+        rules: What explains gaps; None: gaps are not collected.
     """
 
     def __init__(self, rules: GapRules | None) -> None:

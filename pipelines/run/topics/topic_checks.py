@@ -63,7 +63,7 @@ def decoded_rows_equal_records(
         if not each.holds
     ]
     failures += [
-        Failure(what, what_to_do=_advice(DECODED_ROWS_EQUAL_RECORDS, state, topic.topic, "decoded"))
+        Failure(what, what_to_do=_advice(DECODED_ROWS_EQUAL_RECORDS, state, topic.topic, "decoded"), topic=topic.topic)
         for topic in topics
         for what in topic.changed_tables("decode", "decoded", "undecoded")
     ]
@@ -72,6 +72,7 @@ def decoded_rows_equal_records(
             f"the decoded table of {topic.topic} waits: {topic.waits}",
             severity=Severity.WARNING,
             what_to_do=_commands_in(topic.waits),
+            topic=topic.topic,
         )
         for topic in told
         if topic.waits is not None
@@ -110,6 +111,7 @@ def undecoded_share_steady(state: LakeState, topics: Sequence[DecodedTopic]) -> 
             f"decoded, before that {topic.share.earlier_undecoded:,} of {topic.share.earlier:,}",
             severity=Severity.WARNING,
             what_to_do=_advice(UNDECODED_SHARE_STEADY, state, topic.topic, "decoded"),
+            topic=topic.topic,
         )
         for topic in topics
         if topic.share.rises
@@ -184,7 +186,7 @@ def latest_follows_records(
         if each.recorded != each.records
     ]
     failures += [
-        Failure(what, what_to_do=_advice(LATEST_FOLLOWS_RECORDS, state, topic.topic, "latest"))
+        Failure(what, what_to_do=_advice(LATEST_FOLLOWS_RECORDS, state, topic.topic, "latest"), topic=topic.topic)
         for topic in topics
         for what in topic.changed_tables("latest", "latest")
     ]
@@ -193,6 +195,7 @@ def latest_follows_records(
             f"the table latest/{topic.topic} waits: {topic.waits}",
             severity=Severity.WARNING,
             what_to_do=_commands_in(topic.waits),
+            topic=topic.topic,
         )
         for topic in planned
         if topic.waits is not None

@@ -179,8 +179,8 @@ def test_a_byte_too_many_in_a_header_costs_one_batch_of_an_active_segment(at: in
 
 
 @pytest.mark.parametrize("offset", [0, 2, 3, 1000])
-def test_a_write_under_way_of_a_value_of_many_batches_is_never_data(offset: int) -> None:
-    """Only a write that ends exactly between two of them, of offsets that fit, looks like damage before batches."""
+def test_a_write_in_progress_of_a_value_of_many_batches_is_never_data(offset: int) -> None:
+    """Except a write that ends exactly between two of them, if their offsets fit."""
     inner = [batch(offset + 2 * number) for number in range(10)]
     outer = batch(2, 2, value=b"".join(inner))
     begins = outer.index(inner[0])
@@ -191,7 +191,7 @@ def test_a_write_under_way_of_a_value_of_many_batches_is_never_data(offset: int)
 
 
 def test_batches_of_too_low_offsets_in_a_tail_are_no_ordinary_tail() -> None:
-    """As behind a page of another log: its last batch is cut, and the log's own batches follow."""
+    """After a page of another log: the last batch of the page is cut, and the batches of the log follow."""
     own = b"".join(batch(2 * number) for number in range(20))
     foreign = b"".join(batch(1000 + 2 * number) for number in range(2)) + cut(batch(1004), 70)
     found = verdict_of(own[: len(batch(0)) * 3] + foreign + own[len(batch(0)) * 5 :], sealed=False)
