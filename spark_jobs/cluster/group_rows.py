@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from logcore.reading.internal_topics.cluster_metadata import Moment
-from logcore.reading.internal_topics.consumer_groups import FoundGroup, read_groups
+from logcore.logs.model.sources import SourceLog
+from logcore.reading.internal_topics.consumer_groups import FoundGroup
 from logcore.reading.internal_topics.log_ends import LogEnds
 from logcore.reading.notes import Notes
-from logcore.reading.read_options import ReadRules
-from logcore.topics.internal_topics import InternalTopic
+from logcore.topics.group_states import GroupStates
 from spark_jobs.cluster.internal_sources import ClusterLogs, Row, standing, time_of
 
 GroupRows = dict[str, list[Row]]
@@ -17,18 +16,23 @@ GroupRows = dict[str, list[Row]]
 
 
 def group_rows(
-    cluster: ClusterLogs, open_transactions: Mapping[tuple[str, int], int | None], notes: Notes
+    cluster: ClusterLogs,
+    states: Iterable[tuple[SourceLog, GroupStates]],
+    open_transactions: Mapping[tuple[str, int], int | None],
+    notes: Notes,
 ) -> GroupRows:
-    """Read all groups of a cluster.
+    """Make the rows of all groups of a cluster.
 
     Args:
         cluster: The cluster.
+        states: Its logs of `__consumer_offsets`, and what they say.
         open_transactions: First offset of the oldest open transaction by topic partition, for the logs in the lake;
             None: there is none.
         notes: Gets the findings.
     """
     rows: GroupRows = {"cluster_groups": [], "cluster_group_members": [], "cluster_group_offsets": []}
-    groups = read_groups(cluster.of(InternalTopic.CONSUMER_OFFSETS), cluster.logs, notes, Moment(), ReadRules())
+    names = {log.topic_id: log.topic_partition.topic for log in cluster.logs if log.topic_id is not None}
+    groups = (FoundGroup(log, group) for log, of_log in states for group in of_log.groups(names))
     ends = LogEnds(cluster.logs)
     for group in groups:
         place = cluster.place(group.log) | {"group": group.state.group, "standing": standing(group.log)}

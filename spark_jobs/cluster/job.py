@@ -1,7 +1,7 @@
 """``cluster``: what the internal topics at the sources say, in tables of the lake.
 
-    read      the internal topics at the sources                              (driver)
-    compare   with the rows of the tables: only what differs is written
+    read      the internal topics at the sources, a task or two a log         (workers; the plan, if they are small)
+    compare   with the rows of the tables: only what differs is written       (driver)
     commit    commits of offsets are appended with their frontier; all other rows are replaced by internal log
 
 Rows of an internal log that no source has stay as they are, and so do those of a log of which a segment could not be
@@ -12,23 +12,25 @@ that found nothing new the sources are not read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding, Severity
+from logcore.logs.model.sources import SourceLog
 from logcore.reading.notes import Notes
 from logcore.storage.discovery import shown
 from logcore.topics.internal_topics import InternalTopic
 from spark_jobs.cluster.commit_rows import COMMITS
-from spark_jobs.cluster.coordinator_rows import remote_rows, transactional_rows
 from spark_jobs.cluster.group_rows import first_open, group_rows
 from spark_jobs.cluster.internal_sources import NOT_READ, ClusterLogs, Row, clusters_of, logs_at
 from spark_jobs.cluster.kept_history import reached_offset, with_doubt, with_history
-from spark_jobs.cluster.metadata_rows import TABLES_OVER_TIME, metadata_rows
-from spark_jobs.cluster.new_commits import NewCommits
+from spark_jobs.cluster.metadata_rows import TABLES_OVER_TIME, MetadataRows
+from spark_jobs.cluster.new_commits import LogStart, NewCommits
+from spark_jobs.cluster.read_tasks import ReadLog, ReadTask, Subject, read_log
 from spark_jobs.cluster.source_directories import source_directories
 from spark_jobs.cluster.unnamed_rows import both_names, known_rows
 from spark_jobs.contracts import ClusterConfig, JobReport
@@ -36,22 +38,57 @@ from spark_jobs.errors import JobError
 from spark_jobs.lake.cluster import last_reading
 from spark_jobs.lake.cluster_columns import CLUSTER_TABLES, SOURCE, ClusterTable
 from spark_jobs.lake.delta.commits import row_commits
+from spark_jobs.lake.delta.commits.commit_guards import TableVersions
 from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.setup.identity import claim, cluster_of_logs, has_cluster
 from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.machine import engine
 from spark_jobs.outlines import ClusterFinding, ClusterOutline, SourceDirectory
 from spark_jobs.placed_finding import PlacedFinding
-from spark_jobs.tasks.executor import Executor
+from spark_jobs.tasks.executor import Executor, run_tasks
 
 __all__ = ["apply", "plan"]
 
 _BY_NAME = {table.name: table for table in CLUSTER_TABLES}
 _OF_GROUPS = ("cluster_group_offsets", "cluster_groups", "cluster_group_members")
+_COORDINATORS = (
+    (InternalTopic.TRANSACTION_STATE, Subject.TRANSACTIONAL_IDS, "cluster_transactional_ids"),
+    (InternalTopic.REMOTE_LOG_METADATA, Subject.REMOTE_SEGMENTS, "cluster_remote_segments"),
+)
+"""Logs whose rows need no table of the lake."""
 _BEYOND_LOG_END = "commit-beyond-log-end"
 _NOT_RECORDED = "source-changed"
 """Rule of findings about files that changed while they were read: the next run reads them again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """The internal logs to read.
+
+    Attributes:
+        config: The job.
+        logs: The logs at the sources.
+        clusters: The same by cluster.
+        held: The cluster of the lake.
+        expected: The table that new commits are compared with; None if there are no such logs.
+        starts: Where to begin to read commits.
+        tasks: What to read.
+    """
+
+    config: ClusterConfig
+    logs: tuple[SourceLog, ...]
+    clusters: tuple[ClusterLogs, ...]
+    held: str | None
+    expected: TableVersions | None
+    starts: Mapping[SourceLog, LogStart]
+    tasks: tuple[ReadTask, ...]
+
+    def compared(self, read: Iterable[ReadLog]) -> ClusterPlan:
+        """Compare with the tables what the tasks read, in their order."""
+        done = {(task.subject, task.log): each for task, each in zip(self.tasks, read, strict=True)}
+        return _compared(self, done)
 
 
 @dataclass(slots=True)
@@ -68,6 +105,7 @@ class ClusterPlan:
         beyond_log_end: Commits beyond the end of a log, in words.
         directories: The log directories at the sources.
         claimed: The id that the lake gets, because rows get it; None: it has one, or no source states one.
+        unread: What tasks are to read first: all else is not known yet. None: everything was read.
         basis: What the reading depends on; None: it is not kept.
     """
 
@@ -80,22 +118,27 @@ class ClusterPlan:
     beyond_log_end: tuple[str, ...] = ()
     directories: tuple[SourceDirectory, ...] = ()
     claimed: str | None = None
+    unread: Unread | None = None
     basis: last_reading.Basis | None = None
 
     @property
     def is_empty(self) -> bool:
         """Whether the tables have everything."""
+        if self.unread is not None:
+            return False
         is_written = self.commits.guards or self.commits.changed or self.replaced
         return not (is_written or self.findings or self.claimed)
 
     @property
     def task_bytes(self) -> int | None:
         """Bytes that the tasks read; None: there are no tasks."""
-        return None
+        return None if self.unread is None else sum(task.size for task in self.unread.tasks)
 
     @property
     def outline(self) -> ClusterOutline:
-        """What a report and a dry run say of it."""
+        """What a report and a dry run say of it. For a dry run, what is unread is read here."""
+        if self.unread is not None:
+            return self.unread.compared(map(read_log, self.unread.tasks)).outline
         return ClusterOutline(
             {COMMITS: self.commits.changed} | {name: rows.num_rows for name, (_, rows) in self.replaced.items()},
             tuple(ClusterFinding(each.rule, each.severity, each.message) for each in self.findings),
@@ -131,25 +174,61 @@ def plan(config: ClusterConfig) -> ClusterPlan:
 
 
 def _read(config: ClusterConfig) -> ClusterPlan:
-    made, notes = ClusterPlan(), Notes()
-    found: dict[str, list[Row]] = {table.name: [] for table in CLUSTER_TABLES}
-    sources: dict[str, set[str]] = {table.name: set() for table in CLUSTER_TABLES}
+    """Find the internal logs and read them, if they are so small that workers would start later."""
     try:
         logs = logs_at(config.sources)
     except LogError as error:
         raise JobError(str(error)) from error
-    made.directories = source_directories(logs)
     held = cluster_of_logs(config.lake, logs, config.cluster)
-    for cluster in clusters_of(logs, held):
+    clusters, commits = clusters_of(logs, held), NewCommits()
+    starts: dict[SourceLog, LogStart] = {}
+    tasks: list[ReadTask] = []
+    for cluster in clusters:
         if not config.only_metadata:
-            made.commits.add(config.lake, cluster, cluster.of(InternalTopic.CONSUMER_OFFSETS), notes)
-            _read_groups(config.lake, cluster, found, sources, notes)
-            _read_coordinators(cluster, found, sources, notes)
-        _read_metadata(config.lake, cluster, made, found, sources, notes)
+            of_cluster = list(commits.starts(config.lake, cluster, cluster.of(InternalTopic.CONSUMER_OFFSETS)))
+            starts |= {each.log: each for each in of_cluster}
+            tasks += [ReadTask(Subject.COMMITS, cluster.cluster, each.log, each.start) for each in of_cluster]
+            tasks += [ReadTask(Subject.GROUPS, cluster.cluster, each.log) for each in of_cluster]
+            tasks += [
+                ReadTask(subject, cluster.cluster, log)
+                for topic, subject, _ in _COORDINATORS
+                for log in cluster.of(topic)
+            ]
+        metadata = cluster.of(InternalTopic.CLUSTER_METADATA)
+        tasks += [ReadTask(Subject.METADATA, cluster.cluster, log) for log in metadata]
+    unread = Unread(config, logs, tuple(clusters), held, commits.expected, starts, tuple(tasks))
+    # Policies of a plan come from the metadata.
+    if config.only_metadata or sum(task.size for task in tasks) <= engine.IN_PROCESS_BYTES.get(config.JOB, -1):
+        return unread.compared(map(read_log, tasks))
+    return ClusterPlan(unread=unread)
+
+
+def _compared(unread: Unread, done: Mapping[tuple[Subject, SourceLog], ReadLog]) -> ClusterPlan:
+    config, notes = unread.config, Notes()
+    made = ClusterPlan(NewCommits(expected=unread.expected), directories=source_directories(unread.logs))
+    found: dict[str, list[Row]] = {table.name: [] for table in CLUSTER_TABLES}
+    sources: dict[str, set[str]] = {table.name: set() for table in CLUSTER_TABLES}
+
+    def take(subject: Subject, log: SourceLog) -> Any:
+        read = done[subject, log]
+        for finding in read.findings:
+            notes.say(finding)
+        return read.value
+
+    for cluster in unread.clusters:
+        if not config.only_metadata:
+            for log in cluster.of(InternalTopic.CONSUMER_OFFSETS):
+                made.commits.add(config.lake, unread.starts[log], take(Subject.COMMITS, log))
+            _add_groups(config.lake, cluster, take, found, sources, notes)
+            _add_coordinators(cluster, take, found, sources)
+        for log in cluster.of(InternalTopic.CLUSTER_METADATA):
+            take(Subject.METADATA, log)
+            place = str(cluster.place(log)[SOURCE])
+            _add_metadata(config.lake, place, done[Subject.METADATA, log], made, found, sources)
         made.waits |= _not_opened(cluster, notes)
     made.logs = tuple(sorted({log for logs in sources.values() for log in logs} | set(made.waits)))
-    if made.logs and held is not None and not has_cluster(config.lake):
-        made.claimed = held
+    if made.logs and unread.held is not None and not has_cluster(config.lake):
+        made.claimed = unread.held
     for table in CLUSTER_TABLES:
         places = sources[table.name] - set(made.waits)
         rows = [row for row in found[table.name] if row[SOURCE] in places]
@@ -183,6 +262,10 @@ def apply(plan: ClusterPlan, config: ClusterConfig, executor: Executor | None) -
         ConcurrentChange: Another process committed to a table meanwhile. Plan and run again.
         LakeRefused: Meanwhile the lake got another cluster.
     """
+    if plan.unread is not None:
+        tasks = plan.unread.tasks
+        read = run_tasks(executor, read_log, tasks, [task.size for task in tasks])
+        plan = replace(plan.unread.compared(read), basis=plan.basis)
     if plan.claimed is not None:  # otherwise a later run of a source that states none would write these rows again
         claim(config.lake, plan.claimed)
     new = plan.commits
@@ -206,8 +289,13 @@ def apply(plan: ClusterPlan, config: ClusterConfig, executor: Executor | None) -
     )
 
 
-def _read_groups(
-    lake: str, cluster: ClusterLogs, found: dict[str, list[Row]], sources: dict[str, set[str]], notes: Notes
+def _add_groups(
+    lake: str,
+    cluster: ClusterLogs,
+    take: Callable[[Subject, SourceLog], Any],
+    found: dict[str, list[Row]],
+    sources: dict[str, set[str]],
+    notes: Notes,
 ) -> None:
     logs = cluster.of(InternalTopic.CONSUMER_OFFSETS)
     if not logs:
@@ -218,48 +306,44 @@ def _read_groups(
     oldest = first_open(ended.to_pylist())
     known = {(log.topic, log.partition) for log in archive.read_logs(lake).values()}
     opened = {place: oldest.get(place) for place in known}
-    for name, rows in group_rows(cluster, opened, notes).items():
+    states = ((log, take(Subject.GROUPS, log)) for log in logs)
+    for name, rows in group_rows(cluster, states, opened, notes).items():
         found[name] += rows
 
 
-def _read_coordinators(
-    cluster: ClusterLogs, found: dict[str, list[Row]], sources: dict[str, set[str]], notes: Notes
+def _add_coordinators(
+    cluster: ClusterLogs,
+    take: Callable[[Subject, SourceLog], Any],
+    found: dict[str, list[Row]],
+    sources: dict[str, set[str]],
 ) -> None:
-    for topic, name, rows_of in (
-        (InternalTopic.TRANSACTION_STATE, "cluster_transactional_ids", transactional_rows),
-        (InternalTopic.REMOTE_LOG_METADATA, "cluster_remote_segments", remote_rows),
-    ):
+    for topic, subject, name in _COORDINATORS:
         for log in cluster.of(topic):
             sources[name].add(str(cluster.place(log)[SOURCE]))
-            found[name] += rows_of(cluster, log, notes)
+            found[name] += take(subject, log)
 
 
-def _read_metadata(
+def _add_metadata(
     lake: str,
-    cluster: ClusterLogs,
+    place: str,
+    done: ReadLog,
     made: ClusterPlan,
     found: dict[str, list[Row]],
     sources: dict[str, set[str]],
-    notes: Notes,
 ) -> None:
-    for log in cluster.of(InternalTopic.CLUSTER_METADATA):
-        place = str(cluster.place(log)[SOURCE])
-        seen = Notes()
-        read = metadata_rows(cluster, log, seen)
-        for finding in seen.findings:
-            notes.say(finding)
-        if read.lost_from is not None and not any(finding.rule == _NOT_RECORDED for finding in seen.findings):
-            made.doubtful.add(place)
-        known = {name: known_rows(lake, name, (place,)).to_pylist() for name in TABLES_OVER_TIME}
-        reached = reached_offset(row for rows in known.values() for row in rows)
-        if reached >= read.end:
-            made.waits[place] = f"the tables have offset {reached}, and the source ends at {read.end}"
-            continue
-        for name in TABLES_OVER_TIME:
-            sources[name].add(place)
-            identity = _BY_NAME[name].identity
-            present = _table(_BY_NAME[name], read.rows[name]).to_pylist()
-            found[name] += with_history(known[name], present, identity, read.start)
+    read: MetadataRows = done.value
+    if read.lost_from is not None and not any(finding.rule == _NOT_RECORDED for finding in done.findings):
+        made.doubtful.add(place)
+    known = {name: known_rows(lake, name, (place,)).to_pylist() for name in TABLES_OVER_TIME}
+    reached = reached_offset(row for rows in known.values() for row in rows)
+    if reached >= read.end:
+        made.waits[place] = f"the tables have offset {reached}, and the source ends at {read.end}"
+        return
+    for name in TABLES_OVER_TIME:
+        sources[name].add(place)
+        identity = _BY_NAME[name].identity
+        present = _table(_BY_NAME[name], read.rows[name]).to_pylist()
+        found[name] += with_history(known[name], present, identity, read.start)
 
 
 def _compare(lake: str, table: ClusterTable, rows: Sequence[Row], logs: tuple[str, ...], made: ClusterPlan) -> None:

@@ -9,7 +9,7 @@ has now replaces them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logcore.logs.model.sources import SourceLog
-from logcore.reading.notes import Notes
-from spark_jobs.cluster.commit_rows import COMMITS, read_commits
+from spark_jobs.cluster.commit_rows import COMMITS, ReadCommits
 from spark_jobs.cluster.internal_sources import ClusterLogs, standing
 from spark_jobs.cluster.unnamed_rows import both_names, has_unnamed_rows, named_rows
 from spark_jobs.lake.cluster_columns import COMMITTED, SOURCE, TENTATIVE
@@ -29,6 +28,31 @@ from spark_jobs.lake.table_specs import TABLES
 
 _GAP, _NO_GAP = "/gap", (1 << 63) - 1
 """After the application id of a log: the offset from which it is read again; the greatest if nothing is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogStart:
+    """What the table records of a log.
+
+    Attributes:
+        log: The log.
+        place: Its name in the rows.
+        key: Its application id.
+        start: Where to begin to read.
+        end: Up to where it was read; None: never.
+        gap: Where the first bytes begin that could not be read, as it is recorded.
+        tentative: Offsets of rows that can be confirmed now.
+        is_renamed: Whether rows have it under another name.
+    """
+
+    log: SourceLog
+    place: str
+    key: str
+    start: int
+    end: int | None
+    gap: int | None
+    tentative: frozenset[int]
+    is_renamed: bool
 
 
 @dataclass(slots=True)
@@ -49,14 +73,13 @@ class NewCommits:
     expected: TableVersions | None = None
     changed: int = 0
 
-    def add(self, lake: str, cluster: ClusterLogs, logs: Sequence[SourceLog], notes: Notes) -> None:
-        """Compare some logs of `__consumer_offsets` with the table.
+    def starts(self, lake: str, cluster: ClusterLogs, logs: Sequence[SourceLog]) -> Iterator[LogStart]:
+        """Look up in the table from where some logs of `__consumer_offsets` are to be read.
 
         Args:
             lake: The lake.
             cluster: The cluster of the logs.
             logs: The logs.
-            notes: Gets the findings.
 
         Raises:
             TableUnreadable: The table is damaged.
@@ -69,24 +92,34 @@ class NewCommits:
         recorded = commit_guards.versions(lake, COMMITS, [name for key in keys.values() for name in (key, key + _GAP)])
         tentative = _tentative(lake, {places[log]: log for log in logs if standing(log) == COMMITTED})
         for log in logs:
-            of_log = Notes()
-            end, recorded_gap = recorded[keys[log]], recorded[keys[log] + _GAP]
-            gap = _NO_GAP if recorded_gap is None else recorded_gap
+            end, gap = recorded[keys[log]], recorded[keys[log] + _GAP]
             is_renamed = has_unnamed_rows(lake, COMMITS, places[log])
-            start = 0 if is_renamed else min(end or 0, gap, *tentative.get(places[log], ()))
-            read = read_commits(cluster, log, start, of_log)
-            for finding in of_log.findings:
-                notes.say(finding)
-            read_to = max(read.end, end or 0)
-            if read_to > (end or 0):
-                self.guards.append(Guard(keys[log], end, read_to))
-            next_gap = read.gap if read.gap is not None and read.gap < read_to else _NO_GAP
-            if next_gap != gap:
-                self.guards.append(Guard(keys[log] + _GAP, recorded_gap, next_gap))
-            if is_renamed:
-                self._rename(lake, places[log], read.rows)
-            else:
-                self._take(lake, places[log], read.rows, tentative.get(places[log], set()), start < (end or 0))
+            of_log = tentative.get(places[log], set())
+            start = 0 if is_renamed else min(end or 0, _NO_GAP if gap is None else gap, *of_log)
+            yield LogStart(log, places[log], keys[log], start, end, gap, frozenset(of_log), is_renamed)
+
+    def add(self, lake: str, of: LogStart, read: ReadCommits) -> None:
+        """Compare what was read of a log with the table.
+
+        Args:
+            lake: The lake.
+            of: Where the reading began.
+            read: What was read.
+
+        Raises:
+            TableUnreadable: The table is damaged.
+        """
+        end = of.end or 0
+        read_to = max(read.end, end)
+        if read_to > end:
+            self.guards.append(Guard(of.key, of.end, read_to))
+        next_gap = read.gap if read.gap is not None and read.gap < read_to else _NO_GAP
+        if next_gap != (_NO_GAP if of.gap is None else of.gap):
+            self.guards.append(Guard(of.key + _GAP, of.gap, next_gap))
+        if of.is_renamed:
+            self._rename(lake, of.place, read.rows)
+        else:
+            self._take(lake, of.place, read.rows, of.tentative, of.start < end)
 
     def table(self) -> pa.Table:
         """All rows, by internal log and offset."""
@@ -102,7 +135,7 @@ class NewCommits:
         self.changed += rows.num_rows - named.num_rows
         self.rows.append(rows.sort_by("record_offset"))
 
-    def _take(self, lake: str, place: str, rows: pa.Table, tentative: set[int], is_read_again: bool) -> None:
+    def _take(self, lake: str, place: str, rows: pa.Table, tentative: frozenset[int], is_read_again: bool) -> None:
         """Add those of the rows that the table lacks, or that take the place of tentative ones."""
         if is_read_again:
             again = tentative.intersection(rows["record_offset"].to_pylist())

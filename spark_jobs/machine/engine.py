@@ -38,6 +38,7 @@ _MERGED_ON_DRIVER = 64 << 20
 IN_PROCESS_BYTES: Mapping[str, int] = MappingProxyType(
     {
         "check_foreign_rows": _MERGED_ON_DRIVER,
+        "cluster": _FOLLOWED_ON_DRIVER,
         "decode": _FOLLOWED_ON_DRIVER,
         "latest": _FOLLOWED_ON_DRIVER,
         "optimize": _MERGED_ON_DRIVER,
@@ -47,8 +48,9 @@ IN_PROCESS_BYTES: Mapping[str, int] = MappingProxyType(
     }
 )
 """Bytes up to which the driver does the tasks of a job by itself where the engine is local: it is done before workers
-would have started. Where decoding reads no more, it is the plain one: native code on foreign bytes could end the
-driver. Jobs that are not here always use workers."""
+would have started. The plan of `cluster` reads that much on both engines: nothing new needs no workers. Where decoding
+reads no more, it is the plain one: native code on foreign bytes could end the driver. Jobs that are not here always
+use workers."""
 
 
 class JobEngine(StrEnum):

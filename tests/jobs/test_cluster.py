@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from logcore.cli.main import main
 from spark_jobs import launch
@@ -15,6 +16,7 @@ from spark_jobs.cluster.kept_history import with_history
 from spark_jobs.contracts import ClusterConfig, JobReport
 from spark_jobs.errors import LakeRefused, UsageError
 from spark_jobs.lake.delta.commits import table_commit
+from spark_jobs.machine import engine
 from tests import handmade
 from tests.broker_directory import CLUSTER, OTHER_TOPIC_ID, LogDirectory, Partition
 from tests.spark.cycle import AS_OF_MS, Lake
@@ -85,6 +87,31 @@ def test_every_commit_has_one_row_while_the_log_grows(cluster: Cluster) -> None:
         cluster.run()
     assert cluster.commits() == [(group, number) for number in range(1, 5) for group in "ab"]
     assert cluster.offsets() == {"a": (4, 10, 6), "b": (4, 10, 6)}
+
+
+def test_large_internal_logs_are_read_by_tasks_a_dry_run_reads_them_too_and_nothing_new_moves_no_table(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.write(commit("a", 1), commit("b", 2))
+    cluster.stable()
+    config = ClusterConfig(str(cluster.lake.path), "run", AS_OF_MS, (str(cluster.source.path),))
+    read_in_plan = launch.plan(config)
+    assert read_in_plan.task_bytes is None
+    monkeypatch.setattr(engine, "IN_PROCESS_BYTES", {})
+    planned = launch.plan(config)
+    segments = sum(path.stat().st_size for path in cluster.groups.segments())
+    assert planned.task_bytes == 2 * segments, "once for the commits, once for the groups"
+    would = planned.outline
+    assert would == read_in_plan.outline
+    assert would.rows["cluster_offset_commits"] == 2
+    assert cluster.run().plan == would
+    assert cluster.commits() == [("a", 1), ("b", 2)]
+    assert cluster.offsets() == {"a": (1, 10, 9), "b": (2, 10, 8)}
+    tables = list(cluster.lake.path.glob("tables/cluster_*"))
+    before = {table.name: DeltaTable(table).version() for table in tables}
+    again = cluster.run()
+    assert again.metrics == {"commits": 0, "tables": 0}
+    assert {table.name: DeltaTable(table).version() for table in tables} == before
 
 
 def test_commits_from_the_high_watermark_on_wait(cluster: Cluster) -> None:

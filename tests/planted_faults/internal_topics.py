@@ -265,8 +265,8 @@ FAULTS = (
     Fault(
         "commits in damaged bytes are forgotten",
         "spark_jobs/cluster/new_commits.py",
-        "            next_gap = read.gap if read.gap is not None and read.gap < read_to else _NO_GAP\n",
-        "            next_gap = _NO_GAP\n",
+        "        next_gap = read.gap if read.gap is not None and read.gap < read_to else _NO_GAP\n",
+        "        next_gap = _NO_GAP\n",
         (GAPS, "-k", "become_readable"),
     ),
     Fault(

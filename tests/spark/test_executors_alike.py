@@ -181,7 +181,7 @@ def test_every_job_leaves_the_same_in_one_process_in_worker_processes_and_on_spa
         lakes.append(lake)
     one = lakes[0]
     assert {report.job for report in one.reports} == set(CONFIGS)
-    assert one.on_workers == set(CONFIGS) - {"cluster"}
+    assert one.on_workers == set(CONFIGS)
     assert {job for job in CONFIGS if spark_jobs_of(job) - before[job]} == one.on_workers
     assert one.tables["quarantine"]
     assert one.tables["records_uncommitted"]

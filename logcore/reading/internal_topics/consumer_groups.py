@@ -69,23 +69,28 @@ def read_groups(
     """
     names = {log.topic_id: log.topic_partition.topic for log in others if log.topic_id is not None}
     for log in logs:
-        states = GroupStates()
-        high_watermark = visible_high_watermark(log, rules.high_watermark)
-        end = high_watermark if moment.offset is None else min(moment.offset, high_watermark)
-        for record in internal_records(log, notes, end=end):
-            if moment.is_before(record.offset, record.timestamp):
-                break
-            if record.is_control:
-                if record.control_type in (ControlType.COMMIT, ControlType.ABORT):
-                    states.end_transaction(record.producer_id, record.control_type is ControlType.COMMIT)
-                continue
-            producer_id = record.producer_id if record.is_transactional else None
-            for unread in states.add(record.offset, record.key, record.value, producer_id):
-                message = f"{log.topic_partition}, offset {record.offset}: {unread.detail}. The record does not count."
-                after = record.offset + 1
-                notes.say(found("message-not-read", message, start_offset=record.offset, end_offset=after))
-        for number, count in sorted(states.not_interpreted.items()):
-            message = f"{log.topic_partition}: {count} records of type {number} are read and not interpreted."
-            notes.say(found("message-not-interpreted", message))
-        for group in states.groups(names):
+        for group in group_states(log, notes, moment, rules).groups(names):
             yield FoundGroup(log, group)
+
+
+def group_states(log: SourceLog, notes: Notes, moment: Moment, rules: ReadRules) -> GroupStates:
+    """Read one log of `__consumer_offsets`; the arguments are those of :func:`read_groups`."""
+    states = GroupStates()
+    high_watermark = visible_high_watermark(log, rules.high_watermark)
+    end = high_watermark if moment.offset is None else min(moment.offset, high_watermark)
+    for record in internal_records(log, notes, end=end):
+        if moment.is_before(record.offset, record.timestamp):
+            break
+        if record.is_control:
+            if record.control_type in (ControlType.COMMIT, ControlType.ABORT):
+                states.end_transaction(record.producer_id, record.control_type is ControlType.COMMIT)
+            continue
+        producer_id = record.producer_id if record.is_transactional else None
+        for unread in states.add(record.offset, record.key, record.value, producer_id):
+            message = f"{log.topic_partition}, offset {record.offset}: {unread.detail}. The record does not count."
+            after = record.offset + 1
+            notes.say(found("message-not-read", message, start_offset=record.offset, end_offset=after))
+    for number, count in sorted(states.not_interpreted.items()):
+        message = f"{log.topic_partition}: {count} records of type {number} are read and not interpreted."
+        notes.say(found("message-not-interpreted", message))
+    return states
