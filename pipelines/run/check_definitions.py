@@ -137,6 +137,8 @@ class CheckDefinition:
     what_to_do: str
     """What to do if the check fails, and the failure itself does not say it; a template of
     :mod:`logcore.logs.rules.advice`."""
+    of_topics: str | None = None
+    """The folder of the tables of topics that it is about; None: it is about other tables."""
 
     def answer(
         self,
@@ -242,6 +244,7 @@ DECODED_ROWS_EQUAL_RECORDS = CheckDefinition(
     "Of each topic that a policy decodes, the rows of decoded/TOPIC and of undecoded/TOPIC are together the rows of "
     "records below the same offsets, and no topic waits. It answers only for lakes with such a policy.",
     "decode all rows of the topic again: `{again}`. For a topic that waits, the line names the command.",
+    "decoded",
 )
 UNDECODED_SHARE_STEADY = CheckDefinition(
     "undecoded_share_steady",
@@ -251,6 +254,7 @@ UNDECODED_SHARE_STEADY = CheckDefinition(
     "with such a policy.",
     "look at the reasons in the table undecoded/{topic}, and at what the bytes look like: `loglake decode {lake} "
     "--infer {topic}`. Then correct the policy, and decode again: `{again}`.",
+    "decoded",
 )
 SCHEMAS_OF_OWN_SUBJECT = CheckDefinition(
     "schemas_of_own_subject",
@@ -259,6 +263,7 @@ SCHEMAS_OF_OWN_SUBJECT = CheckDefinition(
     "topic's. It answers only for lakes with such a policy.",
     "look at the producer of these rows: it may write to the wrong topic. If the schema is right, name its subject in "
     "decode.value.subjects or decode.key.subjects, and decode again: `{again}`.",
+    "decoded",
 )
 LATEST_FOLLOWS_RECORDS = CheckDefinition(
     "latest_follows_records",
@@ -266,6 +271,7 @@ LATEST_FOLLOWS_RECORDS = CheckDefinition(
     "Of each topic whose policy has latest, the table latest/TOPIC was computed from the rows that records has now "
     "below the same offsets, and no topic waits. It answers only for lakes with such a policy.",
     "compute the table of the topic again: `{again}`. For a topic that waits, the line names the command.",
+    "latest",
 )
 CLUSTER_FOLLOWS_SOURCES = CheckDefinition(
     "cluster_follows_sources",

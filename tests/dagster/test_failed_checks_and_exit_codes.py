@@ -20,6 +20,7 @@ from pipelines.run.check_definitions import (
     CheckDefinition,
     Failure,
 )
+from pipelines.run.explained_names import explained_names
 from pipelines.run.outcome import RunOutcome
 from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.view.lake_state import LakeState, read_state
@@ -284,3 +285,10 @@ def test_rows_of_other_engines_are_compared_once_and_the_answer_stays_as_long_as
         assert (failing["log"], failing["offsets"], failing["severity"]) == (log_of("orders-0"), "[3, 4)", "error")
     assert (doubtful.passed, doubtful.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert len(world.of("check_foreign_rows")) == 3
+
+
+def test_help_of_a_check_of_tables_of_topics_names_the_command_that_writes_them_again() -> None:
+    texts = dict(explained_names())
+    for name in ("undecoded_share_steady", "decoded_rows_equal_records", "schemas_of_own_subject"):
+        assert "`loglake decode LAKE --replace TOPIC`" in texts[name]
+    assert "`loglake latest LAKE --replace TOPIC`" in texts["latest_follows_records"]

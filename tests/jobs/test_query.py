@@ -171,6 +171,13 @@ def test_a_mistake_in_the_sql_is_one_line_and_nothing_is_read_or_written_outside
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_column_offset_without_quotes_leads_to_quotes(lake, capsys):
+    answer = ask(capsys, lake, "select topic, partition, offset from records")
+    assert answer.code == 64
+    assert answer.err.endswith('write the column as "offset".\n')
+    assert '"offset"' not in ask(capsys, lake, 'select "offset", from from records').err
+
+
 def test_an_unknown_table_leads_to_the_list_of_views(lake, capsys):
     assert main.main(["query", str(lake.path), "select * from nope"]) == 64
     said = capsys.readouterr().err

@@ -31,8 +31,8 @@ _SHOWN = 5
 """Schema ids that a line names at most."""
 
 
-def _advice(check: CheckDefinition, state: LakeState, topic: str, folder: str) -> str:
-    return filled(check.what_to_do, replace(harmed_place(state.lake, table=f"{folder}/{topic}"), topic=topic))
+def _advice(check: CheckDefinition, state: LakeState, topic: str) -> str:
+    return filled(check.what_to_do, replace(harmed_place(state.lake, table=f"{check.of_topics}/{topic}"), topic=topic))
 
 
 def _commands_in(waits: str) -> str:
@@ -56,14 +56,14 @@ def decoded_rows_equal_records(
             each.log,
             f"{topic.topic}-{each.partition} of lake {state.name}",
             offsets_text(0, each.end),
-            what_to_do=_advice(DECODED_ROWS_EQUAL_RECORDS, state, topic.topic, "decoded"),
+            what_to_do=_advice(DECODED_ROWS_EQUAL_RECORDS, state, topic.topic),
         )
         for topic in topics
         for each in topic.balances
         if not each.holds
     ]
     failures += [
-        Failure(what, what_to_do=_advice(DECODED_ROWS_EQUAL_RECORDS, state, topic.topic, "decoded"), topic=topic.topic)
+        Failure(what, what_to_do=_advice(DECODED_ROWS_EQUAL_RECORDS, state, topic.topic), topic=topic.topic)
         for topic in topics
         for what in topic.changed_tables("decode", "decoded", "undecoded")
     ]
@@ -110,7 +110,7 @@ def undecoded_share_steady(state: LakeState, topics: Sequence[DecodedTopic]) -> 
             f"{topic.topic}: {topic.share.newest_undecoded:,} of the {topic.share.newest:,} newest rows could not be "
             f"decoded, before that {topic.share.earlier_undecoded:,} of {topic.share.earlier:,}",
             severity=Severity.WARNING,
-            what_to_do=_advice(UNDECODED_SHARE_STEADY, state, topic.topic, "decoded"),
+            what_to_do=_advice(UNDECODED_SHARE_STEADY, state, topic.topic),
             topic=topic.topic,
         )
         for topic in topics
@@ -140,7 +140,7 @@ def schemas_of_own_subject(state: LakeState, topics: Sequence[DecodedTopic]) -> 
             f"{topic.topic}-{each.partition} of lake {state.name}",
             f"{each.offset}",
             severity=Severity.WARNING,
-            what_to_do=_advice(SCHEMAS_OF_OWN_SUBJECT, state, topic.topic, "decoded"),
+            what_to_do=_advice(SCHEMAS_OF_OWN_SUBJECT, state, topic.topic),
         )
         for topic in topics
         for each in topic.of_other_subjects
@@ -179,14 +179,14 @@ def latest_follows_records(
             each.log,
             f"{topic.topic}-{each.partition} of lake {state.name}",
             offsets_text(0, each.end),
-            what_to_do=_advice(LATEST_FOLLOWS_RECORDS, state, topic.topic, "latest"),
+            what_to_do=_advice(LATEST_FOLLOWS_RECORDS, state, topic.topic),
         )
         for topic in topics
         for each in topic.bases
         if each.recorded != each.records
     ]
     failures += [
-        Failure(what, what_to_do=_advice(LATEST_FOLLOWS_RECORDS, state, topic.topic, "latest"), topic=topic.topic)
+        Failure(what, what_to_do=_advice(LATEST_FOLLOWS_RECORDS, state, topic.topic), topic=topic.topic)
         for topic in topics
         for what in topic.changed_tables("latest", "latest")
     ]

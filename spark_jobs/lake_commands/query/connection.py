@@ -22,6 +22,7 @@ create macro header(headers, name) as list_filter(headers, lambda each: each.key
 """
 """`header(headers, 'trace')`: the value of the last header of this name, as Kafka's `Headers.lastHeader`."""
 _BATCH_ROWS = 2048
+_BARE_OFFSET = re.compile(r'(?<!")\boffset\b(?!")', re.IGNORECASE)
 _NO_TABLE = re.compile(r"Table with name (.+?) does not exist")
 _UNREAD = "reading the stream registered as"
 """DuckDB says this if Arrow could not read a file; all other errors come from the SQL."""
@@ -69,7 +70,7 @@ class LakeConnection:
             UsageError: The SQL is not valid, or not allowed here.
             JobError: A table or a file of it is missing or damaged, or memory is not enough.
         """
-        with self.answers():
+        with self.answers(sql):
             statements = self.connection.extract_statements(sql)
             if not statements:
                 raise UsageError("The query is empty.")
@@ -81,8 +82,11 @@ class LakeConnection:
             return QueryRows(self, result.to_arrow_reader(_BATCH_ROWS))
 
     @contextlib.contextmanager
-    def answers(self) -> Iterator[None]:
+    def answers(self, sql: str = "") -> Iterator[None]:
         """Turn errors of DuckDB and Arrow into ours.
+
+        Args:
+            sql: The statements, for a hint.
 
         Raises:
             UsageError: The SQL is not valid, or not allowed here.
@@ -107,6 +111,8 @@ class LakeConnection:
             raise UsageError(said) from error
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             said = _line(error)
+            if isinstance(error, duckdb.ParserException) and _BARE_OFFSET.search(sql):
+                said += ' The word offset is a part of SQL: write the column as "offset".'
             if isinstance(error, duckdb.Error) and _UNREAD not in said:
                 raise UsageError(said) from error
             advice = f"To find the damage: loglake verify {self.lake}"
