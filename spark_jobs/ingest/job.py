@@ -35,7 +35,7 @@ from spark_jobs.contracts import IngestConfig, JobReport
 from spark_jobs.errors import ConcurrentChange, NothingChosen, UsageError
 from spark_jobs.ingest import intake_tasks, late_segments, remote_ranges, source_changes
 from spark_jobs.ingest.copied_log import CopiedLog, copied_log
-from spark_jobs.ingest.left_copies import compared_copy, left_copy, not_moved
+from spark_jobs.ingest.left_copies import compared_copy, gone_sources, left_copy, not_moved
 from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, of_log, remote_task
 from spark_jobs.ingest.round_limit import NOTHING_LEFT, Left, first_round
 from spark_jobs.lake.ledger import finding_rows
@@ -44,6 +44,7 @@ from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.setup.identity import claim, cluster_of_logs, read_identity
 from spark_jobs.lake.setup.remembered_sources import keep_reads, recall_reads
 from spark_jobs.lake.store import local_copies
+from spark_jobs.lake.store.source_presence import is_gone
 from spark_jobs.outlines import IngestOutline
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.tasks import segment_slices
@@ -122,6 +123,7 @@ def plan(config: IngestConfig) -> IngestPlan:
     newest = {row.topic_partition: row for row in sorted(held.rows.values(), key=lambda row: row.incarnation)}
     plans: list[IngestLogPlan] = []
     taken: dict[str, SourceLog] = {}
+    continues: dict[str, tuple[LogRow, SourceLog]] = {}
     copies = ComparedCopies(discovery.logs, discovery.findings)
     names = {row.topic_id: row.topic for row in newest.values() if row.topic_id is not None}
     live = [log for log in logs if log.kind is DirectoryKind.LIVE]
@@ -150,9 +152,13 @@ def plan(config: IngestConfig) -> IngestPlan:
             if kept is not None:
                 fills = _lost_here(config, source, known, held, copies)
                 left_alone.append(compared_copy(copies, kept, source, known, refused, config.lake, fills))
+            elif known is not None and not refused and is_gone(known.source):
+                continues.setdefault(name, (known, source))
             elif known is not None:
-                rule = "several-copies" if refused else "second-source"
-                left_alone.append(left_copy(known, source, not_moved(refused) if refused else "", rule))
+                why_not = not_moved(refused) if refused else ""
+                if refused and is_gone(known.source):
+                    why_not += f". Its source {known.source} is gone"
+                left_alone.append(left_copy(known, source, why_not, "several-copies" if refused else "second-source"))
             continue
         if compared is not None and compared.undecided is not None:
             left_alone.append(replace(left_copy(source, source), finding=not_decided(compared)))
@@ -176,6 +182,7 @@ def plan(config: IngestConfig) -> IngestPlan:
         taken[name] = source
         plans.append(log_plan)
         placed.extend(found_here)
+    left_alone += gone_sources(config, continues)
     plans, left_out = _with_remote_ranges(config, plans, taken, held)
     placed.extend(left_out)
     whole, undecided = _with_fills(config, plans, taken, held)

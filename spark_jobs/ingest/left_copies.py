@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from logcore.logs.growth.copies import LogCopy, Range
@@ -10,8 +11,13 @@ from logcore.logs.model.findings import Severity, found
 from logcore.reading.compared_copies import ComparedCopies, are_of_different_brokers, fill_command
 from logcore.reading.internal_topics.log_ends import ends_inside, log_end
 from logcore.storage.discovery import SourceLog
+from logcore.texts import shell_word
+from spark_jobs.contracts import IngestConfig
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.placed_finding import PlacedFinding
+
+_MOST_NAMED = 5
+"""Logs beyond this many are only counted."""
 
 
 def compared_copy(
@@ -76,3 +82,37 @@ def left_copy(kept: LogRow | SourceLog, other: SourceLog, why: str = "", rule: s
     finding = found(rule, message, file=other.directory)
     log = kept.log if isinstance(kept, LogRow) else None
     return PlacedFinding(finding, log, other.topic_partition.topic, other.topic_partition.partition)
+
+
+def gone_sources(config: IngestConfig, moved: Mapping[str, tuple[LogRow, SourceLog]]) -> list[PlacedFinding]:
+    """Say that sources are gone which named directories continue: one finding, because one command moves all.
+
+    Args:
+        config: Of the run.
+        moved: The logs by name, with the directory that continues each.
+    """
+    if not moved:
+        return []
+    ends = {name: (row.next_offset, log_end(source) or 0) for name, (row, source) in moved.items()}
+    waiting = {name: f"{name} [{start}, {end})" for name, (start, end) in ends.items() if end > start}
+    name = next(iter(waiting), next(iter(moved)))
+    row, source = moved[name]
+    options = "".join(
+        f" --{option} {shell_word(value)}"
+        for option, value in (("mode", config.mode), ("cluster", config.cluster))
+        if value and not (option == "mode" and value == "copy")
+    )
+    paths = " ".join(map(shell_word, config.sources))
+    command = f"`loglake run {paths} --lake {shell_word(config.lake)}{options} --move-source`"
+    if len(moved) == 1:
+        said = f"{name} is not read: its source {row.source} is gone, and {source.directory} continues it."
+    else:
+        said = (
+            f"{len(moved):,} logs are not read: the source of each is gone, and a named directory continues "
+            f"it. For {name} its source {row.source} is gone, and {source.directory} continues it."
+        )
+    if waiting:
+        more = f" and {len(waiting) - _MOST_NAMED:,} more" if len(waiting) > _MOST_NAMED else ""
+        said = f"{said} What waits: {', '.join([*waiting.values()][:_MOST_NAMED])}{more}."
+    finding = found("source-gone", f"{said} {command} goes on there.", file=os.path.dirname(source.directory))
+    return [PlacedFinding(finding)]

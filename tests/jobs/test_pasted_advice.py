@@ -297,6 +297,22 @@ def test_logs_of_another_directory_are_moved_by_one_printed_command(tmp_path: Pa
     assert DeltaTable(lake / "tables/records").to_pyarrow_table(columns=["offset"]).num_rows == 30
 
 
+def test_a_run_after_its_source_was_moved_fails_and_status_gives_the_command(lake: Lake, tmp_path: Path) -> None:
+    assert lake.run()[0] == 0
+    lake.log.append(5)
+    lake.source.high_watermarks(orders_0=35)
+    lake.source.path.rename(tmp_path / "moved")
+    code, printed = said(lake.capsys, "run", tmp_path / "moved", "--lake", lake.path)
+    assert (code, lake.offsets()) == (3, {*range(30)})
+    assert f"its source {lake.log.path} is gone" in printed
+    code, printed = said(lake.capsys, "status", lake.path)
+    assert code == 3
+    assert "What waits: orders-0 [30, 35)." in printed
+    assert pasted(lake.capsys, printed, "--move-source") == 0
+    assert lake.offsets() == {*range(35)}
+    assert said(lake.capsys, "status", lake.path)[0] == 0
+
+
 def test_salvaged_copies_of_one_log_have_places_of_their_own(tmp_path: Path, here: Path, capsys: Captured) -> None:
     places = [tmp_path / "one", tmp_path / "two"]
     for place in places:

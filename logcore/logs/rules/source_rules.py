@@ -364,6 +364,14 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "A topic partition is taken from another directory. This copy of it is not read, and the lake can take it.",
             "Nothing, or take the log from this directory: `loglake run {directory} --lake {lake} --move-source`.",
         ),
+        "source-gone": Rule(
+            _ERROR,
+            _ONE_RUN,
+            "The known source of a log no longer exists, and a named directory continues the log. It is not read.",
+            "If the log was moved, run the command of the message. If the volume of the old source is not mounted, "
+            "mount it, and run again.",
+            _UNCHECKED,
+        ),
         "several-copies": Rule(
             _WARNING,
             _ONE_RUN,

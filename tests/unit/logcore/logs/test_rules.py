@@ -22,7 +22,7 @@ OF_ONE_RUN = {"second-source", "replacement-refused", "high-watermark-fell"}
 NEVER_CHECKED = {
     *("path-not-found", "nothing-chosen", "not-a-log-directory", "empty-directory", "not-a-segment"),
     *("illegal-topic-name", "archive-unreadable", "log-not-judged", "index-not-rebuilt", "recovery-refused"),
-    *("remote-segment-unreadable", "remote-storage-empty", "copies-undecided"),
+    *("remote-segment-unreadable", "remote-storage-empty", "copies-undecided", "source-gone"),
 }
 """Something could not be checked, and no log stops for it: the next run tries again."""
 

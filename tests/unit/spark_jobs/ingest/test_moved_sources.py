@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from logcore.cli.main import main
+from logcore.logs.model.findings import exit_code
 from logcore.logs.rules.advice import advice
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest import job as ingest
 from spark_jobs.lake.segments import archive
+from spark_jobs.lake.store.source_presence import is_gone
 from spark_jobs.lake.view.harmed_places import harmed_place
 from tests.broker_directory import CLUSTER, OTHER_TOPIC_ID, LogDirectory
 from tests.in_process import InProcessExecutor
@@ -127,6 +129,34 @@ def test_a_copy_that_is_named_alone_is_offered_only_if_the_lake_takes_it(
     assert ("it cannot be taken: the source ends at offset 5, the archive at 10" in said.message) == (count == 5)
 
 
+def test_logs_whose_source_is_gone_are_an_error_with_one_command_that_goes_on_with_all(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    before, now, lake = LogDirectory(tmp_path / "before"), tmp_path / "now", tmp_path / "lake"
+    logs = [before.partition(f"orders-{number}") for number in range(3)]
+    for log in logs:
+        log.append(10)
+    turn(lake, before.path)
+    logs[2].append(5)
+    before.path.rename(now)
+    config = IngestConfig(lake=str(lake), run_id="run", as_of_ms=0, sources=(str(now),))
+    [said] = [finding for finding in ingest.plan(config).of_paths if finding.rule != "no-high-watermark"]
+    assert (said.rule, said.severity, exit_code([said])) == ("source-gone", "error", 3)
+    assert f"For orders-2 its source {before.path}/orders-2 is gone" in said.message
+    assert "What waits: orders-2 [10, 15). " in said.message
+    [command] = commands_in(said.message)
+    assert main(shlex.split(command)[1:]) in (0, 1), capsys.readouterr().err
+    assert sources_of(lake) == {f"orders-{n}": (f"{now}/orders-{n}", 15 if n == 2 else 10) for n in range(3)}
+
+
+def test_a_source_that_is_there_without_segments_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "orders-0").mkdir()
+    assert is_gone(str(tmp_path / "orders-0"))
+    assert is_gone(str(tmp_path / "orders-1"))
+    (tmp_path / "orders-0" / f"{0:020d}.log").touch()
+    assert not is_gone(str(tmp_path / "orders-0"))
+
+
 def test_a_log_of_another_topic_id_in_the_brokers_other_directory_is_left_alone_and_reported(
     disks: tuple[LogDirectory, LogDirectory], tmp_path: Path
 ) -> None:
@@ -137,7 +167,9 @@ def test_a_log_of_another_topic_id_in_the_brokers_other_directory_is_left_alone_
     turn(lake, first.path, second.path)
     orders.path.rename(first.path / f"orders-0.{UUID}-delete")
     second.partition("orders-0", OTHER_TOPIC_ID).append(15)
-    assert "several-copies" in turn(lake, first.path, second.path)
+    config = IngestConfig(lake=str(lake), run_id="run", as_of_ms=0, sources=(str(first.path), str(second.path)))
+    [said] = [finding for finding in ingest.plan(config).of_paths if finding.rule == "several-copies"]
+    assert f"Its source {orders.path} is gone." in said.message
     assert sources_of(lake) == {"orders-0": (str(first.path / "orders-0"), 10)}
 
 
