@@ -118,9 +118,11 @@ def open_transaction_lines(states: Sequence[LakeState], as_of_ms: int) -> list[s
     for state in states:
         for log in state.logs:
             for oldest in log.open_transactions[:1]:
-                word = "warning" if oldest.hangs(as_of_ms) else "waits"
+                word = "warning" if log.hanging(as_of_ms) is not None else "waits"
                 place = f"{log.label} of lake {state.name}"
                 what = f"the transaction of {oldest.described(as_of_ms)}; nothing from there on is published"
+                if log.unread_rest:
+                    what += f". The rest of the log was not read, because {log.unread_rest}: it may end there"
                 lines.append(f"{word}: {place}: {what}")
                 if word == "warning":
                     policy = harmed_place(state.lake, log=log.row)

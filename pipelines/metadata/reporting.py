@@ -109,7 +109,7 @@ def _open_transactions(log: LogState, as_of_ms: int) -> str:
     if not log.open_transactions:
         return "none"
     oldest = log.open_transactions[0]
-    warning = " (longer than transaction.max.timeout.ms allows)" if oldest.hangs(as_of_ms) else ""
+    warning = " (longer than transaction.max.timeout.ms allows)" if log.hanging(as_of_ms) else ""
     return f"{len(log.open_transactions):,}; the oldest: {oldest.described(as_of_ms)}{warning}"
 
 

@@ -241,8 +241,7 @@ def no_hanging_transaction(state: LakeState, as_of_ms: int) -> CheckAnswer:
     failures = [
         Failure(oldest.described(as_of_ms), log.log, _named(state, log), severity=Severity.WARNING)
         for log in waiting
-        for oldest in log.open_transactions[:1]
-        if oldest.hangs(as_of_ms)
+        if (oldest := log.hanging(as_of_ms)) is not None
     ]
     return NO_HANGING_TRANSACTION.answer(
         state.lake,

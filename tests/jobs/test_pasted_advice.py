@@ -463,6 +463,30 @@ def test_a_hanging_transaction_of_a_dead_cluster_is_read_with_the_printed_comman
     assert {*range(30, 40)} <= lake.offsets("records_uncommitted")
 
 
+@pytest.mark.parametrize("why", ["its source {log} is gone", "it has stopped: unreadable"])
+def test_a_transaction_that_may_end_where_the_log_was_not_read_is_not_called_hanging(
+    lake: Lake, tmp_path: Path, why: str
+) -> None:
+    lake.log.append(5, **TRANSACTIONAL)
+    lake.source.high_watermarks(orders_0=35)
+    if "gone" in why:
+        assert lake.run()[0] == 1, "it hangs, as far as the log was read"
+        lake.source.path.rename(tmp_path / "moved")
+        code, printed = said(lake.capsys, "run", tmp_path / "moved", "--lake", lake.path)
+        assert code == 3
+    else:
+        lake.log.roll()
+        lake.log.append(5)
+        lake.source.high_watermarks(orders_0=40)
+        (lake.log.path / f"{35:020d}.log").unlink()
+        (lake.log.path / f"{35:020d}.log").symlink_to(f"{35:020d}.log")  # a loop, which cannot be read
+        _, printed = lake.run()
+    for shown in (printed, said(lake.capsys, "status", lake.path)[1]):
+        assert f"The rest of the log was not read, because {why.format(log=lake.log.path)}" in shown
+        assert "abort it on the cluster" not in shown
+        assert "no_hanging_transaction" not in shown
+
+
 def test_an_archived_file_that_changed_is_restored_with_the_printed_command(lake: Lake) -> None:
     assert lake.run()[0] == 0
     [*_, archived] = sorted((lake.path / "archive").rglob(f"*{0:020d}*.log"))

@@ -221,8 +221,8 @@ def problems_of(state: LakeState, now_ms: int, max_lag: int | None) -> Iterator[
         look = f"loglake verify {quote(alarm.file or state.lake)}"
         yield Problem("stopped", alarm.topic_partition, f"{alarm.rule}: {alarm.message}", look)
     for log in state.logs:
-        if log.open_transactions and log.open_transactions[0].hangs(now_ms):
-            oldest = log.open_transactions[0]
+        oldest = log.hanging(now_ms)
+        if oldest is not None:
             look = f"loglake transactions {quote(log.row.source)} --state open"
             yield Problem("hanging-transaction", log.topic_partition, oldest.described(now_ms), look)
         if max_lag is not None and log.lag > max_lag:

@@ -64,7 +64,7 @@ class LakeState:
             code = max(code, ExitCode.DAMAGE)
         if any("remote" in log.offsets_by_state for log in self.logs):
             code = max(code, ExitCode.WARNING)
-        if any(log.open_transactions[0].hangs(as_of_ms) for log in self.logs if log.open_transactions):
+        if any(log.hanging(as_of_ms) is not None for log in self.logs):
             code = max(code, ExitCode.WARNING)
         stopped = [found(log.row.stopped, "") for log in self.logs if log.row.stopped]
         return max(code, exit_code(stopped))

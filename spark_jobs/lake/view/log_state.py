@@ -12,6 +12,7 @@ from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, LedgerHole, first_
 from logcore.segments.filenames import is_internal_topic
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments.archive import LogRow
+from spark_jobs.lake.store.source_presence import is_gone
 from spark_jobs.lake.view.ledger_states import ALARMING, STATES
 from spark_jobs.lake.view.open_transactions import OpenTransaction
 from spark_jobs.placed_finding import PlacedFinding
@@ -89,6 +90,20 @@ class LogState:
             high_watermark=self.row.readable_high_watermark(),
             log_start_offset=self.row.log_start_offset,
         )
+
+    @property
+    def unread_rest(self) -> str:
+        """Why the log may go on after what the lake has of it; empty if it was read to its end."""
+        if self.row.stopped is not None:
+            return f"it has stopped: {self.row.stopped}"
+        if (self.row.high_watermark or 0) > self.row.next_offset:
+            return f"its high watermark is {self.row.high_watermark}, and it was read to {self.row.next_offset}"
+        return f"its source {self.row.source} is gone" if is_gone(self.row.source) else ""
+
+    def hanging(self, as_of_ms: int) -> OpenTransaction | None:
+        """The oldest open transaction, if it is older than its coordinator allows and the log was read to its end."""
+        oldest = next(iter(self.open_transactions), None)
+        return oldest if oldest is not None and oldest.hangs(as_of_ms) and not self.unread_rest else None
 
     @property
     def published_to(self) -> int | None:
