@@ -50,13 +50,15 @@ def logs_table(states: Sequence[LakeState], *, name_lakes: bool = False) -> str:
     """One line per topic partition; columns of ledger states that no log has are left out."""
     logs = [log for state in states for log in state.logs]
     seen = states_seen(logs)
+    is_short = any(log.not_read for log in logs)
     lake_column = ["lake"] if name_lakes else []
-    header = [*lake_column, "topic partition", "segments", "batches", "records", "findings", *seen, "published to"]
-    rows = [_row(state, log, seen, name_lakes) for state in states for log in state.logs]
+    header = [*lake_column, "topic partition", "segments", "batches", "records", "findings", *seen]
+    header += ["not read"] * is_short + ["published to"]
+    rows = [_row(state, log, seen, name_lakes, is_short) for state in states for log in state.logs]
     return aligned_table(header, rows, range(len(lake_column) + 1, len(header))).removesuffix("\n")
 
 
-def _row(state: LakeState, log: LogState, seen: Sequence[str], name_lake: bool) -> list[str]:
+def _row(state: LakeState, log: LogState, seen: Sequence[str], name_lake: bool, is_short: bool) -> list[str]:
     offsets = log.offsets_by_state
     figures = [log.segments, log.batches, log.records]
     published = "-" if log.published_to is None else f"{log.published_to:,}"
@@ -66,6 +68,7 @@ def _row(state: LakeState, log: LogState, seen: Sequence[str], name_lake: bool) 
         *(f"{figure:,}" for figure in figures),
         _short_findings(log),
         *(f"{offsets[name]:,}" if name in offsets else "" for name in seen),
+        *([f"{log.not_read:,}" if log.not_read else ""] * is_short),
         published,
     ]
 
@@ -109,6 +112,7 @@ def meanings_lines(states: Sequence[LakeState]) -> list[str]:
     seen = {name for log in logs for name in log.offsets_by_state}
     parts = ["findings: E error, W warning, i information"] if any(log.findings for log in logs) else []
     parts += [f"{name}: {MEANINGS[name]}" for name in ("open", *ALARMING) if name in seen]
+    parts += ["not read: committed offsets after the last one that was read"] * any(log.not_read for log in logs)
     return ["; ".join(parts)] if parts else []
 
 

@@ -463,6 +463,29 @@ def test_a_hanging_transaction_of_a_dead_cluster_is_read_with_the_printed_comman
     assert {*range(30, 40)} <= lake.offsets("records_uncommitted")
 
 
+def test_a_log_that_stops_before_committed_records_is_read_with_the_printed_commands(lake: Lake, here: Path) -> None:
+    last = lake.log.path / f"{20:020d}.log"
+    at = last.stat().st_size
+    lake.log.append(5)
+    lake.source.high_watermarks(orders_0=35)
+    data = bytearray(last.read_bytes())
+    data[at + 8 : at + 12] = struct.pack(">i", len(data) - at - 12 + 1)  # the length field of the batch
+    last.write_bytes(data)
+    code, printed = lake.run()
+    assert (code, lake.offsets()) == (2, {*range(30)})
+    assert "end the active segment and are no ordinary tail" in printed
+    [header] = [line for line in printed.splitlines() if line.startswith("topic partition")]
+    [row] = [line for line in printed.splitlines() if line.startswith("orders-0 ")]
+    assert re.split(" {2,}", header)[-2:] == ["not read", "published to"]
+    assert row.split()[-2:] == ["5", "30"]
+    _, by_verify = said(lake.capsys, "verify", lake.log.path)
+    [command] = [line for line in commands_in(by_verify) if "--salvage" in line]
+    assert command in commands_in(printed), "two commands for one harm"
+    assert pasted(lake.capsys, printed, "--salvage") == 1
+    assert pasted(lake.capsys, printed, "run new/") <= 1, "the copy has no high watermark"
+    assert lake.offsets() == {*range(35)}
+
+
 @pytest.mark.parametrize("why", ["its source {log} is gone", "it has stopped: unreadable"])
 def test_a_transaction_that_may_end_where_the_log_was_not_read_is_not_called_hanging(
     lake: Lake, tmp_path: Path, why: str

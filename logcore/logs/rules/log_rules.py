@@ -57,8 +57,9 @@ SEGMENT_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             Persistence.WHILE_STOPPED,
             "The end of a segment that is still written is not a partial batch, or it contains whole batches. Nothing "
             "of it is archived.",
-            "A broker that starts on the log cuts these bytes off; then run again: `{run}`. If another copy of the log "
-            "has the offsets, name its log directory with `--move-source`.",
+            f"{_SALVAGE} `loglake run {{out}} --lake {{lake}} --move-source` then reads it. Or, where COPY is "
+            "the log directory of another copy: `loglake run COPY --lake {lake}{log} --move-source`. A broker that "
+            "starts on the log cuts these bytes off, with the committed records in them.",
             for_logs=_SALVAGE,
         ),
         "segment-without-batch": Rule(

@@ -92,11 +92,16 @@ class LogState:
         )
 
     @property
+    def not_read(self) -> int:
+        """Number of committed offsets after the last one that was read."""
+        return max((self.row.high_watermark or 0) - self.row.next_offset, 0)
+
+    @property
     def unread_rest(self) -> str:
         """Why the log may go on after what the lake has of it; empty if it was read to its end."""
         if self.row.stopped is not None:
             return f"it has stopped: {self.row.stopped}"
-        if (self.row.high_watermark or 0) > self.row.next_offset:
+        if self.not_read:
             return f"its high watermark is {self.row.high_watermark}, and it was read to {self.row.next_offset}"
         return f"its source {self.row.source} is gone" if is_gone(self.row.source) else ""
 
