@@ -277,6 +277,8 @@ class ExpectationsConfig(LakeJob[outlines.RangesOutline]):
     """Log key to the half-open offset range that was published by this run."""
     policies: Policies = NO_POLICIES
     """Their ``expectations.suite`` names a user's own suite."""
+    is_whole: bool = False
+    """Whether a job on Spark checks each row, however few there are."""
 
 
 @dataclass(frozen=True, slots=True)

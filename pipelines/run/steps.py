@@ -365,7 +365,8 @@ def expect(run: Run) -> StepResult:
     due = due_expectations(run.lake, published, again)
     report = None
     if due.ranges:
-        report = run.start(ExpectationsConfig(run.lake, run.run_id, run.as_of_ms, due.ranges, run.policies))
+        which = due.ranges, run.policies, run.is_backfill
+        report = run.start(ExpectationsConfig(run.lake, run.run_id, run.as_of_ms, *which))
         done.reports.append(report)
     results = keep_evaluated(run.lake, due, report)
     done.answers.append(checks.expectations_met(state, results, page_of(run.lake, report)))

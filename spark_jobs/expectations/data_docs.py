@@ -11,7 +11,7 @@ import html
 import urllib.parse
 from collections.abc import Iterable, Sequence
 
-from spark_jobs.expectations.range_checks import CHECKS, CRITICAL, SUITE, FrameRow
+from spark_jobs.expectations.range_checks import CHECKS, CRITICAL, DECODED_CHECKS, SUITE, FrameRow
 from spark_jobs.lake.store import deletion, storage
 from spark_jobs.outlines import ExpectationResult, Scalar
 
@@ -41,7 +41,12 @@ _OTHER_TESTS = {
 
 
 def write_pages(
-    directory: str, run_id: str, as_of_ms: int, outcomes: Sequence[ExpectationResult], frame: Sequence[FrameRow]
+    directory: str,
+    run_id: str,
+    as_of_ms: int,
+    outcomes: Sequence[ExpectationResult],
+    frame: Sequence[FrameRow],
+    checked_by: str,
 ) -> str:
     """Write the page of a run next to those of earlier runs, and the index of the newest :data:`KEPT_PAGES`.
 
@@ -54,7 +59,7 @@ def write_pages(
     moment = datetime.datetime.fromtimestamp(as_of_ms / 1000, datetime.UTC)
     folders = (VALIDATIONS, SUITE, urllib.parse.quote(run_id, safe=""), f"{moment:%Y%m%dT%H%M%S.%fZ}")
     path = storage.join(directory, *folders, "ranges.html")
-    storage.put(path, run_page(run_id, moment.isoformat(timespec="seconds"), outcomes, frame).encode())
+    storage.put(path, run_page(run_id, moment.isoformat(timespec="seconds"), outcomes, frame, checked_by).encode())
     placed = {
         storage.relative(file.path, directory): file.placed_ms
         for file in deletion.own_files_below(storage.join(directory, VALIDATIONS))
@@ -70,12 +75,14 @@ def write_pages(
     return path
 
 
-def run_page(run_id: str, as_of: str, outcomes: Sequence[ExpectationResult], frame: Sequence[FrameRow]) -> str:
-    """The page of one run."""
+def run_page(
+    run_id: str, as_of: str, outcomes: Sequence[ExpectationResult], frame: Sequence[FrameRow], checked_by: str
+) -> str:
+    """The page of one run; ``checked_by`` is what checked the rows."""
     failed = [outcome for outcome in outcomes if not outcome.success]
     critical = sum(outcome.severity == CRITICAL for outcome in failed)
     verdict = f"Not met: {critical} critical expectations, {len(failed)} of {len(outcomes)} in all."
-    tests = {check.name: (check.test, check.says) for check in CHECKS} | _OTHER_TESTS
+    tests = {check.name: (check.test(checked_by), check.says) for check in (*CHECKS, *DECODED_CHECKS)} | _OTHER_TESTS
     places = {row["log"]: f"{row['topic_partition']} [{row['start_offset']}, {row['end_offset']})" for row in frame}
     expectations = []
     for outcome in outcomes:
@@ -87,7 +94,8 @@ def run_page(run_id: str, as_of: str, outcomes: Sequence[ExpectationResult], fra
     body = (
         f'<p><a href="{"../" * 4}{INDEX}">All runs</a></p>\n<h1>{TITLE}</h1>\n'
         f"<p>Run <b>{html.escape(run_id)}</b>, as of {html.escape(as_of)}. "
-        f'<span class="{"failed" if critical else "met"}">{verdict}</span></p>\n<h2>Expectations</h2>\n'
+        f'<span class="{"failed" if critical else "met"}">{verdict}</span> '
+        f"Rows were checked by {html.escape(checked_by)}.</p>\n<h2>Expectations</h2>\n"
         + _table(("expectation", "meaning", "test", "severity", "observed", "result", "not met by"), expectations)
         + "<h2>Ranges</h2>\n"
         + _table(columns, [[_cell(row.get(column)) for column in columns] for row in frame])

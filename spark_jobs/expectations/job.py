@@ -3,6 +3,7 @@
     measure   counts of every range, over the files of `records` that may have it   (workers)
     join      with the ledger, the batches' verdicts and the frontier               (driver)
     check     plain comparisons, and Great Expectations for the suites of policies  (driver)
+              with many rows on Spark, also each row with the Spark engine of Great Expectations
     show      a page under `<lake>/data_docs`                                       (driver)
 
 Neither the number of rows nor their order is taken from a file's statistics: rows are read.
@@ -10,8 +11,8 @@ Neither the number of rows nor their order is taken from a file's statistics: ro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from logcore.errors import CorruptionReason
@@ -22,8 +23,11 @@ from spark_jobs.errors import UsageError
 from spark_jobs.expectations.data_docs import write_pages
 from spark_jobs.expectations.published_rows import ByPlace, CountTask, RowCounts, count_rows
 from spark_jobs.expectations.range_checks import (
+    BY_COUNTS,
+    BY_SPARK,
     CHECKS,
     COMPLETENESS,
+    DECODED_CHECKS,
     ROW_COUNT,
     Evaluation,
     FrameRow,
@@ -46,7 +50,7 @@ if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
 
 DOCS = "data_docs"
-OWN = frozenset((*(check.name for check in CHECKS), ROW_COUNT, COMPLETENESS))
+OWN = frozenset((*(check.name for check in (*CHECKS, *DECODED_CHECKS)), ROW_COUNT, COMPLETENESS))
 """Names of our own expectations; others are of a user's suite."""
 
 
@@ -55,6 +59,8 @@ class ExpectationsPlan:
     """What there is to check."""
 
     ranges: tuple[RangePlan, ...]
+    spans: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    """By log: the offsets that the ledger says are published and visible."""
 
     @property
     def is_empty(self) -> bool:
@@ -85,7 +91,7 @@ def plan(config: ExpectationsConfig) -> ExpectationsPlan:
     ledger = frontier.read_ledger(config.lake, logs)
     frontiers = frontier.read_frontiers(config.lake, logs)
     failures = _crc_failures(config.lake, logs)
-    ranges = []
+    ranges, spans = [], {}
     for log in logs:
         start, end = config.ranges[log]
         if log not in rows:
@@ -95,18 +101,23 @@ def plan(config: ExpectationsConfig) -> ExpectationsPlan:
         # Offsets filled below the frontier are published only by a replacement.
         published = with_published(config.lake, ledger.get(log, ()), frontiers[log])
         expected = _published_records(config.lake, published, start, end)
+        spans[log] = [(row.start_offset, row.end_offset) for row in published if row.has_rows]
         at = failures.get(log, [])
         ranges.append(_range(rows[log], start, end, expected, at, ledger.get(log, ()), frontiers[log] or 0))
-    return ExpectationsPlan(tuple(ranges))
+    return ExpectationsPlan(tuple(ranges), spans)
 
 
 def apply(plan: ExpectationsPlan, config: ExpectationsConfig, executor: Executor) -> JobReport[RangesOutline]:
     """Measure, check and report. Ranges that were due are recorded as checked whatever the result."""
     counted = _measure(executor, config.lake, plan.ranges)
     frame = _frame(plan.ranges, counted)
-    evaluation = evaluate(frame, len(plan.ranges)).with_results(_of_suites(config, plan.ranges, executor))
+    of_rows, of_decoded = _of_rows(config, plan, executor)
+    evaluation = evaluate(frame, len(plan.ranges), of_rows)
+    evaluation = evaluation.with_results([*of_decoded, *_of_suites(config, plan.ranges, executor)])
     outcomes = evaluation.outcomes
-    page = write_pages(storage.join(config.lake, DOCS), config.run_id, config.as_of_ms, outcomes, frame)
+    checked_by = BY_COUNTS if of_rows is None else BY_SPARK
+    docs = storage.join(config.lake, DOCS)
+    page = write_pages(docs, config.run_id, config.as_of_ms, outcomes, frame, checked_by)
     new = finding_rows.record(config.lake, _findings(plan, evaluation), config.run_id, config.as_of_ms)
     _mark_checked(config)
     return JobReport.of(
@@ -122,8 +133,25 @@ def apply(plan: ExpectationsPlan, config: ExpectationsConfig, executor: Executor
             "expectations": len(outcomes),
             "failed": sum(not outcome.success for outcome in outcomes),
             "data_docs": page,
+            "rows_checked_by": checked_by,
         },
     )
+
+
+def _of_rows(
+    config: ExpectationsConfig, plan: ExpectationsPlan, executor: Executor
+) -> tuple[dict[str, ExpectationResult] | None, list[ExpectationResult]]:
+    """Results of our own checks that are on rows, of `records` by name, and of decoded topics; None: by counts."""
+    spark = getattr(executor, "session", None)
+    rows = sum(each.expected_rows for each in plan.ranges)
+    if spark is None or not rows or (rows < config.policies.lake.expectations_rows and not config.is_whole):
+        return None, []
+    from spark_jobs.expectations.built_in_suite import check_decoded, check_records
+
+    policies = config.policies
+    decoded = [each for each in plan.ranges if (policy := policies.for_topic(each.topic)) and policy.decodes]
+    found = {each.name: each for each in check_records(config.lake, plan.ranges, plan.spans, spark)}
+    return found, check_decoded(config.lake, decoded, spark) if decoded else []
 
 
 def _of_suites(config: ExpectationsConfig, ranges: Sequence[RangePlan], executor: Executor) -> list[ExpectationResult]:

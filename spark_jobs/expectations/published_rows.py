@@ -153,11 +153,12 @@ def _may_matter(group: pq.RowGroupMetaData, task: CountTask) -> bool:
 
 def _chosen(chunk: pa.RecordBatch, task: CountTask) -> npt.NDArray[np.bool_]:
     named = chunk.column("log_id")
-    same = np.array([name == task.log_id for name in named.dictionary.to_pylist()], dtype=bool)  # type: ignore[attr-defined, type-var]
+    names = named.dictionary.to_pylist()  # type: ignore[attr-defined]
+    same = np.array([*(name == task.log_id for name in names), False])  # the last: rows without a name
     offsets = chunk.column("offset").to_numpy(zero_copy_only=False)
     partitions = chunk.column("partition").to_numpy(zero_copy_only=False)
     chosen: npt.NDArray[np.bool_] = (
-        same[named.indices.to_numpy(zero_copy_only=False)]  # type: ignore[attr-defined]
+        same[named.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)]  # type: ignore[attr-defined]
         & (partitions == task.partition)
         & (offsets >= task.start_offset)
         & (offsets < task.end_offset)

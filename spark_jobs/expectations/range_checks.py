@@ -1,4 +1,7 @@
-"""The expectations on published ranges: plain comparisons of the counts of each range.
+"""The expectations on published ranges that every lake has, each declared once.
+
+    counts    plain comparisons of the counts of each range
+    rows      the expectations of Great Expectations that say the same of each row, for its Spark engine
 
 The frame has a row for each range, with counts, never keys or values of records, so the pages of ``data_docs`` can be
 shown to anyone. A check that examined nothing is a failure: the last result says whether every expectation was
@@ -7,10 +10,11 @@ evaluated on every range.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
+from logcore.columns.schema import MAX_TIMESTAMP_MS
 from spark_jobs.outlines import ExpectationResult, Scalar
 
 FrameRow = dict[str, Scalar]
@@ -19,29 +23,51 @@ FrameRow = dict[str, Scalar]
 CRITICAL, WARNING, INFO = "critical", "warning", "info"
 SUITE = "published_records"
 COMPLETENESS = "every_check_was_made"
+BY_COUNTS, BY_SPARK = "counts of each range", "Great Expectations on Spark"
+"""What checked the rows."""
+PLACE = ("log_id", "partition", "offset")
+LEDGER_END, LOST_TIMESTAMP, TIMESTAMP_AS_MS = "ledger_end", "lost_timestamp", "timestamp_as_ms"
+IS_DECODED = "is_decoded"
+"""Columns that rows get for their expectations: the end of the published range of the ledger that has their offset,
+whether a timestamp is null that a table can hold, the timestamp as a number, and whether the record was decoded."""
+
+RowExpectation = Mapping[str, Any]
+"""An expectation in the JSON form of Great Expectations."""
+
+
+def _of_column(name: str, column: str, **more: Any) -> RowExpectation:
+    return {"type": f"expect_column_values_to_{name}", "kwargs": {"column": column, **more}}
+
+
+_PLACES = tuple(_of_column("not_be_null", column) for column in PLACE)
+_UNIQUE: RowExpectation = {"type": "expect_compound_columns_to_be_unique", "kwargs": {"column_list": list(PLACE)}}
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One expectation: two columns that are equal, or a column that is zero."""
+    """One expectation. By counts: two columns that are equal, or a column that is zero."""
 
     name: str
     severity: str
     says: str
     """The expectation in words, for the pages."""
-    column: str
+    column: str | None = None
+    """None: counts do not show it."""
     equals: str | None = None
     at_least_zero: bool = False
     """Zero or more, instead of zero."""
+    of_rows: tuple[RowExpectation, ...] = ()
+    """What is the same for each row; empty: no single row shows it."""
 
-    @property
-    def test(self) -> str:
-        """The test as a formula."""
+    def test(self, checked_by: str) -> str:
+        """The test as a formula, or the names of the expectations of Great Expectations."""
+        if self.column is None or (self.of_rows and checked_by == BY_SPARK):
+            return ", ".join(f"{each['type']} {each['kwargs'].get('column', '')}".strip() for each in self.of_rows)
         return f"{self.column} = {self.equals or 0}" if not self.at_least_zero else f"{self.column} ≥ 0"
 
     def is_met(self, row: FrameRow) -> bool | None:
         """Whether a range meets the expectation; None if the row lacks a count, so that nothing was checked."""
-        found = row.get(self.column)
+        found = None if self.column is None else row.get(self.column)
         wanted = 0 if self.equals is None else row.get(self.equals)
         if not _is_count(found) or not _is_count(wanted):
             return None
@@ -62,6 +88,19 @@ CHECKS: tuple[Check, ...] = (
         "Every offset of a range is in the table once.",
         "rows",
         equals="distinct_offsets",
+        of_rows=(_UNIQUE,),
+    ),
+    Check(
+        "places_are_not_null",
+        CRITICAL,
+        "Every row names its log and its offset.",
+        of_rows=_PLACES,
+    ),
+    Check(
+        "offsets_are_in_ledger",
+        CRITICAL,
+        "Every row has an offset that the ledger says is published.",
+        of_rows=(_of_column("not_be_null", LEDGER_END),),
     ),
     Check("offsets_rise_within_files", CRITICAL, "Offsets rise from row to row in each file.", "non_rising_offsets"),
     Check(
@@ -69,6 +108,13 @@ CHECKS: tuple[Check, ...] = (
         CRITICAL,
         "A timestamp is null only where the record has none that a table can hold.",
         "unexpected_null_timestamps",
+        of_rows=(_of_column("be_in_set", LOST_TIMESTAMP, value_set=[False]),),
+    ),
+    Check(
+        "timestamps_are_in_range",
+        CRITICAL,
+        "A timestamp is from 1970 to 9999.",
+        of_rows=(_of_column("be_between", TIMESTAMP_AS_MS, min_value=0, max_value=MAX_TIMESTAMP_MS),),
     ),
     Check(
         "no_crc_failures_in_range",
@@ -92,7 +138,19 @@ CHECKS: tuple[Check, ...] = (
     Check("no_crc_failures_in_log", WARNING, "No batch of the whole log failed its checksum.", "crc_failures_of_log"),
     Check("no_lag_behind_log", INFO, "Everything up to the log's end is published.", "lag"),
 )
-"""Checks of every row of the frame. One more expectation checks the number of rows."""
+"""Checks of every published range. One more expectation checks the number of rows of the frame."""
+
+DECODED_CHECKS: tuple[Check, ...] = (
+    Check("decoded_places_are_not_null", CRITICAL, "Every decoded row names its log and its offset.", of_rows=_PLACES),
+    Check("decoded_offsets_are_unique", CRITICAL, "Every offset was decoded once.", of_rows=(_UNIQUE,)),
+    Check(
+        "records_are_decoded",
+        INFO,
+        "At least 95 of 100 records were decoded.",
+        of_rows=(_of_column("be_in_set", IS_DECODED, value_set=[True], mostly=0.95),),
+    ),
+)
+"""Checks of the rows of a topic that is decoded, with those that could not be decoded."""
 
 ROW_COUNT = "one_frame_row_per_range"
 
@@ -113,18 +171,23 @@ class Evaluation:
         return Evaluation((*self.outcomes, *more))
 
 
-def evaluate(frame: Sequence[FrameRow], ranges: int) -> Evaluation:
+def evaluate(
+    frame: Sequence[FrameRow], ranges: int, of_rows: Mapping[str, ExpectationResult] | None = None
+) -> Evaluation:
     """Evaluate the suite.
 
     Args:
         frame: One row per range.
         ranges: Number of ranges to check.
+        of_rows: Results of the checks that were evaluated on rows; None: on counts alone.
     """
+    found = of_rows or {}
+    checks = [check for check in CHECKS if check.column is not None or found]
     counted = ExpectationResult(ROW_COUNT, len(frame) == ranges, CRITICAL, str(len(frame)))
-    outcomes = [counted, *(_outcome(check, frame) for check in CHECKS)]
-    problem = _what_was_not_checked(frame, ranges)
+    outcomes = [counted, *(found.get(check.name) or _outcome(check, frame) for check in checks)]
+    problem = _what_was_not_checked([check for check in checks if check.name not in found], frame, ranges)
     outcomes.append(
-        ExpectationResult(COMPLETENESS, problem is None, CRITICAL, problem or f"{len(CHECKS) + 1} on {ranges} ranges")
+        ExpectationResult(COMPLETENESS, problem is None, CRITICAL, problem or f"{len(checks) + 1} on {ranges} ranges")
     )
     return Evaluation(tuple(outcomes))
 
@@ -137,11 +200,11 @@ def _outcome(check: Check, frame: Sequence[FrameRow]) -> ExpectationResult:
     return ExpectationResult(check.name, not unmet and bool(frame), check.severity, observed, tuple(failing))
 
 
-def _what_was_not_checked(frame: Sequence[FrameRow], ranges: int) -> str | None:
+def _what_was_not_checked(checks: Sequence[Check], frame: Sequence[FrameRow], ranges: int) -> str | None:
     """Why these results prove nothing; None where they do."""
     if ranges == 0 or len(frame) != ranges:
         return f"the frame has {len(frame)} rows for {ranges} ranges"
-    for check in CHECKS:
+    for check in checks:
         if any(check.is_met(row) is None for row in frame):
             return f"{check.name} did not check every range"
     return None

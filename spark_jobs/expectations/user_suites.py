@@ -15,8 +15,9 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -31,7 +32,7 @@ from spark_jobs.lake.delta.tables.table_rows import open_dataset
 from spark_jobs.outlines import ExpectationResult
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 CHUNK_ROWS = 100_000
 FRAME_RANGES = 100
@@ -138,24 +139,38 @@ class _Tally:
         return ExpectationResult(self.name, is_met, self.severity, observed, tuple(sorted(self.failing)))
 
 
-def _frame_of(lake: str, ranges: Sequence[PublishedRange], decoded: bool, spark: SparkSession) -> DataFrame | None:
-    """The rows of ranges as a DataFrame, for decoded tables those of one topic; None if there is none.
+FrameOf = Callable[[Sequence[PublishedRange]], "DataFrame | None"]
+"""The rows of some ranges; None if their table does not exist."""
+
+
+def published_frame(place: Table, spark: SparkSession) -> DataFrame | None:
+    """A table as delta-spark reads it; None if it does not exist.
 
     Raises:
         TableUnreadable: The table is damaged.
     """
-    from pyspark.sql.functions import col, lit
-
-    place = topic_table(lake, DECODED, ranges[0].topic) if decoded else Table(lake, "records")
     if place.open() is None:
         return None
+    return spark.read.format("delta").load(place.uri.replace("s3://", "s3a://", 1))
+
+
+def within_ranges(ranges: Sequence[PublishedRange], *, has_topic: bool) -> Column:
+    """The condition that a row is in one of some ranges."""
+    from pyspark.sql.functions import col, lit
+
     chosen = lit(False)
     for each in ranges:
         of_log = (col("log_id") == each.log_id) & (col("partition") == each.partition)
         within = (col("offset") >= each.start_offset) & (col("offset") < each.end_offset)
-        chosen |= of_log & within if decoded else of_log & within & (col("topic") == each.topic)
-    rows = spark.read.format("delta").load(place.uri.replace("s3://", "s3a://", 1)).where(chosen)
-    return None if rows.isEmpty() else rows
+        chosen |= of_log & within & (col("topic") == each.topic) if has_topic else of_log & within
+    return chosen
+
+
+def _frame_of(lake: str, decoded: bool, spark: SparkSession, ranges: Sequence[PublishedRange]) -> DataFrame | None:
+    """The rows of ranges, for decoded tables those of one topic."""
+    place = topic_table(lake, DECODED, ranges[0].topic) if decoded else Table(lake, "records")
+    rows = published_frame(place, spark)
+    return None if rows is None else rows.where(within_ranges(ranges, has_topic=not decoded))
 
 
 def evaluate_suites(
@@ -196,31 +211,12 @@ def _evaluate(
     except UsageError as error:
         return [_unusable(name, str(error), logs)]
     if spark is not None:
-        _add_by_spark(suite, lake, ranges, decoded, spark)
+        suite.add_frames(partial(_frame_of, lake, decoded, spark), ranges, by_topic=decoded)
         return suite.results()
     for each in ranges:
         for chunk in decoded_chunks_of(lake, each) if decoded else chunks_of(lake, each):
             suite.add([each.log], chunk)
     return suite.results()
-
-
-def _add_by_spark(
-    suite: _Suite, lake: str, ranges: Sequence[PublishedRange], decoded: bool, spark: SparkSession
-) -> None:
-    """Evaluate a suite on many ranges at once; only where rows do not meet it, on each range for the names of logs."""
-    by_table: dict[str, list[PublishedRange]] = {}
-    for each in ranges:
-        by_table.setdefault(each.topic if decoded else "records", []).append(each)
-    for waiting in by_table.values():
-        while waiting:
-            some, waiting = waiting[:FRAME_RANGES], waiting[FRAME_RANGES:]
-            rows = _frame_of(lake, some, decoded, spark)
-            if rows is None or suite.add([each.log for each in some], rows, only_if_met=len(some) > 1):
-                continue
-            for each in some:
-                of_log = _frame_of(lake, [each], decoded, spark)
-                if of_log is not None:
-                    suite.add([each.log], of_log)
 
 
 def check_suite(file: str) -> None:
@@ -232,11 +228,11 @@ def check_suite(file: str) -> None:
     _read(os.path.basename(file), file)
 
 
-def _read(name: str, file: str, spark: SparkSession | None = None) -> _Suite:
+def _read(name: str, file: str, spark: SparkSession | None = None) -> Suite:
     try:
         with open(file, encoding="utf-8") as opened:
             content = json.load(opened)
-        return _Suite(name, content, spark)
+        return Suite(name, content, spark)
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -250,7 +246,7 @@ def _unusable(name: str, why: str, logs: tuple[str, ...]) -> ExpectationResult:
     return ExpectationResult(f"suite {name}", success=False, severity=CRITICAL, observed=text, failing=logs)
 
 
-class _Suite:
+class Suite:
     """A suite, and what it found so far.
 
     Args:
@@ -324,6 +320,47 @@ class _Suite:
             if not result.success:
                 tally.failing.update(logs)
         return True
+
+    def add_frames(
+        self,
+        frame_of: FrameOf,
+        ranges: Sequence[PublishedRange],
+        *,
+        by_topic: bool,
+    ) -> None:
+        """Evaluate the suite on many ranges at once; only where rows do not meet it, on each for the names of logs.
+
+        Args:
+            frame_of: The rows of some ranges; None if their table does not exist.
+            ranges: The ranges.
+            by_topic: Whether each topic has a table of its own.
+        """
+        by_table: dict[str, list[PublishedRange]] = {}
+        for each in ranges:
+            by_table.setdefault(each.topic if by_topic else "records", []).append(each)
+        for waiting in by_table.values():
+            for at in range(0, len(waiting), FRAME_RANGES):
+                some = waiting[at : at + FRAME_RANGES]
+                if not self._add_frame(frame_of, some, only_if_met=len(some) > 1):
+                    for each in some:
+                        self._add_frame(frame_of, [each])
+
+    def _add_frame(
+        self,
+        frame_of: FrameOf,
+        ranges: Sequence[PublishedRange],
+        *,
+        only_if_met: bool = False,
+    ) -> bool:
+        rows = frame_of(ranges)
+        if rows is None or rows.isEmpty():
+            return True
+        return self.add([each.log for each in ranges], rows, only_if_met=only_if_met)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether it was evaluated on a row."""
+        return any(tally.checked for tally in self._tallies)
 
     def results(self) -> list[ExpectationResult]:
         """The results over all rows so far. An expectation that saw no row is not met."""

@@ -64,6 +64,14 @@ LAKE_SETTINGS: Mapping[str, Setting] = {
             is_kafkas=False,
         ),
         Setting(
+            "expectations.rows",
+            "expectations_rows",
+            WholeNumber(0),
+            "New rows from which on the job `expectations` checks each row with Great Expectations, if it runs on "
+            "Spark. A backfill does so with any number. Otherwise the rows of each range are counted.",
+            is_kafkas=False,
+        ),
+        Setting(
             "remote",
             "remote",
             PlaceList(),

@@ -236,3 +236,5 @@ class LakePolicy:
     """Offsets that may be unpublished without an alert; None: any number."""
     remote: tuple[str, ...] = ()
     """Directories or ``s3://`` prefixes of remote storage, for runs that name none."""
+    expectations_rows: int = 1_000_000_000
+    """New rows from which on a job on Spark checks each row with Great Expectations."""

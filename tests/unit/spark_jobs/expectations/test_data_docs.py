@@ -11,7 +11,7 @@ import pytest
 
 from spark_jobs.expectations import data_docs
 from spark_jobs.expectations.data_docs import index_page, run_page, write_pages
-from spark_jobs.expectations.range_checks import CHECKS, COMPLETENESS, ROW_COUNT, ExpectationResult
+from spark_jobs.expectations.range_checks import BY_COUNTS, CHECKS, COMPLETENESS, ROW_COUNT, ExpectationResult
 
 AS_OF_MS = 1_700_000_000_000  # 2023-11-14 22:13:20 UTC
 FOLDER = "20231114T221320.000000Z"
@@ -75,7 +75,7 @@ class Page(HTMLParser):
 
 
 def test_a_page_says_what_was_expected_what_was_found_and_where_it_is_not_so():
-    page = Page(run_page("run-7", "2023-11-14T22:13:20+00:00", OUTCOMES, [ORDERS]))
+    page = Page(run_page("run-7", "2023-11-14T22:13:20+00:00", OUTCOMES, [ORDERS], BY_COUNTS))
     expectations, ranges = page.tables
     assert expectations == [
         ["expectation", "meaning", "test", "severity", "observed", "result", "not met by"],
@@ -108,7 +108,7 @@ def test_a_page_says_what_was_expected_what_was_found_and_where_it_is_not_so():
 
 def test_an_expectation_of_a_suite_that_only_informs_is_met_or_not_met():
     own = ExpectationResult("orders.json 1: expect_column_values_to_not_be_null value", False, "info", "1 of 2 rows")
-    page = Page(run_page("run-7", "2023-11-14T22:13:20+00:00", [own], [ORDERS]))
+    page = Page(run_page("run-7", "2023-11-14T22:13:20+00:00", [own], [ORDERS], BY_COUNTS))
     assert [row[5] for row in page.tables[0][1:]] == ["not met"]
     assert "1 of 1 in all." in " ".join(page.words)
 
@@ -116,7 +116,7 @@ def test_an_expectation_of_a_suite_that_only_informs_is_met_or_not_met():
 def test_every_expectation_has_a_test_and_a_meaning():
     names = [ROW_COUNT, COMPLETENESS, *(check.name for check in CHECKS)]
     outcomes = [ExpectationResult(name, True, "critical", "") for name in names]
-    rows = Page(run_page("run", "now", outcomes, [])).tables[0][1:]
+    rows = Page(run_page("run", "now", outcomes, [], BY_COUNTS)).tables[0][1:]
     assert [row[0] for row in rows] == names
     assert all(row[1] and row[2] for row in rows)
 
@@ -124,7 +124,7 @@ def test_every_expectation_has_a_test_and_a_meaning():
 @pytest.mark.parametrize("name", ["<script>alert(1)</script>", 'a"b', "a&amp;b", "a</td>b"])
 def test_names_are_text_whatever_is_in_them(name: str):
     outcomes = [ExpectationResult("rows_match_ledger", False, "critical", name, (name,))]
-    page = Page(run_page(name, name, outcomes, [ORDERS | {"log": name, "topic_partition": name}]))
+    page = Page(run_page(name, name, outcomes, [ORDERS | {"log": name, "topic_partition": name}], BY_COUNTS))
     assert "script" not in page.tags
     assert page.tables[0][1][4:] == [name, "not met", f"{name} [10, 25)"]
     assert page.tables[1][1][:2] == [name, name]
@@ -133,7 +133,7 @@ def test_names_are_text_whatever_is_in_them(name: str):
 def test_pages_stand_alone_and_are_the_same_each_time(tmp_path: Path):
     texts = []
     for directory in (tmp_path / "a", tmp_path / "b"):
-        page = Path(write_pages(str(directory), "run-7", AS_OF_MS, OUTCOMES, [ORDERS]))
+        page = Path(write_pages(str(directory), "run-7", AS_OF_MS, OUTCOMES, [ORDERS], BY_COUNTS))
         assert page == directory / "validations" / "published_records" / "run-7" / FOLDER / "ranges.html"
         texts.append((page.read_text(), (directory / "index.html").read_text()))
     assert texts[0] == texts[1]
@@ -147,7 +147,7 @@ def test_pages_stand_alone_and_are_the_same_each_time(tmp_path: Path):
 def test_the_index_leads_to_every_run_the_newest_first_and_each_page_back_to_it(tmp_path: Path):
     runs: dict[str, Any] = {"early": AS_OF_MS, "a run/with <signs>%": AS_OF_MS + 1000}
     for run_id, as_of_ms in runs.items():
-        write_pages(str(tmp_path), run_id, as_of_ms, OUTCOMES, [ORDERS])
+        write_pages(str(tmp_path), run_id, as_of_ms, OUTCOMES, [ORDERS], BY_COUNTS)
     index = Page((tmp_path / "index.html").read_text())
     assert [row[0] for row in index.tables[0]] == ["run", "a run/with <signs>%", "early"]
     for link in index.links:
@@ -159,7 +159,7 @@ def test_the_index_leads_to_every_run_the_newest_first_and_each_page_back_to_it(
 def test_pages_of_old_runs_are_deleted_and_the_index_leads_to_the_others(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(data_docs, "KEPT_PAGES", 3)
     for number in range(5):
-        write_pages(str(tmp_path), f"run-{number}", AS_OF_MS + number * 1000, OUTCOMES, [ORDERS])
+        write_pages(str(tmp_path), f"run-{number}", AS_OF_MS + number * 1000, OUTCOMES, [ORDERS], BY_COUNTS)
     pages = sorted(page.relative_to(tmp_path).parts[2] for page in tmp_path.glob("validations/**/*.html"))
     assert pages == ["run-2", "run-3", "run-4"]
     index = Page((tmp_path / "index.html").read_text())
@@ -170,8 +170,8 @@ def test_pages_of_old_runs_are_deleted_and_the_index_leads_to_the_others(tmp_pat
 def test_the_page_of_this_run_stays_where_its_clock_is_earlier_than_all_others(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(data_docs, "KEPT_PAGES", 2)
     for number in range(3):
-        write_pages(str(tmp_path), f"run-{number}", AS_OF_MS + number * 1000, OUTCOMES, [ORDERS])
-    page = Path(write_pages(str(tmp_path), "earlier", AS_OF_MS - 1000, OUTCOMES, [ORDERS]))
+        write_pages(str(tmp_path), f"run-{number}", AS_OF_MS + number * 1000, OUTCOMES, [ORDERS], BY_COUNTS)
+    page = Path(write_pages(str(tmp_path), "earlier", AS_OF_MS - 1000, OUTCOMES, [ORDERS], BY_COUNTS))
     assert page.is_file()
     index = Page((tmp_path / "index.html").read_text())
     assert [row[0] for row in index.tables[0]] == ["run", "run-2", "earlier"]
