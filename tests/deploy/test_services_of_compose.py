@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_jobs.machine.engine import JOB_ENGINE_VARIABLE, JobEngine
 from tests.broker_directory import LogDirectory
 from tests.deploy import manifests, postgres
 from tests.pages import Pages, wait_for
@@ -81,7 +82,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arrangement]:
     processes: dict[str, subprocess.Popen[bytes]] = {}
     check: list[str] = []
     with postgres.running() as database:
-        environment = os.environ | database
+        environment = os.environ | database | {JOB_ENGINE_VARIABLE: JobEngine.LOCAL}
         environment |= {"LOGLAKE_HOME": str(folder / "home"), "DAGSTER_HOME": str(settings)}
         environment |= {"DAGSTER_FILES": str(folder / "home" / "dagster"), "DAGSTER_CODE_HOST": "127.0.0.1"}
         try:
