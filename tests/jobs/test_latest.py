@@ -12,8 +12,9 @@ from deltalake import DeltaTable
 from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import JobReport, LatestConfig, ReplaceConfig
-from spark_jobs.errors import ConcurrentChange
+from spark_jobs.errors import ConcurrentChange, JobError
 from spark_jobs.latest import job, latest_task, spread_log
+from spark_jobs.latest.plan import plan
 from spark_jobs.policies.policies_file import read_policies
 from spark_jobs.tasks import hash_ranges
 from tests import handmade
@@ -151,6 +152,24 @@ def test_the_same_plan_is_carried_out_once(lake: Kept) -> None:
         job.apply(planned, config, None)
     assert lake.table.version() == before
     assert lake.shown() == {b"a": (0, b"1"), b"b": (1, b"2")}
+
+
+def test_a_topic_waits_if_the_workers_of_a_large_log_die(lake: Kept) -> None:
+    class Dying:
+        def run(self, work: object, tasks: Sequence[object], sizes: object = None) -> list[Any]:
+            if tasks:
+                raise JobError("two workers died")
+            return []
+
+    lake.append(0, [(b"a", b"1"), (b"b", b"2")])
+    lake.publish()
+    policies = read_policies(str(lake.policies))
+    config = LatestConfig(str(lake.lake.path), "latest", AS_OF_MS, policies, keys_in_memory=1)
+    report = job.apply(plan(config), config, Dying())
+    said = str(report.plan.topics[0].waits)
+    assert "the worker of partition 0 did not finish (two workers died)" in said
+    assert "--keys-in-memory" in said
+    assert not (lake.lake.path / "tables" / "latest").exists()
 
 
 def test_files_without_a_changed_key_stay_as_they_are(lake: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
