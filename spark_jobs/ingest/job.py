@@ -35,7 +35,7 @@ from spark_jobs.contracts import IngestConfig, JobReport
 from spark_jobs.errors import ConcurrentChange, NothingChosen, UsageError
 from spark_jobs.ingest import intake_tasks, late_segments, remote_ranges, source_changes
 from spark_jobs.ingest.copied_log import CopiedLog, copied_log
-from spark_jobs.ingest.left_copies import compared_copy, gone_sources, left_copy, not_moved
+from spark_jobs.ingest.left_copies import compared_copy, gone_sources, left_copy, refused_copy
 from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, of_log, remote_task
 from spark_jobs.ingest.round_limit import NOTHING_LEFT, Left, first_round
 from spark_jobs.lake.ledger import finding_rows
@@ -155,10 +155,8 @@ def plan(config: IngestConfig) -> IngestPlan:
             elif known is not None and not refused and is_gone(known.source):
                 continues.setdefault(name, (known, source))
             elif known is not None:
-                why_not = not_moved(refused) if refused else ""
-                if refused and is_gone(known.source):
-                    why_not += f". Its source {known.source} is gone"
-                left_alone.append(left_copy(known, source, why_not, "several-copies" if refused else "second-source"))
+                offered = left_copy(known, source, "", "second-source")
+                left_alone.append(refused_copy(known, source, refused) if refused else offered)
             continue
         if compared is not None and compared.undecided is not None:
             left_alone.append(replace(left_copy(source, source), finding=not_decided(compared)))
@@ -170,7 +168,7 @@ def plan(config: IngestConfig) -> IngestPlan:
         if known is not None and is_moved:
             log_plan, found_here = source_changes.plan_move(config, source, known, held)
             if log_plan is None:
-                left_alone.append(left_copy(known, source, not_moved(found_here)))
+                left_alone.append(refused_copy(known, source, found_here))
                 continue
         else:
             log_plan, found_here = source_changes.plan_log(config, source, known, held, policy)

@@ -14,6 +14,7 @@ from logcore.storage.discovery import SourceLog
 from logcore.texts import shell_word
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.lake.segments.archive import LogRow
+from spark_jobs.lake.store.source_presence import is_gone
 from spark_jobs.placed_finding import PlacedFinding
 
 _MOST_NAMED = 5
@@ -72,6 +73,14 @@ def compared_copy(
 def not_moved(refused: Sequence[PlacedFinding]) -> str:
     """Why the lake would not take a copy, as a part of a sentence."""
     return f"it cannot be taken: {refused[-1].finding.message.split(' stops: ', 1)[-1]}"
+
+
+def refused_copy(known: LogRow, other: SourceLog, refused: Sequence[PlacedFinding]) -> PlacedFinding:
+    """Say why the lake would not take a copy, and whether the source is gone. Then nothing is read of the log."""
+    if refused[-1].finding.rule == "source-gone":
+        return left_copy(known, other, not_moved(refused), "source-gone")
+    gone = f". Its source {known.source} is gone" if is_gone(known.source) else ""
+    return left_copy(known, other, f"{not_moved(refused).rstrip('.')}{gone}")
 
 
 def left_copy(kept: LogRow | SourceLog, other: SourceLog, why: str = "", rule: str = "several-copies") -> PlacedFinding:

@@ -14,6 +14,7 @@ fork offset. Offsets below belong to the previous incarnation, which keeps its r
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -23,6 +24,7 @@ from logcore.logs.model.findings import found
 from logcore.remote.stored_part import file_version
 from logcore.storage.discovery import HeaderReader, SourceLog
 from logcore.storage.objects.remembered_reads import RememberedReads
+from logcore.texts import shell_word
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, epochs_of, observe, of_log, plan_growth
 from spark_jobs.lake.delta.commits import commit_guards
@@ -299,6 +301,18 @@ def plan_move(
     growth = _refuse_replaced(_decide(tail, source, known, held.remembered), source, held.feeding(known.log))
     if growth.stop is not None:
         return None, [of_log(known, finding) for finding in growth.findings]
+    registered = [s.path for s in held.segments.get(known.log, ()) if s.retired_ms is None and os.path.isabs(s.path)]
+    if gone := [path for path in registered if not os.path.lexists(path)]:
+        old, new = known.source, source.directory
+        if not os.path.lexists(os.path.dirname(old)):
+            old, new = os.path.dirname(old), os.path.dirname(new)
+        back = f"`mv {shell_word(new)} {shell_word(old)}`"
+        message = (
+            f"the lake has segments by reference, and {gone[0]} is gone. Put all of them back where they were "
+            f"registered, by a mount or by {back}, and run again from there. Or take the log into a new lake"
+        )
+        finding = found("source-gone", f"{known.topic_partition} stops: {message}", file=source.directory)
+        return None, [of_log(known, finding)]
     observed = observe(config, source, known, growth, known.log_id, held, tail)
     plan, placed = plan_growth(
         config, source, observed, growth, known, None, is_first=tail is None, remembered=held.remembered

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -147,6 +151,30 @@ def test_logs_whose_source_is_gone_are_an_error_with_one_command_that_goes_on_wi
     [command] = commands_in(said.message)
     assert main(shlex.split(command)[1:]) in (0, 1), capsys.readouterr().err
     assert sources_of(lake) == {f"orders-{n}": (f"{now}/orders-{n}", 15 if n == 2 else 10) for n in range(3)}
+
+
+@pytest.mark.parametrize("is_requested", [False, True])
+def test_a_moved_source_of_mode_reference_is_refused_until_the_printed_command_puts_it_back(
+    is_requested: bool, tmp_path: Path
+) -> None:
+    before, now, lake = LogDirectory(tmp_path / "before"), tmp_path / "now", tmp_path / "lake"
+    orders = before.partition("orders-0")
+    orders.append(10)
+    orders.roll()
+    orders.append(5)
+    config = IngestConfig(lake=str(lake), run_id="run", as_of_ms=0, sources=(str(before.path),), mode="reference")
+    ingest.apply(ingest.plan(config), config, InProcessExecutor())
+    orders.append(5)
+    before.path.rename(now)
+    moved = replace(config, sources=(str(now),), move_source=is_requested)
+    [said] = [finding for finding in ingest.plan(moved).of_paths if finding.rule != "no-high-watermark"]
+    assert (said.rule, exit_code([said])) == ("source-gone", 3)
+    assert sources_of(lake) == {"orders-0": (str(orders.path), 15)}
+    [back] = re.findall("`(mv [^`]+)`", said.message)
+    subprocess.run(shlex.split(back), check=True)
+    ingest.apply(ingest.plan(config), config, InProcessExecutor())
+    assert sources_of(lake) == {"orders-0": (str(orders.path), 20)}
+    assert all(os.path.exists(segment.path) for segment in archive.read_segments(str(lake)))
 
 
 def test_a_source_that_is_there_without_segments_is_gone(tmp_path: Path) -> None:
