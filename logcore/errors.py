@@ -19,42 +19,57 @@ from typing import Self
 from logcore.texts import shown
 
 
-class CorruptionReason(StrEnum):
+class ExplainedReason(StrEnum):
+    """A fixed list of reasons, each with what it means.
+
+    Attributes:
+        meaning: What it says, as a sentence.
+    """
+
+    meaning: str
+
+    def __new__(cls, text: str, meaning: str) -> Self:
+        """Create a member with its meaning."""
+        reason = str.__new__(cls, text)
+        reason._value_, reason.meaning = text, meaning
+        return reason
+
+
+class CorruptionReason(ExplainedReason):
     """Why bytes cannot be trusted. Tables store the values (`quarantine.reason`), so they must not change."""
 
-    LENGTH = "LENGTH"
-    """A batch's length field is below its format's minimum, or negative."""
-    MAGIC = "MAGIC"
-    """A magic byte that no Kafka release has written."""
-    CRC = "CRC"
-    """The checksum over the batch differs from the stored one."""
-    CODEC = "CODEC"
-    """A reserved codec number (5, 6 or 7), a codec newer than the format version, or a codec inside a codec."""
-    CODEC_STREAM = "CODEC_STREAM"
-    """The compressed stream is malformed, ends early, or is followed by bytes that Kafka takes for more of it."""
-    OUTPUT_CAP = "OUTPUT_CAP"
-    """More decoded bytes or record headers than the reader's limits allow."""
-    COUNT = "COUNT"
-    """The record count or last offset delta is impossible, or differs from the records found; or a compressed message
-    contains none."""
-    VARINT = "VARINT"
-    """A variable-length integer of more than 5 (int) or 10 (long) bytes."""
-    RECORD_LENGTH = "RECORD_LENGTH"
-    """The length of a record, a message, a key or a value does not fit into the structure that contains it."""
-    RECORD_HEADER = "RECORD_HEADER"
-    """A record header count or key length that is negative or does not fit."""
-    TRAILING_BYTES = "TRAILING_BYTES"
-    """Bytes are left after the last counted record."""
-    TRUNCATED = "TRUNCATED"
-    """The bytes end inside a structure."""
-    CONTROL = "CONTROL"
-    """A control record whose key is invalid."""
-    ATTRIBUTES = "ATTRIBUTES"
-    """Batch attributes that contradict each other."""
-    OFFSET_ORDER = "OFFSET_ORDER"
-    """Offsets that do not increase from batch to batch, or that lie outside their batch or segment."""
-    PACKED = "PACKED"
-    """The whole file was packed, for instance by gzip."""
+    LENGTH = "LENGTH", "A batch's length field is below its format's minimum, or negative."
+    MAGIC = "MAGIC", "A magic byte that no Kafka release has written."
+    CRC = "CRC", "The checksum over the batch differs from the stored one."
+    CODEC = (
+        "CODEC",
+        "A reserved codec number (5, 6 or 7), a codec newer than the format version, or a codec inside a codec.",
+    )
+    CODEC_STREAM = (
+        "CODEC_STREAM",
+        "The compressed stream is malformed, ends early, or is followed by bytes that Kafka takes for more of it.",
+    )
+    OUTPUT_CAP = "OUTPUT_CAP", "More decoded bytes or record headers than the reader's limits allow."
+    COUNT = (
+        "COUNT",
+        "The record count or last offset delta is impossible, or differs from the records found; or a compressed "
+        "message contains none.",
+    )
+    VARINT = "VARINT", "A variable-length integer of more than 5 (int) or 10 (long) bytes."
+    RECORD_LENGTH = (
+        "RECORD_LENGTH",
+        "The length of a record, a message, a key or a value does not fit into the structure that contains it.",
+    )
+    RECORD_HEADER = "RECORD_HEADER", "A record header count or key length that is negative or does not fit."
+    TRAILING_BYTES = "TRAILING_BYTES", "Bytes are left after the last counted record."
+    TRUNCATED = "TRUNCATED", "The bytes end inside a structure."
+    CONTROL = "CONTROL", "A control record whose key is invalid."
+    ATTRIBUTES = "ATTRIBUTES", "Batch attributes that contradict each other."
+    OFFSET_ORDER = (
+        "OFFSET_ORDER",
+        "Offsets that do not increase from batch to batch, or that lie outside their batch or segment.",
+    )
+    PACKED = "PACKED", "The whole file was packed, for instance by gzip."
 
 
 class LogError(Exception):

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from logcore.errors import LogError
+from logcore.errors import CorruptionReason, ExplainedReason, LogError
 from logcore.logs.model.findings import Finding, exit_code
 from logcore.logs.rules import RULE_GROUPS, RULES
 from logcore.logs.rules.advice import HarmedPlace, filled
 from logcore.values.undecodable import Reason
+
+_REASONS: Mapping[str, type[ExplainedReason]] = {
+    "bytes of a segment cannot be trusted": CorruptionReason,
+    "a key or value is in undecoded/TOPIC": Reason,
+}
 
 
 def name_help(word: str) -> str | None:
@@ -18,14 +23,19 @@ def name_help(word: str) -> str | None:
         return "".join(f"{line}\n" for line in _list())
     if word in RULES:
         return _of_rule(word)
-    if word in {*Reason}:
-        return f"{word}: why a key or value is in undecoded/TOPIC.\n{Reason(word).meaning}\n"  # type: ignore[call-arg]
-    return dict(_of_packages()).get(word)
+    reasons = [
+        f"{word}: why {what}.\n{each.meaning}\n" for what, all_of in _REASONS.items() for each in all_of if each == word
+    ]
+    return "".join(reasons) or dict(_of_packages()).get(word)
 
 
 def explained_names() -> list[str]:
     """The names of which :func:`name_help` has a text."""
-    return [*RULES, *map(str, Reason), *(name for name, _ in _of_packages())]
+    return [
+        *RULES,
+        *{str(each): None for all_of in _REASONS.values() for each in all_of},
+        *(name for name, _ in _of_packages()),
+    ]
 
 
 def _of_packages() -> Iterator[tuple[str, str]]:

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from logcore.errors import ExplainedReason
 
 
-class Reason(StrEnum):
-    """Why a key or value cannot be decoded. Tables store the texts (`undecoded.reason`), so they must not change.
-
-    Attributes:
-        meaning: What it says, as a sentence.
-    """
-
-    meaning: str
-
-    def __new__(cls, text: str, meaning: str) -> Reason:
-        """Create a member with its meaning."""
-        reason = str.__new__(cls, text)
-        reason._value_, reason.meaning = text, meaning
-        return reason
+class Reason(ExplainedReason):
+    """Why a key or value cannot be decoded. Tables store the texts (`undecoded.reason`), so they must not change."""
 
     SHORT_PREFIX = "SHORT_PREFIX", "The bytes end inside the schema id, the GUID or the message indexes."
     NO_PREFIX = (

@@ -209,6 +209,7 @@ def test_help_of_an_unknown_name_is_wrong_usage_with_the_nearest_ones(word: str,
     [
         ("no_damage", "no_damage: a check of validated_segments.", "What to do: name another copy of the log"),
         ("lag", "lag: an alert, warning.", "More offsets wait to be published"),
+        ("OFFSET_ORDER", "OFFSET_ORDER: why bytes of a segment cannot be trusted.", "Offsets that do not increase"),
         ("MISSING_FIELD", "MISSING_FIELD: why a key or value is in undecoded/TOPIC.", "A required field is absent"),
     ],
 )
