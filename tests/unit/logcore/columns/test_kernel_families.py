@@ -284,6 +284,7 @@ def test_first_use_compiles_what_the_command_needs_and_says_so(tmp_path: Path) -
     directory = tmp_path / "orders-0"
     directory.mkdir()
     (directory / f"{0:020d}.log").write_bytes(handmade.simple_batch(0, [(b"k", b"v")]))
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\norders 0 1\n")
     code = """
 import sys
 import logcore.storage.machine.object_code as kept

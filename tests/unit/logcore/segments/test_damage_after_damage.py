@@ -112,10 +112,17 @@ def test_sound_batches_after_a_length_beyond_the_end_of_an_active_segment_are_ke
     assert salvaged(data, is_sealed=False) == b"".join(batches[:10] + batches[11:])
 
 
-def test_what_a_record_claims_for_itself_is_no_batch_of_an_active_segment() -> None:
-    _, damaged = hundred(10, lambda data: length(patch(data, 61, b"\x7e"), 0x10000))
+@pytest.mark.parametrize(
+    ("number", "batches", "rule"),
+    [(95, 95, "tail-hides-batches"), (91, 99, "corrupt-bytes"), (10, 99, "corrupt-bytes")],
+)
+def test_few_batches_that_a_record_claims_for_itself_are_no_batches_of_an_active_segment(
+    number: int, batches: int, rule: str
+) -> None:
+    """Eight or more up to the end of the file are: a write would have to end exactly between two of them."""
+    _, damaged = hundred(number, lambda data: length(patch(data, 61, b"\x7e"), 0x10000))
     found = verdict_of(b"".join(damaged), sealed=False)
-    assert (found.counts.batches, rules(found)) == (10, ["tail-hides-batches"])
+    assert (found.counts.batches, rules(found)) == (batches, [rule])
 
 
 def test_a_length_into_the_zeros_at_the_end_hides_no_sound_batch() -> None:

@@ -40,7 +40,7 @@ def test_a_good_file_is_shown_as_it_is_used(tmp_path: Path, capsys: pytest.Captu
     assert capsys.readouterr().out.splitlines() == [
         "lake  ingest = every 5min",
         "lake  nightly = apply",
-        "lake  defaults: engine = auto, cluster = follow",
+        "lake  defaults: engine = auto, cluster = follow, expectations.rows = 1000000000",
         "topics matching orders-*",
         "  cleanup.policy = compact,delete",
         "  retention.ms = 7d",
