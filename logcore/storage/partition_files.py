@@ -249,15 +249,7 @@ def _not_in_segments(
     paths: Sequence[str], files: PartitionFiles, tree: SourceTree, reader: HeaderReader
 ) -> list[tuple[SegmentFile, int]]:
     """Files under other names, with their ends, of which no other file has an offset."""
-    lost: list[SegmentFile] = []
-    for path in paths:
-        with suppress(LogError, OSError):
-            if not is_object(path) and not os.path.islink(path) and os.path.isfile(path):
-                seen = tree.state(path)
-                file = SegmentFile(0, path, seen.size, seen.modified_ms, seen.inode)
-                header = reader.header_at(file, 0)
-                if header is not None and reader.is_good(file, 0, header):
-                    lost.append(replace(file, base_offset=header.base_offset))
+    lost = _segments_at(paths, tree, reader)
     if not lost or files.unreadable:
         return []
     known = sorted([*files.segments, *lost], key=lambda file: file.base_offset)
@@ -274,6 +266,46 @@ def _not_in_segments(
     ]
 
 
+def _segments_at(paths: Sequence[str], tree: SourceTree, reader: HeaderReader) -> list[SegmentFile]:
+    """The files that begin with a good batch, with its base offset."""
+    found: list[SegmentFile] = []
+    for path in paths:
+        with suppress(LogError, OSError):
+            if not is_object(path) and not os.path.islink(path) and os.path.isfile(path):
+                seen = tree.state(path)
+                file = SegmentFile(0, path, seen.size, seen.modified_ms, seen.inode)
+                header = reader.header_at(file, 0)
+                if header is not None and reader.is_good(file, 0, header):
+                    found.append(replace(file, base_offset=header.base_offset))
+    return found
+
+
+def _report_longer(files: PartitionFiles, tree: SourceTree, reader: HeaderReader, bounds: KnownBounds) -> None:
+    """Report copies beside a segment that have committed offsets after its end, as of one that was cut since."""
+    segments = {segment.base_offset: segment for segment in files.segments}
+    bases = sorted(segments)
+    paths = [
+        path
+        for path, base in files.aside.items()
+        if int(base) in segments and not path.endswith((*PROGRAMS, *_BY_BROKER))
+    ]
+    for file in _segments_at(paths, tree, reader):
+        segment = segments.get(file.base_offset)
+        if segment is None:
+            continue
+        follows = next((base for base in bases if base > file.base_offset), MAX_OFFSET)
+        committed = follows if bounds.high_watermark is None else bounds.high_watermark
+        (end, _), ends = _read_end(segment, reader), _end_offset(file, reader)
+        if end < min(ends, committed) and ends <= follows and ends < MAX_OFFSET:
+            there, path = shell_word(segment.path), shell_word(file.path)
+            files.say(
+                "not-a-segment",
+                file.path,
+                f"{shown(file.path)} has the offsets [{end}, {ends}), which {os.path.basename(segment.path)} beside it "
+                f"has not. It is not read: `mv -n {there} {there}.cut && mv -n {path} {there}` exchanges them.",
+            )
+
+
 def report_aside(files: PartitionFiles, tree: SourceTree, reader: HeaderReader, bounds: KnownBounds) -> None:
     """Report segments that were put aside and have offsets that the log lost.
 
@@ -281,6 +313,7 @@ def report_aside(files: PartitionFiles, tree: SourceTree, reader: HeaderReader, 
     below the cleaner's checkpoint, above the high watermark, and after a segment that a cleaned one replaces. A copy
     below the first segment may be of one that retention deleted since: only a known log start says so.
     """
+    _report_longer(files, tree, reader, bounds)
     aside = files.aside
     bases = [segment.base_offset for segment in files.segments]
     paths = [
@@ -305,12 +338,20 @@ def report_aside(files: PartitionFiles, tree: SourceTree, reader: HeaderReader, 
 
 def _end_offset(segment: SegmentFile, reader: HeaderReader) -> int:
     """Where a segment ends, above its base offset; the greatest offset if that cannot be read."""
+    end, is_whole = _read_end(segment, reader)
+    return end if is_whole else MAX_OFFSET
+
+
+def _read_end(segment: SegmentFile, reader: HeaderReader) -> tuple[int, bool]:
+    """The end of a segment as far as its headers can be read, above its base offset, and whether all can be read."""
     end = segment.base_offset + 1
     with suppress(LogError):
         for _, header in reader.headers(segment):
-            end = MAX_OFFSET if header is None else max(end, header.next_offset)
-        return end
-    return MAX_OFFSET
+            if header is None:
+                return end, False
+            end = max(end, header.next_offset)
+        return end, True
+    return end, False
 
 
 def not_a_segment(path: str) -> str:

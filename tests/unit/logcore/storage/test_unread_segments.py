@@ -311,3 +311,30 @@ def test_segments_that_a_cleaned_one_replaces_are_not_lost(tmp_path: Path) -> No
     assert "not-a-segment" in rules(discover([str(path.parent)]))
     LogDirectory(path.parent).checkpoint("cleaner", orders_0=30)
     assert "not-a-segment" not in rules(discover([str(path.parent)]))
+
+
+@pytest.mark.parametrize("name", ["{}.orig", "{}.bak"])
+@pytest.mark.parametrize("high_watermark", [10, 5])
+def test_a_longer_copy_beside_a_segment_that_was_cut_is_named_with_the_command_that_exchanges_them(
+    tmp_path: Path, name: str, high_watermark: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = LogDirectory(tmp_path / "kafka-logs")
+    orders = source.partition("orders-0")
+    orders.append(5)
+    orders.append(5)
+    source.high_watermarks(orders_0=high_watermark)
+    (log,) = orders.segments()
+    whole = log.read_bytes()
+    log.with_name(name.format(log.name)).write_bytes(whole)
+    log.write_bytes(whole[: len(whole) // 2 + 20])
+    discovery = discover([str(source.path)])
+    if high_watermark == 5:  # a broker cut off what was never committed
+        assert "not-a-segment" not in rules(discovery)
+        return
+    finding = only(discovery, "not-a-segment")
+    assert f"has the offsets [5, 10), which {log.name} beside it has not" in finding.message
+    subprocess.run(finding.message.split("`")[1], check=True, shell=True)
+    assert log.read_bytes() == whole
+    assert "not-a-segment" not in rules(discover([str(source.path)]))
+    assert main(["verify", str(source.path)]) in (0, 1)
+    assert "10 records" in capsys.readouterr().out
