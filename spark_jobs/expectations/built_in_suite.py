@@ -11,7 +11,8 @@ from functools import partial, reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
-from logcore.columns.schema import MAX_TIMESTAMP_MS
+from logcore.columns.schema import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+from logcore.segments.side_files.time_index import NO_TIMESTAMP
 from spark_jobs.expectations.range_checks import (
     CHECKS,
     DECODED_CHECKS,
@@ -92,7 +93,9 @@ def _records(lake: str, spans: Spans, spark: SparkSession, ranges: Sequence[Publ
         & (col("offset") < col(LEDGER_END))
     )
     rows = table.where(chosen).select(*PLACE, "timestamp", "timestamp_ms")
-    is_lost = col("timestamp").isNull() & col("timestamp_ms").between(0, MAX_TIMESTAMP_MS)
+    written = col("timestamp_ms")
+    can_be_held = written.between(MIN_TIMESTAMP_MS, MAX_TIMESTAMP_MS) & (written != NO_TIMESTAMP)
+    is_lost = col("timestamp").isNull() & can_be_held
     return rows.join(broadcast(published), is_in, "left").select(
         *PLACE, LEDGER_END, is_lost.alias(LOST_TIMESTAMP), unix_millis("timestamp").alias(TIMESTAMP_AS_MS)
     )

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from logcore.columns.schema import MAX_TIMESTAMP_MS
+from logcore.columns.schema import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+from logcore.segments.side_files.time_index import NO_TIMESTAMP
 from spark_jobs.lake.delta.files.file_contents import FileUnreadable, batches_of, opened
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.store.written_file import is_own_file
@@ -105,10 +106,10 @@ def count_rows(task: CountTask) -> RowCounts:
 
 def _lost_timestamps(chunk: pa.RecordBatch) -> int:
     milliseconds = chunk.column("timestamp_ms")
-    fits = pc.and_(
-        pc.greater_equal(milliseconds, pa.scalar(0)), pc.less_equal(milliseconds, pa.scalar(MAX_TIMESTAMP_MS))
-    )
-    return pc.sum(pc.and_(pc.is_null(chunk.column("timestamp")), fits)).as_py() or 0  # type: ignore[type-var]
+    is_late_enough = pc.greater_equal(milliseconds, pa.scalar(MIN_TIMESTAMP_MS))
+    fits = pc.and_(is_late_enough, pc.less_equal(milliseconds, pa.scalar(MAX_TIMESTAMP_MS)))
+    could_be = pc.and_(fits, pc.not_equal(milliseconds, pa.scalar(NO_TIMESTAMP)))
+    return pc.sum(pc.and_(pc.is_null(chunk.column("timestamp")), could_be)).as_py() or 0  # type: ignore[type-var]
 
 
 def _distinct(task: CountTask, counts: RowCounts) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from logcore.columns.schema import MAX_TIMESTAMP_MS
+from logcore.columns.schema import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from spark_jobs.outlines import ExpectationResult, Scalar
 
 FrameRow = dict[str, Scalar]
@@ -113,8 +113,8 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "timestamps_are_in_range",
         CRITICAL,
-        "A timestamp is from 1970 to 9999.",
-        of_rows=(_of_column("be_between", TIMESTAMP_AS_MS, min_value=0, max_value=MAX_TIMESTAMP_MS),),
+        "A timestamp is from year 1 to year 9999.",
+        of_rows=(_of_column("be_between", TIMESTAMP_AS_MS, min_value=MIN_TIMESTAMP_MS, max_value=MAX_TIMESTAMP_MS),),
     ),
     Check(
         "no_crc_failures_in_range",

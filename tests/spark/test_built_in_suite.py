@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from logcore.columns.schema import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig, ExpectationsConfig, JobReport
 from spark_jobs.expectations import job as expectations
@@ -120,7 +121,7 @@ def test_rows_that_do_not_meet_an_expectation_are_findings_of_their_log(built, l
     plant(lake, 3, offset=None)
     plant(lake, 4, log_id=None)
     plant(lake, 5, timestamp=None)
-    plant(lake, 6, timestamp=-1_000_000)
+    plant(lake, 6, timestamp=MAX_TIMESTAMP_MS * 1000 + 1_000_000)  # of the year 10000
     plant(lake, 3, topic="payments", log_id=f"{OTHER_TOPIC_ID}.0", offset=2)  # of an aborted transaction
     report = checked(built, lake)
     assert unmet(report).keys() >= OF_ROWS
@@ -131,6 +132,23 @@ def test_rows_that_do_not_meet_an_expectation_are_findings_of_their_log(built, l
     assert PAYMENTS in unmet(report)["offsets_are_in_ledger"]
     said = {(each.log, each.finding.message.rpartition(" ")[2].rstrip(".")) for each in report.findings}
     assert said >= {(ORDERS, name) for name in OF_ROWS} | {(PAYMENTS, "offsets_are_in_ledger")}
+
+
+@pytest.mark.parametrize("milliseconds", [MIN_TIMESTAMP_MS, -86_400_000])
+def test_a_timestamp_before_1970_is_in_range_and_is_missed_where_it_is_lost(built, lake, milliseconds):
+    plant(lake, 3, timestamp=milliseconds * 1000, timestamp_ms=milliseconds)
+    kept = unmet(checked(built, lake))
+    plant(lake, 3, timestamp=None, timestamp_ms=milliseconds)
+    lost = unmet(checked(built, lake))
+    about_timestamps = {"timestamps_are_in_range", "timestamps_are_null_only_where_they_must"}
+    assert kept.keys() & about_timestamps == set()
+    assert lost.keys() & about_timestamps == {"timestamps_are_null_only_where_they_must"}
+
+
+@pytest.mark.long
+def test_a_record_without_a_timestamp_has_lost_none(built, lake):
+    plant(lake, 3, timestamp=None, timestamp_ms=-1)
+    assert "timestamps_are_null_only_where_they_must" not in unmet(checked(built, lake))
 
 
 @pytest.mark.long

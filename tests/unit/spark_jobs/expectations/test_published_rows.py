@@ -93,7 +93,10 @@ def test_a_range_without_rows_has_no_offsets(tmp_path):
     assert (found.rows, found.distinct_offsets, found.min_offset, found.max_offset) == (0, 0, None, None)
 
 
-@pytest.mark.parametrize(("milliseconds", "lost"), [(-1, 0), (5, 3), (2**62, 0)])
+@pytest.mark.parametrize(
+    ("milliseconds", "lost"),
+    [(-1, 0), (5, 3), (2**62, 0), (-2, 3), (0, 3), (-62_135_596_800_000, 3), (-62_135_596_800_001, 0)],
+)
 def test_a_timestamp_is_lost_only_where_there_could_be_one(tmp_path, milliseconds, lost):
     path = written(tmp_path / "a", [1, 2, 3], timestamp=None, timestamp_ms=milliseconds)
     assert counted(path).unexpected_null_timestamps == lost
