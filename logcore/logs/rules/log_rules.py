@@ -22,8 +22,8 @@ FILL = (
     "{salvage}"
 )
 _SALVAGE = (
-    "`loglake recover {directory} --out {out} --salvage` writes a copy without these bytes, with every good batch. It "
-    "reports what is lost."
+    "`loglake recover {directory} --out {out} --salvage` writes a copy without these bytes, with all other good "
+    "batches. It reports what is lost."
 )
 _LOST = "No command brings them back. Look for another copy of the partition."
 _PRODUCER = "The records are kept and published. Look for the cause at the producer, not in the log."

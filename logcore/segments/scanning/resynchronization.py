@@ -292,9 +292,13 @@ class Resynchronizer:
 
     def _lower_batches(self, position: int) -> str | None:
         """What batches of too low offsets hide up to the end of the file; None without them."""
+        walked = position
         with suppress(TooManyLookalikes):
             for found in self._sound.following(position + 1, 0):
+                if found.position < walked:
+                    continue  # a part of a chain has the same end and fewer batches
                 count, first, at, end = self._chain(found.position)
+                walked = at
                 if count >= _LINKS and (at == self._size or self.is_zero_rest(at)):
                     what = f"{count} whole batches of the offsets [{first}, {end})"
                     return f"it contains {what}, at position {found.position}, below those before them"

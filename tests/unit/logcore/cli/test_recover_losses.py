@@ -138,6 +138,23 @@ def test_a_gap_inside_a_segment_is_a_loss_unless_cleaning_explains_it(
     assert planned(root, capsys, *options, "--config", "cleanup.policy=compact")["losses"] == []
 
 
+@pytest.mark.parametrize("high_watermark", [30, 10])
+def test_committed_batches_after_a_byte_too_many_are_kept_although_the_last_one_is_cut(
+    root: Path, capsys: Captured, high_watermark: int
+) -> None:
+    """Below the high watermark nothing is a write in progress, whatever the shifted length field claims."""
+    five(root)
+    batches = [handmade.simple_batch(number, [(b"k", b"value")]) for number in range(30)]
+    injured = batches[10][:9] + b"\x01" + batches[10][9:]
+    content = b"".join((*batches[:10], injured, *batches[11:]))[:-5]
+    (root / "orders-0" / name(0)).write_bytes(content)
+    made.write_checkpoint(root, "replication-offset-checkpoint", orders=high_watermark)
+    plan = planned(root, capsys, "--salvage", code=2)
+    assert plan["log_end_offset"] == (29 if high_watermark == 30 else 10)
+    if high_watermark == 30:
+        assert counted(plan)[0][:4] == ("cut", 10, 10, None)
+
+
 @pytest.mark.parametrize("bit", [2**32, 2**40, 2**62])
 def test_a_last_batch_with_one_flipped_bit_in_its_base_offset_is_cut_out_and_named(
     root: Path, capsys: Captured, bit: int

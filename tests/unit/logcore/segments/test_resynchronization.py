@@ -15,6 +15,8 @@ from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.recovery.plan import plan_recovery
 from logcore.logs.recovery.proposal import RecoveryPlan
+from logcore.records.model import BatchHeader
+from logcore.records.varint import Buffer
 from logcore.segments.filenames import TopicPartition
 from logcore.segments.scanning import damaged_batch, sound_batches
 from logcore.segments.scanning.scan import ScannedBatch, Stretch, scan
@@ -251,6 +253,26 @@ def test_too_much_that_looks_like_a_batch_ends_the_search(monkeypatch: pytest.Mo
     monkeypatch.setattr(sound_batches, "_SUMMED", 10 * len(batch(2)))
     liars = b"".join(flip(batch(2), 70) for _ in range(30))
     assert good(batch(0) + bytes(40) + liars + batch(4)) == [0]
+
+
+@pytest.mark.parametrize("is_torn", [True, False])
+def test_the_work_for_batches_of_too_low_offsets_grows_with_the_file(
+    is_torn: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sound_batches, "_REMEMBERED", 100)
+    checked: list[int] = []
+    matches = sound_batches.crc_matches
+
+    def counted(buf: Buffer, position: int, header: BatchHeader) -> bool:
+        checked.append(position)
+        return matches(buf, position, header)
+
+    monkeypatch.setattr(sound_batches, "crc_matches", counted)
+    lower = b"".join(batch(2 * number) for number in range(1000))
+    outer = batch(5000, 1, value=lower)
+    data = batch(4990, 10) + cut(outer, len(outer) - 10 if is_torn else outer.index(lower) + len(lower))
+    good(data, sealed=False)
+    assert len(checked) < 5 * 1000
 
 
 # -- every flip of a header
