@@ -13,6 +13,8 @@ from spark_jobs.tasks.shuffle import ShufflingExecutor
 
 RANGE_ROWS = 1_000_000
 """Rows of a range on an executor with a shuffle, where a task has all of its range in memory."""
+LEAST_RANGE_ROWS = 10_000
+"""Rows of a range there, however few keys may be in memory: more ranges would cost more than they save."""
 SAMPLED = 10
 """One of `1 << SAMPLED` keys is counted for an estimate."""
 
@@ -23,11 +25,13 @@ def range_count(executor: Executor | None, rows: int, most_keys: int, samples: C
     Args:
         executor: Runs the tasks.
         rows: Rows with a key, or a few more.
-        most_keys: Keys that a task has in memory in local processes, where it reads the rows of its range from files.
+        most_keys: Keys that a task has in memory in local processes, where it reads the rows of its range from files;
+            0 is as 1.
         samples: Returns what `sample_of` found in all the rows.
     """
     if isinstance(executor, ShufflingExecutor):
-        return max(1, -(-rows // min(RANGE_ROWS, most_keys)))
+        return max(1, -(-rows // min(RANGE_ROWS, max(most_keys, LEAST_RANGE_ROWS))))
+    most_keys = max(most_keys, 1)
     if rows <= most_keys:
         return 1
     # Each pass reads all rows: count keys to have few.

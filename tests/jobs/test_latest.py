@@ -172,6 +172,13 @@ def test_a_topic_waits_if_the_workers_of_a_large_log_die(lake: Kept) -> None:
     assert not (lake.lake.path / "tables" / "latest").exists()
 
 
+@pytest.mark.parametrize("command", ["latest", "state"])
+def test_no_key_in_memory_is_wrong_usage(lake: Kept, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    more = ["orders", "--out", "out.parquet"] if command == "state" else []
+    assert main.main([command, str(lake.lake.path), *more, "--keys-in-memory", "0"]) == 64
+    assert "--keys-in-memory: '0' is not a whole number of at least 1" in capsys.readouterr().err
+
+
 def test_files_without_a_changed_key_stay_as_they_are(lake: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(latest_task, "FILE_BYTES", 1)  # no file is small
     for number in range(5):

@@ -109,6 +109,17 @@ def natural(text: str) -> int:
     return int(text)
 
 
+def positive(text: str) -> int:
+    """Parse a number of at least 1.
+
+    Raises:
+        argparse.ArgumentTypeError: It is no such number.
+    """
+    if not re.fullmatch(r"0*[1-9][0-9]{0,17}", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
 def high_watermark(text: str) -> str | int:
     """Parse `checkpoint`, `log-end` or an offset.
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from logcore.cli.reading.arguments import natural, time_ms
+from logcore.cli.reading.arguments import positive, time_ms
 from logcore.exit_codes import ExitCode
 from spark_jobs.lake_commands.outcome import guarded, lake_at
 
@@ -60,7 +60,7 @@ class StateCommand:
             "--keep-tombstones", action="store_true", help="keep deleted keys, as rows whose is_deleted is true"
         )
         parser.add_argument(
-            "--keys-in-memory", type=natural, metavar="N", help="keys in memory, 51 bytes each; more go to files"
+            "--keys-in-memory", type=positive, metavar="N", help="keys in memory, 51 bytes each; more go to files"
         )
         parser.set_defaults(func=lambda options: guarded(lambda: _write(options)))
 

@@ -16,7 +16,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from logcore.cli.reading.arguments import natural
+from logcore.cli.reading.arguments import positive
 from logcore.exit_codes import ExitCode
 from logcore.texts import shown
 from spark_jobs.lake_commands.followed_tables import add_options, described_topics
@@ -39,7 +39,7 @@ class LatestCommand:
         )
         add_options(parser, "compute all rows of this topic again")
         parser.add_argument(
-            "--keys-in-memory", type=natural, metavar="N", help="keys in memory of a task, 51 bytes each"
+            "--keys-in-memory", type=positive, metavar="N", help="keys in memory of a task, 51 bytes each"
         )
         parser.set_defaults(func=lambda options: guarded(lambda: _latest(options)))
 
