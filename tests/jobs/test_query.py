@@ -178,6 +178,25 @@ def test_the_column_offset_without_quotes_leads_to_quotes(lake, capsys):
     assert '"offset"' not in ask(capsys, lake, 'select "offset", from from records').err
 
 
+@pytest.mark.parametrize(
+    ("sql", "is_meant"),
+    [
+        ("select offset, key from records limit 3 offset 2", True),
+        ("select offset\nfrom records limit 3", True),
+        ("select key from records where offset = 1 limit 3", True),
+        ("select offset + 1 from records", True),
+        ("select from from records limit 3 offset 2", False),
+        ("select 'a from records limit 3 offset 2", False),
+        ("select key,, value from records limit 3 offset 2", False),
+        ("select key from records limit 3 offset 2 where key is null", False),
+    ],
+)
+def test_an_offset_of_limit_is_no_column_without_quotes(sql, is_meant, lake, capsys):
+    answer = ask(capsys, lake, sql)
+    assert answer.code == 64
+    assert answer.err.endswith('write the column as "offset".\n') is is_meant
+
+
 def test_an_unknown_table_leads_to_the_list_of_views(lake, capsys):
     assert main.main(["query", str(lake.path), "select * from nope"]) == 64
     said = capsys.readouterr().err

@@ -22,7 +22,8 @@ create macro header(headers, name) as list_filter(headers, lambda each: each.key
 """
 """`header(headers, 'trace')`: the value of the last header of this name, as Kafka's `Headers.lastHeader`."""
 _BATCH_ROWS = 2048
-_BARE_OFFSET = re.compile(r'(?<!")\boffset\b(?!")', re.IGNORECASE)
+_BARE_OFFSET = r'(?<!")\boffset\b(?!")'
+_NEAR = re.compile(r'at or near "(.+)"$')
 _NO_TABLE = re.compile(r"Table with name (.+?) does not exist")
 _UNREAD = "reading the stream registered as"
 """DuckDB says this if Arrow could not read a file; all other errors come from the SQL."""
@@ -111,7 +112,7 @@ class LakeConnection:
             raise UsageError(said) from error
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             said = _line(error)
-            if isinstance(error, duckdb.ParserException) and _BARE_OFFSET.search(sql):
+            if isinstance(error, duckdb.ParserException) and _offset_is_column(sql, said):
                 said += ' The word offset is a part of SQL: write the column as "offset".'
             if isinstance(error, duckdb.Error) and _UNREAD not in said:
                 raise UsageError(said) from error
@@ -206,6 +207,17 @@ def _expression(each: ViewColumn) -> str:
 def quoted(name: str) -> str:
     """Return a name as SQL of DuckDB has it."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def _offset_is_column(sql: str, said: str) -> bool:
+    """Whether SQL that DuckDB can't parse seems to have the word offset for a column, not for that of LIMIT."""
+    if not re.search(r"\blimit\b", sql, re.IGNORECASE):
+        return re.search(_BARE_OFFSET, sql, re.IGNORECASE) is not None
+    near = _NEAR.search(said)
+    if near is None:
+        return False
+    after = rf"{_BARE_OFFSET}\s*{re.escape(near[1])}"
+    return near[1].lower() == "offset" or re.search(after, sql, re.IGNORECASE) is not None
 
 
 def _line(error: BaseException) -> str:
