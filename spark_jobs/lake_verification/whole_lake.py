@@ -40,7 +40,7 @@ from spark_jobs.lake_verification.verified_thing import (
 )
 from spark_jobs.machine.engine import is_engine_requested
 from spark_jobs.placed_finding import PlacedFinding
-from spark_jobs.tasks.executor import Executor, counting, run_surviving
+from spark_jobs.tasks.executor import Executor, TaskFailed, counting, run_surviving
 from spark_jobs.tasks.shuffle import ShufflingExecutor
 
 SMALL_BYTES = 128 << 20
@@ -185,7 +185,7 @@ class _WholeLake:
                 state.offsets[thing.name] = result.offsets
         due = self._due(log_things(state, logs, facts))
         if isinstance(executor, ShufflingExecutor):
-            due = compare_rows(executor, state, due)
+            due = _compared(executor, state, due)
         for _ in self._verified(executor, due):
             pass
         if self._sample.number == self._sample.total and self._selection.is_everything:
@@ -289,6 +289,16 @@ class _WholeLake:
         self._outcome.result.add(result)
         for each in result.findings:
             self._report(each)
+
+
+def _compared(executor: ShufflingExecutor, state: StateTables, due: list[Thing]) -> list[Thing]:
+    """Logs with the comparison of their rows; without it where a worker died: then the task of each log compares."""
+    try:
+        return compare_rows(executor, state, due)
+    except TaskFailed:
+        raise
+    except JobError:
+        return due
 
 
 def _died(thing: Thing, how: str) -> ThingResult:

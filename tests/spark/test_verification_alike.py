@@ -19,7 +19,7 @@ from spark_jobs.errors import JobError, StorageError
 from spark_jobs.lake_verification import shuffled_offsets, whole_lake
 from spark_jobs.lake_verification.verified_thing import ThingResult
 from spark_jobs.machine.engine import JOB_ENGINE_VARIABLE, SPARK_FROM_VARIABLE
-from spark_jobs.tasks.executor import WorkerDied
+from spark_jobs.tasks.executor import TaskFailed, WorkerDied
 from spark_jobs.tasks.local import local_executor
 from spark_jobs.tasks.shuffle import Shuffle, _in_passes
 from tests import handmade
@@ -147,6 +147,48 @@ def test_files_send_their_offsets_to_tasks_for_ranges_of_a_log(made_once, said, 
     [shuffle] = seen
     assert len(shuffle.tasks) == 3, "files with rows"
     assert len(shuffle.last) > 2, "ranges of orders-0"
+
+
+def test_logs_are_compared_one_by_one_if_a_worker_of_the_shuffle_dies(harmed_rows, said, monkeypatch):
+    class DyingShuffle(InProcessExecutor):
+        def shuffle(self, shuffle: Shuffle) -> list[Any]:
+            raise JobError("Spark could not finish the job's tasks: a worker was ended by SIGKILL")
+
+    here = said(harmed_rows, None)
+    monkeypatch.setattr(launch, "start_executor", lambda *_: DyingShuffle())
+    assert "published records of offsets [18, 23) are not in" in here[1]
+    assert said(harmed_rows, "spark") == here
+
+
+def test_a_log_that_kills_each_worker_is_named_and_other_logs_are_compared(made_once, said, monkeypatch, tmp_path):
+    class DyingOfOrders(InProcessExecutor):
+        def run(self, work: Any, tasks: Sequence[Any], sizes: Sequence[int] | None = None) -> list[Any]:
+            names = [task.name for task in tasks if task.name.startswith("log/")]
+            if names and self.first in (None, *names):
+                self.first = self.first or names[0]
+                raise JobError("a worker was ended by SIGKILL")
+            return super().run(work, tasks, sizes)
+
+        def shuffle(self, shuffle: Shuffle) -> list[Any]:
+            raise JobError("a worker was ended by SIGKILL")
+
+        first: str | None = None
+
+    executor, progress = DyingOfOrders(), tmp_path / "progress"
+    monkeypatch.setattr(launch, "start_executor", lambda *_: executor)
+    code, _, err = said(made_once, "spark", "--resume", str(progress))
+    assert code == 3
+    assert f"the worker of {executor.first} did not finish (a worker was ended by SIGKILL)" in err
+    assert len([line for line in progress.read_text().splitlines() if '"log/' in line]) == 1
+
+
+def test_an_exception_of_the_shuffle_is_not_hidden(made_once, said, monkeypatch):
+    class Failing(InProcessExecutor):
+        def shuffle(self, shuffle: Shuffle) -> list[Any]:
+            raise TaskFailed("a task failed")
+
+    monkeypatch.setattr(launch, "start_executor", lambda *_: Failing())
+    assert said(made_once, "spark") == (3, "", "error: a task failed\n")
 
 
 @pytest.mark.long
