@@ -132,7 +132,7 @@ class MaintenanceJob(LakeJob[Outline_co]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """How sources are read. The text of a field is its help in Dagster."""
+    """How sources are read, and what of them is published. The text of a field is its help in Dagster."""
 
     topics: Annotated[tuple[str, ...], "Only topics that match one of these globs"] = ()
     partitions: Annotated[tuple[int, ...], "Only these partition numbers"] = ()
@@ -147,6 +147,10 @@ class SourceOptions:
     remote: Annotated[
         tuple[str, ...], "Remote storage of tiered topics: directories or s3:// prefixes, read as one log"
     ] = ()
+    include_internal: Annotated[bool, "Also publish Kafka's internal topics"] = False
+    isolation_level: Annotated[
+        Literal["read_committed", "read_uncommitted", None], "read_uncommitted: keep the table records_uncommitted too"
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +161,7 @@ class Intake(SourceOptions):
     """
 
     sources: Annotated[tuple[str, ...], "Log directories, partition directories or .log files to ingest"]
-    include_internal: Annotated[bool, "Also publish Kafka's internal topics"] = False
     policies: Annotated[str | None, "policies.yaml with Kafka's config names per topic pattern"] = None
-    isolation_level: Annotated[
-        Literal["read_committed", "read_uncommitted", None], "read_uncommitted: keep the table records_uncommitted too"
-    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +192,16 @@ class IngestConfig(SourceOptions, JobConfig[outlines.IngestOutline]):
     @classmethod
     def of(cls, intake: Intake, **more: Any) -> Self:
         """Return the job on the sources of an intake, read with its options; ``more`` has the other fields."""
-        read = {field.name: getattr(intake, field.name) for field in dataclasses.fields(SourceOptions)}
-        return cls(sources=intake.sources, **read, **more)
+        return cls(sources=intake.sources, **_read_options(intake), **more)
+
+    @property
+    def intake(self) -> Intake:
+        """The sources with the options of the run, without the file of its policies."""
+        return Intake(self.sources, **_read_options(self))
+
+
+def _read_options(of: SourceOptions) -> dict[str, Any]:
+    return {field.name: getattr(of, field.name) for field in dataclasses.fields(SourceOptions)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.machinery import ModuleSpec
@@ -251,11 +251,12 @@ def open_lake(lake: str, purpose: str, command: str = "") -> Iterator[None]:
         yield
 
 
-def register(lake: str, intake: Intake | None = None) -> None:
+def register(lake: str, intake: Intake | None = None, before: Collection[str] = ()) -> None:
     """Register a lake in the operator's home, so that pages show it.
 
     Args:
         intake: what was taken into it, for later runs; None: a registered lake stays as it is.
+        before: where its logs were, if the run could move them: sources that all of them left are forgotten.
 
     Raises:
         UsageError: its registration cannot be used.
@@ -263,7 +264,14 @@ def register(lake: str, intake: Intake | None = None) -> None:
     if intake is None:
         registry.register(lake)
     else:
-        registry.remember(lake, intake)
+        now = sources_of_logs(lake) if before else set()
+        registry.remember(lake, intake, {*before} - now, now)
+
+
+def sources_of_logs(lake: str) -> set[str]:
+    """Return the partition directories from which a lake reads its logs."""
+    rows = sorted(archive.read_logs(lake).values(), key=lambda row: row.incarnation)
+    return set({row.topic_partition: row.source for row in rows}.values())
 
 
 def forget_remote(lake: str, intake: Intake) -> tuple[str, ...]:

@@ -103,6 +103,7 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
     as_of_ms = options.now_ms if request.as_of_ms is None else request.as_of_ms
     again = registered_lakes.ingest_commands(lake, [request.intake]) if request.sources else ""
     with launch.open_lake(lake, "loglake run", again):
+        before = launch.sources_of_logs(lake) if request.move_source else set()
         # Sources and options are registered after a run that took them. Advice needs the policies now.
         launch.register(lake)
         if request.policies and request.to_register is not None:
@@ -117,10 +118,10 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
             unread = unread_source(nothing.of_paths)
             warned = source_warnings(nothing.of_paths)
             keep_run_end(lake, INTAKE_JOB, options.now_ms, unread and SOURCE_UNREAD, unread, warned=warned)
-            _register(lake, request, nothing)
+            _register(lake, request, nothing, before)
         outcomes = [] if nothing is None else [nothing]
         if nothing is None or options.maintain:
-            outcomes = _outcomes(lake, history, request, policies, options, nothing, report)
+            outcomes = _outcomes(lake, history, request, policies, options, nothing, report, before)
     failure = next((outcome.failure for outcome in outcomes if outcome.failure is not None), None)
     if failure is not None:
         for line in check_lines(outcomes[0], None):
@@ -158,10 +159,13 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
     return report.exit_code(ended, [a.name for outcome in outcomes for a in outcome.answers if failures_of(a, chosen)])
 
 
-def _register(lake: str, request: RunRequest, outcome: RunOutcome) -> None:
-    """Register what a run took, but no option that matched nothing: otherwise each later run would fail."""
+def _register(lake: str, request: RunRequest, outcome: RunOutcome, before: Collection[str]) -> None:
+    """Register what a run took, instead of the sources that all logs left since ``before``.
+
+    An option that matched nothing is not registered: otherwise each later run would fail.
+    """
     if all(finding.rule != "nothing-chosen" for finding in outcome.of_paths):
-        launch.register(lake, request.to_register)
+        launch.register(lake, request.to_register, before)
 
 
 def _keep_refusal(lake: str, request: RunRequest, ended_ms: int, error: JobError) -> None:
@@ -200,12 +204,14 @@ def _outcomes(
     options: argparse.Namespace,
     nothing: RunOutcome | None,
     report: PipesReport | None,
+    before: Collection[str],
 ) -> list[RunOutcome]:
     """Run the steps of the intake if it has something to do, then of maintenance where it is requested.
 
     Args:
         nothing: The outcome of the intake if it has nothing to do.
         report: Takes the place of the history if a Dagster waits for it.
+        before: The partition directories of the logs before a run that may move them.
     """
     if report is None:
         prepare_history(history, lake)
@@ -217,7 +223,7 @@ def _outcomes(
         outcomes = [nothing or runner.run(INTAKE_JOB, lake, request, policies)]
         if outcomes[0].failure is None:
             if nothing is None:
-                _register(lake, request, outcomes[0])
+                _register(lake, request, outcomes[0], before)
             if options.maintain:
                 outcomes.append(runner.run(MAINTENANCE_JOB, lake, request, policies))
     return outcomes

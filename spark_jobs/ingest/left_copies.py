@@ -11,8 +11,8 @@ from logcore.logs.model.findings import Severity, found
 from logcore.reading.compared_copies import ComparedCopies, are_of_different_brokers, fill_command
 from logcore.reading.internal_topics.log_ends import ends_inside, log_end
 from logcore.storage.discovery import SourceLog
-from logcore.texts import shell_word
 from spark_jobs.contracts import IngestConfig
+from spark_jobs.lake.repair_commands import move_command
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store.source_presence import is_gone
 from spark_jobs.placed_finding import PlacedFinding
@@ -106,13 +106,7 @@ def gone_sources(config: IngestConfig, moved: Mapping[str, tuple[LogRow, SourceL
     waiting = {name: f"{name} [{start}, {end})" for name, (start, end) in ends.items() if end > start}
     name = next(iter(waiting), next(iter(moved)))
     row, source = moved[name]
-    options = "".join(
-        f" --{option} {shell_word(value)}"
-        for option, value in (("mode", config.mode), ("cluster", config.cluster))
-        if value and not (option == "mode" and value == "copy")
-    )
-    paths = " ".join(map(shell_word, config.sources))
-    command = f"`loglake run {paths} --lake {shell_word(config.lake)}{options} --move-source`"
+    command = move_command(config.lake, config.intake, [each.source for each, _ in moved.values()])
     if len(moved) == 1:
         said = f"{name} is not read: its source {row.source} is gone, and {source.directory} continues it."
     else:
@@ -123,5 +117,5 @@ def gone_sources(config: IngestConfig, moved: Mapping[str, tuple[LogRow, SourceL
     if waiting:
         more = f" and {len(waiting) - _MOST_NAMED:,} more" if len(waiting) > _MOST_NAMED else ""
         said = f"{said} What waits: {', '.join([*waiting.values()][:_MOST_NAMED])}{more}."
-    finding = found("source-gone", f"{said} {command} goes on there.", file=os.path.dirname(source.directory))
+    finding = found("source-gone", f"{said} `{command}` goes on there.", file=os.path.dirname(source.directory))
     return [PlacedFinding(finding)]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import fields, replace
+from functools import reduce
 from types import MappingProxyType
 
 from logcore.texts import shell_word
@@ -18,45 +20,60 @@ _NAMED_OTHERWISE: Mapping[str, str] = MappingProxyType(
 """Options of ``loglake run`` by field of an intake, where the names differ."""
 
 
-def run_command(lake: str, directory: str | None = None) -> str:
+def run_command(lake: str, directory: str | None = None, topic: str | None = None, partition: int | None = None) -> str:
     """Return the command that runs a lake again from its registered sources.
 
     Args:
         lake: The lake.
         directory: The partition directory of a log: then only the source that has it is named.
+        topic: Only this topic is taken. None: what is registered.
+        partition: Only this partition of the topic; None: all of them.
     """
     try:
         # What a lake says of its sources is shown here and not acted on.
         intakes = registry.recall(lake).intakes or tuple(registry.hinted(lake))
     except registry.RegistryError:
         intakes = ()
-    chosen = [(intake, path) for intake in intakes for path in intake.sources]
-    of_log = [
-        each for each in chosen if directory is not None and f"{directory}/".startswith(f"{each[1].rstrip('/')}/")
-    ]
-    if of_log or chosen:
-        intake = (of_log or chosen)[0][0]
-        paths = [path for each, path in of_log or chosen if each is intake]
-        options = [*_options(intake)]
+    of_log = next((each for each in intakes if directory is not None and registry.paths_to(directory, each)), None)
+    if of_log is not None and directory is not None:
+        intake = replace(of_log, sources=registry.paths_to(directory, of_log))
+    elif intakes:
+        intake = reduce(registry.widened, intakes)
     else:
-        paths, options = ["LOGDIR"] if directory is None else [os.path.dirname(directory)], []
-    return " ".join(["loglake run", *map(shell_word, paths), "--lake", shell_word(lake), *options])
+        intake = Intake(("LOGDIR",) if directory is None else (os.path.dirname(directory),))
+    if topic is not None:
+        intake = replace(intake, topics=(topic,), partitions=() if partition is None else (partition,))
+    return _command(lake, intake, ("topics", "partitions", "mode", "cluster", "include_internal"))
 
 
 def ingest_command(lake: str, intake: Intake) -> str:
     """Return the command that ingests these sources with all their options, and so registers them."""
-    options = _options(intake, {field.name for field in fields(Intake)} - {"sources"})
-    return " ".join(["loglake run", *map(shell_word, intake.sources), "--lake", shell_word(lake), *options])
+    return _command(lake, intake, [field.name for field in fields(Intake) if field.name != "sources"])
 
 
-def _options(intake: Intake, names: Collection[str] = ("mode", "cluster", "include_internal")) -> Iterator[str]:
-    """The options with these names that differ from the default; those without which a run reads otherwise."""
+def move_command(lake: str, intake: Intake, directories: Collection[str]) -> str:
+    """Return the command that goes on with logs in other sources, with all options as they were read until now.
+
+    Args:
+        lake: The lake.
+        intake: The other sources, with the options of the run.
+        directories: The partition directories of the logs until now.
+    """
+    with suppress(registry.RegistryError):
+        intake = registry.continued(lake, intake, directories)
+    return f"{ingest_command(lake, intake)} --move-source"
+
+
+def _command(lake: str, intake: Intake, names: Collection[str]) -> str:
+    """The command with the sources of an intake, and those of the named options that differ from the default."""
+    words = ["loglake run", *map(shell_word, intake.sources), "--lake", shell_word(lake)]
     for field in fields(Intake):
         value = getattr(intake, field.name)
         if field.name in names and value and value != field.default:
             option = _NAMED_OTHERWISE.get(field.name, f"--{field.name.replace('_', '-')}")
             values = value if isinstance(value, tuple) else (value,)
-            yield from [option] if value is True else (f"{option} {shell_word(str(each))}" for each in values)
+            words += [option] if value is True else (f"{option} {shell_word(str(each))}" for each in values)
+    return " ".join(words)
 
 
 def rebuild_command(lake: str, table: str) -> str:
@@ -71,8 +88,7 @@ def frontiers_command(lake: str) -> str:
 
 def replace_command(lake: str, topic: str | None = None) -> str:
     """Return the command that publishes all offsets again from the archive, or those of one topic."""
-    of_topic = "" if topic is None else f" --topic {shell_word(topic)}"
-    return f"{run_command(lake)}{of_topic} --replace .."
+    return f"{run_command(lake, topic=topic)} --replace .."
 
 
 def follow_command(lake: str, job: str, topic: str) -> str:

@@ -15,7 +15,7 @@ import shutil
 import struct
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +24,8 @@ from deltalake import DeltaTable
 from logcore.cli.main import main
 from logcore.logs.rules import LAKE_STATE_RULES, MAINTENANCE_RULES, RULES
 from logcore.logs.rules.advice import HarmedPlace, advice
+from spark_jobs.lake.segments.archive import read_logs
+from spark_jobs.lake.setup.registry import recall
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
 from tests.in_process import without_spark
@@ -311,6 +313,24 @@ def test_a_run_after_its_source_was_moved_fails_and_status_gives_the_command(lak
     assert pasted(lake.capsys, printed, "--move-source") == 0
     assert lake.offsets() == {*range(35)}
     assert said(lake.capsys, "status", lake.path)[0] == 0
+
+
+def test_the_printed_command_of_a_moved_source_takes_what_the_lake_took_and_forgets_the_old_path(
+    lake: Lake, tmp_path: Path
+) -> None:
+    lake.source.partition("secrets-0").append(10)
+    lake.source.partition("__transaction_state-0").append(10)
+    lake.source.high_watermarks(orders_0=30, secrets_0=10, __transaction_state_0=10)
+    chosen = ["--topic", "__transaction_state", "--topic", "orders"]
+    assert lake.run(*chosen, "--include-internal", "--isolation.level", "read_uncommitted")[0] == 0
+    before = recall(str(lake.path)).intakes
+    lake.source.path.rename(tmp_path / "moved")
+    code, printed = said(lake.capsys, "run", tmp_path / "moved", "--lake", lake.path, *chosen)
+    assert code == 3
+    assert pasted(lake.capsys, printed, "--move-source") == 0
+    assert {row.topic for row in read_logs(str(lake.path)).values()} == {"orders", "__transaction_state"}
+    assert recall(str(lake.path)).intakes == (replace(before[0], sources=(str(tmp_path / "moved"),)),)
+    assert str(lake.source.path) not in said(lake.capsys, "status", lake.path)[1]
 
 
 def test_salvaged_copies_of_one_log_have_places_of_their_own(tmp_path: Path, here: Path, capsys: Captured) -> None:

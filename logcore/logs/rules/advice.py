@@ -3,6 +3,7 @@
 A rule's `what_to_do` and `for_logs` are templates. A field in braces is what only the place of the harm has:
 
     {run}        loglake run LOGDIR --lake LAKE, with the paths that the lake was last read from
+    {run_of_log} the same for one log only
     {lake}       the lake
     {directory}  the log's partition directory, or the path that was named
     {log}        --topic T --partition N after a space; nothing for a finding that is not about one log
@@ -55,6 +56,7 @@ class HarmedPlace:
         policies: The policies file of the lake.
         is_passed: Whether offsets after these are published.
         new: The directory for what a command writes.
+        run_of_log: The command that runs only the log again.
     """
 
     lake: str | None = None
@@ -68,6 +70,7 @@ class HarmedPlace:
     policies: str | None = None
     is_passed: bool = False
     new: str = "new"
+    run_of_log: str | None = None
 
 
 def advice(rule: str, place: HarmedPlace) -> str:
@@ -95,6 +98,7 @@ def filled(text: str, place: HarmedPlace) -> str:
     policy = _PolicyCommand(place.policies, topic, run)
     said = text.format(
         run=run,
+        run_of_log=place.run_of_log or f"{run}{log}",
         lake=lake,
         directory=_word(place.directory, "DIR"),
         log=log,

@@ -12,7 +12,7 @@ from logcore.logs.rules.rule import Outcome, Persistence, Rule, Severity
 _INFO, _WARNING, _ERROR, _UNCHECKED = Severity.INFO, Severity.WARNING, Severity.ERROR, Outcome.UNCHECKED
 _FOR_GOOD, _ONE_RUN, _WHILE_FILE_DIFFERS = Persistence.FOR_GOOD, Persistence.ONE_RUN, Persistence.WHILE_FILE_DIFFERS
 
-_REPLACE = "`{run}{log} --replace {offsets}` publishes again what the archive has."
+_REPLACE = "`{run_of_log} --replace {offsets}` publishes again what the archive has."
 _WITHDRAW = "If rows were deleted on purpose: `loglake withdraw {lake} --apply`."
 RESTORE = (
     "`loglake repair {lake} --archive --apply` restores it from the source. If the source has other bytes now, add "
@@ -181,7 +181,7 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _INFO,
             _ONE_RUN,
             "Published rows were deleted on purpose, as the table `withdrawals` records.",
-            "Nothing. `{run}{log} --replace {offsets} --include-withdrawn` brings them back.",
+            "Nothing. `{run_of_log} --replace {offsets} --include-withdrawn` brings them back.",
         ),
         "commit-file-damaged": Rule(
             _ERROR,
@@ -205,7 +205,7 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _INFO,
             _WHILE_FILE_DIFFERS,
             "Another engine wrote a data file whose rows are not in offset order.",
-            "Nothing has to be repaired. `{run}{log} --replace ..` writes them again in order.",
+            "Nothing has to be repaired. `{run_of_log} --replace ..` writes them again in order.",
         ),
     }
 )

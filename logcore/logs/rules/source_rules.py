@@ -412,7 +412,7 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "Committed offsets are above the last one that can be read.",
             "If the copy was made while the broker ran, run again on a newer copy. If another replica has the offsets, "
             "`loglake run COPY --lake {lake}{log} --move-source` reads the log from there; COPY is its log directory. "
-            "If none has: `{run}{log} --high-watermark log-end`.",
+            "If none has: `{run_of_log} --high-watermark log-end`.",
             for_logs="If the copy was made while the broker ran, copy it again. Otherwise look for another replica: no "
             "command brings the offsets back.",
         ),
@@ -456,7 +456,7 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             Persistence.UNTIL_PUBLISHED,
             "The table `records` is not what frontier and ledger say, so the log is not published.",
             "For a lost frontier: `loglake repair {lake} --frontiers --apply`. For rows that differ: "
-            "`{run}{log} --replace ..`.",
+            "`{run_of_log} --replace ..`.",
         ),
         "table-file-damaged": Rule(
             _ERROR,

@@ -16,9 +16,10 @@ import fcntl
 import getpass
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import reduce
 from typing import TypeVar
 
 from spark_jobs.contracts import Intake
@@ -169,6 +170,31 @@ def as_remembered(lake: str, intake: AnyIntake) -> AnyIntake:
     return intake
 
 
+def widened(intake: Intake, known: Intake) -> Intake:
+    """Return the intake with its filters widened by the known ones; an empty filter selects everything."""
+    topics = {*intake.topics, *known.topics} if intake.topics and known.topics else set()
+    partitions = {*intake.partitions, *known.partitions} if intake.partitions and known.partitions else set()
+    return replace(intake, topics=tuple(sorted(topics)), partitions=tuple(sorted(partitions)))
+
+
+def paths_to(directory: str, intake: Intake) -> tuple[str, ...]:
+    """Return the sources of an intake that have a partition directory: the directory itself, or one above it."""
+    return tuple(path for path in intake.sources if f"{directory}/".startswith(f"{path.rstrip('/')}/"))
+
+
+def continued(lake: str, intake: Intake, directories: Collection[str]) -> Intake:
+    """Return the intake, completed by the registered options of the sources that had these partition directories.
+
+    Raises:
+        RegistryError: The registration cannot be used.
+    """
+    before = [known for known in recall(lake).intakes if any(paths_to(each, known) for each in directories)]
+    if not before:
+        return intake
+    stated = {each.name: value for each in fields(Intake) if (value := getattr(intake, each.name)) != each.default}
+    return replace(reduce(widened, before), **stated)
+
+
 def register(lake: str) -> Registration:
     """Register a lake that is used here, with its name and without sources; a registered one stays as it is.
 
@@ -179,19 +205,26 @@ def register(lake: str) -> Registration:
     return before if before.name else _register(lake, before)
 
 
-def remember(lake: str, intake: Intake) -> Registration:
+def remember(lake: str, intake: Intake, left: Collection[str] = (), read: Collection[str] = ()) -> Registration:
     """Register the lake with these sources and options. An unchanged registration is not written again.
 
     Options of the same sources are replaced, with one exception: a filter does not narrow what is already ingested (a
     backfill of one topic partition does not remove the others).
+
+    Args:
+        lake: The lake.
+        intake: The sources and their options.
+        left: Partition directories from which the run moved their logs to these sources.
+        read: Partition directories from which the lake reads logs. Sources that were left, and have none, are dropped.
     """
     before = recall(lake)
-    intake = as_remembered(lake, intake)
+    intake = as_remembered(lake, continued(lake, intake, left))
     kept: list[Intake] = []
     for known in before.intakes:
+        has_left, is_read = (any(paths_to(each, known) for each in of) for of in (left, read))
         if set(known.sources) <= set(intake.sources):
-            intake = _widened(intake, known)
-        else:
+            intake = widened(intake, known)
+        elif not has_left or is_read:
             kept.append(known)
     return _register(lake, replace(before, intakes=(*kept, intake)))
 
@@ -280,13 +313,6 @@ def _locked() -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _widened(intake: Intake, known: Intake) -> Intake:
-    """Widen the intake's filters by the known ones; an empty filter selects everything."""
-    topics = {*intake.topics, *known.topics} if intake.topics and known.topics else set()
-    partitions = {*intake.partitions, *known.partitions} if intake.partitions and known.partitions else set()
-    return replace(intake, topics=tuple(sorted(topics)), partitions=tuple(sorted(partitions)))
 
 
 def _read(path: str) -> tuple[str, Registration]:

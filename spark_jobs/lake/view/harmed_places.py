@@ -55,16 +55,20 @@ def harmed_place(
         policies = registry.recall(lake).policies
     except registry.RegistryError:
         policies = None
+    source = None if log is None else log.source
+    topic = None if topic_partition is None else topic_partition.topic
+    partition = None if topic_partition is None else topic_partition.partition
     return HarmedPlace(
         lake,
-        run_command(lake, None if log is None else log.source),
+        run_command(lake, source),
         directory,
-        None if topic_partition is None else topic_partition.topic,
-        None if topic_partition is None else topic_partition.partition,
+        topic,
+        partition,
         *offsets,
         table,
         policies,
-        topic_partition is not None and _is_salvaged(policies, topic_partition.topic),
+        topic is not None and _is_salvaged(policies, topic),
+        run_of_log=None if topic is None else run_command(lake, source, topic, partition),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from spark_jobs.lake.repair_commands import move_command, replace_command, run_command
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.setup.registration import Intake
 
@@ -32,6 +33,38 @@ def test_a_run_with_other_policies_replaces_them():
 def test_policies_of_other_sources_are_not_taken():
     registry.remember(LAKE, Intake(sources=("/kafka",), policies="/etc/policies.yaml"))
     assert registry.as_remembered(LAKE, Intake(sources=("/other",))).policies is None
+
+
+def test_a_printed_run_takes_no_more_than_the_registered_choice_and_no_less():
+    registry.remember(LAKE, Intake(("/a",), topics=("shop-*",), partitions=(0,)))
+    assert run_command(LAKE) == f"loglake run /a --lake {LAKE} --topic 'shop-*' --partition 0"
+    assert run_command(LAKE, "/a/shop-1-0") == run_command(LAKE)
+    assert run_command(LAKE, "/a/shop-1-0", "shop-1", 0) == f"loglake run /a --lake {LAKE} --topic shop-1 --partition 0"
+    assert replace_command(LAKE, "shop-1") == f"loglake run /a --lake {LAKE} --topic shop-1 --replace .."
+    registry.remember(LAKE, Intake(("/b",), topics=("orders",)))
+    assert replace_command(LAKE) == f"loglake run /a --lake {LAKE} --topic orders --topic 'shop-*' --replace .."
+    assert run_command(LAKE, "/b/orders-3") == f"loglake run /b --lake {LAKE} --topic orders"
+
+
+def test_sources_that_some_logs_left_stay_until_all_have():
+    registry.remember(LAKE, Intake(("/a",), topics=("orders",), policies="/p.yaml", mode="reference"))
+    registry.remember(LAKE, Intake(("/other",)))
+    registry.remember(LAKE, Intake(("/b",)), left=["/a/orders-0"], read=["/a/orders-1", "/b/orders-0"])
+    assert [each.sources for each in registry.recall(LAKE).intakes] == [("/a",), ("/other",), ("/b",)]
+    registry.remember(LAKE, Intake(("/b",)), left=["/a/orders-1"], read=["/b/orders-0", "/b/orders-1"])
+    [_, moved] = registry.recall(LAKE).intakes
+    assert moved == Intake(("/b",), topics=("orders",), policies="/p.yaml", mode="reference")
+
+
+def test_the_command_that_moves_logs_has_the_registered_options_and_those_of_the_run():
+    registry.remember(LAKE, Intake(("/a",), topics=("orders",), include_internal=True, fill_from=("/copy",)))
+    registry.remember(LAKE, Intake(("/b",), topics=("payments",)))
+    end = "--fill-from /copy --include-internal --move-source"
+    command = f"loglake run /now --lake {LAKE} --topic"
+    assert move_command(LAKE, Intake(("/now",)), ["/a/orders-0"]) == f"{command} orders {end}"
+    both = move_command(LAKE, Intake(("/now",)), ["/a/orders-0", "/b/payments-0"])
+    assert both == f"{command} orders --topic payments {end}"
+    assert move_command(LAKE, Intake(("/now",), topics=("o*",)), ["/a/orders-0"]) == f"{command} 'o*' {end}"
 
 
 def test_remote_storage_of_these_sources_is_forgotten_and_nothing_else():

@@ -213,7 +213,7 @@ def test_the_command_that_registers_what_a_lake_names_has_all_its_options_quoted
     assert ingest_commands("/my lake", (named, Intake(("/c\n",)))) == (
         "loglake run '/kafka a' /b --lake '/my lake' --topic 'shop-*' --partition 0 --partition 2 --mode reference "
         "--high-watermark log-end --cluster 'x y' --fill-from /copy --remote s3://tier/a --include-internal "
-        "--policies '/p;q.yaml' --isolation.level read_uncommitted; "
+        "--isolation.level read_uncommitted --policies '/p;q.yaml'; "
         "loglake run $'/c\\x0a' --lake '/my lake'"
     )
 
