@@ -127,6 +127,8 @@ def open_transaction_lines(states: Sequence[LakeState], as_of_ms: int) -> list[s
                 what = f"the transaction of {oldest.described(as_of_ms)}; nothing from there on is published"
                 if log.unread_rest:
                     what += f". The rest of the log was not read, because {log.unread_rest}: it may end there"
+                elif word == "warning" and log.is_source_gone:
+                    what += f". Its source {log.row.source} is gone: if the log goes on elsewhere, it may end there"
                 lines.append(f"{word}: {place}: {what}")
                 if word == "warning":
                     policy = harmed_place(state.lake, log=log.row)

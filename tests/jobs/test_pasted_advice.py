@@ -14,6 +14,7 @@ import shlex
 import shutil
 import struct
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,8 +25,10 @@ from deltalake import DeltaTable
 from logcore.cli.main import main
 from logcore.logs.rules import LAKE_STATE_RULES, MAINTENANCE_RULES, RULES
 from logcore.logs.rules.advice import HarmedPlace, advice
+from pipelines.run.checks import no_hanging_transaction
 from spark_jobs.lake.segments.archive import read_logs
 from spark_jobs.lake.setup.registry import recall
+from spark_jobs.lake.view.lake_state import read_state
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
 from tests.in_process import without_spark
@@ -506,28 +509,32 @@ def test_a_log_that_stops_before_committed_records_is_read_with_the_printed_comm
     assert lake.offsets() == {*range(35)}
 
 
-@pytest.mark.parametrize("why", ["its source {log} is gone", "it has stopped: unreadable"])
-def test_a_transaction_that_may_end_where_the_log_was_not_read_is_not_called_hanging(
-    lake: Lake, tmp_path: Path, why: str
-) -> None:
+def test_a_transaction_that_may_end_where_the_log_was_not_read_is_not_called_hanging(lake: Lake) -> None:
     lake.log.append(5, **TRANSACTIONAL)
-    lake.source.high_watermarks(orders_0=35)
-    if "gone" in why:
-        assert lake.run()[0] == 1, "it hangs, as far as the log was read"
-        lake.source.path.rename(tmp_path / "moved")
-        code, printed = said(lake.capsys, "run", tmp_path / "moved", "--lake", lake.path)
-        assert code == 3
-    else:
-        lake.log.roll()
-        lake.log.append(5)
-        lake.source.high_watermarks(orders_0=40)
-        (lake.log.path / f"{35:020d}.log").unlink()
-        (lake.log.path / f"{35:020d}.log").symlink_to(f"{35:020d}.log")  # a loop, which cannot be read
-        _, printed = lake.run()
-    for shown in (printed, said(lake.capsys, "status", lake.path)[1]):
-        assert f"The rest of the log was not read, because {why.format(log=lake.log.path)}" in shown
+    lake.log.roll()
+    lake.log.append(5)
+    lake.source.high_watermarks(orders_0=40)
+    (lake.log.path / f"{35:020d}.log").unlink()
+    (lake.log.path / f"{35:020d}.log").symlink_to(f"{35:020d}.log")  # a loop, which cannot be read
+    for shown in (lake.run()[1], said(lake.capsys, "status", lake.path)[1]):
+        assert "The rest of the log was not read, because it has stopped: unreadable" in shown
         assert "abort it on the cluster" not in shown
         assert "no_hanging_transaction" not in shown
+
+
+def test_a_transaction_that_hung_at_the_high_watermark_hangs_after_its_source_is_deleted(lake: Lake) -> None:
+    lake.log.append(5, **TRANSACTIONAL)
+    lake.source.high_watermarks(orders_0=35)
+    assert lake.run()[0] == 1
+    for is_deleted in (False, True):
+        if is_deleted:
+            shutil.rmtree(lake.source.path)
+        code, printed = said(lake.capsys, "status", lake.path)
+        assert code == 1
+        assert "warning: orders-0 of lake lake: the transaction of " in printed
+        assert "abort it on the cluster" in printed
+        assert (f"Its source {lake.log.path} is gone" in printed) == is_deleted
+        assert not no_hanging_transaction(read_state(str(lake.path)), time.time_ns() // 1_000_000).passed
 
 
 def test_an_archived_file_that_changed_is_restored_with_the_printed_command(lake: Lake) -> None:

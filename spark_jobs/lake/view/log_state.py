@@ -98,15 +98,20 @@ class LogState:
 
     @property
     def unread_rest(self) -> str:
-        """Why the log may go on after what the lake has of it; empty if it was read to its end."""
+        """Why the log goes on after what the lake has of it; empty if it was read to its high watermark."""
         if self.row.stopped is not None:
             return f"it has stopped: {self.row.stopped}"
         if self.not_read:
             return f"its high watermark is {self.row.high_watermark}, and it was read to {self.row.next_offset}"
-        return f"its source {self.row.source} is gone" if is_gone(self.row.source) else ""
+        return ""
+
+    @property
+    def is_source_gone(self) -> bool:
+        """Whether its source is no longer where it was; this looks at the source."""
+        return is_gone(self.row.source)
 
     def hanging(self, as_of_ms: int) -> OpenTransaction | None:
-        """The oldest open transaction, if it is older than its coordinator allows and the log was read to its end."""
+        """The oldest open transaction, if it is older than its coordinator allows and no rest of the log waits."""
         oldest = next(iter(self.open_transactions), None)
         return oldest if oldest is not None and oldest.hangs(as_of_ms) and not self.unread_rest else None
 
