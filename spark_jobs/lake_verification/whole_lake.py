@@ -134,15 +134,26 @@ def verify_whole_lake(
         raise LakeRefused(str(error)) from error
 
 
-def sample_bytes(lake: str, sample: Sample) -> int:
-    """What the verification of a part reads: archive and state tables, without decoded tables; 0 if it is not known."""
+def sample_bytes(lake: str, sample: Sample) -> int | None:
+    """What the verification of a part reads; None: so little that it needs no workers.
+
+    Tables of topics count only where the rest is small: to open all of them takes long.
+    """
     try:
         state = read_lake(lake)
     except LogError:
-        return 0  # the verification refuses the lake, and says why
+        return None  # the verification refuses the lake, and says why
     archived = {f"archive/{segment.segment_id}": segment.size for segment in state.segments if segment.is_kept}
     files = {file_name(table.name, file): file.size for table in state.tables.values() for file in table.files}
-    return sum(size for name, size in (archived | files).items() if sample.holds(name))
+    nbytes = sum(size for name, size in (archived | files).items() if sample.holds(name))
+    if _is_small(nbytes):
+        nbytes += sum(each.size for each in decoded_things(lake, [*state.logs.values()]) if sample.holds(each.name))
+    return None if _is_small(nbytes) else nbytes
+
+
+def _is_small(nbytes: int) -> bool:
+    """Whether this process verifies so many bytes."""
+    return nbytes < SMALL_BYTES and not is_engine_requested()
 
 
 class _WholeLake:
@@ -242,8 +253,7 @@ class _WholeLake:
         return due
 
     def _executor(self) -> Executor | None:
-        is_small = self._total_bytes < SMALL_BYTES and not is_engine_requested()
-        return None if self._start is None or is_small else self._start(self._total_bytes)
+        return None if self._start is None or _is_small(self._total_bytes) else self._start(self._total_bytes)
 
     def _verified(self, executor: Executor | None, things: Sequence[Thing]) -> Iterator[tuple[Thing, ThingResult]]:
         """Verify things; yield each with its result."""

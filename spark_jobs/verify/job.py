@@ -25,7 +25,7 @@ class VerifyPlan:
     """The part to verify."""
 
     outline: VerifiedPart
-    task_bytes: int
+    task_bytes: int | None
     is_empty: bool = False
 
 

@@ -17,7 +17,7 @@ from spark_jobs import launch
 from spark_jobs.contracts import VerifyConfig
 from spark_jobs.errors import JobError, StorageError
 from spark_jobs.lake_verification import shuffled_offsets, whole_lake
-from spark_jobs.lake_verification.verified_thing import ThingResult
+from spark_jobs.lake_verification.verified_thing import Thing, ThingResult
 from spark_jobs.machine.engine import JOB_ENGINE_VARIABLE, SPARK_FROM_VARIABLE
 from spark_jobs.tasks.executor import TaskFailed, WorkerDied
 from spark_jobs.tasks.local import local_executor
@@ -226,6 +226,7 @@ def test_the_size_of_its_part_chooses_the_engine_of_the_nightly_job(made_once, m
 
     engines: list[str | None] = []
     monkeypatch.setattr(launch, "start_executor", start)
+    monkeypatch.setattr(whole_lake, "SMALL_BYTES", 0)
     monkeypatch.delenv(JOB_ENGINE_VARIABLE, raising=False)
     config = [VerifyConfig(str(made_once), "run", AS_OF_MS, part=part, parts=3) for part in (1, 2, 3)]
     of_parts = [launch.plan(each).task_bytes or 0 for each in config]
@@ -236,6 +237,27 @@ def test_the_size_of_its_part_chooses_the_engine_of_the_nightly_job(made_once, m
         monkeypatch.setenv(SPARK_FROM_VARIABLE, str(least / (1 << 30)))
         assert launch.run(config[0]).engine.startswith(expected)
     assert engines == ["local", "spark"]
+
+
+def test_the_nightly_job_starts_no_engine_for_a_small_part(damaged, monkeypatch):
+    def start(*_: object) -> InProcessExecutor:
+        raise AssertionError("an engine was started")
+
+    monkeypatch.setattr(launch, "start_executor", start)
+    monkeypatch.delenv(JOB_ENGINE_VARIABLE, raising=False)
+    config = VerifyConfig(str(damaged), "run", AS_OF_MS, part=1, parts=1)
+    report = launch.run(config, engine="spark: Dagster started the run", by_dagster=True)
+    assert "archive-file-changed" in {each.finding.rule for each in report.findings}
+
+
+def test_decoded_tables_count_for_the_size_of_a_part(made_once, monkeypatch):
+    """Else the process of the job would verify large ones alone."""
+    decoded = Thing("table/decoded", "identity", 1 << 30, lambda: ThingResult())
+    monkeypatch.setattr(whole_lake, "decoded_things", lambda *_: [decoded])
+    monkeypatch.delenv(JOB_ENGINE_VARIABLE, raising=False)
+    config = [VerifyConfig(str(made_once), "run", AS_OF_MS, part=part, parts=3) for part in (1, 2, 3)]
+    [large] = [made.task_bytes for made in map(launch.plan, config) if made.task_bytes is not None]
+    assert large >= 1 << 30
 
 
 def test_parts_and_a_resumed_verification_say_the_same_in_workers(damaged, said, tmp_path):
