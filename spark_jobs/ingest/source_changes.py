@@ -33,6 +33,7 @@ from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.archive_reader import ArchiveReader
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.store.source_presence import gone_files
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.topic_policies import TopicPolicy
 from spark_jobs.tasks.segment_slices import Swap, part_of
@@ -301,15 +302,14 @@ def plan_move(
     growth = _refuse_replaced(_decide(tail, source, known, held.remembered), source, held.feeding(known.log))
     if growth.stop is not None:
         return None, [of_log(known, finding) for finding in growth.findings]
-    registered = [s.path for s in held.segments.get(known.log, ()) if s.retired_ms is None and os.path.isabs(s.path)]
-    if gone := [path for path in registered if not os.path.lexists(path)]:
-        old, new = known.source, source.directory
-        if not os.path.lexists(os.path.dirname(old)):
-            old, new = os.path.dirname(old), os.path.dirname(new)
-        back = f"`mv {shell_word(new)} {shell_word(old)}`"
+    registered = [
+        s.path for s in held.segments.get(known.log, ()) if s.retired_ms is None and storage.is_absolute(s.path)
+    ]
+    if gone := gone_files(registered):
         message = (
             f"the lake has segments by reference, and {gone[0]} is gone. Put all of them back where they were "
-            f"registered, by a mount or by {back}, and run again from there. Or take the log into a new lake"
+            f"registered, {_way_back(known.source, source.directory)}, and run again from there. Or take the log "
+            "into a new lake"
         )
         finding = found("source-gone", f"{known.topic_partition} stops: {message}", file=source.directory)
         return None, [of_log(known, finding)]
@@ -323,6 +323,15 @@ def plan_move(
     )
     finding = found("source-moved", message, file=source.directory, start_offset=observed.next_offset)
     return replace(plan, said=(finding,)), placed
+
+
+def _way_back(old: str, new: str) -> str:
+    """How the files of a partition directory come back, as a part of a sentence."""
+    if storage.is_remote(old) or storage.is_remote(new):
+        return f"in {old}"
+    if not os.path.lexists(os.path.dirname(old)):
+        old, new = os.path.dirname(old), os.path.dirname(new)
+    return f"by a mount or by `mv {shell_word(new)} {shell_word(old)}`"
 
 
 def _gaps_below(row: LogRow, offset: int) -> str:

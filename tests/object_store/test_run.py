@@ -18,6 +18,7 @@ from pipelines.run.source_listing import listing_digest, source_state
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, JobReport, PublishConfig, ValidateConfig
 from spark_jobs.errors import JobError, UsageError
+from spark_jobs.ingest import job as ingest
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_rows import open_dataset
 from spark_jobs.lake.setup.lake_names import key_of
@@ -226,6 +227,25 @@ def test_a_registered_object_that_is_replaced_stops_its_log_and_no_other(gateway
     assert f"{source}/orders-0/{0:020d}.log was registered at its source" in stopped["stopped_because"]
     assert of_log(lake, "orders-1")["stopped"] is None
     assert published(lake)[: len(before)] == before
+
+
+@pytest.mark.parametrize("is_requested", [False, True])
+def test_a_log_whose_registered_objects_are_gone_is_not_moved(gateway_bucket, tmp_path, is_requested):
+    directory, lake = LogDirectory(tmp_path / "logs"), str(tmp_path / "lake")
+    directory.partition("orders-0").append(20)
+    for place in ("before", "now"):
+        upload(directory.path, f"{gateway_bucket}/{place}")
+    turn(lake, f"{gateway_bucket}/before", "a", mode="reference")
+    for each in list(storage.files_below(f"{gateway_bucket}/before")):
+        storage.delete(each.path)
+    moved = f"{gateway_bucket}/now"
+    config = IngestConfig(lake, (moved,), "b", AS_OF_MS, mode="reference", move_source=is_requested)
+    [said] = [finding for finding in ingest.plan(config).of_paths if finding.rule == "source-gone"]
+    assert f"Put all of them back where they were registered, in {gateway_bucket}/before/orders-0," in said.message
+    assert "mv " not in said.message
+    assert of_log(lake, "orders-0")["source"] == f"{gateway_bucket}/before/orders-0"
+    upload(directory.path, f"{gateway_bucket}/before")
+    assert not [finding for finding in ingest.plan(config).of_paths if finding.rule == "source-gone"]
 
 
 def test_lake_and_source_must_lie_apart(gateway_bucket, tmp_path, sample):
