@@ -306,10 +306,10 @@ def plan_move(
         s.path for s in held.segments.get(known.log, ()) if s.retired_ms is None and storage.is_absolute(s.path)
     ]
     if gone := gone_files(registered):
+        way_back = _way_back(gone[0], known.source, source.directory)
         message = (
             f"the lake has segments by reference, and {gone[0]} is gone. Put all of them back where they were "
-            f"registered, {_way_back(known.source, source.directory)}, and run again from there. Or take the log "
-            "into a new lake"
+            f"registered, {way_back}, and run again from there. Or take the log into a new lake"
         )
         finding = found("source-gone", f"{known.topic_partition} stops: {message}", file=source.directory)
         return None, [of_log(known, finding)]
@@ -325,13 +325,14 @@ def plan_move(
     return replace(plan, said=(finding,)), placed
 
 
-def _way_back(old: str, new: str) -> str:
-    """How the files of a partition directory come back, as a part of a sentence."""
-    if storage.is_remote(old) or storage.is_remote(new):
-        return f"in {old}"
-    if not os.path.lexists(os.path.dirname(old)):
-        old, new = os.path.dirname(old), os.path.dirname(new)
-    return f"by a mount or by `mv {shell_word(new)} {shell_word(old)}`"
+def _way_back(gone: str, old: str, new: str) -> str:
+    """How a registered file comes back, as a part of a sentence: by `mv` only if that gives it its name again."""
+    directory = storage.directory_of(gone)
+    if directory == old and not (storage.is_remote(old) or storage.is_remote(new)):
+        for target, moved in ((os.path.dirname(old), os.path.dirname(new)), (old, new)):
+            if not os.path.lexists(target) and os.path.isdir(os.path.dirname(target)):
+                return f"by a mount or by `mv {shell_word(moved)} {shell_word(target)}`"
+    return f"in {directory}"
 
 
 def _gaps_below(row: LogRow, offset: int) -> str:

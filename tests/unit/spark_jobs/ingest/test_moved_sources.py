@@ -177,6 +177,30 @@ def test_a_moved_source_of_mode_reference_is_refused_until_the_printed_command_p
     assert all(os.path.exists(segment.path) for segment in archive.read_segments(str(lake)))
 
 
+@pytest.mark.parametrize("left", ["partition", "directory", "nothing"])
+def test_a_moved_source_of_mode_reference_is_put_back_by_mv_only_if_that_gives_the_registered_names(
+    left: str, tmp_path: Path
+) -> None:
+    """In the first case only the segments are gone: `mv` would put the directory inside of the one that is there."""
+    before, now, lake = LogDirectory(tmp_path / "disk" / "before"), tmp_path / "now", tmp_path / "lake"
+    orders = before.partition("orders-0")
+    orders.append(10)
+    config = IngestConfig(lake=str(lake), run_id="run", as_of_ms=0, sources=(str(before.path),), mode="reference")
+    ingest.apply(ingest.plan(config), config, InProcessExecutor())
+    before.path.rename(now)
+    if left == "nothing":
+        before.path.parent.rmdir()
+    else:
+        (orders.path if left == "partition" else before.path).mkdir(parents=True)
+    [said] = [each for each in ingest.plan(replace(config, sources=(str(now),))).of_paths if each.rule == "source-gone"]
+    moves = re.findall("`(mv [^`]+)`", said.message)
+    assert moves == [f"mv {now}/orders-0 {orders.path}"] * (left == "directory")
+    assert (f"where they were registered, in {orders.path}, and run again" in said.message) == (not moves)
+    for move in moves:
+        subprocess.run(shlex.split(move), check=True)
+        assert all(os.path.exists(segment.path) for segment in archive.read_segments(str(lake)))
+
+
 def test_a_source_that_is_there_without_segments_is_gone(tmp_path: Path) -> None:
     (tmp_path / "orders-0").mkdir()
     assert is_gone(str(tmp_path / "orders-0"))
