@@ -226,6 +226,8 @@ class ExpectationResult:
     observed: str
     failing: tuple[str, ...] = ()
     """Logs on whose row it fails."""
+    is_of_rows: bool = False
+    """Whether only a job on Spark finds it, which reads each row: counts do not show it."""
 
 
 @dataclass(frozen=True, slots=True)

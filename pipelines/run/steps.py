@@ -365,7 +365,7 @@ def expect(run: Run) -> StepResult:
     due = due_expectations(run.lake, published, again)
     report = None
     if due.ranges:
-        which = due.ranges, run.policies, run.is_backfill
+        which = due.ranges, run.policies, run.is_backfill or bool(due.failed_on_rows)
         report = run.start(ExpectationsConfig(run.lake, run.run_id, run.as_of_ms, *which))
         done.reports.append(report)
     results = keep_evaluated(run.lake, due, report)

@@ -72,7 +72,8 @@ def _joined(check: Check, results: Sequence[ExpectationResult]) -> ExpectationRe
     """The result of a check from those of its expectations: the first that is not met, else the first."""
     shown = next((each for each in results if not each.success), results[0])
     failing = tuple(sorted({log for each in results for log in each.failing}))
-    return ExpectationResult(check.name, all(each.success for each in results), check.severity, shown.observed, failing)
+    is_met = all(each.success for each in results)
+    return ExpectationResult(check.name, is_met, check.severity, shown.observed, failing, check.column is None)
 
 
 def _records(lake: str, spans: Spans, spark: SparkSession, ranges: Sequence[PublishedRange]) -> DataFrame | None:

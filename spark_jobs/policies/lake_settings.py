@@ -68,7 +68,8 @@ LAKE_SETTINGS: Mapping[str, Setting] = {
             "expectations_rows",
             WholeNumber(0),
             "New rows from which on the job `expectations` checks each row with Great Expectations, if it runs on "
-            "Spark. A backfill does so with any number. Otherwise the rows of each range are counted.",
+            "Spark. A backfill does so with any number, and so does a run after such a check has failed. Otherwise the "
+            "rows of each range are counted.",
             is_kafkas=False,
         ),
         Setting(

@@ -98,6 +98,8 @@ def test_every_row_of_a_sound_lake_is_checked_on_spark(built, lake):
     assert report.findings == ()
     results = {each.name: each for each in report.plan.expectations}
     assert results.keys() >= OF_ROWS | OF_DECODED
+    only_there = {"places_are_not_null", "offsets_are_in_ledger", "timestamps_are_in_range"} | OF_DECODED
+    assert {name for name, each in results.items() if each.is_of_rows} == only_there
     assert {results[name].observed for name in OF_ROWS} == {"0 of 16 rows do not meet it"}
     assert results["records_are_decoded"].observed == "2 of 12 rows do not meet it"
     assert report.metrics["rows_checked_by"] == "Great Expectations on Spark"

@@ -3,8 +3,9 @@
 ``<home>/expectations/<lake>.json`` has the last results of the job ``expectations``, by log key. It is in the
 operator's home, because the content of a lake must not make a check green. Results count only while all commits to the
 table are our own. Everything is evaluated again after a commit of another engine, and if the file is missing or cannot
-be parsed. Failures are evaluated again as soon as the table or the ledger has another version. Which offsets are not
-checked yet is recorded in the tables (:mod:`spark_jobs.lake.published.checked`).
+be parsed. Failures are evaluated again as soon as the table or the ledger has another version. A failure that only
+Spark finds, on rows, counts until Spark has checked the rows again. Which offsets are not checked yet is recorded in
+the tables (:mod:`spark_jobs.lake.published.checked`).
 Great Expectations is never imported here.
 """
 
@@ -14,7 +15,8 @@ import dataclasses
 import json
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
 from spark_jobs.contracts import JobReport
@@ -32,6 +34,7 @@ DOCS_INDEX = f"{_DOCS_FOLDER}/index.html"
 LARGEST_PAGE = 16 * 1024 * 1024
 """Bytes of a page that are shown at most."""
 VERSION = 2
+_NOT_AGAIN = "; not checked again: that needs `--engine spark`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class LogExpectation:
     success: bool
     observed: str
     severity: str
+    is_of_rows: bool = False
+    """Whether only a job on Spark finds it, which reads each row."""
 
     @property
     def is_of_suite(self) -> bool:
@@ -101,6 +106,8 @@ class DueExpectations:
     kept: Mapping[str, Results]
     version: RecordsVersion | None
     """The version of ``records`` of both; None if there is no such table."""
+    failed_on_rows: Mapping[str, tuple[LogExpectation, ...]] = field(default_factory=dict)
+    """By log: failures that count unless each row is checked again. Logs without one are left out."""
 
 
 def due_expectations(lake: str, published: Mapping[str, int], again: Collection[str] = ()) -> DueExpectations:
@@ -118,7 +125,10 @@ def due_expectations(lake: str, published: Mapping[str, int], again: Collection[
         # results, another engine may have changed rows, and after a failure rows may have been replaced.
         if log in again or log not in kept:
             ranges[log] = (0, end)
-    return DueExpectations(ranges, kept, version)
+    before, results = _stored(lake)
+    is_same_table = before is not None and version is not None and before.table_id == version.table_id
+    failed = {log: _failed_on_rows(results[log]) for log in ranges if is_same_table and log in results}
+    return DueExpectations(ranges, kept, version, {log: unmet for log, unmet in failed.items() if unmet})
 
 
 def keep_evaluated(lake: str, due: DueExpectations, report: JobReport[RangesOutline] | None) -> dict[str, Results]:
@@ -129,7 +139,7 @@ def keep_evaluated(lake: str, due: DueExpectations, report: JobReport[RangesOutl
     """
     results = dict(due.kept)
     if report is not None:
-        results |= _results_of(report, due.ranges)
+        results |= _results_of(report, due)
     if due.version is not None:
         _keep(lake, results, due.version)
     return results
@@ -137,17 +147,23 @@ def keep_evaluated(lake: str, due: DueExpectations, report: JobReport[RangesOutl
 
 def read_results(lake: str, now: RecordsVersion | None) -> dict[str, Results]:
     """Return the last results that still count, by log key; empty if there are none."""
+    before, found = _stored(lake)
+    with suppress(OSError):  # then they are evaluated again
+        if before is not None and now is not None and before.is_still_ours(lake, now):
+            return {log: results for log, results in found.items() if results.is_met or before == now}
+    return {}
+
+
+def _stored(lake: str) -> tuple[RecordsVersion | None, dict[str, Results]]:
+    """Return the stored results of all logs, and the version that they are about; None if there are none."""
     try:
         content = json.loads(storage.read(results_file(lake)))
-        if content["version"] != VERSION or now is None:
-            return {}
-        before = RecordsVersion(str(content["table_id"]), int(content["table_version"]), int(content["ledger_version"]))
-        if not before.is_still_ours(lake, now):
-            return {}
-        kept = {str(log): _results(found) for log, found in content["logs"].items()}
-        return {log: found for log, found in kept.items() if found.is_met or before == now}
+        if content["version"] != VERSION:
+            return None, {}
+        about = RecordsVersion(str(content["table_id"]), int(content["table_version"]), int(content["ledger_version"]))
+        return about, {str(log): _results(found) for log, found in content["logs"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return {}  # then they are evaluated again
+        return None, {}  # then they are evaluated again
 
 
 def results_file(lake: str) -> str:
@@ -227,16 +243,27 @@ def _plain(found: Results) -> dict[str, object]:
 _FIELDS = dataclasses.fields(LogExpectation)
 
 
-def _results_of(report: JobReport[RangesOutline], ranges: Mapping[str, tuple[int, int]]) -> dict[str, Results]:
+def _results_of(report: JobReport[RangesOutline], due: DueExpectations) -> dict[str, Results]:
     """Return the results in the report, by log.
 
     An expectation that names no log it fails on fails for all of them. A report without expectations gives each log an
-    empty result, which fails as well.
+    empty result, which fails as well. Earlier failures on rows stay if the job did not check each row.
     """
-    found: dict[str, list[LogExpectation]] = {log: [] for log in ranges}
-    for each in report.plan.expectations or ():
+    expectations = report.plan.expectations or ()
+    earlier = {} if any(each.is_of_rows for each in expectations) else due.failed_on_rows
+    found: dict[str, list[LogExpectation]] = {log: [*earlier.get(log, ())] for log in due.ranges}
+    for each in expectations:
         failing = set(each.failing)
         for log, outcomes in found.items():
             success = each.success or (bool(failing) and log not in failing)
-            outcomes.append(LogExpectation(each.name, success, each.observed, each.severity))
-    return {log: Results(*ranges[log], tuple(outcomes)) for log, outcomes in found.items()}
+            outcomes.append(LogExpectation(each.name, success, each.observed, each.severity, each.is_of_rows))
+    return {log: Results(*due.ranges[log], tuple(outcomes)) for log, outcomes in found.items()}
+
+
+def _failed_on_rows(found: Results) -> tuple[LogExpectation, ...]:
+    """Return the failures that counts do not show, with the note that they were not checked again."""
+    return tuple(
+        replace(each, observed=each.observed.removesuffix(_NOT_AGAIN) + _NOT_AGAIN)
+        for each in found.outcomes
+        if each.is_of_rows and not each.success and each.severity != "info"
+    )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.offset_ledger import OffsetState
@@ -21,7 +21,12 @@ from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.finding_rows import record
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.table_schemas import FINDINGS
-from spark_jobs.lake.view.expectation_results import DueExpectations, RecordsVersion, keep_evaluated
+from spark_jobs.lake.view.expectation_results import (
+    DueExpectations,
+    RecordsVersion,
+    due_expectations,
+    keep_evaluated,
+)
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.ledger_comparison import compare_with_ledger
 from spark_jobs.lake.view.open_findings import path_findings, unread_source
@@ -179,6 +184,43 @@ def test_a_failed_expectation_counts_until_the_log_meets_them_all(lake: str):
         report = JobReport("expectations", "test", lake, plan=RangesOutline(expectations=(outcome,)))
         keep_evaluated(lake, due, report)
         assert open_rules(lake) == (set() if success else {"expectation-failed"})
+
+
+@pytest.mark.parametrize("is_by_another_engine", [False, True], ids=["our commit", "a commit of another engine"])
+def test_a_failure_that_only_spark_finds_counts_until_spark_checked_the_rows_again(
+    lake: str, is_by_another_engine: bool
+):
+    log = only_log(lake).log
+    records = DeltaTable(str(Path(lake, "tables", "records")))
+    row = records.to_pyarrow_table().slice(0, 1)
+    counts = ExpectationResult("rows_match_ledger", True, "critical", "0 of 1 ranges fail")
+    unmet = ExpectationResult("places_are_not_null", False, "critical", "1 of 10 rows do not meet it", (log,), True)
+    say(lake, "expectation-failed")
+
+    def evaluated(*outcomes: ExpectationResult) -> tuple[DueExpectations, dict[str, str]]:
+        due = due_expectations(lake, {log: 10})
+        outline = RangesOutline(expectations=outcomes)
+        results = keep_evaluated(lake, due, JobReport("expectations", "test", lake, plan=outline))
+        if is_by_another_engine:
+            records.update_incremental()
+            write_deltalake(records, row, mode="append")
+        else:
+            row_commits.append(lake, "records", row, "test")
+        return due, {each.name: each.observed for each in results[log].outcomes if not each.success}
+
+    assert evaluated(counts, unmet)[1] == {"places_are_not_null": "1 of 10 rows do not meet it"}
+    for _ in range(2):
+        due, failed = evaluated(counts)
+        assert due.ranges == {log: (0, 10)}
+        assert due.failed_on_rows[log], "so that a run on Spark checks each row"
+        assert failed == {
+            "places_are_not_null": "1 of 10 rows do not meet it; not checked again: that needs `--engine spark`"
+        }
+        assert open_rules(lake) == {"expectation-failed"}
+    due, failed = evaluated(counts, replace(unmet, success=True, failing=()))
+    assert (bool(due.failed_on_rows), failed) == (True, {})
+    due, failed = evaluated(counts)
+    assert (due.failed_on_rows, failed) == ({}, {})
 
 
 @pytest.mark.parametrize(
