@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "stored: wants a Dagster instance on disk instead of one in memory")
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def local_engine() -> Iterator[None]:
     """What Dagster starts here has its tasks in processes: a JVM starts only for tests whose claim is about Spark."""
     with pytest.MonkeyPatch.context() as patch:
