@@ -26,6 +26,7 @@ from tests.bench import (
     cleaning,
     commands,
     compaction,
+    data_source,
     decoded_values,
     decoding,
     doubts,
@@ -87,6 +88,7 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
         found[against_spark.name] = partial(
             spark_decoding.lines, against_spark, arguments.publish_mib, arguments.publish_rounds
         )
+    found[data_source.NAME] = partial(data_source.lines, arguments.publish_mib, arguments.publish_rounds)
     found[parts.PARTS] = partial(parts.lines, arguments.publish_mib, arguments.publish_rounds)
     for maintained in maintaining.CASES:
         found[maintained.name] = partial(maintaining.lines, maintained, arguments.publish_mib, arguments.publish_rounds)

@@ -2,6 +2,7 @@
 
     ours       `loglake run`: archive copy, every byte validated, ledger, all fifteen columns, checks, Dagster
     reference  the same with `--mode reference`: no archive copy, the segments stay at their source
+    on Spark   the same with `--engine spark`: the tasks run on Spark, and the JVM's start counts
     spark      a new process: Spark's Kafka source into Delta, six columns, from a broker that runs already
     consumers  a new process: two consumers with large fetches, Arrow, delta-rs, six columns
 
@@ -15,7 +16,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from tests.kafka import distribution
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
 OURS, REFERENCE = "`loglake run`", "`loglake run --mode reference`"
+ON_SPARK = "`loglake run --engine spark`"
 DEFAULTS, TUNED, CONSUMERS = "Spark job, defaults", "Spark job, tuned", "Python consumers and delta-rs"
 WAYS = {DEFAULTS: "defaults", TUNED: "tuned", CONSUMERS: "consumers"}
 
@@ -44,6 +46,7 @@ class Case:
 
     topic: str
     wanted: dict[str, tuple[float, float] | tuple[None, None]]
+    wanted_on_spark: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -51,7 +54,11 @@ class Case:
 
 
 CASES = (
-    Case("small-none", {DEFAULTS: (4.5, 7.0), TUNED: (3.0, 4.5), CONSUMERS: (None, None)}),
+    Case(
+        "small-none",
+        {DEFAULTS: (4.5, 7.0), TUNED: (3.0, 4.5), CONSUMERS: (None, None)},
+        {DEFAULTS: (3.0, 4.0), TUNED: (2.0, 2.7)},
+    ),
     Case("small-lz4", {DEFAULTS: (4.5, 7.0), TUNED: (None, None)}),
     Case("medium-zstd", {DEFAULTS: (3.0, 4.0), TUNED: (None, None)}),
 )
@@ -76,6 +83,8 @@ def lines(case: Case, mib: int, rounds: int) -> Iterator[Line]:
         }
         ways[OURS] = lambda: ours(made, topic, lake, taken)
         ways[REFERENCE] = lambda: ours(made, topic, lake, [], "--mode", "reference")
+        if case.wanted_on_spark:
+            ways[ON_SPARK] = lambda: ours(made, topic, lake, [], engine="spark")
         expected: list[int] = []
         for name, seconds in ways.items():  # also fills the page cache
             seconds()
@@ -89,6 +98,17 @@ def lines(case: Case, mib: int, rounds: int) -> Iterator[Line]:
             case.name,
             outcome,
             OURS,
+            opponent,
+            raw_bytes=topic.payload_bytes,
+            records=topic.records,
+            must=must,
+            aim=aim,
+        )
+    for opponent, (must, aim) in case.wanted_on_spark.items():
+        yield compared(
+            f"{case.name}: on Spark",
+            outcome,
+            ON_SPARK,
             opponent,
             raw_bytes=topic.payload_bytes,
             records=topic.records,
@@ -122,12 +142,12 @@ def lines(case: Case, mib: int, rounds: int) -> Iterator[Line]:
     )
 
 
-def ours(made: Topics, topic: Topic, lake: Path, taken: list[Watched], *options: str) -> float:
+def ours(made: Topics, topic: Topic, lake: Path, taken: list[Watched], *options: str, engine: str = "local") -> float:
     """Run the whole command on one topic into a new lake; the seconds."""
     shutil.rmtree(lake, ignore_errors=True)
     command = [str(Path(sys.executable).with_name("loglake")), "run", str(made.source), "--topic", topic.name]
     variables = environment() | {"DAGSTER_HOME": str(lake.parent / "dagster")}
-    each = watched([*command, "--lake", str(lake), "--engine", "local", *options], lake.parent, variables)
+    each = watched([*command, "--lake", str(lake), "--engine", engine, *options], lake.parent, variables)
     taken.append(each)
     os.sync()
     return each.seconds

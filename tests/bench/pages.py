@@ -53,6 +53,7 @@ _PATTERNS: Mapping[PageName, Sequence[str]] = {
     PageName.RUN: (
         *(
             "journey-*",
+            "source-*",
             "publish-*",
             "maintain-*",
             "increment-*",

@@ -33,6 +33,8 @@ class Watched:
     together: int
     """Of all processes at one time."""
     stdout: str
+    processor: float
+    """Seconds of all processes together, in user and system mode, as last seen of each."""
 
 
 def watched(command: Sequence[str], cwd: Path, variables: Mapping[str, str], codes: Sequence[int] = (0,)) -> Watched:
@@ -40,6 +42,7 @@ def watched(command: Sequence[str], cwd: Path, variables: Mapping[str, str], cod
 
     :raises Differ: it ended otherwise than in one of `codes`.
     """
+    used: dict[tuple[int, str], float] = {}
     peaks = {"driver": 0, "jvm": 0, "worker": 0, "together": 0}
     done = threading.Event()
     begun = time.perf_counter()
@@ -49,7 +52,7 @@ def watched(command: Sequence[str], cwd: Path, variables: Mapping[str, str], cod
 
     def watch() -> None:
         while not done.wait(_EVERY_SECONDS):
-            sizes = _sizes(process.pid)
+            sizes = _sizes(process.pid, used)
             for kind, size in (*sizes, ("together", sum(size for _, size in sizes))):
                 peaks[kind] = max(peaks[kind], size)
 
@@ -65,18 +68,30 @@ def watched(command: Sequence[str], cwd: Path, variables: Mapping[str, str], cod
         watcher.join()
     if process.returncode not in codes:
         raise Differ(f"{Path(command[0]).name} ended with exit code {process.returncode}: {stderr.strip()[-300:]}")
-    return Watched(seconds, **peaks, stdout=stdout)
+    return Watched(seconds, **peaks, stdout=stdout, processor=sum(used.values()))
 
 
-def _sizes(root: int) -> list[tuple[str, int]]:
-    """Kind and RssAnon of every process of the tree."""
+def processor_seconds(pid: int) -> float:
+    """Of one process so far, in user and system mode. Source: proc(5), `/proc/PID/stat`."""
+    return _times(Path("/proc", str(pid), "stat").read_bytes())
+
+
+def _times(stat: bytes) -> float:
+    user, system = stat.rpartition(b")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def _sizes(root: int, used: dict[tuple[int, str], float]) -> list[tuple[str, int]]:
+    """Kind and RssAnon of every process of the tree; `used` gets the processor seconds of each."""
     parents: dict[int, int] = {}
+    stats: dict[int, bytes] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
                 stat = Path("/proc", name, "stat").read_bytes()
             except OSError:
                 continue
+            stats[int(name)] = stat
             parents[int(name)] = int(stat.rpartition(b")")[2].split()[1])
     children: dict[int, list[int]] = {}
     for pid, parent in parents.items():
@@ -89,6 +104,9 @@ def _sizes(root: int) -> list[tuple[str, int]]:
         if pid != root:
             kind = "jvm" if _is_java(pid) else "worker"
         found.append((kind, _anonymous_bytes(pid)))
+        if pid in stats:  # a number may be given again: its start tells processes apart
+            started = stats[pid].rpartition(b")")[2].split()[19].decode()
+            used[pid, started] = _times(stats[pid])
         waiting += [(child, kind) for child in children.get(pid, ())]
     return found
 

@@ -136,6 +136,11 @@ class Broker:
         self._process.kill()
         self._process.wait()
 
+    @property
+    def pid(self) -> int:
+        """Of its process."""
+        return self._process.pid
+
     def run(self, main_class: str, *arguments: str, seconds: float = WAIT_SECONDS) -> str:
         """Run a class of ours as a client, the broker's address before the other arguments; returns its stdout.
 
