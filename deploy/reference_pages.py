@@ -1,4 +1,4 @@
-"""The reference pages of docs/ that are made from the code: tables and policies.
+"""The reference pages of docs/ that are made from the code: tables, policies, and the manual page of the commands.
 
     python -m deploy.reference_pages          writes the pages (`make pages`)
 
@@ -9,10 +9,12 @@ that is installed.
 
 from __future__ import annotations
 
+import os
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
+from unittest import mock
 
 from logcore.errors import CorruptionReason
 from spark_jobs.lake.table_spec import TableSpec
@@ -288,16 +290,35 @@ def _text(text: str, complaint: str) -> str:
     return text
 
 
+def manual_page() -> str:
+    """docs/loglake.1, from the parser of the command line."""
+    from argparse_manpage.manpage import Manpage
+
+    from logcore import __version__
+    from logcore.cli.main import whole_parser
+
+    with mock.patch.dict(os.environ, COLUMNS="100"):  # argparse breaks lines at the width of the terminal
+        manual = Manpage(whole_parser())
+        manual.description = "Kafka's log directories, read without a broker"
+        manual.source, manual.manual = f"loglake {__version__}", "Loglake"
+        manual.date = ""  # the same text on every day
+        return str(manual)
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "tables.md": tables_page,
     "policies.md": policies_page,
+    "loglake.1": manual_page,
 }
 """By file name in docs/."""
 
 
 def page_text(name: str) -> str:
-    """The page of this name, with lines of at most 120 characters outside of tables and comments."""
-    return "\n".join(_wrapped(line) for line in PAGES[name]().splitlines()) + "\n"
+    """The page of this name; Markdown has lines of at most 120 characters outside of tables and comments."""
+    text = PAGES[name]()
+    if name.endswith(".md"):
+        text = "\n".join(map(_wrapped, text.splitlines()))
+    return text.rstrip("\n") + "\n"
 
 
 def main() -> None:

@@ -45,6 +45,7 @@ COMMANDS = {
     "recover": "what a broker's unclean start would leave",
     "reindex": "index files as a broker's recovery writes them",
     "doctor": "whether this installation, its folders, lakes and sources are in order",
+    "completion": "completion of commands and options for bash, zsh and fish",
 }
 """The commands of this package, each in a module of its name; only the requested one is imported."""
 
@@ -115,6 +116,7 @@ GROUPS = {
         "runs": "runs lake --failed",
         "metrics": "metrics lake -o loglake.prom",
         "doctor": "doctor /kafka-logs --lake lake",
+        "completion": "completion bash > ~/.local/share/bash-completion/completions/loglake",
         "ui": "ui lake --port 3000",
     },
 }
@@ -179,6 +181,7 @@ def _run(arguments: list[str]) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     parser = _build_parser(command, joined, hidden)
     parsed = parser.parse_args(arguments)
+    parsed.whole_parser = whole_parser
     engine = os.environ.get("LOGLAKE_ENGINE", "kernels")
     if engine not in ("kernels", "reference"):
         parser.error(f"LOGLAKE_ENGINE is {engine!r}; it may be kernels or reference")
@@ -189,8 +192,13 @@ def _run(arguments: list[str]) -> int:
     return int(code or 0)
 
 
+def whole_parser() -> argparse.ArgumentParser:
+    """Build the parser with the options of every command that can run here."""
+    return _build_parser(None, *_joined(None), is_whole=True)
+
+
 def _build_parser(
-    command: str | None, joined: dict[str, metadata.EntryPoint], hidden: list[str]
+    command: str | None, joined: dict[str, metadata.EntryPoint], hidden: list[str], *, is_whole: bool = False
 ) -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="loglake",
@@ -209,34 +217,39 @@ def _build_parser(
     )
     parser.usage = "loglake [-h] [--version] COMMAND ..."
     subparsers = parser.add_subparsers(
-        dest="command", metavar="COMMAND", required=True, prog="loglake", help=argparse.SUPPRESS
+        dest="command",
+        metavar="COMMAND",
+        required=True,
+        prog="loglake",
+        help="the command" if is_whole else argparse.SUPPRESS,
     )
     for name, meaning in COMMANDS.items():
-        if name == command:
+        if name == command or is_whole:
             folder = "internal_topics" if name in _OF_INTERNAL_TOPICS else "commands"
             import_module(f"logcore.cli.{folder}.{name}").add_parser(subparsers, parent)
         else:
             subparsers.add_parser(name, help=meaning)
     for name, point in sorted(joined.items()):
-        if name == command:
+        if name == command or is_whole:
             from logcore.cli import entry_points
 
             entry_points.load(point, f"`loglake {name}`").add_parser(subparsers)
         else:
             subparsers.add_parser(name, help=JOINED.get(name, f"see `loglake {name} --help`"))
-    _group(parser, subparsers)
+    if not is_whole:  # readers of the whole parser look for one group of all commands
+        _group(parser, subparsers)
+    for name, example in (each for names in GROUPS.values() for each in names.items()):
+        if name in subparsers.choices:
+            subparsers.choices[name].epilog = f"example: loglake {example}"
     return parser
 
 
 def _group(parser: CommandParser, subparsers: argparse._SubParsersAction[CommandParser]) -> None:
-    """List the commands below their headings, those of other packages at the end, and give each its example."""
+    """List the commands below their headings, those of other packages at the end."""
     rest = {each.dest: each for each in subparsers._choices_actions}
     groups = {heading: [rest.pop(name) for name in names if name in rest] for heading, names in GROUPS.items()}
     for heading, listed in {**groups, "Other commands": list(rest.values())}.items():
         parser.add_argument_group(heading)._group_actions.extend(listed)
-    for name, example in (each for names in GROUPS.values() for each in names.items()):
-        if name in subparsers.choices:
-            subparsers.choices[name].epilog = f"example: loglake {example}"
 
 
 def _joined(command: str | None) -> tuple[dict[str, metadata.EntryPoint], list[str]]:

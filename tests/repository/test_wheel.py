@@ -37,6 +37,7 @@ PLAIN_COMMANDS = {
     "recover",
     "reindex",
     "doctor",
+    "completion",
 }
 LAKE_COMMANDS = {
     "run",
