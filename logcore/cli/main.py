@@ -65,7 +65,7 @@ JOINED = {
     "status": "whether a lake is in order: open errors, lag, runs, next schedule",
     "decode": "typed columns from the keys and values of records",
     "query": "SQL over the tables of a lake",
-    "views": "views over the files of a lake's tables, for DuckDB or Spark SQL",
+    "register": "the tables of a lake by name, in DuckDB, Spark or Unity Catalog",
     "state": "the newest row of each key below an offset or a time",
     "latest": "tables of the newest row of each key",
     "cluster": "tables of groups, topics and settings, from internal topics",
@@ -104,7 +104,7 @@ GROUPS = {
     },
     "Tables and queries": {
         "query": "query lake 'select count(*) from records'",
-        "views": "views lake -o views.sql",
+        "register": "register lake --in duckdb -o lake.duckdb",
         "decode": "decode lake --topic orders --dry-run",
         "latest": "latest lake --topic orders",
         "state": "state lake orders --at 2024-05-01T00:00:00Z --out may",

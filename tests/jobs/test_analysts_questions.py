@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ pytestmark = pytest.mark.spark
 
 PAGE = (REPOSITORY / "docs" / "analysts.md").read_text()
 QUESTIONS = re.findall(r"^## (\d+)\. .*?\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+_PREPARE = PAGE.partition("\n## Prepare\n")[2].partition("\n## 1.")[0]
 BLOCK = re.compile(r"^```(sql|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 POLICIES = """topics:
@@ -107,23 +108,25 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Decoded:
 
 @pytest.fixture(scope="module")
 def folder(lake: Decoded, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a reader of the page is: beside a lake of the name `lake`, with its views."""
+    """Where a reader of the page is: beside a lake of the name `lake`, with its file for DuckDB."""
     folder = tmp_path_factory.mktemp("reader")
     (folder / "lake").symlink_to(lake.path)
-    assert main.main(["views", lake.path, "-o", str(folder / "lake.duckdb")]) == 0
+    assert main.main(["register", lake.path, "--in", "duckdb", "-o", str(folder / "lake.duckdb")]) == 0
     return folder
 
 
 @pytest.fixture(scope="module")
-def spark(lake: Decoded) -> Any:
-    from spark_jobs.lake_commands.query.lake_views import lake_views
-    from spark_jobs.lake_commands.views.file_views import file_views
-    from spark_jobs.lake_commands.views.spark_sql import statements
+def spark(lake: Decoded) -> Iterator[Any]:
+    from spark_jobs.lake_commands.register.registered_tables import registered_tables
+    from spark_jobs.lake_commands.register.spark_catalog import statements
 
-    session = get_session()
-    for statement in statements(file_views(list(lake_views(lake.path)))):
+    session: Any = get_session(lake.path)
+    for statement in statements(registered_tables(lake.path)[0], "analysts"):
         session.sql(statement)
-    return session
+    session.sql("use analysts")
+    yield session
+    session.sql("use default")
+    session.sql("drop schema analysts cascade")
 
 
 def test_the_page_has_ten_questions_in_three_engines() -> None:
@@ -153,7 +156,7 @@ def by_duckdb(language: str, text: str) -> list[tuple[Any, ...]]:
 
 
 def by_python(text: str) -> Any:
-    (prepared,) = [body for language, body in BLOCK.findall(PAGE.split("\n## 1.")[0]) if language == "python"]
+    (prepared,) = [body for language, body in BLOCK.findall(_PREPARE) if language == "python"]
     names: dict[str, Any] = {"pl": pl}
     exec(prepared + text, names)
     return names["answer"]

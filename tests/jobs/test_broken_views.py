@@ -13,7 +13,6 @@ import pytest
 from deltalake import TableFeatures
 
 from logcore.cli import main
-from spark_jobs.machine.session import get_session
 from tests.jobs.decoded_lake import Decoded
 
 ROWS = ((b"a", b"one"), (b"b", b"two"))
@@ -145,7 +144,7 @@ def test_a_file_of_views_has_all_others_and_the_reason_as_the_error_of_the_view(
     harmed: Decoded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "lake.duckdb"
-    assert main.main(["views", harmed.path, "-o", str(file)]) == 3
+    assert main.main(["register", harmed.path, "--in", "duckdb", "-o", str(file)]) == 3
     assert capsys.readouterr().err.startswith("warning: The view decoded_orders has no rows. Table decoded/orders: ")
     with duckdb.connect(str(file), read_only=True) as plain:
         assert plain.execute(COUNT).fetchall() == [(2,)]
@@ -156,30 +155,26 @@ def test_a_file_of_views_has_all_others_and_the_reason_as_the_error_of_the_view(
     assert problems == [("decoded_orders",)]
 
 
-def test_statements_for_spark_have_all_others_and_the_reason(
-    harmed: Decoded, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main.main(["views", harmed.path, "--spark-sql"]) == 3
-    out, err = capsys.readouterr()
-    assert err.startswith("warning: The view decoded_orders has no rows. Table decoded/orders: ")
-    assert "CREATE OR REPLACE TEMPORARY VIEW `records` " in out
-    (statement,) = (each for each in out.split(";\n") if "VIEW `decoded_orders` " in each)
-    assert "raise_error('Table decoded/orders: " in statement
-
-
-def test_a_field_without_a_name_is_a_column_and_spark_says_the_reason(
-    lake: Decoded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_field_without_a_name_is_there(lake: Decoded, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     empty_table_of(lake, "")
-    assert ask(lake, "select count(value_) as n from decoded_orders", "--format", "jsonl") == 0
+    assert ask(lake, "select count(value) as n from decoded_orders", "--format", "jsonl") == 0
     assert capsys.readouterr() == ('{"n":0}\n', "")
     file = tmp_path / "lake.duckdb"
-    assert main.main(["views", lake.path, "-o", str(file)]) == 0
+    assert main.main(["register", lake.path, "--in", "duckdb", "-o", str(file)]) == 0
     with duckdb.connect(str(file), read_only=True) as plain:
-        assert plain.execute("select count(value_) from decoded_orders").fetchall() == [(0,)]
-    capsys.readouterr()
-    assert main.main(["views", lake.path, "--spark-sql"]) == 3
-    assert "The view decoded_orders has no rows. Table decoded/orders: " in capsys.readouterr().err
+        assert plain.execute("select count(value) from decoded_orders").fetchall() == [(0,)]
+
+
+def test_a_table_that_cannot_be_read_leaves_the_others_in_the_statements_for_spark(
+    lake: Decoded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a_log_that_is_no_json(lake)
+    assert main.main(["register", lake.path, "--in", "spark"]) == 3
+    out, err = capsys.readouterr()
+    assert err.startswith("warning: The table decoded/orders is left out. Table decoded/orders: ")
+    assert WAY_OUT.format(lake.path) in err
+    assert "CREATE TABLE IF NOT EXISTS `records` USING delta LOCATION '" in out
+    assert "`decoded_orders`" not in out
 
 
 @pytest.mark.parametrize("harm", ["cut", "garbage", "lost"])
@@ -192,7 +187,7 @@ def test_a_harmed_file_of_records_leaves_the_other_views_of_a_file(
         if harm != "lost":
             file.write_bytes(content[: len(content) // 2] if harm == "cut" else b"x" * len(content))
     out = tmp_path / "lake.duckdb"
-    assert main.main(["views", lake.path, "-o", str(out)]) == 3
+    assert main.main(["register", lake.path, "--in", "duckdb", "-o", str(out)]) == 3
     assert f"--lake {lake.path} --replace" in capsys.readouterr().err
     with duckdb.connect(str(out), read_only=True) as plain:
         assert plain.execute('select key, value from decoded_orders order by "offset"').fetchall() == [
@@ -201,17 +196,6 @@ def test_a_harmed_file_of_records_leaves_the_other_views_of_a_file(
         ]
         with pytest.raises(duckdb.Error, match=r"Table records: .*--replace"):
             plain.execute("select sum(\"offset\") from records where topic = 'orders'").fetchall()
-
-
-def test_a_lost_file_of_a_table_is_said_with_the_statements_for_spark(
-    lake: Decoded, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for file in (lake.lake.path / "tables" / "decoded").rglob("*.parquet"):
-        file.unlink()
-    assert main.main(["views", lake.path, "--spark-sql"]) == 3
-    out, err = capsys.readouterr()
-    assert WAY_OUT.format(lake.path) in err
-    assert "CREATE OR REPLACE TEMPORARY VIEW `records` " in out
 
 
 def test_a_harmed_table_of_logs_leaves_the_other_views(
@@ -224,24 +208,6 @@ def test_a_harmed_table_of_logs_leaves_the_other_views(
     assert ask(lake, "select * from logs") == 3
     assert "Table logs: " in capsys.readouterr().err
     file = tmp_path / "lake.duckdb"
-    assert main.main(["views", lake.path, "-o", str(file)]) == 3
+    assert main.main(["register", lake.path, "--in", "duckdb", "-o", str(file)]) == 3
     with duckdb.connect(str(file), read_only=True) as plain:
         assert plain.execute("select count(*) from decoded_orders").fetchall() == [(2,)]
-
-
-@pytest.mark.long
-@pytest.mark.spark
-def test_spark_runs_the_statements_and_says_the_reason(lake: Decoded, capsys: pytest.CaptureFixture[str]) -> None:
-    empty_table_of(lake, "")
-    for file in (lake.lake.path / "tables" / "validations").rglob("*.parquet"):
-        file.unlink()
-    assert main.main(["views", lake.path, "--spark-sql"]) == 3
-    spark = get_session()
-    for statement in filter(None, capsys.readouterr().out.split(";\n")):
-        spark.sql(statement)
-    assert [(row.n,) for row in spark.sql(COUNT).collect()] == [(2,)]
-    for question in ("select count(*) from decoded_orders", "select segment_id from validations limit 1"):
-        with pytest.raises(Exception, match=r"(?s)Table (decoded/orders|validations): "):
-            spark.sql(question).collect()
-    listed = {row.view_name for row in spark.sql("select * from loglake_views where problem is not null").collect()}
-    assert listed == {"decoded_orders", "validations"}

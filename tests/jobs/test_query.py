@@ -100,7 +100,7 @@ def test_decoded_and_undecoded_rows_are_views_of_their_topic(lake, capsys):
     assert bad.rows == [{"reason": "INVALID_UTF8", "part": "key"}]
 
 
-def test_fields_of_decoded_values_are_columns_as_in_the_views_over_files(tmp_path, capsys):
+def test_fields_of_decoded_values_are_those_of_the_table(tmp_path, capsys):
     made = Decoded(tmp_path, "topics: {orders: {decode.value: json, decode.value.schema: order.json}}")
     (tmp_path / "order.json").write_text(
         '{"type": "object", "properties": {"Id": {"type": "integer"}, "to": {"type": "object", "properties": '
@@ -108,10 +108,10 @@ def test_fields_of_decoded_values_are_columns_as_in_the_views_over_files(tmp_pat
     )
     made.append((b"a", b'{"Id": 7, "to": {"city": "Oslo"}}'), (b"b", None))
     made.decode()
-    sql = 'select key, value_Id, value_to.city as city, is_tombstone from decoded_orders order by "offset"'
+    sql = 'select key, value.Id, value.to.city as city, is_tombstone from decoded_orders order by "offset"'
     assert ask(capsys, made, sql, "--format", "jsonl").rows == [
-        {"key": "YQ==", "value_Id": 7, "city": "Oslo", "is_tombstone": False},
-        {"key": "Yg==", "value_Id": None, "city": None, "is_tombstone": True},
+        {"key": "YQ==", "Id": 7, "city": "Oslo", "is_tombstone": False},
+        {"key": "Yg==", "Id": None, "city": None, "is_tombstone": True},
     ]
 
 
@@ -348,10 +348,10 @@ def test_sql_that_is_not_utf_8_is_wrong_usage(lake, as_argument):
     assert b"The SQL is not UTF-8 text" in done.stderr
 
 
-@pytest.mark.parametrize("command", [["query", "select * from range(1000000)", "--format", "jsonl"], ["views"]])
+@pytest.mark.parametrize("command", [["query", "select * from range(1000000)", "--format", "jsonl"], ["register"]])
 def test_a_reader_that_leaves_early_is_no_error(lake, command):
     name, *options = command
-    called = [sys.executable, "-m", "logcore.cli.main", name, str(lake.path), *(options or ["--spark-sql"])]
+    called = [sys.executable, "-m", "logcore.cli.main", name, str(lake.path), *(options or ["--in", "spark"])]
     with subprocess.Popen(called, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.close()  # the command begins later
         assert process.stderr.read() == b""

@@ -10,7 +10,7 @@ PROTOBUF = "tests/unit/logcore/values/protobuf/test_protobuf_values.py"
 AVRO_BLOCKS = "tests/unit/logcore/values/avro/test_avro_blocks.py"
 PROTOBUF_BLOCKS = "tests/unit/logcore/values/protobuf/test_protobuf_blocks.py"
 QUERY = "tests/jobs/test_query.py"
-VIEWS = "tests/jobs/test_views.py"
+VIEWS = "tests/jobs/test_registered_tables.py"
 BROKEN_VIEWS = "tests/jobs/test_broken_views.py"
 REGISTRY = "tests/unit/spark_jobs/decode/test_registry_address.py"
 
@@ -277,7 +277,7 @@ FAULTS = (
     ),
     Fault(
         "a view that a user made in place of ours is lost",
-        "spark_jobs/lake_commands/views/duckdb_file.py",
+        "spark_jobs/lake_commands/register/duckdb_file.py",
         " AND found.comment = ours.one_row",
         "",
         (VIEWS, "-k", "not_lost"),
@@ -291,7 +291,7 @@ FAULTS = (
     ),
     Fault(
         "a query of a view without rows that has a condition is no error",
-        "spark_jobs/lake_commands/views/duckdb_file.py",
+        "spark_jobs/lake_commands/register/duckdb_file.py",
         "{'problem' if failed else 'NULL'}::",
         "{'NULL'}::",
         (BROKEN_VIEWS, "-k", "harmed_file_of_records"),

@@ -53,7 +53,7 @@ LAKE_COMMANDS = {
     "status",
     "decode",
     "query",
-    "views",
+    "register",
     "state",
     "latest",
     "cluster",

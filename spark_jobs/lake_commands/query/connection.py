@@ -10,11 +10,9 @@ from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from logcore.reading.nearest_names import nearest
 from spark_jobs.errors import JobError, UsageError
-from spark_jobs.lake.decoded.view_columns import ViewColumn
 from spark_jobs.lake_commands.query.lake_views import LakeView
 
 HEADER = """
@@ -172,7 +170,7 @@ def connected(
                 try:
                     found = view.dataset()
                     if found is not None:
-                        _create(connection, view, found[0])
+                        connection.register(view.name, found[0])
                         opened.append(OpenView(view.name, view.one_row, found[1]))
                 except Exception as error:  # noqa: BLE001 - libraries raise any class for what another engine wrote
                     absent.append(AbsentView(view.name, view.problem(error)))
@@ -181,27 +179,6 @@ def connected(
             connection.execute("set enable_external_access = false")
             connection.execute("set lock_configuration = true")
             yield LakeConnection(lake, connection, tuple(opened), tuple(absent), known)
-
-
-def _create(connection: duckdb.DuckDBPyConnection, view: LakeView, dataset: ds.Dataset) -> None:
-    columns = view.columns(dataset.schema)
-    if all(each.field is None for each in columns):
-        connection.register(view.name, dataset)
-        return
-    rows = f"loglake_rows_{view.name}"
-    connection.register(rows, dataset)
-    listed = ", ".join(f"{_expression(each)} as {quoted(each.name)}" for each in columns)
-    try:
-        connection.execute(f"create view {quoted(view.name)} as select {listed} from {quoted(rows)}")  # noqa: S608 - quoted
-    except duckdb.Error:
-        connection.unregister(rows)
-        raise
-
-
-def _expression(each: ViewColumn) -> str:
-    if each.field == "":  # SQL has no such name
-        return f"struct_extract_at({quoted(each.column)}, {each.position})"
-    return quoted(each.column) + ("" if each.field is None else f".{quoted(each.field)}")
 
 
 def quoted(name: str) -> str:

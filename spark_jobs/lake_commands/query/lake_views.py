@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from logcore.storage.objects.answers import said
 from spark_jobs.errors import JobError, StorageError, TableUnreadable, UsageError
 from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, topic_table, topics_with_tables
-from spark_jobs.lake.decoded.view_columns import FLATTENED, ViewColumn, view_columns
 from spark_jobs.lake.decoded.view_names import view_name
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.delta.tables.table_features import features_beyond_files
@@ -36,14 +34,6 @@ class LakeView:
     open: Callable[[], DeltaTable | None]
     reading: Callable[[str | None], AbstractContextManager[None]]
     """Turns errors of Arrow and Delta into ours; takes the file that is read, relative to the table, if it is known."""
-
-    def columns(self, schema: pa.Schema) -> tuple[ViewColumn, ...]:
-        """Return the columns of the view: fields of decoded keys and values are columns of their own.
-
-        Args:
-            schema: Of the table.
-        """
-        return view_columns(schema, FLATTENED if self.table.startswith(f"{DECODED}/") else ())
 
     def table_now(self) -> DeltaTable | None:
         """Return the latest version; None if the table does not exist.

@@ -150,7 +150,18 @@ def test_help_names_every_command_of_the_contract(capsys: Captured) -> None:
     main.main(["--help"])
     shown = capsys.readouterr().out
     contract = {"run", "ls", "dump", "verify", "ledger", "transactions", "offsets"}
-    contract |= {"recover", "reindex", "retain", "compact", "doctor", "remote", "groups", "topics", "metadata", "completion"}
+    contract |= {
+        "recover",
+        "reindex",
+        "retain",
+        "compact",
+        "doctor",
+        "remote",
+        "groups",
+        "topics",
+        "metadata",
+        "completion",
+    }
     for command in contract:
         assert command in shown
     assert {*main.COMMANDS, *main.JOINED} == contract | {
@@ -166,7 +177,7 @@ def test_help_names_every_command_of_the_contract(capsys: Captured) -> None:
         "status",
         "decode",
         "query",
-        "views",
+        "register",
         "state",
         "latest",
         "cluster",

@@ -1,4 +1,4 @@
-"""Views of a lake on an S3-compatible server: a lost object of one table leaves the views of the others."""
+"""`register` of a lake on an S3-compatible server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, PublishConfig, ValidateConfig
-from spark_jobs.lake.store import storage
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.in_process import InProcessExecutor
 from tests.spark.cycle import AS_OF_MS
@@ -36,20 +35,14 @@ def lake(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return path
 
 
-def test_a_lake_on_the_server_has_statements_for_spark_and_a_lost_object_is_said(
-    lake: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main.main(["views", lake, "--spark-sql"]) == 0
-    whole = capsys.readouterr()
-    assert whole.err == ""
-    assert "raise_error" not in whole.out
-    lost = next(file.path for file in storage.files_below(f"{lake}/tables/records") if file.path.endswith(".parquet"))
-    storage.delete(lost)
-    assert main.main(["views", lake, "--spark-sql"]) == 3
+def test_a_lake_on_the_server_has_statements_for_spark(lake: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["register", lake, "--in", "spark"]) == 0
     out, err = capsys.readouterr()
-    assert err.startswith(f"warning: The view records has no rows. Table records: {lost} can't be read ")
-    assert "raise_error('Table records: " in out
-    names = [line.split("VIEW ")[1].split()[0] for line in out.splitlines() if "TEMPORARY VIEW" in line]
-    assert {"`segments`", "`logs`", "`offset_ledger`", "loglake_views"} <= set(names)
-    assert main.main(["query", lake, "select count(*) as n from logs", "--format", "jsonl"]) == 0
-    assert capsys.readouterr().out == '{"n":2}\n'
+    assert err == ""
+    place = f"{lake}/tables/records".replace("s3://", "s3a://")
+    assert f"CREATE TABLE IF NOT EXISTS `records` USING delta LOCATION '{place}';\n" in out
+
+
+def test_a_file_of_duckdb_is_refused_with_what_reads_the_lake(lake: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["register", lake, "--in", "duckdb", "-o", "lake.duckdb"]) == 64
+    assert f"delta_scan('{lake}/tables/records')" in capsys.readouterr().err

@@ -11,7 +11,6 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from spark_jobs.errors import TableUnreadable
-from spark_jobs.lake.decoded.view_columns import ViewColumn
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_commands.query.lake_views import LakeView
@@ -35,8 +34,7 @@ class FileView:
     version: int | None
     """None: the table's log cannot be read."""
     schema: pa.Schema
-    columns: tuple[ViewColumn, ...]
-    """Empty: they are not known."""
+    """Empty: the columns are not known."""
     groups: tuple[FileGroup, ...]
     """Empty: the version has no file."""
     problem: str | None = None
@@ -81,7 +79,7 @@ def _file_views(views: Sequence[LakeView]) -> Iterator[FileView]:
                 yield _file_view(view, table)
         except Exception as error:  # noqa: BLE001 - libraries raise any class for what another engine wrote
             version = None if table is None else table.version()
-            yield FileView(view, version, pa.schema([]), (), (), view.problem(error))
+            yield FileView(view, version, pa.schema([]), (), view.problem(error))
 
 
 def _file_view(view: LakeView, table: DeltaTable) -> FileView:
@@ -93,7 +91,7 @@ def _file_view(view: LakeView, table: DeltaTable) -> FileView:
         values: Mapping[str, str | None] = file.partition_values
         groups.setdefault(tuple(sorted(values.items())), []).append(storage.join(view.uri, file.path))
     ordered = tuple(FileGroup(values, tuple(paths)) for values, paths in sorted(groups.items(), key=str))
-    made = FileView(view, table.version(), schema, view.columns(schema), ordered)
+    made = FileView(view, table.version(), schema, ordered)
     try:
         _refuse_lost(view, files)
     except TableUnreadable as error:

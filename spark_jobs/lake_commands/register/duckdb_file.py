@@ -10,10 +10,11 @@ from contextlib import suppress
 from dataclasses import replace
 
 import duckdb
+import pyarrow as pa
 
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake_commands.query.connection import HEADER, quoted
-from spark_jobs.lake_commands.views.file_views import FileGroup, FileView
+from spark_jobs.lake_commands.register.file_views import FileGroup, FileView
 
 _NOT_WRITTEN_HERE = """
     SELECT DISTINCT name FROM (
@@ -30,6 +31,8 @@ _NOT_WRITTEN_HERE = """
     ORDER BY ALL
 """
 """A view that a user made in place of ours has not its comment."""
+_STORAGE_VERSION = "v1.2.0"
+"""The format of the file: what reads it is DuckDB 1.2 or newer."""
 _GLOB = re.compile(r"[*?\[]")
 
 
@@ -46,7 +49,9 @@ def write(path: str, views: Sequence[FileView]) -> list[FileView]:
     _refuse_others(path)
     aside = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{uuid.uuid4().hex}")
     try:
-        with duckdb.connect(aside) as connection:
+        with duckdb.connect(":memory:") as connection:
+            connection.execute(f"ATTACH {_text(aside)} AS written (STORAGE_VERSION '{_STORAGE_VERSION}')")
+            connection.execute("USE written")
             made = [_made(connection, view) for view in views]
             connection.execute(HEADER)
             connection.execute(
@@ -77,12 +82,12 @@ def _refuse_others(path: str) -> None:
             added = [name for (name,) in connection.execute(_NOT_WRITTEN_HERE).fetchall()]
     except duckdb.Error:
         raise UsageError(
-            f"{path} exists, and `loglake views` did not write it, or it is in use. Name another."
+            f"{path} exists, and `loglake register` did not write it, or it is in use. Name another."
         ) from None
     if added:
         names = ", ".join(map(quoted, added[:5])) + (f" and {len(added) - 5} more" if len(added) > 5 else "")
         raise UsageError(
-            f"{path} has what `loglake views` did not write, and it would be lost: {names}. Name another file. DuckDB "
+            f"{path} has what `loglake register` did not write, and it would be lost: {names}. Name another file. DuckDB "
             "reads both with ATTACH."
         )
 
@@ -99,7 +104,7 @@ def _made(connection: duckdb.DuckDBPyConnection, view: FileView) -> FileView:
         _execute(connection, view)
         return view
     except duckdb.Error:  # names or types of its columns are the reason
-        unknown = replace(view, columns=())
+        unknown = replace(view, schema=pa.schema([]))
         _execute(connection, unknown)
         return unknown
 
@@ -118,7 +123,7 @@ def _create(connection: duckdb.DuckDBPyConnection, view: FileView) -> str:
     begin = f"CREATE OR REPLACE VIEW {quoted(view.name)} AS SELECT"
     # No column is constant, and there is a filter: so DuckDB evaluates the error, whatever a query selects or counts.
     failed = "" if view.problem is None else f"(SELECT error({_text(view.problem)}) AS problem)"
-    if not view.columns:
+    if not len(view.schema):
         return f"{begin} problem::VARCHAR AS problem FROM {failed} WHERE problem IS NULL"
     # DuckDB itself says its types of the columns. A file may lack columns that the table has gained: they are null.
     described = connection.from_arrow(view.schema.empty_table()).types
@@ -128,21 +133,16 @@ def _create(connection: duckdb.DuckDBPyConnection, view: FileView) -> str:
     )
     none = f"FROM {failed} WHERE problem IS NULL" if failed else "WHERE false"
     rows = "".join(f" UNION ALL BY NAME {_of_group(group)}" for group in view.groups)
-    columns = ", ".join(
-        f"{quoted(each.column)} AS {quoted(each.name)}"
-        if each.field is None
-        else f"struct_extract_at({quoted(each.column)}, {each.position}) AS {quoted(each.name)}"
-        for each in view.columns
-    )
-    return f"{begin} {columns} FROM (SELECT {typed} {none}{rows})"
+    return f"{begin} * FROM (SELECT {typed} {none}{rows})"
 
 
 def _comments(view: FileView) -> Iterator[str]:
     """Statements that describe the view and its columns."""
     yield f"COMMENT ON VIEW {quoted(view.name)} IS {_text(view.one_row)}"
-    for each in view.columns:
-        if each.comment:
-            yield f"COMMENT ON COLUMN {quoted(view.name)}.{quoted(each.name)} IS {_text(each.comment)}"
+    for each in view.schema:
+        comment = " ".join((each.metadata or {}).get(b"comment", b"").decode().split())
+        if comment:
+            yield f"COMMENT ON COLUMN {quoted(view.name)}.{quoted(each.name)} IS {_text(comment)}"
 
 
 def _of_group(group: FileGroup) -> str:
