@@ -116,7 +116,7 @@ GROUPS = {
         "runs": "runs lake --failed",
         "metrics": "metrics lake -o loglake.prom",
         "doctor": "doctor /kafka-logs --lake lake",
-        "completion": "completion bash > ~/.local/share/bash-completion/completions/loglake",
+        "completion": "completion bash",
         "ui": "ui lake --port 3000",
     },
 }

@@ -104,7 +104,7 @@ def _sizes(root: int, used: dict[tuple[int, str], float]) -> list[tuple[str, int
         if pid != root:
             kind = "jvm" if _is_java(pid) else "worker"
         found.append((kind, _anonymous_bytes(pid)))
-        if pid in stats:  # a number may be given again: its start tells processes apart
+        if pid in stats:  # numbers are given again; starts differ
             started = stats[pid].rpartition(b")")[2].split()[19].decode()
             used[pid, started] = _times(stats[pid])
         waiting += [(child, kind) for child in children.get(pid, ())]

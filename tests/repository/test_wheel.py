@@ -168,8 +168,10 @@ def test_it_holds_the_four_packages_and_their_data_alone(wheel: Path) -> None:
         "spark_jobs",
         "loglake",
         "pyspark_loglake",
+        "loglake-0.1.0.data",
         "loglake-0.1.0.dist-info",
     }
+    assert [name for name in names if ".data/" in name] == ["loglake-0.1.0.data/data/share/man/man1/loglake.1"]
     assert {"logcore/py.typed", "spark_jobs/machine/jars.lock", "loglake/dagster.yaml", "loglake/cli.py"} <= set(names)
     assert {name.rpartition("/protobuf/")[2] for name in names if name.endswith(".proto")} == {
         "confluent/meta.proto",
@@ -190,6 +192,14 @@ def test_a_plain_installation_lists_what_it_can_run(plain: Environment) -> None:
     assert commands_in(done.stdout) == PLAIN_COMMANDS
     assert "extra `lake`" in done.stdout
     assert plain.loglake("--version").stdout == "loglake 0.1.0\n"
+    assert plain.run(plain.python, "-m", "loglake", "--version").stdout == "loglake 0.1.0\n"
+
+
+def test_a_plain_installation_has_completion_and_a_manual_page(plain: Environment) -> None:
+    completion = plain.loglake("completion", "bash")
+    assert (completion.returncode, completion.stderr) == (0, "")
+    assert "verify" in completion.stdout
+    assert "loglake verify" in (plain.python.parents[1] / "share" / "man" / "man1" / "loglake.1").read_text()
 
 
 def test_doctor_of_a_plain_installation_says_what_the_extra_would_add(plain: Environment) -> None:

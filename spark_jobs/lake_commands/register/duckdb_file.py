@@ -87,8 +87,8 @@ def _refuse_others(path: str) -> None:
     if added:
         names = ", ".join(map(quoted, added[:5])) + (f" and {len(added) - 5} more" if len(added) > 5 else "")
         raise UsageError(
-            f"{path} has what `loglake register` did not write, and it would be lost: {names}. Name another file. DuckDB "
-            "reads both with ATTACH."
+            f"{path} has what `loglake register` did not write, and it would be lost: {names}. Name another file. "
+            "DuckDB reads both with ATTACH."
         )
 
 

@@ -68,8 +68,8 @@ class UnityCatalog:
         there = str(found.get("storage_location", ""))
         if there.rstrip("/") != place.rstrip("/"):
             raise JobError(
-                f"{shown(full_name)} exists at {shown(there)}, not at {shown(place)}. Remove it there, or choose another "
-                "schema with --schema."
+                f"{shown(full_name)} exists at {shown(there)}, not at {shown(place)}. Remove it there, or choose "
+                "another schema with --schema."
             )
         return "already registered"
 
@@ -130,7 +130,7 @@ def _columns(table: RegisteredTable) -> Iterator[dict[str, object]]:
 def _text_of(kind: Any) -> str:
     """A type of Delta's schema as SQL has it."""
     if not isinstance(kind, dict):
-        return _TEXTS.get(kind, kind)
+        return _TEXTS.get(kind, str(kind))
     if kind["type"] == "struct":
         return "struct<" + ",".join(f"{each['name']}:{_text_of(each['type'])}" for each in kind["fields"]) + ">"
     if kind["type"] == "array":
