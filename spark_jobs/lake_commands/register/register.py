@@ -2,7 +2,7 @@
 
     loglake register LAKE --in duckdb -o lake.duckdb      a file of DuckDB, with a view of each table
     loglake register LAKE --in spark                      statements of Spark SQL, on standard output
-    loglake register LAKE --in unity --url http://…       external tables of Unity Catalog
+    loglake register LAKE --in unity --url URL            external tables of Unity Catalog
 
 Only reads the lake. Running the command again is always right. The names are those of `loglake query`.
 

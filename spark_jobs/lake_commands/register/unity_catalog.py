@@ -34,7 +34,7 @@ class UnityCatalog:
 
     def __post_init__(self) -> None:
         if urllib.parse.urlsplit(self.url).scheme not in ("http", "https"):
-            raise UsageError(f"{shown(self.url)} is no address of a catalog: it begins with http:// or https://.")
+            raise UsageError(f"{shown(self.url)} is no address of a catalog: its scheme is http or https.")
 
     def register(self, table: RegisteredTable) -> str:
         """Make the table where the catalog has none of this name.
