@@ -213,7 +213,7 @@ def _parts(
     """The good batches of a segment's file, as new files."""
     name = segment_file_name(base_offset)
     parts, end = [_Part(base_offset)], base_offset
-    pieces = segment_pieces(content, base_offset, next_base, fetched, high_watermark)
+    pieces = segment_pieces(content, base_offset, next_base, fetched)
     for piece in with_damage(content, pieces, Bounds(next_base, high_watermark)):
         whole: bytes | None = None
         match piece:

@@ -44,11 +44,7 @@ Piece: TypeAlias = ScannedBatch | Stretch | Zeros | NewFile
 
 
 def segment_pieces(
-    content: Buffer,
-    base_offset: int,
-    next_base: int | None,
-    fetched: FetchedBytes | None = None,
-    high_watermark: int | None = None,
+    content: Buffer, base_offset: int, next_base: int | None, fetched: FetchedBytes | None = None
 ) -> Iterator[Piece]:
     """Yield the pieces of a segment's file in order.
 
@@ -58,10 +54,8 @@ def segment_pieces(
         next_base: Base offset of the segment that follows; no batch reaches it, so that the batches of a whole log
             increase. None for the last segment.
         fetched: Knows which bytes the disk failed to read.
-        high_watermark: Bytes of offsets below it are no write in progress: batches in them count as in a closed
-            segment.
     """
-    base, start, sealed = base_offset, 0, next_base is not None
+    base, start = base_offset, 0
     ahead = _Ahead(content, base, next_base, fetched)
     expected: int | None = None
     resynchronizer: Resynchronizer | None = None
@@ -69,7 +63,7 @@ def segment_pieces(
         walk = scan(
             content,
             base_offset=base,
-            sealed=sealed,
+            sealed=next_base is not None,
             next_base_offset=next_base,
             start=start,
             next_offset=expected,
@@ -82,9 +76,6 @@ def segment_pieces(
             if isinstance(item, ScannedBatch):
                 yield item
                 continue
-            if not sealed and item.hides is not None and not item.is_repaired and item.offset < (high_watermark or 0):
-                sealed, start, expected, resynchronizer = True, item.position, item.offset, None
-                break
             beyond = _begins_new_file(content, item, base, walk.next_offset, ahead)
             if beyond is not None:
                 yield NewFile(beyond)

@@ -92,8 +92,12 @@ class DamagedBatch:
                 return None
             ends = list(self._ends_of_records())
             return ends[-1] if len(ends) == count else None
+        return None if self.is_wrapper else self._sized_end()
+
+    def _sized_end(self) -> int | None:
+        """Where a v0 or v1 message ends by the sizes of its key and its value; None if they are not all there."""
         fixed = FIXED_BYTES.get(self._magic, self._left)
-        if self.is_wrapper or self._left <= fixed:
+        if self._left <= fixed:
             return None
         at = self._position + fixed
         for _ in ("key", "value"):
@@ -107,11 +111,12 @@ class DamagedBatch:
     def may_contain(self, position: int, limits: Limits) -> bool:
         """Whether the bytes at a position after the header may be a part of one of its records.
 
-        So it is if a record reaches across the position, or if the compressed records do not end there.
+        So it is if a record reaches across the position, or if the compressed records do not end there. A compressed v0
+        or v1 message has none if its sizes contradict its length field: then it is no such message.
         """
         if self._magic != MAGIC_V2:
-            framed = self.framed_end()
-            return self.is_wrapper or (framed is not None and framed > position)
+            sized = self._sized_end()
+            return sized == self.declared_end() if self.is_wrapper else sized is not None and sized > position
         if position < self._position + HEADER_SIZE:
             return True
         if not self._codec:

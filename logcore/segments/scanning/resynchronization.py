@@ -27,10 +27,10 @@ in such extents may be values. They are part of the log only if both of these ar
     two or more follow each other without a gap between their offsets. They end at the end of the file, at zeros, or at
     bytes that begin like the batch of the next offset. After a value the rest of its record would follow
 
-Eight or more of them without a gap, up to the end of the file or zeros, are part of the log whatever the damaged batch
-claims, if the bytes before them may have had the offsets before them: a value would have such offsets by chance, and
-its write would have to end exactly between two of its batches. If their offsets are too low, they do not count, but
-then the end is no ordinary tail.
+Eight or more of them without a gap are part of the log whatever offset the damaged batch claims to end at, if the bytes
+before them may have had the offsets before them: a value would have such offsets by chance. Up to the end of the file
+or zeros they count even if a record may reach into them: its write would have to end exactly between two of its
+batches. If their offsets are too low, they do not count, but then the end is no ordinary tail.
 
 Any other extent is implausible. The scan continues where the damaged batch's records end by their own sizes, if a sound
 batch is there; else at the first batch that counts:
@@ -267,9 +267,11 @@ class Resynchronizer:
         count, first, at, end = self._chain(position)
         is_last = at == self._size or self.is_zero_rest(at)
         begins_batch = 0 < self._size - at < LOG_OVERHEAD  # zeros that an offset may begin with
-        if is_last and not begins_batch and count >= _LINKS and expected <= first <= expected + nbytes:
+        is_long = count >= _LINKS and expected <= first <= expected + nbytes
+        if is_long and is_last and not begins_batch:
             return True
-        if count < 2 or first != damaged.claimed_next_offset() or damaged.may_contain(position, self._limits):
+        is_claimed = count > 1 and first == damaged.claimed_next_offset()
+        if not (is_long or is_claimed) or damaged.may_contain(position, self._limits):
             return False
         if is_last:
             return True

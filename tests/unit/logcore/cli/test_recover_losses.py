@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import logcore
 from logcore.cli.main import main
 from tests import handmade
 from tests.broker_directory import LogDirectory
@@ -139,20 +140,23 @@ def test_a_gap_inside_a_segment_is_a_loss_unless_cleaning_explains_it(
 
 
 @pytest.mark.parametrize("high_watermark", [30, 10])
-def test_committed_batches_after_a_byte_too_many_are_kept_although_the_last_one_is_cut(
-    root: Path, capsys: Captured, high_watermark: int
+@pytest.mark.parametrize("cut", [1, 5, 60])
+def test_a_salvage_keeps_what_verify_accepts_after_a_byte_too_many_and_before_a_cut_batch(
+    root: Path, capsys: Captured, cut: int, high_watermark: int
 ) -> None:
-    """Below the high watermark nothing is a write in progress, whatever the shifted length field claims."""
+    """Whatever the shifted length field claims, and whatever the high watermark is."""
     five(root)
     batches = [handmade.simple_batch(number, [(b"k", b"value")]) for number in range(30)]
     injured = batches[10][:9] + b"\x01" + batches[10][9:]
-    content = b"".join((*batches[:10], injured, *batches[11:]))[:-5]
+    content = b"".join((*batches[:10], injured, *batches[11:]))[:-cut]
     (root / "orders-0" / name(0)).write_bytes(content)
     made.write_checkpoint(root, "replication-offset-checkpoint", orders=high_watermark)
     plan = planned(root, capsys, "--salvage", code=2)
-    assert plan["log_end_offset"] == (29 if high_watermark == 30 else 10)
-    if high_watermark == 30:
-        assert counted(plan)[0][:4] == ("cut", 10, 10, None)
+    assert plan["log_end_offset"] == 29
+    assert counted(plan)[0][:4] == ("cut", 10, 10, None)
+    ledger = logcore.open_partition(root / "orders-0", high_watermark="log-end").ledger(on_finding=str)
+    states = [(each.start_offset, each.end_offset, str(each.state)) for each in ledger]
+    assert states == [(0, 10, "present"), (10, 11, "corrupt"), (11, 29, "present")]
 
 
 @pytest.mark.parametrize("bit", [2**32, 2**40, 2**62])

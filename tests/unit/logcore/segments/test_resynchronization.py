@@ -15,6 +15,7 @@ from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.recovery.plan import plan_recovery
 from logcore.logs.recovery.proposal import RecoveryPlan
+from logcore.records.compression import compress
 from logcore.records.model import BatchHeader
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import TopicPartition
@@ -167,17 +168,37 @@ def test_a_write_under_way_of_a_value_that_is_a_batch_is_never_data() -> None:
     assert rules(verdict_of(batch(0, 2) + cut(foreign, len(foreign) - 2), sealed=False)) == ["torn-tail"]
 
 
+@pytest.mark.parametrize("torn", [0, 1, 40, 70])
 @pytest.mark.parametrize("byte", [0x00, 0x0D, 0xFF])
 @pytest.mark.parametrize("at", range(61))
-def test_a_byte_too_many_in_a_header_costs_one_batch_of_an_active_segment(at: int, byte: int) -> None:
-    """As a copy in text mode makes it. The shifted length field claims more than the file has."""
+def test_a_byte_too_many_in_a_header_costs_one_batch_of_an_active_segment(at: int, byte: int, torn: int) -> None:
+    """As a copy in text mode makes it. The shifted length field claims more than the file has. The last batch may be
+    a write in progress.
+    """
     before = b"".join(batch(2 * number) for number in range(5))
-    after = b"".join(batch(12 + 2 * number) for number in range(12))
+    after = b"".join(batch(12 + 2 * number) for number in range(12)) + batch(36)[:torn]
     injured = batch(10)[:at] + bytes([byte]) + batch(10)[at:]
     found = verdict_of(before + injured + after, sealed=False)
     assert found.counts.batches >= 5 + 12
     assert found.next_offset == 36
     assert rules(found)[:1] == ["corrupt-bytes"]
+
+
+@pytest.mark.parametrize(("sequence", "epoch"), [(-1, 0), (0, 1), (5, 2), (300, 3)])
+@pytest.mark.parametrize("count", [1, 12, 20, 64])
+@pytest.mark.parametrize("codec", [0, 1, 4])
+@pytest.mark.parametrize("at", range(8, 12))
+def test_what_the_shifted_fields_claim_hides_no_batch_after_them(
+    at: int, codec: int, count: int, sequence: int, epoch: int
+) -> None:
+    records = b"".join(handmade.record(number, b"k", b"value") for number in range(count))
+    body = compress(codec, records)
+    fields = {"attributes": codec, "base_sequence": sequence, "producer_id": 7, "leader_epoch": epoch}
+    whole = handmade.batch([], base_offset=2, count=count, last_offset_delta=count - 1, body=body, **fields)
+    after = b"".join(batch(2 + count + 2 * number, leader_epoch=epoch) for number in range(10))
+    found = verdict_of(batch(0) + whole[:at] + b"\x01" + whole[at:] + after[:-3], sealed=False)
+    assert found.counts.batches == 1 + 9
+    assert found.next_offset == 2 + count + 18
 
 
 @pytest.mark.parametrize("offset", [0, 2, 3, 1000])
