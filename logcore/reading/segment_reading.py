@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from logcore.errors import CorruptionReason, LogError
 from logcore.logs.checks.beyond_log_end import beyond_finding
-from logcore.logs.checks.validation import stretch_rule
+from logcore.logs.checks.validation import spare_text, stretch_rule
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.gaps import NO_EXPLANATION, GapRules, gap_rules, is_cleaned, is_compacted
 from logcore.logs.model.sources import SegmentFile, SourceLog
@@ -348,6 +348,10 @@ def stretch_finding(stretch: Stretch, file: str) -> Finding:
         stretch: The bytes.
         file: The path of the file, as findings name it.
     """
+    if stretch.spare:
+        message = f"{file}: {spare_text(stretch)}."
+        rule, offset = stretch_rule(stretch), stretch.offset
+        return found(rule, message, file=file, position=stretch.position, nbytes=stretch.size, start_offset=offset)
     if stretch.tail:
         message = f"{file}: {stretch.size} bytes from position {stretch.position} are a batch that was being written."
         return found("torn-tail", message, file=file, position=stretch.position, nbytes=stretch.size)

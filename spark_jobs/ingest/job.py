@@ -25,6 +25,7 @@ from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.rules import RULES, Persistence
 from logcore.reading.compared_copies import ComparedCopies, not_decided, topic_ids_of
+from logcore.reading.overlapping_segments import still_differ
 from logcore.reading.unmatched_options import nothing_chosen
 from logcore.segments.filenames import DirectoryKind, TopicPartition
 from logcore.storage.broker.moved_logs import is_moved_by_its_broker
@@ -181,6 +182,11 @@ def plan(config: IngestConfig) -> IngestPlan:
         plans.append(log_plan)
         placed.extend(found_here)
     left_alone += gone_sources(config, continues)
+    left_alone += [
+        placed
+        for placed in finding_rows.read_findings(config.lake, "segments-differ")
+        if placed.log in held.rows and still_differ(placed.finding)
+    ]
     plans, left_out = _with_remote_ranges(config, plans, taken, held)
     placed.extend(left_out)
     whole, undecided = _with_fills(config, plans, taken, held)

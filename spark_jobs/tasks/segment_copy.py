@@ -18,7 +18,9 @@ from dataclasses import dataclass, field, replace
 
 from logcore.columns.engines import segment_extent
 from logcore.errors import LogError
+from logcore.logs.growth.overlaps import contradiction
 from logcore.logs.model.findings import Finding, found
+from logcore.reading.segment_reading import stretch_finding
 from logcore.records.batch import HEADER_SIZE
 from logcore.records.packed_files import packed_kind, unpacking
 from logcore.remote.chunked.chunk_map import RegisteredObject
@@ -73,6 +75,8 @@ class CopyTask:
     """Of a source on an object store: names the content that was listed. None for other files."""
     is_remote: bool = False
     """Whether it is a segment in remote storage. Such a file was complete when it got its name."""
+    following: SegmentFile | None = None
+    """The source segment after a sealed one, if its bytes can be compared."""
     chunk_map: bytes | None = field(default=None, repr=False)
     """What the manifest of a segment in chunks says; None: it has to be read."""
 
@@ -318,6 +322,11 @@ def _describe(
             if last is None:
                 return None, findings, ()
         elif task.next_base_offset is not None:
+            findings = _spare_findings(task, content, last.end if last else 0, next_offset, fetched)
+            if findings:
+                end = last.end if last else 0
+                if last is None:
+                    return None, findings, ()
             next_offset = task.next_base_offset
         digest = sha256 if sha256 is not None and end == len(content) else _sha256(content, end, fetched)
         header = () if last is None else _last_header(task, content, fetched, last)
@@ -428,6 +437,30 @@ def _tail_findings(
         rule, why = "tail-hides-batches", step.message if step.hides is None else step.hides
         what = f"{left} bytes from position {position} end the active segment and are no ordinary tail: {why}."
     return [found(rule, what, file=task.source, position=position, nbytes=left, start_offset=offset)]
+
+
+def _spare_findings(
+    task: CopyTask, content: memoryview, end: int, next_offset: int, fetched: SourceBytes | None
+) -> list[Finding]:
+    """Findings about the bytes after ``end`` of a closed segment if none of its offsets can be in them; else none."""
+    walk = scan(
+        content,
+        base_offset=task.file_base_offset,
+        sealed=True,
+        next_base_offset=task.next_base_offset,
+        start=end,
+        next_offset=next_offset,
+        fetched=fetched,
+    )
+    step = next(iter(walk), None) if end < len(content) else None
+    if not isinstance(step, Stretch) or not step.spare:
+        return []
+    finding = stretch_finding(step, task.source)
+    findings = [replace(finding, position=task.start + end)]
+    if task.following is not None:
+        differing = contradiction(HeaderReader(), task.file, task.start + end, task.following)
+        findings += [] if differing is None else [differing]
+    return findings
 
 
 def _is_damage(findings: Sequence[Finding]) -> bool:

@@ -141,6 +141,8 @@ def stretch_rule(stretch: Stretch) -> str:
     """The rule that reports bytes that cannot be trusted. A batch whose end is proven hides nothing, and what is wrong
     with it is known.
     """
+    if stretch.spare:
+        return "bytes-after-segment"
     if stretch.tail:
         return "torn-tail"
     if stretch.unreadable:
@@ -148,6 +150,14 @@ def stretch_rule(stretch: Stretch) -> str:
     if stretch.reason is CorruptionReason.PACKED:
         return "packed-segment"
     return "corrupt-bytes" if stretch.hides is None or stretch.is_repaired else "tail-hides-batches"
+
+
+def spare_text(stretch: Stretch) -> str:
+    """What the bytes after the last offset of a closed segment are."""
+    return (
+        f"{stretch.size} bytes follow the last batch of the segment, which ends where the next one begins, at offset "
+        f"{stretch.offset}: {stretch.message}"
+    )
 
 
 def validate_segment(
@@ -262,13 +272,16 @@ class SegmentVerdict:
             self._quarantined += stretch.size - stretch.unreadable
             self._unreadable += stretch.unreadable
         hides = "" if stretch.hides is None else f". Not an ordinary tail: {stretch.hides}"
+        message = f"{stretch.size} bytes cannot be trusted ({stretch.reason}): {stretch.message}"
+        if stretch.spare:
+            message = spare_text(stretch)
         if stretch.unreadable:
             hides = f". The disk failed to read {stretch.unreadable} of them"
         elif stretch.reason is CorruptionReason.PACKED:
             hides = f"; {unpacking(stretch.message, self._file)}"
         self._findings.add(
             stretch_rule(stretch),
-            f"{stretch.size} bytes cannot be trusted ({stretch.reason}): {stretch.message}{hides}",
+            f"{message}{hides}",
             position=stretch.position,
             nbytes=stretch.size,
             start_offset=stretch.offset,

@@ -81,6 +81,21 @@ SEGMENT_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             FILL,
             for_logs=_SALVAGE,
         ),
+        "bytes-after-segment": Rule(
+            _WARNING,
+            _ONE_RUN,
+            "A closed segment has all its offsets, and more bytes after them: zeros, batches that the next segment has "
+            "too, or no batch. No record is lost.",
+            "Nothing: the archive leaves these bytes out.",
+            for_logs=_SALVAGE,
+        ),
+        "segments-differ": Rule(
+            _ERROR,
+            _ONE_RUN,
+            "Two segments have the same offsets with different batches, which are of two histories: of two replicas "
+            "that parted, or of two logs. The batches of the later segment are read.",
+            "No command can tell which of the two is right. Compare both segments with another replica.",
+        ),
         "unknown-attribute-bits": Rule(
             _WARNING,
             _UNTIL_REPLACED,

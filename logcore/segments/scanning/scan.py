@@ -6,7 +6,9 @@ A segment is a sequence of record batches, without header, trailer or alignment.
     stretch         bytes that cannot be trusted, with the reason
     tail            the last stretch of a segment still being written: an ordinary write in progress. It must begin like
                     a batch and contain none
-    padding         zeros up to the end of the file: space that a broker reserved
+    spare end       bytes of a closed segment after its last offset, which is the one before the next segment. They hold
+                    no offset of the segment: zeros, batches that the next segment has too, or no batch. A kind of tail
+    padding         other zeros up to the end of the file: space that a broker reserved
 
     valid + quarantined + unreadable + tail + padding = size of the file, always
 
@@ -87,7 +89,8 @@ class Stretch:
         reason: Why they cannot be trusted.
         message: The same in words.
         offset: The next offset expected where they begin.
-        tail: They are at the end of a segment still being written, so they are ordinary.
+        tail: They are at the end of a segment still being written, or spare, so nothing is lost with them.
+        spare: They are after the last offset of a closed segment.
         hides: Why they are not an ordinary tail, although they end a segment still being written.
         is_repaired: They are a batch in which only the length field is wrong; it should be `size` - 12.
         unreadable: How many of these bytes the disk failed to read.
@@ -102,6 +105,7 @@ class Stretch:
     hides: str | None = None
     is_repaired: bool = False
     unreadable: int = 0
+    spare: bool = False
 
     @property
     def end(self) -> int:
@@ -230,7 +234,7 @@ class SegmentScan:
         self._decode = decode
         self._limits = limits
         self._inspect = inspect
-        self._base_offset = base_offset
+        self._base_offset, self._next_base_offset = base_offset, next_base_offset
         # Last offset that a batch of this segment may contain.
         self._ceiling = min(base_offset + MAX_RELATIVE_OFFSET, MAX_OFFSET - 1)
         if next_base_offset is not None:
@@ -283,6 +287,13 @@ class SegmentScan:
         size = len(self._buf)
         while self.position < size:
             position = self.position
+            why = self._spare(position)
+            if why is not None:
+                self._tail += size - position
+                self.position = size
+                reason, offset = CorruptionReason.LENGTH, self.next_offset
+                yield Stretch(position, size - position, reason, why, offset, tail=True, spare=True)
+                break
             if self.resynchronizer.is_zero_rest(position):
                 self._padding = size - position
                 self.position = size
@@ -320,6 +331,11 @@ class SegmentScan:
             self.position = end
             yield stretch
         self._finished = True
+
+    def _spare(self, position: int) -> str | None:
+        """Why the bytes up to the end of the file hold no offset of the segment; None if they may hold some."""
+        is_complete = self._base_offset < self.next_offset == self._next_base_offset
+        return self.resynchronizer.spare_end(position, self.next_offset) if is_complete else None
 
     def _check(self, position: int) -> ScannedBatch | _Bad:
         header = self._contradiction(position, self.next_offset)

@@ -70,9 +70,17 @@ def have_offsets_in_common(finding: Finding, row: LedgerRow) -> bool:
 
 
 def path_findings(reports: Iterable[JobReport[Outline]]) -> tuple[Finding, ...]:
-    """Return the findings of the job ``ingest`` about source paths, each once; reports of other jobs are ignored."""
-    plans = [report.plan for report in reports]
-    return tuple(dict.fromkeys(each for plan in plans if isinstance(plan, IngestOutline) for each in plan.of_paths))
+    """Return the findings of the job ``ingest`` that count in this run alone, as about source paths, each once.
+
+    Reports of other jobs are ignored.
+    """
+    found: dict[Finding, None] = {}
+    for report in reports:
+        if isinstance(report.plan, IngestOutline):
+            copied = (placed.finding for placed in report.findings)
+            of_run = (each for each in copied if persistence_of(each.rule) is Persistence.ONE_RUN)
+            found |= dict.fromkeys((*report.plan.of_paths, *of_run))
+    return tuple(found)
 
 
 def unread_source(findings: Iterable[Finding]) -> str | None:
