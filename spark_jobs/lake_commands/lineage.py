@@ -236,6 +236,8 @@ def _commit_fields(commit: Commit | None) -> dict[str, Any] | None:
 
 
 def _text(line: dict[str, Any]) -> Iterator[str]:
+    from spark_jobs.lake.segments.removals import WHY_GONE
+
     head = f"{line['topic']}-{line['partition']} offset {line['offset']}  log {line['log']}"
     yield f"{head}  {'in the table' if line['in_table'] else 'not in the table: ' + line['explanation']}"
     for problem in line["problems"]:
@@ -246,8 +248,9 @@ def _text(line: dict[str, Any]) -> Iterator[str]:
     if (ledger := line["ledger"]) is not None:
         published = "published" if ledger["published"] else "not published"
         span = f"[{ledger['start_offset']}, {ledger['end_offset']})"
-        held = ledger["archived"] + (", withdrawn" if ledger["withdrawn"] else "")
-        yield f"  ledger     {span} {ledger['state']} ({ledger['evidence']}), {published}, {held}"
+        withdrawn = ", withdrawn" if ledger["withdrawn"] else ""
+        gone = WHY_GONE.get(ledger["archived"], "held by the archive")
+        yield f"  ledger     {span} {ledger['state']} ({ledger['evidence']}), {published}{withdrawn}; {gone}"
     if (batch := line["batch"]) is not None:
         crc = f"crc {batch['crc']:#010x}" + ("" if batch["crc_ok"] else f", computed {batch['crc_computed']:#010x}")
         text = f"offsets [{batch['base_offset']}, {batch['last_offset'] + 1}), {batch['size']} bytes, v{batch['magic']}"

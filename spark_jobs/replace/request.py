@@ -23,7 +23,7 @@ from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import clipped, meets, merged
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.ledger_ranges import counts_between, with_published
-from spark_jobs.lake.segments.removals import Archived
+from spark_jobs.lake.segments.removals import WHY_GONE, Archived
 from spark_jobs.placed_finding import PlacedFinding
 
 RANGES_A_COMMIT = 200
@@ -39,14 +39,6 @@ WITHOUT_ROWS = frozenset(
     }
 )
 REPLACEABLE = WITHOUT_ROWS | {OffsetState.PRESENT}
-
-WHY_GONE = {
-    Archived.RETAINED_AWAY: "retention took them out of the archive",
-    Archived.COMPACTED_AWAY: "compaction took records of them out of the archive",
-    Archived.ERASED: "they were erased",
-    Archived.EXPIRED: "their time in the lake is over",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class LogRequest:

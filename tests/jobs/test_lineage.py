@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.contracts import CompactionConfig
 from spark_jobs.lake_commands.lineage import lineage_command
@@ -250,6 +251,11 @@ def test_a_segment_that_was_compacted_since_leads_to_its_replacement(capsys, own
     assert successor["segment_id"] == after["segment"]["replaced_by"]
     assert (successor["generation"], successor["held"]) == (1, True)
     assert after["ledger"]["archived"] == "compacted-away"
+    capsys.readouterr()
+    assert main(["lineage", str(own.path / "tables" / "records"), "--offset", "keyed-0:3"]) == 0
+    printed = capsys.readouterr().out
+    assert ", published; compaction took records of them out of the archive\n" in printed
+    assert "compacted-away" not in printed
 
 
 def test_a_version_leads_to_the_segments_it_came_from(capsys, lake: Lake, facts: Facts):

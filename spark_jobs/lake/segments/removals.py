@@ -58,6 +58,15 @@ class Archived(StrEnum):
     """Removed because its time in the lake was over. Nothing writes it yet."""
 
 
+WHY_GONE = {
+    Archived.RETAINED_AWAY: "retention took them out of the archive",
+    Archived.COMPACTED_AWAY: "compaction took records of them out of the archive",
+    Archived.ERASED: "they were erased",
+    Archived.EXPIRED: "their time in the lake is over",
+}
+"""What became of offsets that are not held, as a part of a sentence."""
+
+
 @dataclass(frozen=True, slots=True)
 class Removal:
     """A retired segment, its replacement, and the number of records of each."""
