@@ -355,7 +355,15 @@ def _read_end(segment: SegmentFile, reader: HeaderReader) -> tuple[int, bool]:
 
 
 def not_a_segment(path: str) -> str:
-    """Why a path cannot be read as a segment."""
+    """Why a path cannot be read as a segment, and the command that mends it."""
     if filenames.segment_base_offset(os.path.basename(path).removesuffix(filenames.SWAP_SUFFIX)) is None:
         return f"{shown(path)} is not a segment: a segment's name is its base offset in 20 digits and .log."
+    if not is_object(path) and os.path.islink(path):
+        target = os.path.join(os.path.dirname(path), os.readlink(path))
+        put = (
+            f"`cp -p --remove-destination {shell_word(target)} {shell_word(path)}` puts the file in place of the link."
+        )
+        if os.path.isfile(target):
+            return f"{shown(path)} is a link to {shown(target)}, and links are not read. {put}"
+        return f"{shown(path)} is a link to {shown(target)}, which is not there. When it is there again, {put}"
     return f"{shown(path)} is named like a segment but is not a regular file; it is not opened."

@@ -25,7 +25,6 @@ from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.rules import RULES, Persistence
 from logcore.reading.compared_copies import ComparedCopies, not_decided, topic_ids_of
-from logcore.reading.overlapping_segments import still_differ
 from logcore.reading.unmatched_options import nothing_chosen
 from logcore.segments.filenames import DirectoryKind, TopicPartition
 from logcore.storage.broker.moved_logs import is_moved_by_its_broker
@@ -36,7 +35,7 @@ from spark_jobs.contracts import IngestConfig, JobReport
 from spark_jobs.errors import ConcurrentChange, NothingChosen, UsageError
 from spark_jobs.ingest import intake_tasks, late_segments, remote_ranges, source_changes
 from spark_jobs.ingest.copied_log import CopiedLog, copied_log
-from spark_jobs.ingest.left_copies import compared_copy, gone_sources, left_copy, refused_copy
+from spark_jobs.ingest.left_copies import compared_copy, gone_sources, left_copy, refused_copy, vanished_logs
 from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, of_log, remote_task
 from spark_jobs.ingest.round_limit import NOTHING_LEFT, Left, first_round
 from spark_jobs.lake.ledger import finding_rows
@@ -182,11 +181,9 @@ def plan(config: IngestConfig) -> IngestPlan:
         plans.append(log_plan)
         placed.extend(found_here)
     left_alone += gone_sources(config, continues)
-    left_alone += [
-        placed
-        for placed in finding_rows.read_findings(config.lake, "segments-differ")
-        if placed.log in held.rows and still_differ(placed.finding)
-    ]
+    chosen = _selection(config)
+    held_here = [row for row in newest.values() if chosen.matches(row.topic, row.partition)]
+    left_alone += vanished_logs(held_here, discovery.logs)
     plans, left_out = _with_remote_ranges(config, plans, taken, held)
     placed.extend(left_out)
     whole, undecided = _with_fills(config, plans, taken, held)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from logcore.logs.growth.copies import LogCopy, Range
@@ -91,6 +91,27 @@ def left_copy(kept: LogRow | SourceLog, other: SourceLog, why: str = "", rule: s
     finding = found(rule, message, file=other.directory)
     log = kept.log if isinstance(kept, LogRow) else None
     return PlacedFinding(finding, log, other.topic_partition.topic, other.topic_partition.partition)
+
+
+def vanished_logs(rows: Iterable[LogRow], there: Sequence[SourceLog]) -> list[PlacedFinding]:
+    """Say which logs of the lake are no longer in a log directory that was read, although no checkpoint misses them.
+
+    Args:
+        rows: The logs that are chosen.
+        there: What the sources have, in any directory.
+    """
+    names = {str(log.topic_partition) for log in there}
+    beside = {os.path.dirname(log.directory) for log in there if not log.named_files}
+    topics = {log.topic_partition.topic for log in there}
+    placed = []
+    for row in rows:
+        directory = os.path.dirname(row.source)
+        if row.topic_partition not in names and directory in beside and is_gone(row.source):
+            message = f"{row.topic_partition} is not read: {directory} no longer has its directory."
+            finding = found("log-gone", message, file=row.source)
+            severity = finding.severity if row.topic in topics else Severity.INFO
+            placed.append(PlacedFinding(replace(finding, severity=severity), row.log, row.topic, row.partition))
+    return placed
 
 
 def gone_sources(config: IngestConfig, moved: Mapping[str, tuple[LogRow, SourceLog]]) -> list[PlacedFinding]:

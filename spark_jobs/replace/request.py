@@ -40,6 +40,7 @@ WITHOUT_ROWS = frozenset(
 )
 REPLACEABLE = WITHOUT_ROWS | {OffsetState.PRESENT}
 
+
 @dataclass(frozen=True, slots=True)
 class LogRequest:
     """Ranges of one log that are compared and, where they differ, replaced."""

@@ -120,8 +120,12 @@ class CopyResult:
     """Of a source on an object store: the bytes of its last batch that the next plan compares, if they are few."""
 
 
-class _Packed(Exception):
-    """A whole file was packed; the text is its kind."""
+class _Refused(Exception):
+    """Nothing of the file is taken; the finding says why."""
+
+    def __init__(self, why: Finding) -> None:
+        super().__init__(why.message)
+        self.why = why
 
 
 def nothing_readable(task: CopyTask, remembered: RememberedReads | None = None) -> list[Finding] | None:
@@ -178,9 +182,8 @@ def copy_segment(task: CopyTask) -> CopyResult:
                 _register(task) if task.in_place else _copy(task, reads_around=attempt == 2 and is_growth)
             )
             return CopyResult(segment, tuple(findings), failed=_is_damage(findings), last_header=header)
-        except _Packed as packed:
-            message = f"{shown(task.source)} is {packed}; {unpacking(str(packed), shown(task.source))}."
-            return _failed(found("packed-segment", message, file=task.source, position=0, nbytes=task.size))
+        except _Refused as refused:
+            return _failed(refused.why)
         except SourceChanged as error:
             if attempt == 2:
                 return _failed(found("source-changed", str(error), file=task.source))
@@ -314,7 +317,8 @@ def _describe(
         end = len(content)
         packed = None if task.start or last else packed_kind(content)
         if packed is not None:
-            raise _Packed(packed)
+            message = f"{shown(task.source)} is {packed}; {unpacking(packed, shown(task.source))}."
+            raise _Refused(found("packed-segment", message, file=task.source, position=0, nbytes=task.size))
         findings: list[Finding] = []
         if not task.sealed:
             end = last.end if last else 0
@@ -442,7 +446,11 @@ def _tail_findings(
 def _spare_findings(
     task: CopyTask, content: memoryview, end: int, next_offset: int, fetched: SourceBytes | None
 ) -> list[Finding]:
-    """Findings about the bytes after ``end`` of a closed segment if none of its offsets can be in them; else none."""
+    """Findings about the bytes after ``end`` of a closed segment if none of its offsets can be in them; else none.
+
+    Raises:
+        _Refused: They are batches of another history than those of the next segment.
+    """
     walk = scan(
         content,
         base_offset=task.file_base_offset,
@@ -455,12 +463,11 @@ def _spare_findings(
     step = next(iter(walk), None) if end < len(content) else None
     if not isinstance(step, Stretch) or not step.spare:
         return []
-    finding = stretch_finding(step, task.source)
-    findings = [replace(finding, position=task.start + end)]
     if task.following is not None:
         differing = contradiction(HeaderReader(), task.file, task.start + end, task.following)
-        findings += [] if differing is None else [differing]
-    return findings
+        if differing is not None:
+            raise _Refused(differing)
+    return [replace(stretch_finding(step, task.source), position=task.start + end)]
 
 
 def _is_damage(findings: Sequence[Finding]) -> bool:

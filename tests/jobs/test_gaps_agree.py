@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ import pytest
 import logcore
 from tests import handmade
 from tests.broker_directory import LogDirectory
-from tests.property.reading.test_commands_agree import with_gaps
+from tests.property.reading.test_commands_agree import a_byte_too_many, after_the_end, with_gaps
 from tests.sampling import SEED
 from tests.spark.cycle import Lake
 
@@ -53,6 +53,21 @@ def test_the_ledger_of_a_lake_is_that_of_its_source_however_it_grew(
     assert offsets(one.ledger("orders"), end) == offsets(said_of(orders.path), end)
     assert offsets(grown.ledger("orders"), end) == offsets(said_of(orders.path), end)
     assert grown.published("orders") == one.published("orders")
+
+
+@pytest.mark.parametrize("make", [after_the_end, a_byte_too_many])
+@pytest.mark.parametrize("number", range(4))
+def test_the_ledger_of_a_lake_is_that_of_its_source_after_harm(
+    make: Callable[[Path, random.Random], Path], number: int, source: LogDirectory, lake: Lake, tmp_path: Path
+) -> None:
+    orders = source.partition("orders-0")
+    for segment in sorted(make(tmp_path / "harmed", random.Random(f"{SEED} {make.__name__} {number}")).iterdir()):
+        shutil.copy2(segment, orders.path)
+    ranges = logcore.open_partition(orders.path, high_watermark="log-end").ledger(on_finding=str)
+    end = max(each.end_offset for each in ranges)
+    source.high_watermarks(orders_0=end)
+    lake.turn(source.path)
+    assert offsets(lake.ledger("orders"), end) == offsets(said_of(orders.path), end)
 
 
 def test_a_batch_that_only_cleaning_leaves_explains_the_gaps_before_it_when_it_comes(

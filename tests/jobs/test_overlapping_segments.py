@@ -170,6 +170,32 @@ def test_batches_of_another_history_after_a_closed_segment_are_an_error_until_th
     assert code == 0, printed
 
 
+@pytest.mark.parametrize("name", [0, 4, 7])
+def test_of_a_segment_of_another_log_with_the_same_offsets_nothing_is_published(
+    name: int, source: LogDirectory, lake: Lake
+) -> None:
+    """In place of a segment or beside it. The log stops until the file is gone, and then has its own rows alone."""
+    log = log_of_two(source)
+    own = {path: path.read_bytes() for path in log.segments()}
+    rows = dict(log.rows)
+    place = log.path / f"{name:020d}.log"
+    foreign = [handmade.simple_batch(offset, [(b"k", b"foreign")]) for offset in range(name, 12)]
+    place.write_bytes(b"".join(foreign))
+    if name == 7:  # in place of the second one, which the first repeats
+        add(own[place])(*log.segments())
+    for _ in range(2):
+        lake.turn(source.path)
+        assert b"foreign" not in {value for _, value in lake.published("a").values()}
+        assert lake.stopped() == {"a-0": ERROR}
+    for path in log.segments():
+        path.unlink()
+    for path, content in own.items():
+        path.write_bytes(content)
+    lake.turn(source.path)
+    assert lake.published("a") == rows
+    assert lake.stopped() == {"a-0": None}
+
+
 def test_a_batch_of_a_lower_offset_after_the_last_one_is_damage(source: LogDirectory) -> None:
     """The last offset may be a flipped bit: then the offsets before it are lost."""
     log = log_of_two(source)

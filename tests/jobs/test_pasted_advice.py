@@ -96,6 +96,11 @@ def zeros(log: Path) -> None:
     path.write_bytes(data[:end] + bytes(len(data) - end))
 
 
+def spare(log: Path) -> None:
+    path = log / f"{0:020d}.log"
+    path.write_bytes(path.read_bytes() + bytes(100))
+
+
 def wrong_index(log: Path) -> None:
     (log / f"{0:020d}.index").write_bytes(struct.pack(">ii", 9, 3))
 
@@ -124,6 +129,7 @@ OF_LOGS: dict[str, tuple[Callable[[Path], None], str]] = {
     "corrupt-bytes": (corrupt, "recover"),
     "tail-hides-batches": (tail, "recover"),
     "zero-tail": (zeros, "recover"),
+    "bytes-after-segment": (spare, "recover"),
     "offset-index-differs": (wrong_index, "reindex"),
     "index-zeroed": (zeroed_index, "reindex"),
     "corrupt-index": (broken_index, "reindex"),
@@ -657,7 +663,9 @@ NOT_PASTED_HERE = {
     "source-trimmed": SHOWS_MORE,
     "offsets-given-up": "The same command as high-watermark-beyond-log-end, which is pasted above.",
     "second-source": "tests/unit/spark_jobs/ingest/test_moved_sources.py pastes the command.",
+    "log-gone": "tests/unit/spark_jobs/ingest/test_moved_sources.py runs the command.",
     "log-not-judged": SHOWS_MORE,
+    "segments-differ": "tests/jobs/test_overlapping_segments.py runs it after the file is gone.",
     "output-mismatch": OF_TABLES,
     "table-file-damaged": OF_TABLES,
     "table-file-missing": OF_TABLES,
@@ -702,7 +710,7 @@ def test_a_lake_whose_sources_are_not_known_says_what_the_word_is() -> None:
 ONLY_IN_A_LAKE = {
     *(*MAINTENANCE_RULES, *LAKE_STATE_RULES, "changed-after-publishing"),
     *("topic-recreated", "source-diverged", "source-behind", "trimmed-before-ingest", "source-trimmed"),
-    *("source-cleaned", "second-source", "offsets-given-up"),
+    *("source-cleaned", "second-source", "log-gone", "offsets-given-up"),
     *("archive-unreadable", "archive-changed", "log-not-judged", "output-mismatch", "table-file-damaged"),
 }
 

@@ -36,7 +36,7 @@ def contradiction(
             message = (
                 f"{segment.path} and the next segment have different batches at offset {offset}, of the leader epochs "
                 f"{ours.partition_leader_epoch} and {other.partition_leader_epoch}, and no cleaner explains it: they "
-                "are of two histories. The batches of the next segment are read."
+                "are of two histories."
             )
             end = ours.last_offset + 1
             rule, file = "segments-differ", segment.path

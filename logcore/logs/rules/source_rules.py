@@ -372,6 +372,14 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "mount it, and run again.",
             _UNCHECKED,
         ),
+        "log-gone": Rule(
+            _WARNING,
+            _ONE_RUN,
+            "A log directory no longer has the directory of a log that the lake read there. Nothing new is read of the "
+            "log. It is information if the whole topic is gone, as after its deletion.",
+            "If a broker moved the partition: `loglake run COPY --lake {lake}{log} --move-source`, where COPY is its "
+            "log directory now. If it was deleted on purpose, its rows stay.",
+        ),
         "several-copies": Rule(
             _WARNING,
             _ONE_RUN,

@@ -43,12 +43,11 @@ def from_plain(value: Mapping[str, Any]) -> Finding:
     return Finding(**dict(value) | {"severity": Severity(value["severity"])})
 
 
-def read_findings(lake: str, rule: str | None = None) -> list[PlacedFinding]:
-    """Return all findings of the table, or those of one rule, with those of the past."""
+def read_findings(lake: str) -> list[PlacedFinding]:
+    """Return all findings of the table, with those of the past."""
     columns = [name for name in FINDINGS.names if name not in ("finding_id", "run_id", "as_of_ms")]
     placed = []
-    where: list[tuple[str, str, object]] = [] if rule is None else [("rule", "==", rule)]
-    for row in read_rows(lake, "findings", columns, where).to_pylist():
+    for row in read_rows(lake, "findings", columns).to_pylist():
         place = {name: row.pop(name) for name in ("log", "topic", "partition", "segment_id")}
         placed.append(PlacedFinding(from_plain(row), **place))
     return placed

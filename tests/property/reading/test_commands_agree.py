@@ -176,7 +176,47 @@ def with_gaps(root: Path, draw: random.Random) -> Path:
     return directory
 
 
-KINDS = pytest.mark.parametrize("make", [planted, with_right_crc, any_directory, with_gaps])
+def after_the_end(root: Path, draw: random.Random) -> Path:
+    """A closed segment with bytes after its last batch, which mostly has the offset before the next segment."""
+    directory = root / "orders-0"
+    directory.mkdir(parents=True)
+    base, two = draw.choice((0, 7, 1 << 40)), [(b"k", b"v")] * 2
+    count = draw.randint(1, 6)
+    own = [handmade.simple_batch(base + 2 * at, two) for at in range(count)]
+    following = base + 2 * count + draw.choice((0, 0, 0, 3))
+    after = b"".join(handmade.simple_batch(following + 2 * at, two) for at in range(draw.randint(1, 4)))
+    kinds = [bytes(draw.randint(1, 5000)), draw.randbytes(draw.randint(1, 300)), after, after[: draw.randint(1, 200)]]
+    kinds += [handmade.flip(after, draw.randrange(len(after))), after + bytes(30), draw.choice(own), own[0][:50]]
+    (directory / f"{base:020d}.log").write_bytes(b"".join(own) + draw.choice(kinds))
+    (directory / f"{following:020d}.log").write_bytes(after)
+    return directory
+
+
+def a_byte_too_many(root: Path, draw: random.Random) -> Path:
+    """In any place of a batch of the active segment, whose last batch may be cut."""
+    directory = root / "orders-0"
+    directory.mkdir(parents=True)
+    base, fields = (
+        draw.choice((0, 7)),
+        {"leader_epoch": draw.choice((0, 1, 2, 9)), "base_sequence": draw.choice((-1, 5))},
+    )
+    rows = [[(b"k", b"value")] * draw.choice((1, 3, 20)) for _ in range(draw.randint(5, 20))]
+    batches = []
+    for each in rows:
+        batches.append(handmade.simple_batch(base, each, **fields))
+        base += len(each)
+    hurt = draw.randrange(len(batches) - 1)
+    at = draw.choice((draw.randrange(12), draw.randrange(len(batches[hurt]))))
+    batches[hurt] = batches[hurt][:at] + draw.randbytes(1) + batches[hurt][at:]
+    content = b"".join(batches)
+    first = base - sum(map(len, rows))
+    (directory / f"{first:020d}.log").write_bytes(content[: len(content) - draw.choice((0, 1, 30))])
+    return directory
+
+
+KINDS = pytest.mark.parametrize(
+    "make", [planted, with_right_crc, any_directory, with_gaps, after_the_end, a_byte_too_many]
+)
 
 
 def agreed(

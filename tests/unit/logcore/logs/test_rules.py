@@ -8,7 +8,10 @@ import pytest
 
 from logcore.logs.rules import RULES, Outcome, Persistence, Rule
 
-STOPPING = {"topic-recreated", "source-diverged", "source-behind", "packed-segment", "tail-hides-batches"}
+STOPPING = {
+    *("topic-recreated", "source-diverged", "source-behind", "packed-segment", "tail-hides-batches"),
+    "segments-differ",
+}
 """A log stops growing by these, and by those of UNREADABLE."""
 UNREADABLE = {"unreadable", "source-changed", "segments-not-named", "archive-not-written"}
 ABOUT_A_RANGE = {"transaction-outcome-lost", "corrupt-offsets", "missing-offsets", "trimmed-before-ingest"}
@@ -17,7 +20,7 @@ ABOUT_ROWS = {
     *("expectation-failed", "rows-differ-from-ledger", "ledger-has-a-hole"),
     *OF_FOREIGN_FILES,
 }
-OF_ONE_RUN = {"second-source", "replacement-refused", "high-watermark-fell"}
+OF_ONE_RUN = {"second-source", "replacement-refused", "high-watermark-fell", "bytes-after-segment", "log-gone"}
 
 NEVER_CHECKED = {
     *("path-not-found", "nothing-chosen", "not-a-log-directory", "empty-directory", "not-a-segment"),

@@ -182,6 +182,26 @@ def test_no_rename_is_advised_for_what_begins_with_no_batch(source: LogDirectory
     assert "mv " not in only(discover([str(source.path)]), "not-a-segment").message
 
 
+@pytest.mark.parametrize("is_relative", [True, False])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_link_in_place_of_a_segment_is_named_with_the_command_that_brings_the_file(
+    source: LogDirectory, tmp_path: Path, is_there: bool, is_relative: bool
+) -> None:
+    [path] = (source.path / "orders-0").glob("*.log")
+    content, target = path.read_bytes(), tmp_path / "old disk" / path.name
+    path.unlink()
+    path.symlink_to(Path("../..", "old disk", path.name) if is_relative else target)
+    target.parent.mkdir()
+    if is_there:
+        target.write_bytes(content)
+    message = only(discover([str(source.path)]), "not-a-segment").message
+    assert ("which is not there" in message) == (not is_there)
+    target.write_bytes(content)
+    subprocess.run(shlex.split(message.split("`")[1]), check=True)
+    assert "not-a-segment" not in rules(discover([str(source.path)]))
+    assert path.read_bytes() == content
+
+
 def test_no_rename_is_advised_onto_a_segment_that_is_there(source: LogDirectory) -> None:
     log = source.path / "orders-0"
     (log / "81.log").write_bytes((log / f"{0:020d}.log").read_bytes())

@@ -209,6 +209,31 @@ def test_a_source_that_is_there_without_segments_is_gone(tmp_path: Path) -> None
     assert not is_gone(str(tmp_path / "orders-0"))
 
 
+def test_a_partition_that_its_log_directory_no_longer_has_is_named_until_it_is_read_elsewhere(
+    disks: tuple[LogDirectory, LogDirectory], tmp_path: Path
+) -> None:
+    first, _ = disks
+    lake = tmp_path / "lake"
+    for name in ("orders-0", "orders-1", "payments-0"):
+        first.partition(name).append(10)
+    first.high_watermarks(orders_0=10, orders_1=10, payments_0=10)
+    assert turn(lake, first.path) == turn(lake, first.path) == []
+    first.high_watermarks(orders_0=10)
+    (first.path / "orders-1").rename(tmp_path / "orders-1")
+    (first.path / "payments-0").rename(tmp_path / "payments-0")
+    config = IngestConfig(lake=str(lake), run_id="run", as_of_ms=0, sources=(str(first.path),))
+    for _ in range(2):
+        gone = {Path(f.file or "").name: str(f.severity) for f in ingest.plan(config).of_paths if f.rule == "log-gone"}
+        assert gone == {"orders-1": "warning", "payments-0": "info"}
+    chosen = replace(config, topics=("orders",), partitions=(0,))
+    assert [f.rule for f in ingest.plan(chosen).of_paths] == []
+    other = LogDirectory(tmp_path / "other")
+    (tmp_path / "orders-1").rename(other.path / "orders-1")
+    moved = replace(config, sources=(str(other.path),), move_source=True)
+    ingest.apply(ingest.plan(moved), moved, InProcessExecutor())
+    assert "log-gone" not in {f.rule for f in ingest.plan(config).of_paths if f.severity != "info"}
+
+
 def test_a_log_of_another_topic_id_in_the_brokers_other_directory_is_left_alone_and_reported(
     disks: tuple[LogDirectory, LogDirectory], tmp_path: Path
 ) -> None:
