@@ -63,8 +63,8 @@ FAULTS = (
     Fault(
         "a salvage keeps batches whose records cannot be decoded",
         "logcore/logs/recovery/segment_pieces.py",
-        "            sealed=sealed,\n",
-        "            sealed=sealed,\n            decode=False,\n",
+        "            sealed=next_base is not None,\n",
+        "            sealed=next_base is not None,\n            decode=False,\n",
         (BROKEN, "-k", "every_command"),
     ),
     Fault(

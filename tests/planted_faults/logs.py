@@ -6,6 +6,27 @@ from tests.planted_faults.fault import Fault
 
 FAULTS = (
     Fault(
+        "batches in a value count where a write in progress is cut between two of them",
+        "logcore/segments/scanning/resynchronization.py",
+        "or damaged.may_contain(position, self._limits):",
+        "or (not is_long and damaged.may_contain(position, self._limits)):",
+        ("tests/unit/logcore/segments/test_resynchronization.py", "-k", "value_of_many_batches"),
+    ),
+    Fault(
+        "a batch of a lower offset after a closed segment is no damage",
+        "logcore/segments/scanning/resynchronization.py",
+        "if found.header.base_offset < after:",
+        "if found.header.base_offset < 0:",
+        ("tests/jobs/test_overlapping_segments.py", "-k", "lower_offset"),
+    ),
+    Fault(
+        "segments of two histories are not compared when they are copied",
+        "spark_jobs/tasks/segment_copy.py",
+        "if task.following is not None:",
+        "if task.following is None:",
+        ("tests/jobs/test_overlapping_segments.py", "-k", "another_log"),
+    ),
+    Fault(
         "a short last offset delta is counted from its first offset",
         "logcore/records/batch.py",
         "    first, delta = header.base_offset - missing, header.last_offset_delta + missing",
