@@ -94,10 +94,10 @@ SEGMENT_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             Persistence.WHILE_STOPPED,
             "Two segments have the same offsets with different batches, which are of two histories: of two replicas "
             "that parted, or of two logs. Of both nothing is archived, and the log does not grow.",
-            "No command can tell which of the two is right. Compare them with another replica, move the wrong one out "
-            "of the directory, and read the log again: `{run}`.",
-            for_logs="No command can tell which of the two is right. Compare them with another replica, and move the "
-            "wrong one out of the directory.",
+            "No command can decide which of the two is right. Compare them with another replica, move the wrong one "
+            "out of the directory, and read the log again: `{run}`.",
+            for_logs="No command can decide which of the two is right. Compare them with another replica, and move "
+            "the wrong one out of the directory.",
         ),
         "unknown-attribute-bits": Rule(
             _WARNING,
