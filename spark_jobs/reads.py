@@ -1,4 +1,4 @@
-"""What a task reads, as the rows that carry tasks to Spark's workers say it.
+"""What a task reads, as errors and the rows that carry tasks to Spark's workers say it.
 
 Tasks are opaque to Spark. These columns are for people and for the plan: an engineer sees in a DataFrame of tasks which
 log, file and range each has.
@@ -29,3 +29,8 @@ class ReadingTask(Protocol):
     @property
     def reads(self) -> Reads:
         """What it reads."""
+
+
+def reads(task: object) -> Reads:
+    """What a task says that it reads; its type where it says nothing."""
+    return task.reads if isinstance(task, ReadingTask) else Reads(type(task).__name__)

@@ -51,23 +51,8 @@ class SegmentTask:
     """Whether rows are written here that become several files. Otherwise several workers write them later."""
 
     @property
-    def topic(self) -> str:
-        """Of the copy; names the task in errors, as the next two do."""
-        return self.copy.topic
-
-    @property
-    def partition(self) -> int:
-        """Of the copy."""
-        return self.copy.partition
-
-    @property
-    def source(self) -> str:
-        """Of the copy."""
-        return self.copy.source
-
-    @property
     def reads(self) -> Reads:
-        """Of the copy, for Spark's rows."""
+        """What the copy reads."""
         return self.copy.reads
 
     def second_try(self) -> SegmentTask:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_jobs.reads import ReadingTask, Reads
+from spark_jobs.reads import reads
 from spark_jobs.tasks.executor import Task, perform, second_try
 from spark_jobs.tasks.task_groups import cut, shared
 
@@ -88,11 +88,6 @@ def _table(
         for chunk in cut(rows, lambda row: len(row[-1]), CHUNK_BYTES, CHUNK_ROWS)
     ]
     return pa.Table.from_batches(chunks, TASK_SCHEMA), len(groups)
-
-
-def reads(task: object) -> Reads:
-    """What a task says that it reads; its type where it says nothing."""
-    return task.reads if isinstance(task, ReadingTask) else Reads(type(task).__name__)
 
 
 def perform_rows(work: bytes, chunks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -32,7 +32,7 @@ from typing import Any
 from logcore.columns.kernels.library import ENGINE_VARIABLE, is_chosen
 from logcore.storage.machine import processors
 from spark_jobs.lake.store.disk_sync import Unsynced, sync, sync_all
-from spark_jobs.reads import ReadingTask
+from spark_jobs.reads import reads
 from spark_jobs.tasks.executor import Result, Task, TaskFailed, WorkerDied, bound, second_try
 from spark_jobs.tasks.progress import OnProgress, TaskCounter
 
@@ -283,13 +283,8 @@ def _end_of(code: int) -> str:
 
 
 def _named(task: object) -> str:
-    """What identifies a task for a person: its topic partition and path, as far as it has them, or what it reads."""
-    topic, partition = getattr(task, "topic", None), getattr(task, "partition", None)
-    names = [] if topic is None or partition is None else [f"{topic}-{partition}"]
-    names += [str(value) for name in ("source", "path", "table") if isinstance(value := getattr(task, name, None), str)]
-    if not names and isinstance(task, ReadingTask):
-        names = [name for name in (task.reads.what, task.reads.path) if name is not None]
-    return " ".join(names) or f"a {type(task).__name__}"
+    """What identifies a task for a person."""
+    return " ".join(filter(None, reads(task)[:2]))
 
 
 def processes_here() -> int:

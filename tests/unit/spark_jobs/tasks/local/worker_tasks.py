@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spark_jobs.lake.store import storage
+from spark_jobs.reads import Reads
 from spark_jobs.tasks.executor import synced_late
 
 
@@ -21,6 +22,11 @@ class NumberedTask:
     partition: int
     behaviour: str
     folder: str
+
+    @property
+    def reads(self) -> Reads:
+        """See :class:`spark_jobs.reads.ReadingTask`."""
+        return Reads(f"{self.topic}-{self.partition}")
 
 
 @dataclass(frozen=True, slots=True)
