@@ -82,7 +82,7 @@ def run_page(
     failed = [outcome for outcome in outcomes if not outcome.success]
     critical = sum(outcome.severity == CRITICAL for outcome in failed)
     verdict = f"Not met: {critical} critical expectations, {len(failed)} of {len(outcomes)} in all."
-    tests = {check.name: (check.test(checked_by), check.says) for check in (*CHECKS, *DECODED_CHECKS)} | _OTHER_TESTS
+    tests = {check.name: (check.test, check.says) for check in (*CHECKS, *DECODED_CHECKS)} | _OTHER_TESTS
     places = {row["log"]: f"{row['topic_partition']} [{row['start_offset']}, {row['end_offset']})" for row in frame}
     expectations = []
     for outcome in outcomes:

@@ -144,7 +144,8 @@ def _of_rows(
     """Results of our own checks that are on rows, of `records` by name, and of decoded topics; None: by counts."""
     spark = getattr(executor, "session", None)
     rows = sum(each.expected_rows for each in plan.ranges)
-    if spark is None or not rows or (rows < config.policies.lake.expectations_rows and not config.is_whole):
+    is_few = not rows or rows < config.policies.lake.expectations_rows
+    if spark is None or (is_few and not config.is_whole):
         return None, []
     from spark_jobs.expectations.built_in_suite import check_decoded, check_records
 

@@ -357,11 +357,6 @@ class Suite:
             return True
         return self.add([each.log for each in ranges], rows, only_if_met=only_if_met)
 
-    @property
-    def has_rows(self) -> bool:
-        """Whether it was evaluated on a row."""
-        return any(tally.checked for tally in self._tallies)
-
     def results(self) -> list[ExpectationResult]:
         """The results over all rows so far. An expectation that saw no row is not met."""
         return [

@@ -11,7 +11,14 @@ import pytest
 
 from spark_jobs.expectations import data_docs
 from spark_jobs.expectations.data_docs import index_page, run_page, write_pages
-from spark_jobs.expectations.range_checks import BY_COUNTS, CHECKS, COMPLETENESS, ROW_COUNT, ExpectationResult
+from spark_jobs.expectations.range_checks import (
+    BY_COUNTS,
+    CHECKS,
+    COMPLETENESS,
+    DECODED_CHECKS,
+    ROW_COUNT,
+    ExpectationResult,
+)
 
 AS_OF_MS = 1_700_000_000_000  # 2023-11-14 22:13:20 UTC
 FOLDER = "20231114T221320.000000Z"
@@ -114,7 +121,7 @@ def test_an_expectation_of_a_suite_that_only_informs_is_met_or_not_met():
 
 
 def test_every_expectation_has_a_test_and_a_meaning():
-    names = [ROW_COUNT, COMPLETENESS, *(check.name for check in CHECKS)]
+    names = [ROW_COUNT, COMPLETENESS, *(check.name for check in (*CHECKS, *DECODED_CHECKS))]
     outcomes = [ExpectationResult(name, True, "critical", "") for name in names]
     rows = Page(run_page("run", "now", outcomes, [], BY_COUNTS)).tables[0][1:]
     assert [row[0] for row in rows] == names
