@@ -54,7 +54,7 @@ test-long: setup jars ## a million damaged batches, 10^4 random logs, every kill
 	LOGLAKE_TEST_CLUSTERS=20 .venv/bin/python -m pytest -q tests/kafka/test_operated_cluster.py
 	LOGLAKE_TEST_EVERY_KILL=1 LOGLAKE_TEST_DOUBLE_CRASHES=12 .venv/bin/python -m pytest -q -s tests/crash
 	LOGLAKE_TEST_EVERY_HARM=1 LOGLAKE_TEST_EVERY_JOB_ON_SPARK=1 .venv/bin/python -m pytest -q tests/harm/test_matrix.py tests/harm/test_second_look.py
-	LOGLAKE_TEST_EVERY_HARM=1 LOGLAKE_TEST_EVERY_JOB_ON_SPARK=1 LOGLAKE_TEST_EVERY_ROUND=1 LOGLAKE_TEST_WATCHED_SECONDS=3600 .venv/bin/python -m pytest -q -s tests/jobs tests/spark
+	LOGLAKE_TEST_EVERY_HARM=1 LOGLAKE_TEST_EVERY_JOB_ON_SPARK=1 LOGLAKE_TEST_EVERY_ROUND=1 LOGLAKE_TEST_STREAM_KILLS=50 LOGLAKE_TEST_WATCHED_SECONDS=3600 .venv/bin/python -m pytest -q -s tests/jobs tests/spark
 	LOGLAKE_TEST_EVERY_BYTE=1 .venv/bin/python -m pytest -q -s tests/harm/test_every_file.py
 	LOGLAKE_TEST_EVERY_SNAPSHOT=1 .venv/bin/python -m pytest -q tests/object_store/test_corpus.py tests/cluster/test_corpus.py
 	LOGLAKE_TEST_EVERY_TICK=1 .venv/bin/python -m pytest -q tests/dagster/test_sensor.py

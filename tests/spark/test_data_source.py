@@ -364,7 +364,7 @@ def test_a_stream_whose_log_was_cut_or_is_gone_fails_or_goes_on(
     assert sorted(tuple(row) for row in rows) == [*(("orders", at) for at in range(50)), ("payments", 0)]
 
 
-KILLS = int(os.environ.get("LOGLAKE_TEST_STREAM_KILLS", "3"))
+KILLS = int(os.environ.get("LOGLAKE_TEST_STREAM_KILLS", "10"))
 STREAMED = """
 import sys
 from spark_jobs.machine.session import get_session
