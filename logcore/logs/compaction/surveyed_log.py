@@ -320,6 +320,9 @@ def survey(
         derived: list[AbortedTransaction] = []
         aborts: set[tuple[int, int]] = set()
         for step in read(segment.log.content, base, next_base, segment.log.fetched):
+            if isinstance(step, Stretch) and step.spare:
+                segment.log = segment.log.beginning(step.position, segment.log.modified_ms)
+                continue
             if isinstance(step, Stretch):
                 if segment.untrusted_from is None:
                     segment.untrusted_from, segment.trusted_end = step.position, segment.next_offset

@@ -75,6 +75,18 @@ def test_the_new_directory_is_what_a_cleaner_leaves(orders: Path, tmp_path: Path
     assert before == {path: path.read_bytes() for path in orders.parent.rglob("*") if path.is_file()}
 
 
+@pytest.mark.parametrize("spare", [bytes(100), b"\x17" * 100, rows(2, b"a", b"c")], ids=["zeros", "rubbish", "next"])
+def test_bytes_after_the_last_offset_of_a_closed_segment_change_nothing(orders: Path, tmp_path: Path, spare: bytes):
+    compacted(orders, tmp_path / "new" / "whole")
+    first = orders / f"{0:020d}.log"
+    first.write_bytes(first.read_bytes() + spare)
+    compacted(orders, tmp_path / "new" / "spare")
+    made = [
+        {path.name: path.read_bytes() for path in (tmp_path / "new" / name).iterdir()} for name in ("whole", "spare")
+    ]
+    assert made[0] == made[1]
+
+
 def test_a_plan_is_printed_and_nothing_is_written(orders: Path, tmp_path: Path, capsys: Captured):
     size = len(rows(0, b"a", b"b"))
     assert main(["compact", str(orders), "--plan", "--as-of", str(T), "--config", f"segment.bytes={2 * size}"]) == 0
