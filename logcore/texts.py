@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable
 
 _ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _OBEYED = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
@@ -32,6 +33,11 @@ def shown(text: str) -> str:
         return text
     text = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
+def sentences(texts: Iterable[str | None]) -> str:
+    """Join texts of several origins. One that does not end like a sentence gets a full stop."""
+    return " ".join(text if text.endswith((".", "!", "?")) else f"{text}." for text in filter(None, texts))
 
 
 def id_part(name: str) -> str:

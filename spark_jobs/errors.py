@@ -2,7 +2,30 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 from logcore.texts import shown
+
+DISK_FULL = "DiskFull"
+"""Name of an error in ``runs`` and alerts, whatever its class, if no more bytes fit on a disk."""
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def is_disk_full(error: BaseException | None) -> bool:
+    """Return whether no more bytes fit on a disk. Delta and workers say it only in the text of their errors."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            return True
+        if any(os.strerror(code) in str(error) for code in _NO_ROOM):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def error_name(error: BaseException) -> str:
+    """Return the name of an error for ``runs`` and alerts. Its text may have anything in it, and is left out."""
+    return DISK_FULL if is_disk_full(error) else type(error).__name__
 
 
 class JobError(Exception):

@@ -23,6 +23,7 @@ from logcore.reading.unmatched_options import nothing_chosen
 from logcore.storage.discovery import discover, shown, source_path
 from logcore.storage.objects.addresses import AddressError, absolute, is_object
 from logcore.storage.objects.answers import said
+from logcore.texts import sentences
 from spark_jobs.contracts import Intake, JobConfig, JobReport
 from spark_jobs.errors import JobError, NothingChosen, SourceUnread, UsageError
 from spark_jobs.lake.delta.files.row_counts import refuse_foreign_rows
@@ -164,8 +165,8 @@ def check_copies(lake: str, paths: Sequence[str]) -> None:
     refuse_missing(paths)
     for path in paths:
         if not is_object(path) and not (seen := discover([source_path(path)])).logs:
-            said = " ".join(each.message for each in seen.findings) or f"{shown(path)} has no log."
-            raise SourceUnread(f"{said} Nothing was made or changed.")
+            said = [each.message for each in seen.findings] or [f"{shown(path)} has no log."]
+            raise SourceUnread(sentences([*said, "Nothing was made or changed."]))
 
 
 def read_usable_policies(path: str) -> Policies:
@@ -214,12 +215,12 @@ def _check_first_sources(sources: Sequence[str], engine: str | None, chosen: Log
     found = discover([source_path(path) for path in sources])
     names = {log.topic_partition for log in found.logs}
     if names and not any(chosen.matches(name.topic, name.partition) for name in names):
-        said = " ".join(each.message for each in nothing_chosen(chosen, names))
-        raise NothingChosen(f"{said} Nothing was made or changed.")
+        said = (each.message for each in nothing_chosen(chosen, names))
+        raise NothingChosen(sentences([*said, "Nothing was made or changed."]))
     if names:
         check_engine(engine)  # a first run always has tasks; whether a later one does, its plans say
     elif all(map(is_object, sources)) or any(each.rule in _WRONG_PLACES for each in found.findings):
-        raise JobError(" ".join(each.message for each in found.findings) + " Nothing was made or changed.")
+        raise JobError(sentences([*(each.message for each in found.findings), "Nothing was made or changed."]))
 
 
 def source_place(path: str) -> str:

@@ -162,6 +162,8 @@ class ReplaceOutline(Outline):
     logs: tuple[ReplacedRanges, ...] = ()
     refused: tuple[str, ...] = ()
     """Why other ranges are not, as texts."""
+    withdrawn: tuple[str, ...] = ()
+    """Requested offsets that stay withdrawn, as texts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import TypeVar
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding, Severity
 from logcore.reading.notes import Notes
+from logcore.texts import sentences
 
 T = TypeVar("T")
 
@@ -40,7 +41,7 @@ class DamageFound(LogError):
 
     def __str__(self) -> str:
         # The finding's message names file and position already.
-        return f"{self.message} {self.advice}".rstrip()
+        return sentences([self.message, self.advice])
 
 
 class Reports(Notes):

@@ -8,11 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from logcore.logs.rules.advice import export_command
 from logcore.records.packed_files import packed_kind
 
 _FOREIGN = re.compile(r"[.~#@$].*|.*~|lost\+found|System Volume Information|Thumbs\.db|desktop\.ini", re.DOTALL)
 _OF_NAMES = (
-    (r"lake\.json", "is a lake. `loglake verify LAKE` verifies it, and `loglake query LAKE` reads its tables"),
+    (
+        r"lake\.json",
+        "is a lake. `loglake verify LAKE` verifies it, and `loglake query LAKE` reads its tables. `EXPORT` writes its "
+        "archive as a log directory",
+    ),
     (
         r".*-v[0-9]+\.log|.*\.base_index",
         "has data of Redpanda, whose segments have another format. Read them through its brokers",
@@ -41,7 +46,7 @@ def is_foreign(name: str) -> bool:
 def what_directory(names: Collection[str], path: str) -> str | None:
     """What a directory with these names has, as messages show its path; None if that is not known."""
     known = (what for form, what in _OF_NAMES if any(re.fullmatch(form, name) for name in names))
-    return next((what.replace("LAKE", path) for what in known), None)
+    return next((what.replace("LAKE", path).replace("EXPORT", export_command(path)) for what in known), None)
 
 
 def what_file(head: bytes) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from logcore.texts import sentences
 from logcore.values.limits import DEEPEST_VALUE, MOST_COLUMNS
 
 _RENAME = "Rename it in the schema, or decode as bytes."
@@ -19,7 +20,7 @@ class InvalidSchemaError(Exception):
     """
 
     def __init__(self, message: str, *, place: str = "", advice: str = "Correct the schema.") -> None:
-        super().__init__(f"{place}: {message} {advice}" if place else f"{message} {advice}")
+        super().__init__(sentences([f"{place}: {message}" if place else message, advice]))
         self.message = message
         self.place = place
         self.advice = advice

@@ -101,7 +101,7 @@ def _of_ledger(state: LakeState) -> Metadata:
 
 def _of_findings(state: LakeState) -> Metadata:
     return {
-        f"open findings: {severity}": sum(log.findings_by_severity.get(severity, 0) for log in state.logs)
+        f"open findings: {severity}": state.open_findings.get(severity, 0)
         for severity in (Severity.ERROR, Severity.WARNING, Severity.INFO)
     }
 

@@ -22,7 +22,7 @@ from logcore.logs.rules.advice import advice
 from logcore.storage.source_errors import shown
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
-from spark_jobs.errors import JobError, SourceUnread
+from spark_jobs.errors import JobError, SourceUnread, error_name
 from spark_jobs.lake.view import registered_lakes
 from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import LakeState, read_state
@@ -172,7 +172,7 @@ def _keep_refusal(lake: str, request: RunRequest, ended_ms: int, error: JobError
     """Record a run that did not begin, if it was for the sources of the lake: they, or the lake, cannot be used."""
     if request.is_registered(lake):
         unread = str(error) if isinstance(error, SourceUnread) else None
-        keep_run_end(lake, INTAKE_JOB, ended_ms, type(error).__name__, unread)
+        keep_run_end(lake, INTAKE_JOB, ended_ms, error_name(error), unread)
 
 
 def watch(options: argparse.Namespace) -> int:
@@ -293,11 +293,13 @@ def _say_of_choice(lake: str, request: RunRequest) -> None:
     if not request.sources or not request.selection.is_everything:
         return
     for known in registered_lakes.read_registered(lake).intakes:
-        if set(known.sources) <= set(request.sources) and (known.topics or known.partitions):
+        is_same = request.move_source or set(known.sources) <= set(request.sources)
+        if is_same and (known.topics or known.partitions):
             options = (*(f"--topic {each}" for each in known.topics), *(f"--partition {n}" for n in known.partitions))
+            schedules = "the schedules go on with that" if request.move_source else "so do the schedules from now on"
             sys.stderr.write(
                 f"note: until now this lake took only {' '.join(map(shown, options))} of these sources. This run takes "
-                "every log, and so do the schedules from now on. To keep a choice, name it in each run.\n"
+                f"every log, and {schedules}. To keep a choice, name it in each run.\n"
             )
 
 

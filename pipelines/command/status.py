@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
+from logcore.logs.rules.advice import export_command
 from logcore.texts import shown
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.alarms import problems_of, run_problems
@@ -102,22 +103,28 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
     for problem in of_runs:
         _print(f"  {problem.severity}: {problem.place}: {problem.what}")
         _print(f"    look: `{problem.command}`")
+        if problem.kind == "unread-source":
+            _print(
+                f"    If a source is lost for good: `{export_command(lake.path)}` writes all logs of the lake to new/"
+            )
     run = harmed_place(lake.path).run
     of_logs = (*damage_lines([state]), *warning_lines([state]), *open_transaction_lines([state], now_ms))
     for line in (*of_logs, *check_lines(outcome, None, shown=SHOWN_BY_LINES, said=of_logs)):
         _print(f"  {line}")
-    for log in state.logs:
-        for placed in log.findings:
-            if placed.finding.rule == "offsets-given-up":
-                _print(f"  information: {placed.finding.message}")
+    evaluated = {each.log for answer in outcome.answers for each in answer.failures}
+    for placed in (placed for log in state.logs for placed in log.findings):
+        if placed.finding.rule == "offsets-given-up":
+            _print(f"  information: {placed.finding.message}")
+        elif placed.finding.rule == "expectation-failed" and placed.log not in evaluated:
+            _print(f"  error: {placed.finding.message} The next run evaluates it again: `{run}`")
     if warned:
         _print(f"  warning: the sources at the newest run: {warned} What to do: `{run}` says it")
     for problem in of_lag:
-        _print(f"  {problem.severity}: {problem.place}: {problem.what}. What to do: `{run}`")
+        _print(f"  {problem.severity}: {problem.place}: {problem.what}. What to type: `{problem.command}`")
     if maintenance:
         _print(f"  failed checks of maintenance: {maintenance:,}. The next one decides: `{run} --maintain`")
     levels = (Severity.ERROR, Severity.WARNING)
-    counts = [f"{sum(log.findings_by_severity.get(each, 0) for log in state.logs):,} {each}" for each in levels]
+    counts = [f"{state.open_findings.get(each, 0):,} {each}" for each in levels]
     failed = ", ".join(sorted(answer.name for answer in outcome.answers if failures_of(answer, None)))
     _print(f"  open findings: {', '.join(counts)}; failed checks: {'not asked' if is_unfinished else failed or 'none'}")
     _print(f"  logs: {len(state.logs):,}; lag: {sum(log.lag for log in state.logs):,} offsets")

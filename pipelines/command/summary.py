@@ -6,7 +6,7 @@ A rerun with nothing new prints the same.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,8 +14,8 @@ from logcore import texts
 from logcore.cli.output.aligned_table import aligned_table
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
-from logcore.logs.rules.advice import advice, filled
-from spark_jobs.lake.view.alarms import damage_of, stops_of
+from logcore.logs.rules.advice import HarmedPlace, advice_for_all, filled
+from spark_jobs.lake.view.alarms import Alarm, damage_of, stops_of
 from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.ledger_states import ALARMING, MEANINGS
@@ -81,21 +81,39 @@ def _short_findings(log: LogState) -> str:
 
 def damage_lines(states: Sequence[LakeState], *, advises: bool = True) -> list[str]:
     """Where there is damage, and which logs have stopped, one line each; below it what to do, once for equal advice."""
-    lines: list[str] = []
-    said = ""
+    alarms = []
     for state in states:
         names = {log.topic_partition for log in state.logs}
-        alarms = [("damage", alarm) for alarm in damage_of(state)] + [("stopped", alarm) for alarm in stops_of(state)]
-        shown = [(word, alarm) for word, alarm in alarms if alarm.topic_partition in names]
-        for word, alarm in shown[:LISTED]:
-            file = None if alarm.file is None else shown_path(alarm.file)
-            lines.append(f"{word}: {replace(alarm, file=file).where}: {alarm.message}")
-            if advises and alarm.what_to_do != said:
-                said = alarm.what_to_do
-                lines.append(f"  What to do: {said}")
-        if shown[LISTED:]:
-            lines.append(f"{len(shown) - LISTED:,} more damaged or stopped places are in the table findings")
-    return list(map(texts.shown, lines))
+        of_lake = [("damage", alarm) for alarm in damage_of(state)] + [("stopped", alarm) for alarm in stops_of(state)]
+        alarms += [(word, alarm) for word, alarm in of_lake if alarm.topic_partition in names]
+    found = [
+        (f"{word}: {_here(alarm).where}: {alarm.message}", alarm.rule, alarm.place) for word, alarm in alarms[:LISTED]
+    ]
+    lines = _with_advice(found) if advises else [line for line, *_ in found]
+    return list(map(texts.shown, [*lines, *_more(alarms, "damaged or stopped places")]))
+
+
+def _here(alarm: Alarm) -> Alarm:
+    return alarm if alarm.file is None else replace(alarm, file=shown_path(alarm.file))
+
+
+def _with_advice(found: Sequence[tuple[str, str, HarmedPlace]]) -> Iterator[str]:
+    """Lines with their rules and places. Below those of one rule and one source is what to do about all of them."""
+    groups: dict[tuple[str, str | None, str | None], list[tuple[str, HarmedPlace]]] = {}
+    for line, rule, place in found:
+        groups.setdefault((rule, place.lake, place.run), []).append((line, place))
+    said = {""}
+    for (rule, *_), members in groups.items():
+        yield from (line for line, _ in members)
+        to_do = advice_for_all(rule, [place for _, place in members])
+        if to_do not in said:
+            said.add(to_do)
+            yield f"  What to do: {to_do}"
+
+
+def _more(all_of_them: Sequence[object], what: str) -> list[str]:
+    more = len(all_of_them) - LISTED
+    return [f"{more:,} more {what} are in the table findings"] if more > 0 else []
 
 
 def shown_path(path: str) -> str:
@@ -145,16 +163,15 @@ def warning_lines(states: Sequence[LakeState]) -> list[str]:
         for placed in log.findings
         if placed.finding.severity is Severity.WARNING
     ]
-    lines: list[str] = []
-    said = ""
-    for state, log, finding in warnings[:LISTED]:
-        lines.append(f"warning: {log.label} of lake {state.name}: {finding.rule}: {finding.message}")
-        to_do = advice(finding.rule, harmed_place(state.lake, log=log.row, finding=finding))
-        if to_do != said:
-            said = to_do
-            lines.append(f"  What to do: {said}")
-    more = len(warnings) - LISTED
-    return lines if more <= 0 else [*lines, f"{more:,} more warnings are in the table findings"]
+    found = [
+        (
+            f"warning: {log.label} of lake {state.name}: {finding.rule}: {finding.message}",
+            finding.rule,
+            harmed_place(state.lake, log=log.row, finding=finding),
+        )
+        for state, log, finding in warnings[:LISTED]
+    ]
+    return [*_with_advice(found), *_more(warnings, "warnings")]
 
 
 def refused_lines(outcome: RunOutcome) -> list[str]:

@@ -28,7 +28,7 @@ from logcore.logs.model.findings import Severity
 from logcore.logs.model.offset_ledger import OffsetState
 from spark_jobs import launch
 from spark_jobs.contracts import ClusterConfig, OptimizeConfig, TidyArchiveConfig
-from spark_jobs.errors import JobError, LeaseHeld, UsageError
+from spark_jobs.errors import JobError, LeaseHeld, UsageError, error_name
 from spark_jobs.lake.view.alarms import problems_of
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.open_findings import path_findings
@@ -291,7 +291,7 @@ class Watch:
         """Write a row for the first round that fails with this error. The next rounds try the same again and again."""
         if run.recorder is not None:
             run.recorder.failed(step, error)
-        self._recorded_error = type(error).__name__
+        self._recorded_error = error_name(error)
 
     def _say_problems(self, state: LakeState) -> None:
         """Print each problem of a log once: damage, a log that stopped, a transaction that hangs."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from logcore.logs.model.findings import Severity
 from logcore.logs.rules.advice import filled
+from logcore.texts import sentences
 from spark_jobs.lake.view.harmed_places import harmed_place
 
 from ..metadata.values import Cell, JsonValue, Metadata, Value, table_value
@@ -172,7 +173,7 @@ class CheckDefinition:
     def _advice(self, lake: str, failures: Sequence[Failure]) -> str:
         stated = list(dict.fromkeys(each.what_to_do for each in failures if each.what_to_do))
         if all(each.what_to_do for each in failures) and stated:
-            return " ".join([*stated[:ADVISED], *(["And so on."] if stated[ADVISED:] else [])])
+            return sentences([*stated[:ADVISED], *(["And so on."] if stated[ADVISED:] else [])])
         return filled(self.what_to_do, harmed_place(lake))
 
     def unanswered(self, why: str) -> CheckAnswer:
@@ -250,10 +251,11 @@ UNDECODED_SHARE_STEADY = CheckDefinition(
     "undecoded_share_steady",
     RECORDS,
     "Of each topic that a policy decodes, some of the rows that were published last decode, and they fail hardly more "
-    "often than all rows before them: at most twice as often, or at most one in a hundred. It answers only for lakes "
-    "with such a policy.",
-    "look at the reasons in the table undecoded/{topic}, and at what the bytes look like: `loglake decode {lake} "
-    "--infer {topic}`. Then correct the policy, and decode again: `{again}`.",
+    "often than all rows before them: at most twice as often, or at most one in a hundred, or as often as the policy "
+    "decode.undecoded.max allows. It answers only for lakes with such a policy.",
+    "`loglake decode {lake} --infer {topic}` shows what the bytes look like, and the table undecoded/{topic} has the "
+    "reasons. With a corrected policy, `{again}` decodes again. To accept the share: "
+    "`{policy:decode.undecoded.max=SHARE}`.",
     "decoded",
 )
 SCHEMAS_OF_OWN_SUBJECT = CheckDefinition(

@@ -179,11 +179,12 @@ def _place_of_source(state: LakeState, log: LogState) -> HarmedPlace:
     return replace(harmed_place(state.lake, log=log.row), directory=os.path.dirname(log.row.source))
 
 
-def rows_equal_ledger(state: LakeState, counts: LedgerComparison) -> CheckAnswer:
+def rows_equal_ledger(state: LakeState, counts: LedgerComparison, notes: Sequence[str] = ()) -> CheckAnswer:
     """Check that the table has exactly the rows that the ledger counts.
 
     Args:
         counts: Table and ledger compared file by file from statistics, so that each difference has its offsets.
+        notes: Which offsets a replacement left withdrawn.
     """
     if not counts.differences and not any(log.published_to for log in state.logs):
         return ROWS_EQUAL_LEDGER.unanswered("Nothing is published yet.")
@@ -207,6 +208,7 @@ def rows_equal_ledger(state: LakeState, counts: LedgerComparison) -> CheckAnswer
                 else {}
             ),
         },
+        notes,
     )
 
 

@@ -269,14 +269,15 @@ def publish(run: Run) -> StepResult:
     done = StepResult(run.reports_of(PublishConfig.JOB))
     done.reports += _publish_new(run)
     logs = run.logs()
+    withdrawn: list[str] = []
     if logs is None or logs:
-        _replace(run, logs, done)
+        _replace(run, logs, done, withdrawn)
     counts = compare_with_ledger(run.lake)
     if counts.differences:
         run.needs_to_act()
     counts.record(run.run_id, run.as_of_ms)
     done.state = state = run.state()
-    done.answers.append(checks.rows_equal_ledger(state, counts))
+    done.answers.append(checks.rows_equal_ledger(state, counts, withdrawn))
     done.answers.append(checks.no_hanging_transaction(state, run.as_of_ms))
     return done
 
@@ -303,8 +304,8 @@ def _publish_new(run: Run) -> list[JobReport[Outline]]:
     ]
 
 
-def _replace(run: Run, logs: tuple[str, ...] | None, done: StepResult) -> None:
-    """Publish again what a user requested, and what was filled late."""
+def _replace(run: Run, logs: tuple[str, ...] | None, done: StepResult, withdrawn: list[str]) -> None:
+    """Publish again what a user requested, and what was filled late. Adds which offsets stay withdrawn."""
     offsets = run.request.replace
     if offsets is not None:
         since, until = run.request.replace_since_ms, run.request.replace_until_ms
@@ -325,6 +326,7 @@ def _replace(run: Run, logs: tuple[str, ...] | None, done: StepResult) -> None:
         )
         report = run.start(config)
         done.reports.append(report)
+        withdrawn += report.plan.withdrawn
         refused = list(report.plan.refused)
         said = (placed.finding for placed in report.findings if placed.finding.rule == REFUSED)
         refused += [each.message for each in said if each.message not in refused]
@@ -359,7 +361,7 @@ def check_tables(run: Run) -> StepResult:
 def expect(run: Run) -> StepResult:
     """Evaluate expectations on published ranges without a valid result."""
     done = StepResult()
-    done.state = state = run.state()
+    state = run.state()
     published = {log.log: log.published_to for log in state.logs if log.published_to}
     again = [log.log for log in state.logs if run.is_backfill and log.topic_partition in (run.keys or ())]
     due = due_expectations(run.lake, published, again)
@@ -369,6 +371,7 @@ def expect(run: Run) -> StepResult:
         report = run.start(ExpectationsConfig(run.lake, run.run_id, run.as_of_ms, *which))
         done.reports.append(report)
     results = keep_evaluated(run.lake, due, report)
+    done.state = state = run.state()  # a finding about expectations is open by these results
     done.answers.append(checks.expectations_met(state, results, page_of(run.lake, report)))
     try:
         run.step_done(done, is_last=True)

@@ -31,6 +31,7 @@ from logcore.storage.broker.moved_logs import is_moved_by_its_broker
 from logcore.storage.discovery import Discovery, HeaderReader, SourceLog, discover, source_path
 from logcore.storage.objects.addresses import AddressError, is_object
 from logcore.storage.objects.remembered_reads import MOST_HEADER_BYTES, RememberedReads
+from logcore.texts import sentences
 from spark_jobs.contracts import IngestConfig, JobReport
 from spark_jobs.errors import ConcurrentChange, NothingChosen, UsageError
 from spark_jobs.ingest import intake_tasks, late_segments, remote_ranges, source_changes
@@ -334,7 +335,7 @@ class _Choices:
         mine = (
             [] if compared is None else [each for each in compared.others if each.copy.log.directory == log.directory]
         )
-        return "".join(map(str, mine))
+        return "; ".join(map(str, mine))
 
     def order(self, log: SourceLog) -> tuple[str, bool, bool]:
         """Sort key of sources: the current source of a log comes first, or the copy with its history."""
@@ -363,7 +364,7 @@ def _unmatched(config: IngestConfig, logs: Sequence[SourceLog], held: LakeSnapsh
     names |= {TopicPartition(row.topic, row.partition) for row in held.rows.values()}
     unmatched = tuple(nothing_chosen(chosen, names))
     if unmatched and not any(chosen.matches(name.topic, name.partition) for name in names):
-        raise NothingChosen(" ".join(finding.message for finding in unmatched))
+        raise NothingChosen(sentences(finding.message for finding in unmatched))
     return unmatched
 
 

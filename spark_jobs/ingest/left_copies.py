@@ -11,6 +11,7 @@ from logcore.logs.model.findings import Severity, found
 from logcore.reading.compared_copies import ComparedCopies, are_of_different_brokers, fill_command
 from logcore.reading.internal_topics.log_ends import ends_inside, log_end
 from logcore.storage.discovery import SourceLog
+from logcore.texts import sentences
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.lake.repair_commands import move_command
 from spark_jobs.lake.segments.archive import LogRow
@@ -63,7 +64,7 @@ def compared_copy(
     is_offered = has_more and not (parts or refused or known is None)
     placed = left_copy(kept, other, why, "second-source" if is_offered else "several-copies")
     if fills and not parts:
-        message = f"{placed.finding.message} {fill_command(kept, other, lake)}"
+        message = sentences([placed.finding.message, fill_command(kept, other, lake)])
         placed = replace(placed, finding=replace(placed.finding, message=message))
     if parts or has_more or fills or not are_of_different_brokers([kept, other]):
         return placed

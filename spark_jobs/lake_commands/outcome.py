@@ -43,7 +43,7 @@ def recorded(lake: str, command: str, now_ms: int, run_id: str) -> Iterator[Unfi
     Raises:
         JobError: The command did its work, and the row cannot be written. Of a failed command its own error counts.
     """
-    from spark_jobs.errors import JobError
+    from spark_jobs.errors import JobError, error_name
     from spark_jobs.lake.view.runs.run_rows import FAILED, SUCCEEDED, append_run
     from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 
@@ -58,7 +58,7 @@ def recorded(lake: str, command: str, now_ms: int, run_id: str) -> Iterator[Unfi
         yield run
     except Exception as error:
         with suppress(JobError, OSError):
-            append(type(error).__name__)
+            append(error_name(error))
         raise
     try:
         append()

@@ -22,6 +22,7 @@ from logcore.segments.filenames import PRODUCER_SNAPSHOT_SUFFIX, is_coordinator_
 from logcore.segments.scanning.scan import Stretch
 from logcore.storage.remote_tier.chunked_segment import is_chunked_segment, read_manifest
 from logcore.storage.source_errors import shown
+from logcore.texts import sentences
 from spark_jobs.errors import StorageError
 from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.segments.archive import GENERATION_INGESTED, Segment, stem_of
@@ -148,7 +149,7 @@ class ArchivedFile:
                 raise
             has_other_key, why = key_evidence(path, error, segment.chunk_map)
             if not is_damage(error) and not has_other_key:
-                return _not_checked(place, f"{error} {why}".rstrip())
+                return _not_checked(place, sentences([str(error), why]))
             what = why if has_other_key else error.message
             message = f"It was registered at its source, and has changed there: {what}. {place.way_out}"
             result.findings.append(place.finding("archive-file-changed", message))

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from logcore.texts import sentences
 from spark_jobs.lake.delta.files import row_digest
 from spark_jobs.lake.delta.files.live_files import LiveFile, open_parquet
 from spark_jobs.lake.delta.tables.table_location import table_uri
@@ -228,7 +229,9 @@ class _Reader:
 
     def _say(self, rule: str, message: str, **place: Any) -> None:
         where = self._where
-        self._verified.findings.append(where.finding(rule, f"{message} {way_out(where.lake, where.table)}", **place))
+        self._verified.findings.append(
+            where.finding(rule, sentences([message, way_out(where.lake, where.table)]), **place)
+        )
 
     def _declared(self, parquet: pq.ParquetFile) -> pa.Schema | None:
         """Return the declared columns of the file; None if columns that identify rows are missing."""

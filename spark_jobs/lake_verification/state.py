@@ -319,13 +319,19 @@ def _missing(state: StateTables) -> None:
         implied.setdefault("offset_ledger", "segments were validated")
     if _has_read_offsets(state):
         implied.setdefault("validations", "there is an offset ledger")
-    for name in TABLES:
-        if name not in there and storage.has_files(table_uri(state.lake, name)):
-            implied.setdefault(name, "its directory has files")
     if any(row.published and row.records for rows in state.ledger.values() for row in rows):
         implied.setdefault("records", "the offset ledger counts published records")
     if any(row.withdrawn for rows in state.ledger.values() for row in rows):
         implied.setdefault("withdrawals", "the offset ledger has withdrawn offsets")
+    for name in TABLES:
+        if name in there or name in implied or not storage.has_files(table_uri(state.lake, name)):
+            continue
+        if state.recorded:
+            message = f"The table {name} was never made: its directory has files and no log, and no run recorded it."
+            file = table_uri(state.lake, name)
+            state.findings.append(finding("table-not-complete", message, table=name, file=file))
+        else:
+            implied[name] = "its directory has files"
     for name, why in implied.items():
         if name not in there:
             state.findings.append(

@@ -97,6 +97,8 @@ class TopicPolicy:
     """The same for values."""
     on_schema_change: str = "add"
     """``add``, ``wait`` or ``undecoded``: what rows of a schema with other fields do."""
+    decode_undecoded_max: float | None = None
+    """Share of the newest rows that may be undecodable; None: it must not rise."""
     decode_expectations_suite: str | None = None
     """Path of a suite of Great Expectations for the rows of ``decoded/<topic>``; None: none."""
     settings_from: str | None = None

@@ -350,6 +350,15 @@ SETTINGS: Mapping[str, Setting] = {
             removes_nothing=True,
         ),
         Setting(
+            "decode.undecoded.max",
+            "decode_undecoded_max",
+            Ratio(),
+            "Share of the newest rows that may be undecodable without a warning of `undecoded_share_steady`. 1 accepts "
+            "every share. Not set: the share must not rise.",
+            is_kafkas=False,
+            removes_nothing=True,
+        ),
+        Setting(
             "decode.expectations.suite",
             "decode_expectations_suite",
             FilePath(),

@@ -120,6 +120,8 @@ class ReplacePlan:
     """Whether any refusal is new."""
     meets_lost_file: bool
     """Whether a missing or truncated file had rows of refused ranges: its other rows may be replaceable."""
+    withdrawn: tuple[str, ...] = ()
+    """Which requested offsets stay withdrawn."""
 
     @property
     def is_empty(self) -> bool:
@@ -138,6 +140,7 @@ class ReplacePlan:
         return ReplaceOutline(
             tuple(ReplacedRanges(log.log, log.topic, log.partition, log.records, log.ranges) for log in logs),
             tuple(placed.finding.message for placed in self.refused),
+            self.withdrawn,
         )
 
 
@@ -165,13 +168,13 @@ class ReplaceResult:
 
 def plan(config: ReplaceConfig) -> ReplacePlan:
     """Plan the ranges that were requested, or filled late below the frontier, cut to what can be replaced."""
-    topics, refused = requested(config)
+    topics, refused, withdrawn = requested(config)
     unseen = bool(finding_rows.unseen(config.lake, refused))
     in_vain = _in_vain(refused)
     files = _live_files(config.lake, {topic for topic, _ in in_vain}) if in_vain else []
     lost = lost_files(config.lake, files, missing_or_cut(config.lake, files)) if files else []
     meets_lost = any(each.meets_any(log, ranges) for each in lost for (_, log), ranges in in_vain.items())
-    return ReplacePlan(tuple(topics), tuple(refused), unseen, meets_lost)
+    return ReplacePlan(tuple(topics), tuple(refused), unseen, meets_lost, tuple(withdrawn))
 
 
 def _in_vain(refused: Sequence[PlacedFinding]) -> dict[tuple[str, str], list[tuple[int, int]]]:

@@ -14,19 +14,23 @@ from itertools import groupby
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logcore.logs.model.findings import found
+from logcore.logs.model.findings import found, offsets_text
 from logcore.logs.model.offset_ledger import OffsetState
 from spark_jobs.contracts import ReplaceConfig
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import clipped, meets, merged
+from spark_jobs.lake.repair_commands import run_command
 from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.segments.ledger_ranges import counts_between, with_published
 from spark_jobs.lake.segments.removals import WHY_GONE, Archived
 from spark_jobs.placed_finding import PlacedFinding
 
 RANGES_A_COMMIT = 200
+_SHOWN = 3
+"""Ranges that a note lists at most."""
 
 WITHOUT_ROWS = frozenset(
     {
@@ -86,8 +90,8 @@ class TopicRequest:
     logs: tuple[LogRequest, ...]
 
 
-def requested(config: ReplaceConfig) -> tuple[list[TopicRequest], list[PlacedFinding]]:
-    """The requests, each as large as one commit, and the refusals."""
+def requested(config: ReplaceConfig) -> tuple[list[TopicRequest], list[PlacedFinding], list[str]]:
+    """The requests, each as large as one commit, the refusals, and which requested offsets stay withdrawn."""
     rows = archive.read_logs(config.lake, config.logs)
     ledger = frontier.read_ledger(config.lake, list(rows))
     frontiers = frontier.read_frontiers(config.lake, list(ledger))
@@ -98,13 +102,29 @@ def requested(config: ReplaceConfig) -> tuple[list[TopicRequest], list[PlacedFin
     by_time = _ranges_of_times(config, list(ledger)) if _names_times(config) else None
     requests: list[LogRequest] = []
     refused: list[PlacedFinding] = []
+    withdrawn: list[str] = []
     for log, ranges in sorted(ledger.items()):
         wanted = _wanted(config, ranges, frontiers[log] or 0, None if by_time is None else by_time.get(log, []))
         chosen, reasons = _cut(ranges, wanted, frontiers[log] or 0)
         if chosen:
             requests += _requests(config.lake, ranges, chosen)
         refused += [refusal(ranges[0], start, end, why) for start, end, why in reasons]
-    return _by_topic(requests), refused
+        kept = merged(
+            part for row in ranges if row.withdrawn for part in clipped(wanted, row.start_offset, row.end_offset)
+        )
+        if kept:
+            withdrawn.append(_still_withdrawn(config.lake, rows[log], kept))
+    return _by_topic(requests), refused, withdrawn
+
+
+def _still_withdrawn(lake: str, row: LogRow, spans: Sequence[tuple[int, int]]) -> str:
+    listed = ", ".join(offsets_text(*span) for span in spans[:_SHOWN])
+    more = f" and {len(spans) - _SHOWN:,} more ranges" if spans[_SHOWN:] else ""
+    command = run_command(lake, row.source, row.topic, row.partition)
+    return (
+        f"{row.topic_partition}: offsets {listed}{more} stay withdrawn. `{command} --replace "
+        f"{spans[0][0]}..{spans[-1][1]} --include-withdrawn` brings their rows back."
+    )
 
 
 def requests_for(

@@ -342,6 +342,21 @@ def test_the_printed_command_of_a_moved_source_takes_what_the_lake_took_and_forg
     assert str(lake.source.path) not in said(lake.capsys, "status", lake.path)[1]
 
 
+def test_a_lake_whose_source_is_dead_gives_a_log_directory_with_the_printed_command(
+    lake: Lake, here: Path, tmp_path: Path
+) -> None:
+    assert lake.run()[0] == 0
+    shutil.rmtree(lake.source.path)
+    assert lake.run()[0] == 3
+    printed = [said(lake.capsys, "status", lake.path)[1], said(lake.capsys, "recover", lake.path, "--out", "x")[1]]
+    [command] = {line for text in printed for line in re.findall(r"`(echo [^`]+)`", text)}
+    subprocess.run(command, shell=True, check=True, env={**os.environ, "LOGLAKE_JOB_ENGINE": "local"})
+    assert said(lake.capsys, "verify", here / "new")[0] == 0
+    again = Lake(tmp_path / "again", LogDirectory(here / "new"), lake.log, lake.capsys)
+    again.run()
+    assert again.offsets() == {*range(30)}
+
+
 def test_salvaged_copies_of_one_log_have_places_of_their_own(tmp_path: Path, here: Path, capsys: Captured) -> None:
     places = [tmp_path / "one", tmp_path / "two"]
     for place in places:
@@ -444,6 +459,54 @@ def test_a_topic_that_was_made_again_is_taken_with_the_printed_policy(lake: Lake
     pasted(lake.capsys, printed, "loglake run", "--policies")
     assert lake.run()[0] in (0, 1)
     assert DeltaTable(lake.path / "tables" / "records").to_pyarrow_table().num_rows == 35
+
+
+def three_logs(lake: Lake) -> list[Partition]:
+    logs = [lake.log, lake.source.partition("orders-1"), lake.source.partition("payments-0", OTHER_TOPIC_ID)]
+    for log in logs[1:]:
+        log.roll()
+        log.append(30)
+    lake.source.high_watermarks(orders_0=30, orders_1=30, payments_0=30)
+    return logs
+
+
+def test_topics_that_were_made_again_are_taken_with_one_command_for_all(lake: Lake) -> None:
+    logs = three_logs(lake)
+    assert lake.run()[0] == 0
+    for log, topic_id in zip(logs, (*[f"{OTHER_TOPIC_ID[:-1]}g"] * 2, f"{OTHER_TOPIC_ID[:-1]}Q"), strict=True):
+        again = Partition(log.path, topic_id)
+        for path in again.segments():
+            path.unlink()
+        again.append(5, tag=b"w")
+    lake.source.high_watermarks(orders_0=5, orders_1=5, payments_0=5)
+    assert lake.run()[0] == 2
+    for code, printed in (lake.run(), said(lake.capsys, "status", lake.path)):
+        assert code == 2
+        names = ("orders-0", "orders-1", "payments-0")
+        assert [printed.count(f"stopped: {name} of lake lake") for name in names] == [1, 1, 1]
+        assert printed.count("What to do") == 1, printed
+    pasted(lake.capsys, printed, "config set", "on_recreate=append")
+    pasted(lake.capsys, printed, "loglake run", "--policies")
+    assert lake.run()[0] in (0, 1)
+    assert DeltaTable(lake.path / "tables" / "records").to_pyarrow_table().num_rows == 105
+
+
+def test_ends_of_several_logs_that_hide_batches_are_read_with_one_command_for_all(lake: Lake, here: Path) -> None:
+    logs = three_logs(lake)
+    lake.source.high_watermarks(orders_0=35, orders_1=35, payments_0=35)
+    for log in logs:
+        last = log.segments()[-1]
+        at = last.stat().st_size
+        log.append(5)
+        data = bytearray(last.read_bytes())
+        data[at + 8 : at + 12] = struct.pack(">i", len(data) - at - 12 + 1)  # the length field of the batch
+        last.write_bytes(data)
+    assert lake.run()[0] == 2
+    _, printed = lake.run()
+    assert printed.count("--salvage`") == 1, printed
+    assert pasted(lake.capsys, printed, "recover", "--salvage") == 1
+    assert pasted(lake.capsys, printed, "run new ") <= 1
+    assert DeltaTable(lake.path / "tables" / "records").to_pyarrow_table().num_rows == 105
 
 
 def test_a_source_that_ends_earlier_is_left_with_the_printed_command(lake: Lake, tmp_path: Path) -> None:
@@ -588,6 +651,19 @@ def test_a_lost_table_is_made_again_with_the_printed_command(lake: Lake, table: 
     assert lake.verify()[0] == 0
 
 
+def test_a_table_that_a_killed_run_began_and_never_made_is_not_called_gone(lake: Lake) -> None:
+    assert lake.run()[0] == 0
+    folder = lake.path / "tables" / "records_uncommitted" / "topic=orders"
+    folder.mkdir(parents=True)
+    shutil.copy(next((lake.path / "tables" / "records").rglob("*.parquet")), folder / "part-1.parquet")
+    code, printed = lake.verify()
+    assert (code, "is gone" in printed) == (0, False), printed
+    assert "info table-not-complete: The table records_uncommitted was never made" in printed
+    assert lake.run()[0] == said(lake.capsys, "status", lake.path)[0] == 0
+    assert lake.run("--isolation.level", "read_uncommitted")[0] == 0
+    assert lake.verify()[0] == 0
+
+
 PACKERS = {
     "gzip": lambda data: gzip.compress(data),
     "bzip2": lambda data: bz2.compress(data),
@@ -687,9 +763,34 @@ NOT_PASTED_HERE = {
     "expectation-failed": OF_TABLES,
     "message-not-interpreted": SHOWS_MORE,
     "compaction-unproven": "A mistake in Loglake.",
+    "archive-not-written": "Repeats a run after the cause is gone; tests/crash fills the disk.",
+    "source-changed": "Repeats a run after the cause is gone.",
     "index-not-rebuilt": "Repeats a job after the cause is gone.",
 }
 """Rules with a command that this file does not paste, each with the reason."""
+
+WITHOUT_COMMAND = {
+    "A good file has to come from a broker or a replica, in a place that only the operator knows.": """
+        broken-partition-file broken-root-file checkpoint-beyond-log-end index-past-end leader-epoch-differs
+        leader-epoch-regression metadata-log-starts-late no-high-watermark no-segments oversized-segment
+        remote-segment-missing remote-tier-unproven segment-without-batch snapshot-not-whole""",
+    "A path, a mount, a permission or another name: the message says which.": """
+        archive-not-checked archive-not-deleted copies-undecided empty-directory group-partitions-missing
+        high-watermark-fell illegal-topic-name log-directory-missing no-internal-topic no-remote-metadata
+        not-a-log-directory path-not-found remote-storage-empty segments-not-named topic-ids-differ""",
+    "Nothing is lost here: the cause is at a client, or in a newer Kafka.": """
+        batch-outside-transaction control-batch-shape ignored-bytes inner-bytes-left inner-crc-differs
+        inner-magic-differs last-offset-delta-short max-timestamp-differs message-not-read messages-below-log-end
+        producer-epoch-regression producer-sequence sequence-duplicate sequence-gap unknown-attribute-bits
+        unknown-control-type unusual-encoding""",
+    "The message has the command, or the reason why there is none.": """
+        compaction-refused lake-identity-differs recovery-refused remote-range-left-out remote-segment-unreadable
+        replacement-refused several-copies source-gone""",
+    "People decide: nothing shows what is right.": """
+        commit-beyond-log-end incarnation-opened not-provable remote-orphan settings-in-doubt
+        snapshots-at-one-offset""",
+}
+"""Errors and warnings without a command, by the reason."""
 
 IN_A_LAKE = HarmedPlace("/lake", "loglake run /logs --lake /lake", "/logs/t-0", topic="t", partition=0)
 
@@ -701,6 +802,9 @@ def test_each_rule_with_a_command_is_pasted_or_has_a_reason() -> None:
     assert {*PASTED, *NOT_PASTED_HERE} >= with_command
     assert not PASTED & {*NOT_PASTED_HERE}
     assert {*NOT_PASTED_HERE} <= with_command, "a reason for what has no command"
+    without = {rule for rule in {*RULES} - with_command if RULES[rule].severity != "info"}
+    reasons = [rule for rules in WITHOUT_COMMAND.values() for rule in rules.split()]
+    assert sorted(without - PASTED) == sorted(reasons), "the message of the others has the command"
 
 
 def test_a_lake_whose_sources_are_not_known_says_what_the_word_is() -> None:
@@ -711,7 +815,8 @@ ONLY_IN_A_LAKE = {
     *(*MAINTENANCE_RULES, *LAKE_STATE_RULES, "changed-after-publishing"),
     *("topic-recreated", "source-diverged", "source-behind", "trimmed-before-ingest", "source-trimmed"),
     *("source-cleaned", "second-source", "log-gone", "offsets-given-up"),
-    *("archive-unreadable", "archive-changed", "log-not-judged", "output-mismatch", "table-file-damaged"),
+    *("archive-unreadable", "archive-changed", "archive-not-written", "log-not-judged", "output-mismatch"),
+    "table-file-damaged",
 }
 
 

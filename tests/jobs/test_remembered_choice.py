@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from logcore.cli.main import main
+from spark_jobs.lake.setup.registry import recall
 from tests.broker_directory import LogDirectory
 from tests.in_process import without_spark
 
@@ -44,6 +45,16 @@ def test_a_run_that_takes_more_than_the_topics_chosen_before_says_so(tmp_path: P
     widened = said(capsys, *run)
     assert "note: until now this lake took only --topic orders of these sources." in widened
     assert "took only" not in said(capsys, *run)
+
+
+def test_a_run_that_takes_more_from_sources_that_were_moved_says_so(tmp_path: Path, capsys: Captured) -> None:
+    run, more = ("run", logs(tmp_path / "logs"), "--lake", tmp_path / "lake"), ("--lake", tmp_path / "lake")
+    said(capsys, *run, "--topic", "orders")
+    (tmp_path / "logs").rename(tmp_path / "moved")
+    moved = said(capsys, "run", tmp_path / "moved", *more, "--move-source")
+    assert "note: until now this lake took only --topic orders of these sources." in moved
+    assert "every log, and the schedules go on with that." in moved
+    assert recall(str(tmp_path / "lake")).intakes[0].topics == ("orders",)
 
 
 def test_an_intake_that_found_nothing_before_maintenance_succeeded_too(tmp_path: Path, capsys: Captured) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from spark_jobs.lake_commands.lineage import lineage_command
 from spark_jobs.lake_commands.withdraw import withdraw_command
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
+from tests.in_process import without_spark
+from tests.pasted_advice import commands_in
 from tests.spark.cycle import AS_OF_MS, Lake
 
 KEYED_ID = "EEEEEEEEEEEEEEEEEEEEEA"
@@ -387,3 +390,27 @@ def test_a_lost_table_of_withdrawals_is_a_finding_that_no_rebuild_repairs(
     assert main(["verify", str(lake.path), "--format", "jsonl"]) == 0
     (said_again,) = (each["message"] for each in lines(capsys) if each.get("rule") == "withdrawn-rows")
     assert "were deleted on purpose, as the table withdrawals says." in said_again
+
+
+def test_a_replacement_says_which_offsets_stay_withdrawn_and_the_command_brings_them_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
+    source, lake = LogDirectory(tmp_path / "source"), str(tmp_path / "lake")
+    source.partition("orders-0").append(10)
+    source.high_watermarks(orders_0=10)
+    run = ["run", str(source.path), "--lake", lake]
+    table = f"{lake}/tables/records"
+    with without_spark():
+        assert main(run) == 0
+        DeltaTable(table).delete("offset IN (3, 7)")
+        assert main(["withdraw", lake, "--apply"]) == 0
+        capsys.readouterr()
+        assert main([*run, "--replace", "5..9"]) == 0
+        printed = capsys.readouterr().out
+        assert "orders-0: offsets [7, 8) stay withdrawn." in printed
+        [command] = commands_in(printed)
+        assert main(shlex.split(command)[1:]) == 0
+        assert "stay withdrawn" not in capsys.readouterr().out
+        assert set(DeltaTable(table).to_pyarrow_table()["offset"].to_pylist()) == {*range(10)} - {3}
+        assert main(run) == 0

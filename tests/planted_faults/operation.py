@@ -114,7 +114,7 @@ FAULTS = (
     Fault(
         "the row of a failed run has the text of its error",
         RECORDER,
-        "        kind = type(error).__name__",
+        "        kind = error_name(error)",
         "        kind = str(error)",
         (RUNS, "-k", "nothing_of_its_text and ours"),
     ),

@@ -26,6 +26,7 @@ from logcore.reading.read_options import ReadOptions
 from logcore.segments.filenames import METADATA_DIRECTORY, METADATA_TOPIC, parse_partition_directory
 from logcore.storage.broker.broker_state import StateReader
 from logcore.storage.source_errors import shown
+from logcore.texts import sentences
 from logcore.topics.topic_settings import TopicSetting, TopicSettings, settings_of_topics
 
 _ADVICE = "Type settings with --config, or leave the metadata out with --config-from none."
@@ -162,5 +163,5 @@ class SettingsOfLogs:
 def _in_doubt(path: str, why: str, notes: Notes | None = None) -> Finding:
     """Return the finding; its message has the first findings about the metadata that are not for information only."""
     findings = [] if notes is None else [each for each in notes.findings if each.severity is not Severity.INFO]
-    reasons = " ".join([why, *(each.message for each in findings[:_SHOWN_FINDINGS])])
+    reasons = sentences([why, *(each.message for each in findings[:_SHOWN_FINDINGS])])
     return found("settings-in-doubt", f"{path}: what it says of settings is in doubt. {reasons}", file=path)

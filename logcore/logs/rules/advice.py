@@ -22,10 +22,13 @@ and the sentence says what it is. In `loglake help RULE` each field is such a wo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from logcore.logs.rules import RULES
-from logcore.texts import shell_word
+from logcore.texts import sentences, shell_word
 
 RULE_OF_STATE = {
     "corrupt": "corrupt-offsets",
@@ -37,6 +40,7 @@ RULE_OF_STATE = {
 """The rule whose advice counts for a range of the ledger, by state."""
 
 
+_PASSED = "What follows them is published."
 _SALVAGE = "If none has, `{policy:salvage=permissive}` publishes what follows."
 
 
@@ -57,6 +61,7 @@ class HarmedPlace:
         is_passed: Whether offsets after these are published.
         new: The directory for what a command writes.
         run_of_log: The command that runs only the log again.
+        others: Other places with the same harm and the same `run`: one command is for all of them.
     """
 
     lake: str | None = None
@@ -71,6 +76,28 @@ class HarmedPlace:
     is_passed: bool = False
     new: str = "new"
     run_of_log: str | None = None
+    others: tuple[HarmedPlace, ...] = ()
+
+
+def export_command(lake: str) -> str:
+    """Return the command that writes the archive of a lake as a log directory, whatever became of its sources."""
+    config = {"lake": lake, "run_id": "recover-by-hand", "out": "new", "salvage": True, "apply": True}
+    text = f'{json.dumps(config)[:-1]}, "as_of_ms": '
+    python = shell_word(sys.executable)
+    return f"echo {shell_word(text)}$(date +%s000)}} | {python} -m spark_jobs recover --config /dev/stdin"
+
+
+def advice_for_all(rule: str, places: Sequence[HarmedPlace]) -> str:
+    """Return what to do about findings of one rule in several places: one command for all, where a command takes them.
+
+    Args:
+        rule: A rule id, or a ledger state.
+        places: At least one place, all with the same `run`.
+    """
+    texts = list(dict.fromkeys(advice(rule, place) for place in places))
+    if len(texts) == 1 or "loglake reindex" in texts[0]:  # it takes one directory
+        return sentences(texts)
+    return advice(rule, replace(places[0], others=tuple(places[1:])))
 
 
 def advice(rule: str, place: HarmedPlace) -> str:
@@ -90,29 +117,42 @@ def filled(text: str, place: HarmedPlace) -> str:
     """Return a template with what is known of a place; the rest are words in capitals."""
     lake, topic, table = _word(place.lake, "LAKE"), _word(place.topic, "TOPIC"), _word(place.table, "TABLE")
     run = place.run or f"loglake run LOGDIR --lake {lake}"
-    log, name, offsets = "", place.topic or "copy", ".."
-    if place.topic is not None and place.partition is not None:
-        log, name = f" --topic {topic} --partition {place.partition}", f"{place.topic}-{place.partition}"
-    if place.start_offset is not None and place.end_offset is not None:
-        offsets = f"{place.start_offset}..{place.end_offset}"
-    policy = _PolicyCommand(place.policies, topic, run)
+    places = (place, *place.others)
+    logs = list(dict.fromkeys((each.topic, each.partition) for each in places))
+    directories = dict.fromkeys(each.directory for each in places)
+    log, topics = _log_options(logs), dict.fromkeys(_word(topic, "TOPIC") for topic, _ in logs)
+    name = f"/{place.topic}-{place.partition}" if log else f"/{place.topic or 'copy'}"
+    starts = [each.start_offset for each in places if each.start_offset is not None]
+    ends = [each.end_offset for each in places if each.end_offset is not None]
+    is_one_span = len(logs) == 1 and len(starts) == len(ends) == len(places)
+    offsets = f"{min(starts)}..{max(ends)}" if is_one_span else ".."
+    policy = _PolicyCommand(place.policies, tuple(topics), run)
     said = text.format(
         run=run,
-        run_of_log=place.run_of_log or f"{run}{log}",
+        run_of_log=(place.run_of_log if len(logs) == 1 else None) or f"{run}{log}",
         lake=lake,
-        directory=_word(place.directory, "DIR"),
+        directory=" ".join(_word(each, "DIR") for each in directories),
         log=log,
         topic=topic,
         offsets=offsets,
-        out=shell_word(f"{place.new}/{name}"),
+        out=shell_word(place.new if len(directories) > 1 else f"{place.new}{name}"),
         table=table,
         again=_again(place.table, run, lake),
         rebuild=_rebuild(place.table, run, lake),
         policy=policy,
-        salvage="What follows them is published." if place.is_passed else _SALVAGE.format(policy=policy),
+        salvage=_PASSED if all(each.is_passed for each in places) else _SALVAGE.format(policy=policy),
     )
     unknown = place.lake is not None and " LOGDIR " in said
     return f"{said} LOGDIR is the log directory of the broker." if unknown else said
+
+
+def _log_options(logs: Sequence[tuple[str | None, int | None]]) -> str:
+    """The options that choose logs, after a space. Of several topics all partitions are chosen."""
+    if any(topic is None or partition is None for topic, partition in logs):
+        return ""
+    topics = dict.fromkeys(_word(topic, "TOPIC") for topic, _ in logs)
+    partitions = [f" --partition {partition}" for _, partition in logs] if len(topics) == 1 else []
+    return "".join([*(f" --topic {topic}" for topic in topics), *partitions])
 
 
 def _word(value: str | None, unknown: str) -> str:
@@ -139,10 +179,11 @@ class _PolicyCommand:
     """Formats `{policy:NAME=VALUE}`."""
 
     file: str | None
-    topic: str
+    topics: tuple[str, ...]
     run: str
 
     def __format__(self, setting: str) -> str:
         file = _word(self.file, "policies.yaml")
         named = "" if self.file is not None else f" --policies {file}"
-        return f"loglake config set {file} {self.topic} {setting} && {self.run}{named}"
+        settings = (f"loglake config set {file} {topic} {setting} && " for topic in self.topics)
+        return f"{''.join(settings)}{self.run}{named}"

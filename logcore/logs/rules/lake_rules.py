@@ -101,9 +101,9 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "table-not-complete": Rule(
             _INFO,
             _ONE_RUN,
-            "The first run of a job that makes a table of a topic did not end, or the table was removed before a run "
-            "with this version saw it.",
-            "The next `loglake run`, `loglake decode` or `loglake latest` completes it.",
+            "The first run that makes a table did not end, or a table of a topic was removed before a run with this "
+            "version saw it.",
+            "The next run completes it if the table is due: `{run}`.",
         ),
         "foreign-commit": Rule(
             _INFO,

@@ -355,8 +355,9 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             _WHILE_STOPPED,
             "A source file changed while it was read, or an object after it was listed.",
-            "Run the command again. If it happens each time, read a snapshot or a copy of the log directory.",
+            "`{run}` reads it again. If it happens each time, read a snapshot or a copy of the log directory.",
             _UNCHECKED,
+            for_logs="Run the command again. If it happens each time, read a snapshot or a copy of the log directory.",
         ),
         "second-source": Rule(
             _WARNING,
@@ -442,7 +443,7 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             _WHILE_STOPPED,
             "The archive could not take a segment: the disk is full, or there is no permission to write.",
-            "Make room or give permission, and type the same command again.",
+            "Make room below `{lake}/archive`, or give permission to write there. Then: `{run}`.",
             _UNCHECKED,
         ),
         "log-not-judged": Rule(

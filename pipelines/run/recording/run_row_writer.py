@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from logcore.logs.model.findings import Severity
 from spark_jobs.contracts import JobReport
-from spark_jobs.errors import JobError, UsageError
+from spark_jobs.errors import JobError, UsageError, error_name
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.open_findings import path_findings, source_warnings, unread_source
 from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end
@@ -116,9 +116,9 @@ class RunRowWriter:
 
         Args:
             step: Name of the step.
-            error: Only its class is recorded. Its text may have anything in it.
+            error: Only its class is recorded, or that a disk is full. Its text may have anything in it.
         """
-        kind = type(error).__name__
+        kind = error_name(error)
         if self._is_written:
             return
         ended_ms, _ = self._keep_end(kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -110,11 +111,11 @@ def undecoded_share_steady(state: LakeState, topics: Sequence[DecodedTopic]) -> 
             f"{topic.topic}: {topic.share.newest_undecoded:,} of the {topic.share.newest:,} newest rows could not be "
             f"decoded, before that {topic.share.earlier_undecoded:,} of {topic.share.earlier:,}",
             severity=Severity.WARNING,
-            what_to_do=_advice(UNDECODED_SHARE_STEADY, state, topic.topic),
+            what_to_do=_advice(UNDECODED_SHARE_STEADY, state, topic.topic).replace("SHARE", _accepted(topic)),
             topic=topic.topic,
         )
         for topic in topics
-        if topic.share.rises
+        if topic.share.rises(topic.policy.decode_undecoded_max)
     ]
     listed: list[list[str | int | None]] = [
         [each.topic, f"{each.share.of_newest:.2%}", f"{each.share.of_earlier:.2%}"] for each in topics
@@ -125,6 +126,11 @@ def undecoded_share_steady(state: LakeState, topics: Sequence[DecodedTopic]) -> 
         f"the share of undecoded rows has not risen in {counted(len(topics), 'topic')}",
         {"shares": table_value(["topic", "of the newest rows", "of the rows before"], listed)},
     )
+
+
+def _accepted(topic: DecodedTopic) -> str:
+    """The share of now in whole percent, as a policy accepts it."""
+    return f"{math.ceil(topic.share.of_newest * 100) / 100:g}"
 
 
 def schemas_of_own_subject(state: LakeState, topics: Sequence[DecodedTopic]) -> CheckAnswer:

@@ -40,9 +40,14 @@ class UndecodedShare:
         """The share of all rows before them."""
         return self.earlier_undecoded / self.earlier if self.earlier else 0.0
 
-    @property
-    def rises(self) -> bool:
-        """Whether all newest rows fail, or much more often than earlier ones; without those, whether most of them."""
+    def rises(self, most: float | None = None) -> bool:
+        """Whether all newest rows fail, or much more often than earlier ones; without those, whether most of them.
+
+        Args:
+            most: The share that a policy accepts; None: it says nothing.
+        """
+        if most is not None:
+            return self.of_newest > most
         accepted = max(LEAST_SHARE, RISE * self.of_earlier) if self.earlier else MOST
         return self.of_newest > accepted or self.of_newest == 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from shlex import quote
@@ -9,9 +10,12 @@ from typing import NamedTuple
 
 from logcore.logs.model.findings import Severity, offsets_text
 from logcore.logs.rules import Persistence
-from logcore.logs.rules.advice import advice
+from logcore.logs.rules.advice import HarmedPlace, advice
+from spark_jobs.errors import DISK_FULL
 from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.repair_commands import run_command
 from spark_jobs.lake.segments.archive import LogRow
+from spark_jobs.lake.setup.registry import home
 from spark_jobs.lake.store import lease
 from spark_jobs.lake.view.harm import Harm, look_at_tables
 from spark_jobs.lake.view.harmed_places import harmed_place
@@ -33,6 +37,9 @@ _ABOUT_ROWS = frozenset(
     }
 )
 """Findings about published rows and about the ledger itself: other checks show them."""
+
+_LEAST_ROOM = 1 << 20
+"""Free bytes below which a disk is full: no commit fits."""
 
 _OF_RANGES = frozenset({"corrupt-offsets", "missing-offsets"})
 """Findings about a range of the ledger, whatever the reason. Findings with the reason replace them."""
@@ -58,10 +65,14 @@ class Alarm:
     """The log; None for a ledger whose log the lake does not know."""
 
     @property
+    def place(self) -> HarmedPlace:
+        """Where it is, for advice."""
+        return harmed_place(self.lake, log=self.row, offsets=(self.start_offset, self.end_offset))
+
+    @property
     def what_to_do(self) -> str:
         """One command for this harm, or one sentence why there is none."""
-        offsets = self.start_offset, self.end_offset
-        return advice(self.rule, harmed_place(self.lake, log=self.row, offsets=offsets))
+        return advice(self.rule, self.place)
 
     @property
     def where(self) -> str:
@@ -177,7 +188,7 @@ class Problem:
     what: str
     """One sentence."""
     command: str
-    """What to type next: it only reads."""
+    """What to type next: it only reads, except for lag that nothing but a run ends."""
 
     @property
     def severity(self) -> Severity:
@@ -226,8 +237,46 @@ def problems_of(state: LakeState, now_ms: int, max_lag: int | None) -> Iterator[
             look = f"loglake transactions {quote(log.row.source)} --state open"
             yield Problem("hanging-transaction", log.topic_partition, oldest.described(now_ms), look)
         if max_lag is not None and log.lag > max_lag:
-            what = f"{log.lag:,} offsets are ingested and not published"
-            yield Problem("lag", log.topic_partition, what, f"loglake status {lake}")
+            yield _of_lag(log, now_ms)
+
+
+def _of_lag(log: LogState, now_ms: int) -> Problem:
+    """Say what the first offset that is not published waits for, with the command that shows it. Else a run is due."""
+    what, command = f"{log.lag:,} offsets are ingested and not published", run_command(log.lake, log.row.source)
+    at = log.published_to or 0
+    first = next((row for row in log.ledger if row.end_offset > at and not row.published), None)
+    oldest = next(iter(log.open_transactions), None)
+    if first is not None and first.state in ALARMING:
+        what += f"; offsets {offsets_text(first.start_offset, first.end_offset)} are {first.state}"
+        command = f"loglake lineage {quote(log.lake)} --offset {quote(f'{log.topic_partition}:{first.start_offset}')}"
+    elif oldest is not None and oldest.first_offset <= max(at, log.last_stable_offset):
+        what += f"; they wait for the transaction of {oldest.described(now_ms)}"
+        command = f"loglake transactions {quote(log.row.source)} --state open"
+    elif first is not None and first.start_offset >= log.last_stable_offset:
+        what += f"; they are at or above the source's high watermark, {log.row.high_watermark}"
+        command = f"loglake offsets {quote(log.row.source)} --at latest"
+    return Problem("lag", log.topic_partition, what, command)
+
+
+def _of_disks(lake: str, ends: RunEnds) -> Problem | None:
+    """A disk that is full now, or was when the newest intake failed. A full disk may keep no record of a failure."""
+    free = {place: _free_bytes(place) for place in [*([] if "://" in lake else [lake]), home()]}
+    has_failed = ends.is_failing and ends.error == DISK_FULL
+    if not has_failed and all(room is None or room >= _LEAST_ROOM for room in free.values()):
+        return None
+    rooms = " and ".join(f"{room:,} bytes on that of {place}" for place, room in free.items() if room is not None)
+    what = "the newest intake failed because a disk was full" if has_failed else "a disk is full"
+    what += f"; free are {rooms}. Make room, then run again: `{run_command(lake)}`"
+    return Problem("failing", "the lake", what, f"df -h {' '.join(map(quote, free))}")
+
+
+def _free_bytes(place: str) -> int | None:
+    """Bytes that this user may write; None where nothing can be written anyway, or nothing is there."""
+    try:
+        disk = os.statvfs(place)
+    except OSError:
+        return None
+    return None if disk.f_flag & os.ST_RDONLY else disk.f_bavail * disk.f_frsize
 
 
 def run_problems(lake: str, ends: RunEnds, now_ms: int, ingest: str | int) -> Iterator[Problem]:
@@ -242,9 +291,12 @@ def run_problems(lake: str, ends: RunEnds, now_ms: int, ingest: str | int) -> It
     killed = first_run_killed(lake, now_ms)
     if killed is not None:
         yield Problem("failing", "the lake", killed, f"loglake runs {quote(lake)}")
+    of_disks = _of_disks(lake, ends)
+    if of_disks is not None:
+        yield of_disks
     if ends.is_failing and ends.unread is not None:
         yield Problem("unread-source", "the sources", ends.unread, f"loglake doctor --lake {quote(lake)}")
-    elif ends.is_failing:
+    elif ends.is_failing and ends.error != DISK_FULL:
         look = f"loglake runs {quote(lake)} --failed --last 1"
         yield Problem("failing", "the lake", f"the newest intake failed with {ends.error}", look)
     if isinstance(ingest, int) and ends.succeeded_ms is not None and now_ms - ends.succeeded_ms > 3 * ingest:

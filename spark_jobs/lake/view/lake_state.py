@@ -7,12 +7,13 @@ new shows the same.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from logcore.exit_codes import ExitCode
-from logcore.logs.model.findings import Finding, exit_code, found
+from logcore.logs.model.findings import Finding, Severity, exit_code, found
 from spark_jobs.lake.delta.state.tables_file import STATE_FILE
 from spark_jobs.lake.delta.tables.delta_log import newest_commit_name
 from spark_jobs.lake.delta.tables.table_rows import read_rows
@@ -46,6 +47,11 @@ class LakeState:
     def topics(self) -> set[str]:
         """The topics of the logs."""
         return {log.row.topic for log in self.logs}
+
+    @property
+    def open_findings(self) -> Mapping[Severity, int]:
+        """Number of open findings of all logs; a severity without any is left out."""
+        return sum((Counter(log.findings_by_severity) for log in self.logs), Counter())
 
     @property
     def came_late(self) -> bool:

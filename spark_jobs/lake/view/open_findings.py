@@ -14,6 +14,7 @@ from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, exit_code
 from logcore.logs.model.offset_ledger import OF_REMOTE, first_hole
 from logcore.logs.rules import RULES, Persistence
+from logcore.texts import sentences
 from spark_jobs.contracts import JobReport
 from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.ledger.finding_rows import read_findings
@@ -97,7 +98,7 @@ def source_warnings(findings: Iterable[Finding]) -> str:
 def _in_one_line(messages: Sequence[str], ending: str) -> str:
     more = len(messages) - _MOST_SAID
     said = [*messages[:_MOST_SAID], *([f"{more} more {ending}."] if more > 0 else [])]
-    return " ".join(said)
+    return sentences(said)
 
 
 @dataclass(frozen=True)

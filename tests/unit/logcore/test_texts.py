@@ -9,7 +9,7 @@ import pytest
 from logcore.cli.main import main
 from logcore.errors import LogError
 from logcore.logs.model.findings import found
-from logcore.texts import id_part, json_shown, shown
+from logcore.texts import id_part, json_shown, sentences, shown
 from tests.terminal_escapes import OBEYED, json_escaped, text_escaped
 
 HOSTILE = "evil\x1b[31m\n\r\x07\x9b31m\u202etxt\u2066\u200b\ufeff\x7f"
@@ -45,3 +45,7 @@ def test_names_stay_apart_as_parts_of_ids() -> None:
     assert len(set(parts)) == len(names)
     assert all(set(part) <= set("=0123456789abcdefghijklmnopqrstuvwxyzA._-") for part in parts)
     assert id_part("AAAAAAAAAAAAAAAAAAAAAA._-") == "AAAAAAAAAAAAAAAAAAAAAA._-"
+
+
+def test_messages_that_are_joined_are_sentences_of_their_own() -> None:
+    assert sentences(["a: it fell", "b: it rose.", "", "Is it so?"]) == "a: it fell. b: it rose. Is it so?"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
-import os
 import time
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +12,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from logcore.storage.objects.answers import said
-from spark_jobs.errors import CommitUnanswered, ConcurrentChange, JobError
+from spark_jobs.errors import CommitUnanswered, ConcurrentChange, JobError, is_disk_full
 from spark_jobs.lake.delta.commits.commit_guards import Guard, TableVersions, check_guards
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.files.row_counts import JUDGED_BY_LEDGER, new_count
@@ -136,8 +134,7 @@ def answered(lake: str, name: str) -> Iterator[None]:
     except JobError:
         raise
     except (DeltaError, OSError) as error:
-        is_full = any(os.strerror(code) in str(error) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
-        cause = f"The disk of {lake} is full. " if is_full else ""
+        cause = f"The disk of {lake} is full. " if is_disk_full(error) else ""
         raise CommitUnanswered(
             f"{cause}Table {name}: a commit was not confirmed ({said(error)}) Remove the cause and run again: "
             "if it succeeded nevertheless, the next run finds it and writes nothing twice."

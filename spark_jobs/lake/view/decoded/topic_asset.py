@@ -32,6 +32,7 @@ class TopicAsset:
     lake: str
     topic: str
     logs: tuple[LogRow, ...]
+    policy: TopicPolicy
 
     @staticmethod
     def wants(policy: TopicPolicy) -> bool:
@@ -48,7 +49,7 @@ class TopicAsset:
         if not any(map(cls.wants, policies.topics)):
             return []  # no lake is opened
         found = followed_topics(lake, policies, cls.wants, (), ())
-        return [cls(lake, each.name, tuple(each.logs)) for each in found]
+        return [cls(lake, each.name, tuple(each.logs), each.policy) for each in found]
 
     @property
     def table(self) -> Table:

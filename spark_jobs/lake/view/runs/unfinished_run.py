@@ -111,9 +111,7 @@ class UnfinishedRun:
             "open_transactions": sum(len(log.open_transactions) for log in state.logs),
             "oldest_open_transaction_age_ms": max(ages, default=None),
         }
-        for severity in Severity:
-            counted = (log.findings_by_severity.get(severity, 0) for log in state.logs)
-            self.state[f"findings_{severity}"] = sum(counted)
+        self.state |= {f"findings_{severity}": state.open_findings.get(severity, 0) for severity in Severity}
 
     def row(self, outcome: str, ended_ms: int, failed_step: str | None = None, error: str | None = None) -> RunRow:
         """The row of the run, which ends now.

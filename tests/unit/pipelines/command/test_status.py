@@ -142,6 +142,28 @@ def test_a_topic_of_which_most_of_the_first_rows_do_not_decode_is_a_warning_with
     assert (f"loglake decode {lake} --infer orders" in said) == bool(code)
 
 
+def test_the_undecodable_rows_of_a_topic_that_is_known_are_accepted_with_the_printed_command(
+    tmp_path: Path, status: Status, capsys: Captured
+) -> None:
+    source, lake = LogDirectory(tmp_path / "source"), str(tmp_path / "lake")
+    orders = source.partition("orders-0")
+    orders.roll()
+    orders.write(handmade.simple_batch(0, [(b"k", b"text")] + [(b"k", b"\xff")] * 5, leader_epoch=0))
+    source.high_watermarks(orders_0=6)
+    (tmp_path / "policies.yaml").write_text("topics:\n  orders:\n    decode.value: string\n")
+    run = ["run", str(source.path), "--lake", lake]
+    with without_spark():
+        assert main([*run, "--policies", str(tmp_path / "policies.yaml")]) == main(run) == 1
+        code, said = status(lake)
+        assert code == 1
+        [accept] = [line for line in pasted_advice.commands_in(said) if "decode.undecoded.max=0.84" in line]
+        assert main(shlex.split(accept)[1:]) == 0
+        assert (main(run), status(lake)[0]) == (0, 0)
+        orders.write(handmade.simple_batch(6, [(b"k", b"\xff")] * 5, leader_epoch=0))
+        source.high_watermarks(orders_0=11)
+        assert main(run) == 1, "it is more than what was accepted"
+
+
 def test_a_source_that_vanished_is_an_error_until_a_run_succeeds(lakes: Path, status: Status) -> None:
     lake = str(lakes / "sound")
     keep_run_end(lake, "intake", NOW_MS - 9 * MINUTE_MS)
@@ -536,3 +558,101 @@ def test_reading_changes_nothing(lakes: Path, status: Status) -> None:
     before = sorted((path, path.stat().st_mtime_ns) for path in lakes.rglob("*"))
     status()
     assert sorted((path, path.stat().st_mtime_ns) for path in lakes.rglob("*")) == before
+
+
+def test_open_errors_of_runs_and_of_status_are_the_same_after_rows_were_deleted_and_withdrawn(
+    tmp_path: Path, status: Status, capsys: Captured
+) -> None:
+    source, lake = LogDirectory(tmp_path / "source"), str(tmp_path / "lake")
+    source.partition("orders-0").append(10)
+    source.high_watermarks(orders_0=10)
+    run = ["run", str(source.path), "--lake", lake]
+
+    def of_newest_run() -> str:
+        capsys.readouterr()
+        assert main(["runs", lake, "--last", "1", "--job", "intake", "--format", "jsonl"]) == 0
+        row = json.loads(capsys.readouterr().out)
+        return f"open findings: {row['findings_error']} error, {row['findings_warning']} warning;"
+
+    with without_spark():
+        assert main(run) == 0
+        DeltaTable(f"{lake}/tables/records").delete('"offset" = 3')
+        for withdraws, code in ((False, 2), (True, 0)):
+            if withdraws:
+                assert main(["withdraw", lake, "--apply"]) == 0
+                found, said = status(lake)
+                assert found == 2
+                [command] = pasted_advice.commands_in(said)
+                assert shlex.split(command)[1:] == run
+            assert main(run) == code
+            found, said = status(lake)
+            assert (found, of_newest_run() in said) == (code, True), (of_newest_run(), said)
+
+
+@pytest.mark.parametrize("cause", ["transaction", "damage", "high watermark"])
+def test_lag_says_what_it_waits_for_and_has_the_command_for_this_cause(
+    cause: str, tmp_path: Path, status: Status, capsys: Captured
+) -> None:
+    source, lake = LogDirectory(tmp_path / "source"), str(tmp_path / "lake")
+    orders = source.partition("orders-0")
+    orders.append(5)
+    if cause == "transaction":
+        orders.append(5, attributes=handmade.TRANSACTIONAL, producer_id=7, producer_epoch=0)
+    orders.append(5)
+    if cause == "damage":
+        [segment] = orders.segments()
+        content = segment.read_bytes()
+        segment.write_bytes(handmade.flip(content, handmade.size_of(content, 0) + 70))
+        orders.append(5)
+    source.high_watermarks(orders_0=5 if cause == "high watermark" else orders.next_offset)
+    (tmp_path / "policies.yaml").write_text("lake: {alerts.max.lag: 1}\n")
+    with without_spark():
+        main(["run", str(source.path), "--lake", lake, "--policies", str(tmp_path / "policies.yaml")])
+    _, said = status(lake)
+    [line] = [line for line in said.splitlines() if "offsets are ingested and not published" in line]
+    waits, command = {
+        "transaction": ("the transaction of producer 7", f"loglake transactions {orders.path} --state open"),
+        "damage": ("offsets [5, 10) are corrupt", f"loglake lineage {lake} --offset orders-0:5"),
+        "high watermark": ("the source's high watermark, 5", f"loglake offsets {orders.path} --at latest"),
+    }[cause]
+    assert waits in line
+    assert line.endswith(f"`{command}`")
+    capsys.readouterr()
+    assert main(shlex.split(command)[1:]) in (0, 1, 2)
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_full_disk_is_what_status_says_with_its_place_and_what_to_do(
+    keeps: bool, lakes: Path, status: Status, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    """A disk that has no byte left may keep no record of the failure either."""
+    lake = str(lakes / "sound")
+    source = LogDirectory(lakes / "source")
+    source.partition("orders-0").append(20)
+    source.high_watermarks(orders_0=20)
+    registry.remember(lake, Intake((str(source.path),)))
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(f"Generic LocalFileSystem error: Unable to copy data: {os.strerror(28)} (os error 28)")
+
+    run = ["run", str(source.path), "--lake", lake, "--move-source"]
+    with without_spark(), monkeypatch.context() as patch:
+        patch.setattr(DeltaTable, "create_write_transaction", full)
+        if not keeps:
+            patch.setattr(registry, "put_in_home", full)
+            room = os.statvfs(lake)
+            empty = os.statvfs_result((*room[:3], 0, 0, *room[5:]))
+            patch.setattr(os, "statvfs", lambda _: empty)
+        assert main(run) == 3
+        code, said = status(lake)
+    assert code == 3
+    [line] = [line for line in said.splitlines() if "Make room" in line]
+    assert "disk" in line
+    assert "full" in line
+    assert f" bytes on that of {lake}" in line
+    assert f"--lake {lake}`" in line
+    assert f"look: `df -h {lake} " in said
+    assert "CommitUnanswered" not in said
+    with without_spark():
+        assert (main(run), status(lake)[0]) == (0, 0)

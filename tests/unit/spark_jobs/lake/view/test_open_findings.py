@@ -29,7 +29,7 @@ from spark_jobs.lake.view.expectation_results import (
 )
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.ledger_comparison import compare_with_ledger
-from spark_jobs.lake.view.open_findings import path_findings, unread_source
+from spark_jobs.lake.view.open_findings import path_findings, source_warnings, unread_source
 from spark_jobs.outlines import ExpectationResult, IngestOutline, RangesOutline, ValidateOutline
 from spark_jobs.placed_finding import PlacedFinding
 from tests.unit.spark_jobs.lake.view.lakes import BEGAN, only_log, said_of
@@ -265,6 +265,8 @@ def test_findings_are_read_as_they_were_written(lake: str):
 def test_every_source_that_could_not_be_read_is_named_and_many_are_counted() -> None:
     gone = [Finding("path-not-found", Severity.ERROR, f"/srv/{number} does not exist.") for number in range(5)]
     assert unread_source([Finding("no-segments", Severity.WARNING, "/srv/9 contains no segment.")]) is None
+    told = [Finding("second-source", Severity.WARNING, text) for text in ("a: left alone", "b.")]
+    assert source_warnings(told) == "a: left alone. b."
     assert unread_source(gone[:2]) == "/srv/0 does not exist. /srv/1 does not exist."
     said = unread_source(gone)
     assert said is not None
