@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,6 +70,17 @@ class StandaloneCluster:
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait(timeout=10)
+
+    def kill_executors(self) -> int:
+        """Kill all executors that run now; return how many there were."""
+        daemons, killed = {daemon.pid for daemon in self._daemons}, 0
+        for process in [int(path.name) for path in Path("/proc").glob("[0-9]*")]:
+            with suppress(OSError):  # it has ended meanwhile
+                command = Path(f"/proc/{process}/cmdline").read_bytes()
+                if b"CoarseGrainedExecutorBackend" in command and _parent(process) in daemons:
+                    os.kill(process, signal.SIGKILL)
+                    killed += 1
+        return killed
 
     def logs(self) -> str:
         """What daemons and executors said, for a test that fails."""

@@ -26,7 +26,7 @@ PLANTED = Path(__file__).with_name("planted")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A turn, and what happens to Spark's workers meanwhile."""
+    """A turn, and what happens to Spark's workers meanwhile; what happens to the driver is part of the turn."""
 
     turn: Turn
     workers: Order | None = None
@@ -90,7 +90,7 @@ def main(script: str) -> None:
     control = Path(os.environ["LOGLAKE_TEST_CONTROL"])
     os.environ.update(json.loads(os.environ["LOGLAKE_TEST_VARIABLES"]))
     for step in json.loads(Path(script).read_text()):
-        turn = Turn(**step["turn"] | {"jobs": tuple(step["turn"]["jobs"])})
+        turn = Turn.from_values(step["turn"])
         whole = control.with_suffix(".new")
         whole.write_text(json.dumps(step["workers"]) if step["workers"] else "")
         whole.replace(control)

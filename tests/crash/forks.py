@@ -59,6 +59,13 @@ class Turn:
     round_tasks: int = 0
     """The steps of an intake in rounds of so many segments, in place of single jobs."""
 
+    @classmethod
+    def from_values(cls, values: dict[str, Any]) -> Turn:
+        """The reverse of `asdict`."""
+        happening = values["happening"]
+        jobs = tuple(values["jobs"])
+        return cls(**values | {"jobs": jobs, "happening": happening and Happening(**happening)})
+
 
 @dataclass(frozen=True, slots=True)
 class Ended:
@@ -139,10 +146,7 @@ def serve() -> None:
 def _run_forked(value: dict[str, Any]) -> None:
     before = set(sys.modules)
     out = value.pop("out")
-    happening = value.pop("happening")
-    turn = Turn(
-        **value | {"jobs": tuple(value["jobs"]), "happening": Happening(**happening) if happening is not None else None}
-    )
+    turn = Turn.from_values(value)
     descriptor = os.open(f"{out}.stderr", os.O_WRONLY | os.O_CREAT)
     os.dup2(descriptor, 2)
     os.dup2(descriptor, 1)
