@@ -23,6 +23,7 @@ from spark_jobs.lake.view.log_state import LogState, states_seen
 from spark_jobs.lake.view.shown_tables import tables_to_query
 
 from ..run.check_definitions import (
+    ABOUT_DAMAGE,
     NO_DAMAGE,
     NO_HANGING_TRANSACTION,
     SOURCES_AGREE,
@@ -187,7 +188,7 @@ def check_lines(
     Args:
         logs: Log keys of the run; None: all. Failures of other logs are left out.
         shown: Names of checks that other lines are about: they are left out.
-        said: Lines before these. Advice that one of them has is left out.
+        said: Lines before these. Advice that one of them has is left out, also if it is for several damaged logs.
     """
     lines = []
     for answer in outcome.answers:
@@ -196,7 +197,13 @@ def check_lines(
         if failures:
             level = max((failure.severity for failure in failures), key=[*Severity].index)
             sentences = sentence([failure.text for failure in failures], LISTED_FAILURES)
-            to_do = "" if any(answer.what_to_do in line for line in said) else f" What to do: {answer.what_to_do}"
+            damaged = [line for line in said if line.startswith("damage: ")]
+            is_said = all(
+                each.what.startswith(ABOUT_DAMAGE) and any(f" {each.topic_partition}," in line for line in damaged)
+                for each in failures
+            )
+            is_said = is_said or any(answer.what_to_do in line for line in said)
+            to_do = "" if is_said else f" What to do: {answer.what_to_do}"
             lines.append(f"failed check {answer.name} ({level}): {sentences}.{to_do}")
     return list(map(texts.shown, lines))
 

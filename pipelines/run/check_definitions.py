@@ -33,6 +33,8 @@ WHERE = "where"
 """Names of metadata of checks."""
 
 
+ABOUT_DAMAGE = ("no_crc_failures_in_range", "no_crc_failures_in_log")
+"""Built-in expectations that fail because of damage in the log."""
 ADVISED = 3
 """Maximum number of commands shown per check."""
 _PLACE = ("topic partition", "offsets", "file", "position", "what")

@@ -30,6 +30,7 @@ from ..metadata.addresses import data_docs_address
 from ..metadata.reporting import alarm_table, picture_metadata
 from ..metadata.values import LinkValue, Metadata, PathValue, table_value
 from .check_definitions import (
+    ABOUT_DAMAGE,
     EVERY_OFFSET_ACCOUNTED_FOR,
     EXPECTATIONS_MET,
     EXPECTATIONS_OF_SUITES,
@@ -43,9 +44,6 @@ from .check_definitions import (
     Failure,
     counted,
 )
-
-ABOUT_DAMAGE = frozenset({"no_crc_failures_in_range", "no_crc_failures_in_log"})
-"""Built-in expectations that fail because of damage in the log."""
 
 
 def sources_agree(state: LakeState, stops: Sequence[Alarm], findings: Sequence[Finding]) -> CheckAnswer:

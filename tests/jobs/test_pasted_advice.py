@@ -491,6 +491,19 @@ def test_topics_that_were_made_again_are_taken_with_one_command_for_all(lake: La
     assert DeltaTable(lake.path / "tables" / "records").to_pyarrow_table().num_rows == 105
 
 
+def test_damage_of_several_logs_is_advised_once_with_one_command_for_all(lake: Lake) -> None:
+    for log in three_logs(lake):
+        [first, *_] = log.segments()
+        flip(first, 200)
+    assert lake.run()[0] == 2
+    for _, printed in (lake.run(), said(lake.capsys, "status", lake.path)):
+        assert printed.count("damage: ") == 3
+        assert printed.count("What to do") == 1, printed
+    pasted(lake.capsys, printed, "config set")
+    pasted(lake.capsys, printed, "loglake run", "--policies")
+    assert DeltaTable(lake.path / "tables" / "records").to_pyarrow_table().num_rows == 75
+
+
 def test_ends_of_several_logs_that_hide_batches_are_read_with_one_command_for_all(lake: Lake, here: Path) -> None:
     logs = three_logs(lake)
     lake.source.high_watermarks(orders_0=35, orders_1=35, payments_0=35)
