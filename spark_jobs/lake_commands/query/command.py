@@ -3,6 +3,7 @@
     loglake query LAKE                          the views and what their rows are
     loglake query LAKE "select count(*) from records"
     loglake query LAKE --format csv < report.sql > report.csv
+    loglake query FOLDER "select * from sales"      a folder of any Delta tables
 
 Each table is a view of its name; tables of topics are `decoded_orders` and `undecoded_orders`. Only reads. The SQL sees
 the views and nothing else: no files, no network, no extensions. A table that cannot be a view leaves the others as they
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from logcore.cli.reading.arguments import natural
 from logcore.exit_codes import ExitCode
 from spark_jobs.errors import UsageError
-from spark_jobs.lake_commands.outcome import guarded, lake_at
+from spark_jobs.lake_commands.outcome import guarded
 
 if TYPE_CHECKING:
     from spark_jobs.lake_commands.query.connection import LakeConnection, OpenView
@@ -48,7 +49,9 @@ class QueryCommand:
             "name; tables of topics are views such as decoded_orders. Without SQL it lists the views. Only reads; the "
             "SQL sees no files and no network.",
         )
-        parser.add_argument("lake", metavar="LAKE", help="a lake: a directory, or s3://bucket/prefix")
+        parser.add_argument(
+            "lake", metavar="LAKE", help="a lake, or any folder of Delta tables: a directory, or s3://bucket/prefix"
+        )
         parser.add_argument("sql", metavar="SQL", nargs="?", help="the query; - or a pipe: from standard input")
         parser.add_argument("--format", choices=("text", "csv", "jsonl"), default="text")
         parser.add_argument("--limit", type=natural, metavar="N", help="at most N rows; default: all, as text 100")
@@ -76,12 +79,15 @@ def _memory_mib(text: str) -> int:
 
 
 def _query(options: argparse.Namespace) -> int:
+    from spark_jobs.lake.setup.identity import read_identity
+    from spark_jobs.lake.store import storage
     from spark_jobs.lake_commands.query.connection import connected
+    from spark_jobs.lake_commands.query.delta_folders import delta_folders
     from spark_jobs.lake_commands.query.lake_views import lake_views
     from spark_jobs.lake_commands.query.printed_rows import printed
 
-    path = lake_at(options.lake)
-    views = list(lake_views(path))
+    path = storage.absolute(options.lake)
+    views = delta_folders(path) if read_identity(path) is None else list(lake_views(path))
     sql = options.sql
     if sql == "-" or (sql is None and not sys.stdin.isatty()):
         sql = _text_of_pipe()

@@ -168,7 +168,7 @@ def connected(
             opened, absent = [], []
             for view in views:
                 try:
-                    found = view.dataset()
+                    found = view.rows()
                     if found is not None:
                         connection.register(view.name, found[0])
                         opened.append(OpenView(view.name, view.one_row, found[1]))

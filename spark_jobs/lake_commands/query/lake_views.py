@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import pyarrow.dataset as ds
-from deltalake import DeltaTable
+from deltalake import DeltaTable, QueryBuilder
 
 from logcore.storage.objects.answers import said
 from spark_jobs.errors import JobError, StorageError, TableUnreadable, UsageError
@@ -19,6 +19,21 @@ from spark_jobs.lake.delta.tables.table_location import reading, table_uri
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
+
+READER_FEATURES = frozenset({"columnMapping", "deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
+"""Features of Delta's readers that `loglake query` reads. Source: tests/spark/test_foreign_tables.py."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaRows:
+    """Rows of a table whose files alone do not say them, such as one with deletion vectors. Each scan reads them."""
+
+    table: DeltaTable
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the rows as Arrow's stream, by delta-rs's own engine."""
+        rows = QueryBuilder().register("rows", self.table).execute("select * from rows")
+        return rows.__arrow_c_stream__(requested_schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +66,22 @@ class LakeView:
                     )
         return table
 
-    def dataset(self) -> tuple[ds.Dataset, int] | None:
-        """Return the live files of the latest version, and the version; None if the table does not exist.
+    def rows(self) -> tuple[ds.Dataset | DeltaRows, int] | None:
+        """Return what DuckDB scans of the latest version, and the version; None if the table does not exist.
 
         Raises:
-            TableUnreadable: The table is damaged, or its files alone do not say which rows it has.
+            TableUnreadable: The table is damaged, or has a feature that nobody here reads.
         """
-        table = self.table_now()
+        table = self.open()
         if table is None:
             return None
         with self.reading(None):
+            features = {*(table.protocol().reader_features or ())}
+            if features - READER_FEATURES:
+                unread = ", ".join(sorted(features - READER_FEATURES))
+                raise ValueError(f"it uses {unread}, which Loglake does not read")
+            if features - {"timestampNtz"} or features_beyond_files(table):
+                return DeltaRows(table), table.version()
             return table.to_pyarrow_dataset(filesystem=storage.arrow_filesystem(self.uri)), table.version()
 
     def problem(self, error: Exception, path: str | None = None) -> str:
