@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from logcore.exit_codes import ExitCode
+
 SHELLS = ("bash", "zsh", "fish")
 
 
@@ -32,4 +34,4 @@ def run(arguments: argparse.Namespace) -> int:
     import shtab
 
     sys.stdout.write(shtab.complete(arguments.whole_parser(), arguments.shell) + "\n")
-    return 0
+    return ExitCode.CLEAN
