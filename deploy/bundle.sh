@@ -59,7 +59,7 @@ for extra in $(echo "$extras" | tr , ' '); do set -- "$@" --extra "$extra"; done
 sed 's/==.*//' "$scratch/resolved" >"$scratch/packages.names"
 locked "$scratch/packages.names" >"$folder/requirements.txt"
 # some, such as pyspark, have no wheel in a registry: it is built here, from the source with the hash of the lock
-$pip wheel --quiet --no-deps --require-hashes -w "$folder/packages" -r "$folder/requirements.txt"
+$pip wheel --quiet --use-pep517 --no-deps --require-hashes -w "$folder/packages" -r "$folder/requirements.txt"
 cp "$here/install.sh" "$folder/install.sh"
 
 sums() {

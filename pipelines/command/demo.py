@@ -39,10 +39,11 @@ from .running import (
 from .summary import damage_lines, logs_table, meanings_lines, shown_path
 
 SUFFIX = ".tar.xz"
-SAMPLES = Path(__file__).resolve().parents[2] / "samples"
-"""The samples in a clone of the repository; an installed package has none."""
+_HERE = Path(__file__).resolve()
+SAMPLES = _HERE.parents[1 if _HERE.parents[1].name == "loglake" else 2] / "samples"
+"""The samples of an installed package, or of the clone of the repository."""
 QUESTION = (
-    "select value_name, count(*) as orders, round(sum(value_amount), 2) as amount from decoded_codec_2dnone "
+    "select value.name, count(*) as orders, round(sum(value.amount), 2) as amount from decoded_codec_2dnone "
     "where not is_tombstone group by all order by amount desc limit 3"
 )
 _COUNTS = "select topic, partition, count(*) from records group by all order by all"
@@ -94,7 +95,7 @@ def _checked(lake: str, outcome: RunOutcome) -> RunOutcome:
 
 
 def lakes_of_samples(home: str) -> list[str]:
-    """The lakes that the demo makes below a home, whether they are there or not; none in an installed package."""
+    """The lakes that the demo makes below a home, whether they are there or not."""
     return [_lake(home, archive) for archive in sorted(SAMPLES.glob(f"*{SUFFIX}"))]
 
 
@@ -105,10 +106,7 @@ def _lake(home: str, archive: Path) -> str:
 def _archives(folder: Path) -> list[Path]:
     found = sorted(folder.glob(f"*{SUFFIX}"))
     if not found:
-        raise UsageError(
-            f"No samples under {folder}. They are in the repository, not in the installed package: "
-            "name their folder by --samples DIR."
-        )
+        raise UsageError(f"No samples under {folder}. Name their folder by --samples DIR.")
     return found
 
 

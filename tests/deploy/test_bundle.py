@@ -89,6 +89,7 @@ def test_the_context_of_the_image_has_all_that_the_wheel_needs(tmp_path: Path) -
         if here.is_dir():
             shutil.copytree(here, context / name, ignore=shutil.ignore_patterns("__pycache__", ".env"))
         else:
+            (context / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(here, context / name)
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "wheels")]
     subprocess.run(build, cwd=context, check=True, capture_output=True, timeout=WAIT_SECONDS)

@@ -302,7 +302,8 @@ def test_each_container_has_memory_that_it_may_use():
 def test_images_are_pinned_by_version_and_ours_has_that_of_the_project():
     version = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
     images = manifests.names_in(COMPOSE, r"^ +image: (\S+)") | manifests.names_in(KUBERNETES, r"^ +image: (\S+)")
-    images |= manifests.names_in(DOCKERFILE, r"^FROM (\S+)")
+    images |= manifests.names_in(DOCKERFILE, r"^ARG BASE=(\S+)")
+    assert set(manifests.names_in(DOCKERFILE, r"^FROM (\S+)")) == {"${BASE}"}
     assert {image for image in images if image.startswith("loglake")} == {f"loglake:{version}"}
     assert len(images) == 3
     assert [image for image in images if not re.fullmatch(r"[a-z]+:\d+\.\d+(\.\d+)?(-[a-z-]+)?", image)] == []
