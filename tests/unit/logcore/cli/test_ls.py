@@ -98,19 +98,29 @@ def test_a_torn_tail_is_information(root: Path, capsys: Captured) -> None:
 def test_headers_that_cannot_be_followed_in_a_sealed_segment_are_damage(
     root: Path, capsys: Captured, injury: bytes
 ) -> None:
-    with (root / "orders-0" / "00000000000000000000.log").open("ab") as file:
-        file.write(injury)
+    sealed = root / "orders-0" / "00000000000000000000.log"
+    sealed.write_bytes(made.FIRST + injury)  # the last batch is not there
     assert main(["ls", str(root)]) == 2
+    assert f"position {len(made.FIRST)}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rest", [b"\xff" * 70, made.FIRST[:-1]])
+def test_bytes_after_the_last_offset_of_a_sealed_segment_are_a_warning(
+    root: Path, capsys: Captured, rest: bytes
+) -> None:
+    with (root / "orders-0" / "00000000000000000000.log").open("ab") as file:
+        file.write(rest)
+    assert main(["ls", str(root)]) == 1
     assert f"position {len(made.SEALED)}" in capsys.readouterr().err
 
 
-def test_zeros_are_padding_in_an_active_segment_and_damage_in_a_sealed_one(root: Path, capsys: Captured) -> None:
+def test_zeros_are_padding_in_an_active_segment_and_a_warning_in_a_sealed_one(root: Path, capsys: Captured) -> None:
     with (root / "orders-0" / "00000000000000000005.log").open("ab") as file:
         file.write(bytes(100))
     assert main(["ls", str(root)]) == 0
     with (root / "orders-0" / "00000000000000000000.log").open("ab") as file:
         file.write(bytes(100))
-    assert main(["ls", str(root)]) == 2
+    assert main(["ls", str(root)]) == 1
     assert "zeros" in capsys.readouterr().err
 
 
@@ -131,8 +141,8 @@ def test_old_formats_are_counted_as_what_is_inside(root: Path, capsys: Captured)
 def test_the_worst_outcome_decides_the_exit_code(root: Path, tmp_path: Path, capsys: Captured) -> None:
     (root / "replication-offset-checkpoint").unlink()
     assert main(["ls", str(root)]) == 1
-    with (root / "orders-0" / "00000000000000000000.log").open("ab") as file:
-        file.write(b"\xff" * 70)
+    sealed = root / "orders-0" / "00000000000000000000.log"
+    sealed.write_bytes(sealed.read_bytes()[:-10])
     assert main(["ls", str(root)]) == 2
     assert main(["ls", str(root), str(tmp_path / "missing")]) == 3
     assert "orders-0" in capsys.readouterr().out
