@@ -15,14 +15,13 @@ from logcore.errors import CorruptionReason, LogError
 from logcore.logs.checks.index_check import WalkedSegment, check_indexes
 from logcore.logs.checks.log_check import CheckedBatch
 from logcore.logs.checks.validation import BatchVerdict, SegmentVerdict, validate_segment
-from logcore.logs.growth.overlaps import contradiction
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.checked_segments import BulkCheck, ProgressDisplay
 from logcore.reading.notes import Notes
 from logcore.reading.segment_reading import cannot_read, segment_bytes, walked
 from logcore.segments.filenames import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, is_coordinator_topic
 from logcore.segments.scanning.scan import ScannedBatch, Stretch, scan
-from logcore.storage.discovery import HeaderReader, SourceChanged, SourceUnreadable
+from logcore.storage.discovery import SourceChanged, SourceUnreadable
 from logcore.storage.source_bytes import SourceBytes
 
 if TYPE_CHECKING:
@@ -126,16 +125,6 @@ class CheckedLogs:
         left = max(segment.log_bytes - at, 0)
         return Stretch(at, left, CorruptionReason.TRUNCATED, error.message, verdict.next_offset)
 
-    def _compare_with_next(self, log: SourceLog, segment: SegmentFile, position: int) -> None:
-        following = next(each for each in log.segments if each.base_offset > segment.base_offset)
-        try:
-            finding = contradiction(HeaderReader(), segment, position, following)
-        except LogError as error:
-            cannot_read(segment, error, self._notes)
-            return
-        if finding is not None:
-            self._notes.say(finding)
-
     def _refuse_change(self, segment: SegmentFile, source: SourceBytes) -> None:
         try:
             source.refuse_change()
@@ -190,8 +179,6 @@ class CheckedLogs:
     ) -> None:
         for finding in verdict.findings:
             self._notes.say(finding)
-            if finding.rule == "bytes-after-segment" and finding.position is not None:
-                self._compare_with_next(log, segment, finding.position)
         self._done(verdict)
         is_damaged = verdict.accounting.quarantined > 0
         facts = WalkedSegment(valid_end, is_damaged, log.is_sealed(segment), verdict.max_timestamp)

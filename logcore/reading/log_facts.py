@@ -55,6 +55,8 @@ class LogBatchFacts:
     def __iter__(self) -> Iterator[BatchFact]:
         said = len(self._notes.findings)
         for segment, item in checked_items(self._log, self._log.segments, self._notes, self._rules):
+            if isinstance(item, Stretch) and item.spare:  # no offset is in it, so nothing of the log is damaged
+                continue
             self.damage_at_end = str(item.reason) if isinstance(item, Stretch) and not item.tail else None
             facts: Iterable[BatchFact]
             if isinstance(item, Stretch | ScannedBatch):

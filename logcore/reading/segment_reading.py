@@ -148,7 +148,7 @@ def steps(
         for item in walked(source, walk):
             if isinstance(item, Stretch):
                 notes.say(stretch_finding(item, file))
-                damage = item.offset
+                damage = damage if item.spare else item.offset
             yield item
     except (SourceUnreadable, SourceChanged) as error:
         cannot_read(segment, error, notes)
@@ -197,7 +197,7 @@ def rows_of_segment(
                     yield item
                 elif item.offset < last:
                     notes.say(stretch_finding(item, shown(segment.path)))
-                    damage = item.offset
+                    damage = damage if item.spare else item.offset
             position, next_offset = rows.position, rows.next_offset
             if rows.padding:
                 padding, position = size - (position - rows.padding), size

@@ -272,12 +272,7 @@ def _task(config: IngestConfig, source: SourceLog, observed: LogRow, take: Take)
         next_base_offset=source.next_base_offset(file) if take.sealed else None,
         end=file.log_bytes if is_remote else None,
         is_remote=is_remote,
-        following=None if is_remote or not take.sealed else _following(source, file),
     )
-
-
-def _following(source: SourceLog, file: SegmentFile) -> SegmentFile | None:
-    return next((each for each in source.segments if each.base_offset > file.base_offset), None)
 
 
 def remote_task(config: IngestConfig, observed: LogRow, part: RemotePart) -> CopyTask:

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 
 from logcore.columns.engines import segment_extent
 from logcore.errors import LogError
-from logcore.logs.growth.overlaps import contradiction
 from logcore.logs.model.findings import Finding, found
 from logcore.reading.segment_reading import stretch_finding
 from logcore.records.batch import HEADER_SIZE
@@ -75,8 +74,6 @@ class CopyTask:
     """Of a source on an object store: names the content that was listed. None for other files."""
     is_remote: bool = False
     """Whether it is a segment in remote storage. Such a file was complete when it got its name."""
-    following: SegmentFile | None = None
-    """The source segment after a sealed one, if its bytes can be compared."""
     chunk_map: bytes | None = field(default=None, repr=False)
     """What the manifest of a segment in chunks says; None: it has to be read."""
 
@@ -446,11 +443,7 @@ def _tail_findings(
 def _spare_findings(
     task: CopyTask, content: memoryview, end: int, next_offset: int, fetched: SourceBytes | None
 ) -> list[Finding]:
-    """Findings about the bytes after ``end`` of a closed segment if none of its offsets can be in them; else none.
-
-    Raises:
-        _Refused: They are batches of another history than those of the next segment.
-    """
+    """Findings about the bytes after ``end`` of a closed segment if no offset can be in them; else none."""
     walk = scan(
         content,
         base_offset=task.file_base_offset,
@@ -463,10 +456,6 @@ def _spare_findings(
     step = next(iter(walk), None) if end < len(content) else None
     if not isinstance(step, Stretch) or not step.spare:
         return []
-    if task.following is not None:
-        differing = contradiction(HeaderReader(), task.file, task.start + end, task.following)
-        if differing is not None:
-            raise _Refused(differing)
     return [replace(stretch_finding(step, task.source), position=task.start + end)]
 
 

@@ -153,7 +153,8 @@ def _rows(
     for item in validated:
         if isinstance(item, Stretch):
             stretches.append(item)
-            rows.append(_stretch_row(item))
+            if not item.spare:  # no offset is in it
+                rows.append(_stretch_row(item))
         elif isinstance(item, BatchVerdict):
             rows.append(asdict(item))
         else:

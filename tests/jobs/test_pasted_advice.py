@@ -754,7 +754,6 @@ NOT_PASTED_HERE = {
     "second-source": "tests/unit/spark_jobs/ingest/test_moved_sources.py pastes the command.",
     "log-gone": "tests/unit/spark_jobs/ingest/test_moved_sources.py runs the command.",
     "log-not-judged": SHOWS_MORE,
-    "segments-differ": "tests/jobs/test_overlapping_segments.py runs it after the file is gone.",
     "output-mismatch": OF_TABLES,
     "table-file-damaged": OF_TABLES,
     "table-file-missing": OF_TABLES,

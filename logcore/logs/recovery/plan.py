@@ -5,8 +5,7 @@ it accepts errors that a recovery does not check. All of that is in `losses`:
 
     cut                 good batches, or bytes that may have been some, after the place where a segment is cut
     unreadable          in a salvage: cut out, because the disk failed to read some of these bytes
-    torn-tail           (warning) a write in progress, or zeros, at the end of the last segment; bytes after the last
-                        offset of an earlier one
+    torn-tail           (warning) a write in progress, or zeros, at the end of the last segment
     length-repaired     (warning) in a salvage: a batch with only a wrong length field, kept with the right one
     offset-repaired     (warning) the same: a compressed message with offset 0, kept with that of its last message
     dropped-segment     a later segment that is dropped after a cut, or all of them if the log ends below its start
@@ -167,8 +166,6 @@ def _cut(cut: CutSegment, bounds: Bounds, *, is_last: bool) -> Loss:
         for _ in walk:
             pass
         is_tail = walk.accounting.tail + walk.accounting.padding == nbytes
-    if not is_last and lost.first_offset is None and not lost.records and not lost.sound_batches:
-        is_tail = True  # after the last offset of a closed segment
     packed = packed_kind(content) if cut.kept_bytes == 0 else None
     return Loss(
         "torn-tail" if is_tail else "cut",

@@ -84,20 +84,10 @@ SEGMENT_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "bytes-after-segment": Rule(
             _WARNING,
             _ONE_RUN,
-            "A closed segment has all its offsets, and more bytes after them: zeros, batches that the next segment has "
-            "too, or no batch. No record is lost.",
+            "A closed segment has all its offsets, and more bytes after them: zeros, or others without a good batch. "
+            "No record is lost.",
             "Nothing: the archive leaves these bytes out.",
             for_logs=_SALVAGE,
-        ),
-        "segments-differ": Rule(
-            _ERROR,
-            Persistence.WHILE_STOPPED,
-            "Two segments have the same offsets with different batches, which are of two histories: of two replicas "
-            "that parted, or of two logs. Of both nothing is archived, and the log does not grow.",
-            "No command can decide which of the two is right. Compare them with another replica, move the wrong one "
-            "out of the directory, and read the log again: `{run}`.",
-            for_logs="No command can decide which of the two is right. Compare them with another replica, and move "
-            "the wrong one out of the directory.",
         ),
         "unknown-attribute-bits": Rule(
             _WARNING,

@@ -43,8 +43,8 @@ batch is there; else at the first batch that counts:
 If the end of a compressed v0 or v1 message is not proven, v0 and v1 messages after it never count. A codec can leave
 messages readable inside it, and their offsets may be relative.
 
-After the last offset of a closed segment no batch of it can follow. The rest is spare, unless a sound batch of a lower
-offset is in it. Then the last offset may be a flipped bit, and the rest is damage.
+After the last offset of a closed segment no batch of it can follow. The rest is spare, unless a sound batch is in it.
+Such a batch may be the only good copy of its records, so the rest is damage then.
 
 The end of a segment still being written may be an ordinary tail. It must begin like a batch, or like a part of a
 header, and contain no batch that counts.
@@ -85,8 +85,6 @@ a plausible declared extent, and after any other."""
 _ZEROS_SUMMED = 64 << 10
 _LINKS = 8
 """How many damaged batches in a row are followed by their lengths."""
-_NEAR = 1 << 31
-"""Offsets of one segment are nearer to each other."""
 _INT32 = struct.Struct(">i")
 
 
@@ -132,20 +130,18 @@ class Resynchronizer:
         """Whether there are only zeros from a position to the end."""
         return self._sound.is_zero_rest(position)
 
-    def spare_end(self, position: int, after: int) -> str | None:
-        """What the bytes from a position up to the end are, if no offset below `after` can be in them; else None."""
+    def spare_end(self, position: int) -> str | None:
+        """What the bytes from a position up to the end are, if no sound batch is in them; else None.
+
+        A batch of a later offset may be the only good copy of its records: the next segment need not hold them.
+        """
         if self.is_zero_rest(position):
             return "zeros"
-        lowest, top = max(0, after - _NEAR), min(after + _NEAR, MAX_OFFSET) - 1
-        sound, first = SoundBatches(self._buf, top, self._limits, self._fetched), None
+        sound = SoundBatches(self._buf, MAX_OFFSET - 1, self._limits, self._fetched)
         try:
-            while (found := next(sound.following(position, lowest), None)) is not None:
-                if found.header.base_offset < after:
-                    return None
-                first, position = found.header.base_offset if first is None else first, found.end
+            return "no batch" if next(sound.following(position, 0), None) is None else None
         except TooManyLookalikes:
             return None
-        return "no batch" if first is None else f"batches from offset {first} on, which belong to the next one"
 
     def extent(self, position: int, expected: int) -> Extent:
         """Find how far a batch reaches whose size or checksum is wrong.

@@ -7,7 +7,7 @@ A segment is a sequence of record batches, without header, trailer or alignment.
     tail            the last stretch of a segment still being written: an ordinary write in progress. It must begin like
                     a batch and contain none
     spare end       bytes of a closed segment after its last offset, which is the one before the next segment. They hold
-                    no offset of the segment: zeros, batches that the next segment has too, or no batch. A kind of tail
+                    no offset of the log: zeros, or others without a good batch. A kind of tail
     padding         other zeros up to the end of the file: space that a broker reserved
 
     valid + quarantined + unreadable + tail + padding = size of the file, always
@@ -335,7 +335,7 @@ class SegmentScan:
     def _spare(self, position: int) -> str | None:
         """Why the bytes up to the end of the file hold no offset of the segment; None if they may hold some."""
         is_complete = self._base_offset < self.next_offset == self._next_base_offset
-        return self.resynchronizer.spare_end(position, self.next_offset) if is_complete else None
+        return self.resynchronizer.spare_end(position) if is_complete else None
 
     def _check(self, position: int) -> ScannedBatch | _Bad:
         header = self._contradiction(position, self.next_offset)

@@ -75,7 +75,7 @@ def test_the_new_directory_is_what_a_cleaner_leaves(orders: Path, tmp_path: Path
     assert before == {path: path.read_bytes() for path in orders.parent.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("spare", [bytes(100), b"\x17" * 100, rows(2, b"a", b"c")], ids=["zeros", "rubbish", "next"])
+@pytest.mark.parametrize("spare", [bytes(100), b"\x17" * 100], ids=["zeros", "rubbish"])
 def test_bytes_after_the_last_offset_of_a_closed_segment_change_nothing(orders: Path, tmp_path: Path, spare: bytes):
     compacted(orders, tmp_path / "new" / "whole")
     first = orders / f"{0:020d}.log"

@@ -159,18 +159,6 @@ def test_a_salvage_keeps_what_verify_accepts_after_a_byte_too_many_and_before_a_
     assert states == [(0, 10, "present"), (10, 11, "corrupt"), (11, 29, "present")]
 
 
-@pytest.mark.parametrize("options", [(), ("--salvage",)])
-@pytest.mark.parametrize("spare", [bytes(100), b"\x17" * 100], ids=["zeros", "rubbish"])
-def test_bytes_after_the_last_offset_of_a_closed_segment_are_no_loss(
-    root: Path, capsys: Captured, spare: bytes, options: tuple[str, ...]
-) -> None:
-    batches = five(root)
-    (root / "orders-0" / name(0)).write_bytes(b"".join(batches[:3]) + spare)
-    (root / "orders-0" / name(6)).write_bytes(b"".join(batches[3:]))
-    plan = planned(root, capsys, *options, code=1)
-    assert counted(plan) == [("torn-tail", None, None, 0, 100, 0)]
-
-
 @pytest.mark.parametrize("bit", [2**32, 2**40, 2**62])
 def test_a_last_batch_with_one_flipped_bit_in_its_base_offset_is_cut_out_and_named(
     root: Path, capsys: Captured, bit: int

@@ -147,8 +147,8 @@ def test_segments_that_overlap_after_a_swap_are_named(tmp_path: Path, capsys: Ca
     first, second, _ = orders.segments()
     first.write_bytes(first.read_bytes() + second.read_bytes())  # the cleaned one is in place, the old one is there
     root.high_watermarks(orders_0=25)
-    assert main(["verify", str(root.path)]) == 1  # all batches are there, once
-    assert "batches from offset 10 on, which belong to the next one" in capsys.readouterr().out
+    assert main(["verify", str(root.path)]) == 2
+    assert "the next segment begins at offset 10. Segments overlap in a copy" in capsys.readouterr().out
 
 
 def test_dump_says_why_it_prints_nothing(tmp_path: Path, capsys: Captured) -> None:

@@ -8,10 +8,7 @@ import pytest
 
 from logcore.logs.rules import RULES, Outcome, Persistence, Rule
 
-STOPPING = {
-    *("topic-recreated", "source-diverged", "source-behind", "packed-segment", "tail-hides-batches"),
-    "segments-differ",
-}
+STOPPING = {"topic-recreated", "source-diverged", "source-behind", "packed-segment", "tail-hides-batches"}
 """A log stops growing by these, and by those of UNREADABLE."""
 UNREADABLE = {"unreadable", "source-changed", "segments-not-named", "archive-not-written"}
 ABOUT_A_RANGE = {"transaction-outcome-lost", "corrupt-offsets", "missing-offsets", "trimmed-before-ingest"}
