@@ -146,8 +146,3 @@ def test_tables_of_one_name_have_the_name_of_their_path(
     assert json.loads(capsys.readouterr().out) == {"jan": 20, "feb": 20}
     assert main.main(["query", str(tmp_path / "Jan" / "delta"), "select max(a) from delta", "--format", "csv"]) == 0
     assert capsys.readouterr().out.split() == ["max(a)", "19"]
-
-
-def test_a_folder_without_a_table_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.main(["query", str(tmp_path), "select 1"]) == 64
-    assert "there is no Delta table in it" in capsys.readouterr().err
