@@ -135,7 +135,7 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
     state = chosen_state(whole, selection)
     keys = {log.log for log in state.logs} | {log.row.topic for log in state.logs}
     chosen = None if selection.is_everything else keys
-    _say(lake, outcomes[0].of_paths)
+    _say(whole, outcomes[0].of_paths)
     _say_of_hint(lake, hinted, request)
     try:
         _show(lake, state, outcomes, chosen, as_of_ms)
@@ -318,8 +318,9 @@ def chosen_state(state: LakeState, selection: LogSelection) -> LakeState:
     return replace(state, logs=tuple(log for log in state.logs if selection.matches(log.row.topic, log.row.partition)))
 
 
-def _say(lake: str, findings: Sequence[Finding]) -> None:
+def _say(state: LakeState, findings: Sequence[Finding]) -> None:
     """Print current findings about the source paths on stderr, with what to do."""
+    logs = {log.row.source: log.row for log in state.logs}
     roots = Counter(os.path.dirname(each.file or "") for each in findings if each.rule == "second-source")
     advised = set[str]()
     for finding in findings:
@@ -329,7 +330,7 @@ def _say(lake: str, findings: Sequence[Finding]) -> None:
             sys.stderr.write(f"{finding.severity}: {finding.message}\n")
             root = os.path.dirname(finding.file or "")
             place = replace(finding, file=root) if finding.rule == "second-source" and roots[root] > 1 else finding
-            to_do = advice(finding.rule, harmed_place(lake, finding=place))
+            to_do = advice(finding.rule, harmed_place(state.lake, log=logs.get(place.file or ""), finding=place))
             if to_do not in advised:  # several logs of one directory are moved by one command
                 advised.add(to_do)
                 sys.stderr.write(f"  What to do about {finding.rule}: {to_do}\n")

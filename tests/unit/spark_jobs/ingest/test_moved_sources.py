@@ -234,6 +234,25 @@ def test_a_partition_that_its_log_directory_no_longer_has_is_named_until_it_is_r
     assert "log-gone" not in {f.rule for f in ingest.plan(config).of_paths if f.severity != "info"}
 
 
+def test_the_printed_command_for_a_log_that_is_gone_moves_only_this_log(
+    disks: tuple[LogDirectory, LogDirectory], tmp_path: Path, capsys: Captured
+) -> None:
+    """The other directory has a copy of another log too."""
+    first, second = disks
+    lake = tmp_path / "lake"
+    for directory in (first, second):
+        directory.partition("orders-0").append(10)
+    first.partition("orders-1").append(10)
+    turn(lake, first.path)
+    (first.path / "orders-1").rename(second.path / "orders-1")
+    assert main(["run", str(first.path), "--lake", str(lake)]) == 1
+    [command] = [each for each in commands_in(capsys.readouterr().err) if "COPY" in each]
+    assert command == f"loglake run COPY --lake {lake} --topic orders --partition 1 --move-source"
+    assert main(shlex.split(command.replace("COPY", str(second.path)))[1:]) in (0, 1)
+    of_lake = {f"orders-{n}": (f"{directory.path}/orders-{n}", 10) for n, directory in enumerate(disks)}
+    assert sources_of(lake) == of_lake
+
+
 def test_a_log_of_another_topic_id_in_the_brokers_other_directory_is_left_alone_and_reported(
     disks: tuple[LogDirectory, LogDirectory], tmp_path: Path
 ) -> None:
