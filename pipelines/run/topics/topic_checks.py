@@ -32,8 +32,9 @@ _SHOWN = 5
 """Schema ids that a line names at most."""
 
 
-def _advice(check: CheckDefinition, state: LakeState, topic: str) -> str:
-    return filled(check.what_to_do, replace(harmed_place(state.lake, table=f"{check.of_topics}/{topic}"), topic=topic))
+def _advice(check: CheckDefinition, state: LakeState, topic: str, share: str = "SHARE") -> str:
+    place = replace(harmed_place(state.lake, table=f"{check.of_topics}/{topic}"), topic=topic)
+    return filled(check.what_to_do.replace("SHARE", share), place)  # before a name is in it
 
 
 def _commands_in(waits: str) -> str:
@@ -111,7 +112,7 @@ def undecoded_share_steady(state: LakeState, topics: Sequence[DecodedTopic]) -> 
             f"{topic.topic}: {topic.share.newest_undecoded:,} of the {topic.share.newest:,} newest rows could not be "
             f"decoded, before that {topic.share.earlier_undecoded:,} of {topic.share.earlier:,}",
             severity=Severity.WARNING,
-            what_to_do=_advice(UNDECODED_SHARE_STEADY, state, topic.topic).replace("SHARE", _accepted(topic)),
+            what_to_do=_advice(UNDECODED_SHARE_STEADY, state, topic.topic, _accepted(topic)),
             topic=topic.topic,
         )
         for topic in topics

@@ -142,6 +142,21 @@ def test_a_topic_of_which_most_of_the_first_rows_do_not_decode_is_a_warning_with
     assert (f"loglake decode {lake} --infer orders" in said) == bool(code)
 
 
+def test_the_share_in_advice_is_in_no_name(tmp_path: Path, status: Status) -> None:
+    source = LogDirectory(tmp_path / "source")
+    holders = source.partition("SHAREHOLDERS-0")
+    holders.roll()
+    holders.write(handmade.simple_batch(0, [(b"k", b"\xff")], leader_epoch=0))
+    source.high_watermarks(SHAREHOLDERS_0=1)
+    policies, lake = tmp_path / "policies.yaml", tmp_path / "SHARED" / "lake"
+    policies.write_text("topics:\n  SHAREHOLDERS:\n    decode.value: string\n")
+    with without_spark():
+        assert main(["run", str(source.path), "--lake", str(lake), "--policies", str(policies)]) == 1
+    _, said = status(lake)
+    assert f"`loglake decode {lake} --infer SHAREHOLDERS`" in said
+    assert f"`loglake config set {policies} SHAREHOLDERS decode.undecoded.max=1 && " in said
+
+
 def test_the_undecodable_rows_of_a_topic_that_is_known_are_accepted_with_the_printed_command(
     tmp_path: Path, status: Status, capsys: Captured
 ) -> None:
