@@ -271,12 +271,14 @@ def _of_disks(lake: str, ends: RunEnds) -> Problem | None:
 
 
 def _free_bytes(place: str) -> int | None:
-    """Bytes that this user may write; None where nothing can be written anyway, or nothing is there."""
+    """Bytes that this user may write; None where nothing can be written anyway, or nothing is there, or the file system
+    does not say its size, as some on a network do.
+    """
     try:
         disk = os.statvfs(place)
     except OSError:
         return None
-    return None if disk.f_flag & os.ST_RDONLY else disk.f_bavail * disk.f_frsize
+    return None if disk.f_flag & os.ST_RDONLY or not disk.f_blocks else disk.f_bavail * disk.f_frsize
 
 
 def run_problems(lake: str, ends: RunEnds, now_ms: int, ingest: str | int) -> Iterator[Problem]:

@@ -637,6 +637,16 @@ def test_lag_says_what_it_waits_for_and_has_the_command_for_this_cause(
     assert capsys.readouterr().out
 
 
+def test_a_file_system_that_does_not_say_its_size_is_not_full(
+    lakes: Path, status: Status, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = os.statvfs(lakes)
+    unsaid = os.statvfs_result((*room[:2], 0, 0, 0, *room[5:]))
+    monkeypatch.setattr(os, "statvfs", lambda _: unsaid)
+    code, said = status(lakes / "sound")
+    assert (code, "disk" in said) == (0, False), said
+
+
 @pytest.mark.parametrize("keeps", [True, False])
 def test_a_full_disk_is_what_status_says_with_its_place_and_what_to_do(
     keeps: bool, lakes: Path, status: Status, monkeypatch: pytest.MonkeyPatch, capsys: Captured
