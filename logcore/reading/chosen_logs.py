@@ -21,7 +21,7 @@ from logcore.segments.filenames import DirectoryKind, parse_partition_directory
 from logcore.storage.discovery import discover, shown
 from logcore.storage.objects.addresses import directory_of
 
-_OF_ROOTS = ("broken-root-file", "no-high-watermark")
+_OF_ROOTS = ("broken-root-file", "no-meta-properties", "no-high-watermark")
 _OF_NO_TOPIC = ("unknown-directory", "illegal-topic-name")
 
 
@@ -64,6 +64,8 @@ def find_logs(
     for finding in discovery.findings:
         # A file that was named shows everything, for any high watermark.
         if finding.rule in quiet or (finding.rule == "no-high-watermark" and finding.file not in watched):
+            continue
+        if finding.rule == "no-meta-properties" and not is_check:  # it says nothing of what the logs contain
             continue
         if concerns_choice(finding, options, watched):
             notes.say(finding)

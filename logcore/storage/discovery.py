@@ -318,6 +318,10 @@ class _Look:
             self.fails(path, error)
             return
         names = {entry.name for entry in entries}
+        # Brokers of 0.8 write no meta.properties; the file of log starts is of 0.11 or later.
+        if filenames.LOG_START_FILE in names and filenames.META_PROPERTIES_FILE not in names:
+            message = f"{shown(path)} has checkpoint files and no {filenames.META_PROPERTIES_FILE}."
+            self.say("no-meta-properties", path, message)
         of_checkpoints = {*(root.high_watermarks or ()), *root.log_starts, *(root.recovery_points or ())}
         absent = {str(log): [log] for log in of_checkpoints if str(log) not in names}
         for each in illegal:

@@ -784,8 +784,8 @@ NOT_PASTED_HERE = {
 WITHOUT_COMMAND = {
     "A good file has to come from a broker or a replica, in a place that only the operator knows.": """
         broken-partition-file broken-root-file checkpoint-beyond-log-end index-past-end leader-epoch-differs
-        leader-epoch-regression metadata-log-starts-late no-high-watermark no-segments oversized-segment
-        remote-segment-missing remote-tier-unproven segment-without-batch snapshot-not-whole""",
+        leader-epoch-regression metadata-log-starts-late no-high-watermark no-meta-properties no-segments
+        oversized-segment remote-segment-missing remote-tier-unproven segment-without-batch snapshot-not-whole""",
     "A path, a mount, a permission or another name: the message says which.": """
         archive-not-checked archive-not-deleted copies-undecided empty-directory group-partitions-missing
         high-watermark-fell illegal-topic-name log-directory-missing no-internal-topic no-remote-metadata

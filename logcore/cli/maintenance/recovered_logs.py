@@ -226,8 +226,8 @@ def _run_several(
 ) -> int:
     notes = CommandNotes(progress=progress.line)
     options = ReadOptions(paths=tuple(arguments.sources), selection=selection_of(arguments))
-    quiet: tuple[str, ...] = ("no-high-watermark", "broken-root-file", "remote-tier", "remote-tier-unproven")
-    quiet += ("missing-offsets", "several-copies")
+    quiet: tuple[str, ...] = ("no-high-watermark", "broken-root-file", "no-meta-properties")
+    quiet += ("remote-tier", "remote-tier-unproven", "missing-offsets", "several-copies")
     logs = find_logs(options, notes, quiet=quiet, is_check=True, without_misnamed=True)
     by_name: dict[TopicPartition, list[SourceLog]] = {}
     for log in logs:

@@ -142,8 +142,16 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "broken-root-file": Rule(
             _WARNING,
             _ONE_RUN,
-            "A checkpoint or properties file of the log directory cannot be used; it is taken as absent.",
+            "A checkpoint file of the log directory cannot be used; it is taken as absent.",
             "Copy the file again from the broker, or state its value with an option, such as `--high-watermark`.",
+        ),
+        "no-meta-properties": Rule(
+            _WARNING,
+            _ONE_RUN,
+            "A log directory has no `meta.properties`, or one that is empty, cut or unreadable. The logs are read all "
+            "the same. But a broker does not start, or does not use the directory; a lake may not learn its cluster.",
+            "Copy the file again from the broker's disk: another directory's file does not fit. If it is lost there "
+            "too, `kafka-storage.sh format --ignore-formatted` with the old cluster id writes it.",
         ),
         "broken-partition-file": Rule(
             _WARNING,

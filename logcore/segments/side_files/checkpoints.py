@@ -148,6 +148,12 @@ def parse_meta_properties(content: str | bytes) -> dict[str, str]:
     return values
 
 
+def missing_properties(values: Mapping[str, str]) -> list[str]:
+    """Return the properties without which no broker starts, of a meta.properties that was parsed."""
+    needed = ("broker.id",) if values["version"] == "0" else ("cluster.id", "node.id")
+    return [name for name in needed if name not in values]
+
+
 def parse_clean_shutdown(content: str | bytes) -> int | None:
     """Parse the broker's epoch of a clean-shutdown marker; None if there is none. Both mean a clean shutdown."""
     try:

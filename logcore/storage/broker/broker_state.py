@@ -87,9 +87,7 @@ class StateReader:
             SourceChanged: A file changed while it was read, or after it was listed.
         """
         if directory not in self.roots:
-            properties = self._small_file(
-                directory, filenames.META_PROPERTIES_FILE, checkpoints.parse_meta_properties, limit=MAX_PROPERTIES
-            )
+            properties = self._properties(directory)
             high_watermarks = self._offsets(directory, filenames.HIGH_WATERMARK_FILE)
             # Before the content, which is then not older.
             written = (filenames.LOG_START_FILE, filenames.RECOVERY_POINT_FILE)
@@ -152,6 +150,17 @@ class StateReader:
         """Return the history of leader epochs in a partition directory; None if its file is missing or invalid."""
         name = filenames.LEADER_EPOCH_FILE
         return self._small_file(path, name, checkpoints.parse_leader_epochs, rule="broken-partition-file")
+
+    def _properties(self, directory: str) -> dict[str, str] | None:
+        name = filenames.META_PROPERTIES_FILE
+        parsed = self._small_file(
+            directory, name, checkpoints.parse_meta_properties, rule="no-meta-properties", limit=MAX_PROPERTIES
+        )
+        lost = [] if parsed is None else checkpoints.missing_properties(parsed)
+        if lost:
+            path = os.path.join(directory, name)
+            self.say("no-meta-properties", path, f"{shown(path)} states no {' and no '.join(lost)}.")
+        return parsed
 
     def _offsets(self, directory: str, name: str) -> dict[TopicPartition, int] | None:
         # Brokers create empty checkpoints and write them much later: an empty file gives no state.

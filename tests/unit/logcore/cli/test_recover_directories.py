@@ -73,14 +73,14 @@ def test_the_file_that_a_broker_needs_beside_the_logs_is_named_with_its_command(
         (folder / "meta.properties").unlink(missing_ok=True)
     run("recover", shop, "--out", tmp_path / "none", code=0)
     assert "meta.properties is in none of the directories" in capsys.readouterr().out
-    (shop / "meta.properties").write_text("version=1\nnode.id=1\n")
+    (shop / "meta.properties").write_text("version=1\ncluster.id=abc\nnode.id=1\n")
     run("recover", shop, "--out", tmp_path / "new", "--checkpoints-out", tmp_path / "new", code=0)
     last = capsys.readouterr().out.splitlines()[-1]
     command = f"cp {shop}/meta.properties {tmp_path}/new/"
     assert last == f"before a broker starts on it: {command}"
     subprocess.run(["bash", "-c", command], check=True)
-    assert (tmp_path / "new" / "meta.properties").read_text() == "version=1\nnode.id=1\n"
-    (copy / "meta.properties").write_text("version=1\nnode.id=2\n")
+    assert (tmp_path / "new" / "meta.properties").read_text() == "version=1\ncluster.id=abc\nnode.id=1\n"
+    (copy / "meta.properties").write_text("version=1\ncluster.id=abc\nnode.id=2\n")
     run("recover", shop, copy, "--out", tmp_path / "both", code=0)
     said = capsys.readouterr().out
     commands = [f"  cp {folder}/meta.properties {tmp_path}/both/" for folder in sorted((copy, shop))]

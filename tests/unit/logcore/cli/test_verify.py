@@ -272,3 +272,16 @@ def test_a_line_about_a_file_names_its_path_once(tmp_path: Path, capsys: Capture
         (line,) = [line for line in lines if f"{rule}: " in line]
         assert line.count(str(path)) == 1
     assert any(" contains 1 file left over " in line for line in lines)
+
+
+@pytest.mark.parametrize("command", ["verify", "ls", "ledger"])
+def test_lost_properties_of_a_log_directory_are_one_warning(root: Path, capsys: Captured, command: str) -> None:
+    (root / "log-start-offset-checkpoint").write_text("0\n0\n")
+    main([command, str(root)])
+    assert "no-meta-properties" not in "".join(capsys.readouterr())
+    (root / "meta.properties").write_text("#\n#Mon Nov 30 04:40:00 UTC 2026\nnode.id=1\nversion=1\n")
+    assert main([command, str(root)]) == 1
+    said = "".join(capsys.readouterr())
+    assert said.count(f"warning no-meta-properties: {root}/meta.properties states no cluster.id.") == 1
+    main(["dump", str(root)])
+    assert "no-meta-properties" not in capsys.readouterr().err

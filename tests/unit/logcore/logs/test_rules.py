@@ -54,6 +54,7 @@ ABOUT_A_SOURCE = {
         "broken-partition-file",
         "corrupt-index",
         "no-high-watermark",
+        "no-meta-properties",
     ),
     *("no-remote-metadata", "remote-metadata", "remote-segment-missing", "remote-orphan", "other-remote-objects"),
     *("remote-overlap", "several-copies", "topic-ids-differ", "copy-under-another-name", "log-start-fell"),

@@ -144,7 +144,40 @@ def test_each_root_file_may_be_missing_or_broken(
             path.symlink_to(tmp_path / "elsewhere")
     discovery = discover([str(root)])
     assert getattr(only_log(discovery), attribute) == absent
-    assert rules(discovery) == ([] if injury == "missing" else ["broken-root-file"])
+    if name == "meta.properties":
+        assert rules(discovery) == ["no-meta-properties"]
+    else:
+        assert rules(discovery) == ([] if injury == "missing" else ["broken-root-file"])
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "{root} has checkpoint files and no meta.properties."),
+        ("", "{root}/meta.properties cannot be used: meta.properties states no version, or one newer than 1."),
+        ("version=1\ncluster.id=QM1ix\n", "{root}/meta.properties states no node.id."),
+        ("version=1\n", "{root}/meta.properties states no cluster.id and no node.id."),
+        ("version=0\n", "{root}/meta.properties states no broker.id."),
+    ],
+)
+def test_a_log_directory_whose_properties_are_lost_or_cut_is_named_once(
+    root: Path, content: str | None, said: str
+) -> None:
+    segment(root / "orders-1")
+    path = root / "meta.properties"
+    path.unlink() if content is None else path.write_text(content)
+    discovery = discover([str(root)])
+    finding = only(discovery, "no-meta-properties")
+    assert (finding.message, finding.severity) == (said.format(root=root), Severity.WARNING)
+    assert len(discovery.logs) == 2
+
+
+def test_properties_are_missed_only_where_a_broker_writes_them(root: Path) -> None:
+    (root / "meta.properties").unlink()
+    (root / "log-start-offset-checkpoint").unlink()  # as of Kafka 0.8, and as in many copies
+    assert rules(discover([str(root)])) == []
+    (root / "meta.properties").write_text("version=0\nbroker.id=0\n")
+    assert rules(discover([str(root)])) == []
 
 
 def test_an_empty_checkpoint_states_nothing(root: Path) -> None:
