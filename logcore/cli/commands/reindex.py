@@ -1,8 +1,8 @@
 """`loglake reindex`: index files and producer snapshots as a broker's recovery writes them; segments are copied
 unchanged.
 
-Exit codes: 0 · 1 the log ends in an incomplete batch · 2 a segment is damaged: its side files are unchanged · 3 not
-possible.
+Exit codes, as those of `verify`: 0 also if the log ends in an incomplete batch or in zeros · 1 bytes follow the last
+offset of a closed segment · 2 a segment is damaged: its side files are unchanged · 3 not possible.
 """
 
 from __future__ import annotations

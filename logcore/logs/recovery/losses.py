@@ -29,7 +29,9 @@ from logcore.records.varint import Buffer
 from logcore.segments.filenames import segment_file_name
 from logcore.segments.scanning.scan import ScannedBatch, Stretch, scan
 
-_WARNINGS = {"torn-tail", "length-repaired", "offset-repaired", "time-index-empty", "metadata-missing"}
+_INFOS = {"not-indexed"}
+_WARNINGS = {"torn-tail", "bytes-after-segment", "length-repaired", "offset-repaired", "time-index-empty"}
+_WARNINGS |= {"metadata-missing"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,9 @@ class Loss:
 
     @property
     def severity(self) -> Severity:
-        """WARNING if nothing complete is lost."""
+        """WARNING if nothing complete is lost, INFO if nothing is lost at all."""
+        if self.kind in _INFOS:
+            return Severity.INFO
         return Severity.WARNING if self.kind in _WARNINGS else Severity.ERROR
 
     @property

@@ -17,6 +17,8 @@ it accepts errors that a recovery does not check. All of that is in `losses`:
     end-jumps           the last segment is empty and begins above the log's end: readers wait in the gap
     missing             offsets without a segment that no cleaning explains, up to the high watermark
     metadata-missing    (warning) without partition.metadata a KRaft broker moves the log away as a stray
+    bytes-after-segment (warning) of `reindexing`: after the last offset of a closed segment; not indexed
+    not-indexed         (information) of `reindexing`: a write in progress, or zeros, at the end of the last segment
 
 `logcore.logs.recovery.losses` counts each in offsets, records and bytes.
 Source: see `loading`; the losses were observed on brokers.

@@ -59,7 +59,8 @@ class RecoveryPlan:
             return ExitCode.NOT_CHECKED
         if any(loss.severity is Severity.ERROR for loss in self.losses):
             return ExitCode.DAMAGE
-        return ExitCode.WARNING if self.losses else ExitCode.CLEAN
+        is_warned = any(loss.severity is Severity.WARNING for loss in self.losses)
+        return ExitCode.WARNING if is_warned else ExitCode.CLEAN
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON, without any file's bytes."""

@@ -3,13 +3,15 @@
 The result is what a broker's recovery from the first segment on writes. A segment that such a recovery would cut, or
 with impossible offsets, is refused: its side files stay as they are, with a finding. The segments after it still get
 their offset and time indexes. Their aborted transactions and the state of producers depend on the damaged segment, so
-those files stay too. A write in progress at the log's end is not indexed, and not changed either.
+those files stay too. A write in progress or reserved space at the log's end is not indexed, and not changed either; nor
+are bytes after the last offset of a closed segment.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 from logcore.errors import LogError
 from logcore.logs.checks.validation import Reader, read_plainly
@@ -46,10 +48,10 @@ from logcore.segments.filenames import (
     TRANSACTION_INDEX_SUFFIX,
     segment_file_name,
 )
-from logcore.segments.scanning.fetched_bytes import FetchedBytes
 from logcore.segments.side_files.leader_epochs import Epochs
 from logcore.segments.startup import INDEX_SUFFIXES, is_plain_name
 
+_TAILS = ("not-indexed", "bytes-after-segment")
 _SIDE_SUFFIXES = (*INDEX_SUFFIXES, PRODUCER_SNAPSHOT_SUFFIX)
 
 
@@ -81,12 +83,12 @@ def plan_reindex(
     recover = _watched(recover, note_end)
     whole = _all_at_once(directory, logs, config, as_of_ms, recover)
     if whole is None:
-        whole = _one_by_one(directory, logs, config, as_of_ms, recover)
+        whole = _one_by_one(directory, logs, config, as_of_ms, recover, read)
     begins = int(min(logs)[:20])
     start, end = max(directory.log_start_offset or 0, begins), max((begins, *ends.values()))
     losses = list(whole.losses)
     refused = {loss.file for loss in losses if loss.kind == "damaged-segment"}
-    tails = {loss.file: loss.position for loss in losses if loss.kind == "torn-tail"}
+    tails = {loss.file: loss.position for loss in losses if loss.kind in _TAILS}
     bases = [int(name[:20]) for name in logs]
     for name, base_offset, next_base in zip(logs, bases, [*bases[1:], None], strict=True):
         content = memoryview(logs[name].content)[: tails.get(name)]
@@ -119,11 +121,12 @@ def _one_by_one(
     config: TopicConfig,
     as_of_ms: int,
     recover: Recover,
+    read: Reader,
 ) -> RecoveryPlan:
-    """The plan if a segment is damaged."""
+    """The plan if not all bytes of the segments are batches."""
     rules = IndexRules(config.index_interval_bytes, config.segment_index_bytes)
     losses: list[Loss] = []
-    sound, made = _indexes(logs, rules, recover, losses, as_of_ms)
+    sound, made = _indexes(logs, rules, recover, read, losses, as_of_ms)
     first_damaged = next((int(name[:20]) for name in logs if name not in sound), None)
     believed = {name: file for name, file in sound.items() if first_damaged is None or int(name[:20]) < first_damaged}
     steps: tuple[RecoveryStep, ...] = ()
@@ -177,14 +180,20 @@ def _is_log(name: str) -> bool:
 
 
 def _indexes(
-    logs: dict[str, PartitionFile], rules: IndexRules, recover: Recover, losses: list[Loss], as_of_ms: int
+    logs: dict[str, PartitionFile],
+    rules: IndexRules,
+    recover: Recover,
+    read: Reader,
+    losses: list[Loss],
+    as_of_ms: int,
 ) -> tuple[dict[str, PartitionFile], dict[str, ProposedFile]]:
     """The sound segments, as far as they are valid, and the offset and time indexes of each."""
     sound: dict[str, PartitionFile] = {}
     made: dict[str, ProposedFile] = {}
-    last = max(logs)
+    following = dict(pairwise(logs))
     for name, file in logs.items():
-        base_offset, is_last = int(name[:20]), name == last
+        base_offset, next_name = int(name[:20]), following.get(name)
+        next_base = None if next_name is None else int(next_name[:20])
         content = file.content
         try:
             result = recover(content, base_offset, rules)
@@ -192,7 +201,8 @@ def _indexes(
             losses.append(Loss("damaged-segment", name, f"its indexes cannot be built: {error.message}"))
             continue
         left = file.size - result.valid_bytes
-        if result.is_odd or (left and not (is_last and _is_tail(content, file.fetched, result.valid_bytes))):
+        is_complete = next_base is None or result.next_offset == next_base
+        if result.is_odd or (left and not (is_complete and not is_damaged(content, base_offset, next_base, read))):
             why = result.stopped_by or ("impossible offsets" if result.is_odd else "an incomplete batch")
             message, at = f"its side files stay: {why}", result.next_offset
             losses.append(
@@ -200,19 +210,14 @@ def _indexes(
             )
             continue
         if left:
-            message = "the end of the log is not a whole batch and is not indexed"
-            losses.append(Loss("torn-tail", name, message, result.valid_bytes, left, result.next_offset))
+            kind, message = "not-indexed", "the end of the log is not a whole batch and is not indexed"
+            if next_base is not None:
+                kind, message = "bytes-after-segment", "bytes after the last offset of the segment are not indexed"
+            losses.append(Loss(kind, name, message, result.valid_bytes, left, result.next_offset))
         sound[name] = file.beginning(result.valid_bytes, file.modified_ms) if left else file
         made[segment_file_name(base_offset, OFFSET_INDEX_SUFFIX)] = Write(result.offset_index, as_of_ms)
         made[segment_file_name(base_offset, TIME_INDEX_SUFFIX)] = Write(result.time_index, as_of_ms)
     return sound, made
-
-
-def _is_tail(content: Buffer, fetched: FetchedBytes | None, start: int) -> bool:
-    """Whether the rest is a write in progress, or reserved space."""
-    rest = memoryview(content)[start:]
-    size = int.from_bytes(rest[8:12], "big", signed=True) + 12 if len(rest) >= 12 else len(rest) + 1
-    return size > len(rest) or (not any(rest) if fetched is None else fetched.is_zero_from(start))
 
 
 def _derived(

@@ -19,6 +19,14 @@ def reindexed(root: Path, out: Path, *arguments: str, code: int = 0) -> dict[str
     return {path.name: path.read_bytes() for path in out.iterdir()}
 
 
+def verified(root: Path, whole: Path) -> int:
+    """The exit code of `verify`, beside side files that are whole."""
+    for path in whole.iterdir():
+        if not path.name.endswith(".log"):
+            (root / "orders-0" / path.name).write_bytes(path.read_bytes())
+    return main(["verify", str(root)])
+
+
 @pytest.mark.parametrize("interval", ["0", "4096"])
 def test_a_whole_log_gets_what_a_recovery_of_all_of_it_writes(root: Path, tmp_path: Path, interval: str) -> None:
     config = ("--config", f"index.interval.bytes={interval}")
@@ -53,11 +61,36 @@ def test_beside_a_damaged_segment_everything_stays_and_later_ones_get_their_inde
     assert "error damaged-segment" in capsys.readouterr().out
 
 
-def test_a_torn_tail_stays_and_is_not_indexed(root: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rest", [made.UNDER_WAY, bytes(7), bytes(500)], ids=["torn", "few zeros", "reserved"])
+def test_a_write_in_progress_or_reserved_space_stays_and_is_not_indexed(
+    root: Path, tmp_path: Path, capsys: Captured, rest: bytes
+) -> None:
     whole = reindexed(root, tmp_path / "whole")
-    torn = made.ACTIVE + made.LAST[:30]
-    (root / "orders-0" / name(5)).write_bytes(torn)
-    assert reindexed(root, tmp_path / "torn", code=1) == whole | {name(5): torn}
+    (root / "orders-0" / name(5)).write_bytes(made.ACTIVE + rest)
+    code = verified(root, tmp_path / "whole")
+    capsys.readouterr()
+    assert reindexed(root, tmp_path / "new", code=code) == whole | {name(5): made.ACTIVE + rest}
+    assert capsys.readouterr().out.startswith(f"info not-indexed: orders-0/{name(5)}, position {len(made.ACTIVE)}: ")
+
+
+def test_an_old_batch_at_the_end_is_damage_as_for_verify(root: Path, tmp_path: Path) -> None:
+    (root / "orders-0" / name(5)).write_bytes(made.ACTIVE + made.LAST[:30])
+    assert main(["verify", str(root)]) == 2
+    reindexed(root, tmp_path / "new", code=2)
+
+
+@pytest.mark.parametrize(
+    "rest", [bytes(500), b"junk" * 30, made.FIRST, made.SEALED[-40:]], ids=["zeros", "junk", "old batch", "torn"]
+)
+def test_bytes_after_the_last_offset_of_a_closed_segment_stay_and_are_not_indexed(
+    root: Path, tmp_path: Path, capsys: Captured, rest: bytes
+) -> None:
+    whole = reindexed(root, tmp_path / "whole")
+    (root / "orders-0" / name(0)).write_bytes(made.SEALED + rest)
+    code = verified(root, tmp_path / "whole")
+    files = reindexed(root, tmp_path / "new", code=code)
+    if code == 1:
+        assert files == whole | {name(0): made.SEALED + rest}
 
 
 def test_a_cleaning_that_did_not_end_is_to_be_recovered_first(root: Path, tmp_path: Path, capsys: Captured) -> None:
