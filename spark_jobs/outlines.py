@@ -395,6 +395,17 @@ class DoubtedLog(LogOutline):
 
 
 @dataclass(frozen=True, slots=True)
+class ExpiredLog(LogOutline):
+    """A log whose oldest rows leave the tables."""
+
+    start_offset: int
+    end_offset: int
+    records: int
+    retention_ms: int
+    """Age from which rows leave: ``records.retention.ms``."""
+
+
+@dataclass(frozen=True, slots=True)
 class RetentionOutline(Outline):
     """What retention retires."""
 
@@ -402,6 +413,7 @@ class RetentionOutline(Outline):
     nothing_due: tuple[KeptLog, ...] = ()
     unfinished: UnfinishedOutline = UnfinishedOutline()
     in_doubt: tuple[DoubtedLog, ...] = ()
+    rows: tuple[ExpiredLog, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from spark_jobs.outlines import (
     DirtyLog,
     DoubtedLog,
     DueLog,
+    ExpiredLog,
     KeptFiles,
     KeptLog,
     LakeFiles,
@@ -63,6 +64,9 @@ def _sentence(item: object, name: str, entry: str) -> str:
             return f"{name}: nothing is deleted. {_stay(item)}"
         case DoubtedLog():
             return f"{name}: nothing is deleted, because its settings are in doubt: {item.why}"
+        case ExpiredLog():
+            rows = f"remove {_counted(item.records, 'row')} of offsets [{item.start_offset}, {item.end_offset})"
+            return f"{name}: {rows} from the tables: they are older than {duration(item.retention_ms)}"
         case DirtyLog():
             dirty = f"[{item.first_dirty}, {item.end_offset}), {item.dirty_ratio:.0%} of the bytes"
             segments = f"{_counted(len(item.segments), 'segment')}, {size_text(item.bytes)}"

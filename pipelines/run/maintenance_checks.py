@@ -71,6 +71,7 @@ def retention_carried_out(
             "logs with a policy": looked_at,
             "segments": segments,
             "bytes": sum(log.bytes for log in due),
+            "expired rows": sum(log.records for log in report.plan.rows),
             "applied": applied,
         },
         is_of_plan=not applied,

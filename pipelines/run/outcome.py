@@ -26,6 +26,7 @@ WRITTEN = {
     ("latest", "rows_read"): "read {} record{s} into tables of latest rows",
     ("cluster", "tables"): "wrote {} table{s} of the cluster",
     ("retention", "due_segments"): "retired {} segment{s}",
+    ("retention", "expired_rows"): "expired {} row{s}",
     ("compaction", "removed_records"): "removed {} record{s} by compaction",
     ("compaction", "replaced_segments"): "replaced {} segment{s} by cleaned ones",
     ("tidy_archive", "deleted_files"): "deleted {} archived file{s}",

@@ -103,7 +103,7 @@ def _application_ids(lake: str, name: str, table: DeltaTable) -> dict[str, int]:
 
     logs = archive.read_logs(lake)
     ids = [f"{prefix}/{log}" for prefix in (name, "segments", "expectations") for log in logs]
-    ids += [f"{name}/{log}/tail" for log in logs]
+    ids += [f"{name}/{log}/tail" for log in logs] + [f"{delta_log.EXPIRED}{log}" for log in logs]
     return {app: at for app in ids if (at := table.transaction_version(app)) is not None}
 
 

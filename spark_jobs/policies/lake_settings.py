@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spark_jobs.policies.policy_values import OneOf, Pace, PlaceList, WebAddress, WholeNumber
+from spark_jobs.policies.policy_values import TIMES, OneOf, Pace, PlaceList, WebAddress, WholeNumber
 from spark_jobs.policies.setting import Setting
 
 ON_CLOSED_SEGMENTS = "on closed segments"
@@ -70,6 +70,14 @@ LAKE_SETTINGS: Mapping[str, Setting] = {
             "New rows from which on the job `expectations` checks each row with Great Expectations, if it runs on "
             "Spark. A backfill does so with any number, and so does a run after such a check has failed. Otherwise the "
             "rows of each range are counted.",
+            is_kafkas=False,
+        ),
+        Setting(
+            "runs.retention.ms",
+            "runs_retention_ms",
+            WholeNumber(0, units=TIMES),
+            "Age in milliseconds after which nightly maintenance removes rows of the table `runs`. The newest row of "
+            "each job stays. Not set: all stay.",
             is_kafkas=False,
         ),
         Setting(

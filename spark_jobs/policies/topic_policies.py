@@ -65,6 +65,8 @@ class TopicPolicy:
     """Final bytes from which a run of the sensor publishes a log at once."""
     publish_max_delay_ms: int = 600_000
     """Time after which a run of the sensor ingests and publishes a log, however little there is."""
+    records_retention_ms: int | None = None
+    """Age after which rows leave the tables; None: never."""
     parquet_codec: str = DEFAULT.codec
     """Codec of the Parquet files of records."""
     parquet_level: int = DEFAULT.level
@@ -240,3 +242,5 @@ class LakePolicy:
     """Directories or ``s3://`` prefixes of remote storage, for runs that name none."""
     expectations_rows: int = 1_000_000_000
     """New rows from which on a job on Spark checks each row with Great Expectations."""
+    runs_retention_ms: int | None = None
+    """Age after which rows leave the table ``runs``; None: never."""

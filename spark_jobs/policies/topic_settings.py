@@ -212,6 +212,16 @@ SETTINGS: Mapping[str, Setting] = {
             removes_nothing=True,
         ),
         Setting(
+            "records.retention.ms",
+            "records_retention_ms",
+            WholeNumber(0, units=TIMES),
+            "Age in milliseconds after which rows leave the tables of the topic, also decoded and latest ones. They "
+            "leave from the beginning of a log up to its first younger row, or row without a timestamp. The archive "
+            "keeps its segments. Not set: rows never expire.",
+            is_kafkas=False,
+            removes_nothing=True,
+        ),
+        Setting(
             "parquet.codec",
             "parquet_codec",
             OneOf(CODECS),

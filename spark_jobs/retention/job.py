@@ -1,4 +1,5 @@
-"""``retention``: finds archived segments that a broker would delete by its topic's policy, and retires their rows.
+"""``retention``: finds archived segments that a broker would delete by its topic's policy, and retires their rows; then
+rows of tables that are older than `records.retention.ms` (``expired_rows``).
 
     plan     Kafka's predicates over each log's live segments, at the run's clock     (driver, no JVM)
     apply    retire in one commit                                                     (driver)
@@ -17,7 +18,7 @@ segments, including retired ones, give the log end, and the log grows on from th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from logcore.logs.retention.retention import Decision, Deletion, RetentionFacts, RetentionRule, decide
@@ -30,6 +31,8 @@ from spark_jobs.lake.segments.removals import RecordedAction, Unfinished
 from spark_jobs.outlines import DoubtedLog, DueLog, DueSegment, KeptLog, RetentionOutline
 from spark_jobs.policies.topic_policies import TopicPolicy
 from spark_jobs.reads import Reads
+from spark_jobs.retention import expired_rows
+from spark_jobs.retention.expired_rows import ExpiryPlan
 from spark_jobs.tasks.executor import run_tasks
 
 if TYPE_CHECKING:
@@ -75,16 +78,17 @@ class RetentionJobPlan:
     in_doubt: tuple[tuple[LogRow, str], ...] = ()
     """Logs with ``from: cluster`` of which no setting of the cluster is used, and why."""
     applied: bool = False
+    expiry: ExpiryPlan = field(default_factory=ExpiryPlan)
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is due."""
-        return not self.logs and not self.unfinished
+        return not self.logs and not self.unfinished and self.expiry.is_empty
 
     @property
     def task_bytes(self) -> int | None:
-        """0, because tasks explain what went from rows of tables; None: nothing goes."""
-        return None if self.is_empty or not self.applied else 0
+        """Bytes of files that lose rows. Other tasks only explain what went. None: nothing goes."""
+        return None if self.is_empty or not self.applied else self.expiry.task_bytes
 
     @property
     def outline(self) -> RetentionOutline:
@@ -94,6 +98,7 @@ class RetentionJobPlan:
             tuple(KeptLog(log.row.log, log.row.topic_partition, *_stay(log)) for log in self.others),
             self.unfinished.outline,
             tuple(DoubtedLog(row.log, row.topic_partition, why) for row, why in self.in_doubt),
+            self.expiry.logs,
         )
 
 
@@ -130,7 +135,8 @@ def plan(config: RetentionConfig) -> RetentionJobPlan:
     Raises:
         UsageError: The policies cannot be read.
     """
-    known = governed_logs(config.lake, lake_policies(config.policies, config.lake, config.as_of_ms), config.logs)
+    policies = lake_policies(config.policies, config.lake, config.as_of_ms)
+    known = governed_logs(config.lake, policies, config.logs)
     governed = [log for log in known if log.policy.deletes or log.policy.follows_trims]
     plans = [_plan_log(log, config.as_of_ms) for log in governed]
     return RetentionJobPlan(
@@ -139,6 +145,7 @@ def plan(config: RetentionConfig) -> RetentionJobPlan:
         removals.unfinished(config.lake, config.logs),
         tuple((log.row, log.policy.doubt) for log in known if log.policy.doubt is not None),
         config.apply,
+        expired_rows.plan(config.lake, policies, config.logs, config.as_of_ms),
     )
 
 
@@ -158,6 +165,7 @@ def apply(
             "applied": config.apply,
             "due_segments": len(retired),
             "due_bytes": sum(segment.size for segment in retired),
+            "expired_rows": sum(log.records for log in plan.expiry.logs),
         },
     )
     if not config.apply:
@@ -167,6 +175,7 @@ def apply(
         archive.swap_segments(config.lake, retired, [], planned, config.run_id, config.as_of_ms, archive.RETENTION)
     reasons, stays = _explain(config, executor)
     finished = removals.finish(config.lake, config.run_id, config.logs, reasons, stays)
+    expired_rows.apply(plan.expiry, config.lake, config.run_id, config.as_of_ms, executor)
     return replace(report, changed=removals.changes(finished))
 
 

@@ -71,7 +71,8 @@ def test_a_dry_run_prints_what_is_due_and_changes_no_table(lake):
     [log] = report.plan.logs
     assert [(s.base_offset, s.rule) for s in log.segments] == [(0, "retention.ms"), (10, "retention.ms")]
     assert log.log_start_offset == 20
-    assert report.metrics == {"applied": False, "due_segments": 2, "due_bytes": log.bytes}
+    expected = {"applied": False, "due_segments": 2, "due_bytes": log.bytes, "expired_rows": 0}
+    assert report.metrics == expected
     assert report.changed == ()
     after = files(lake.path)
     assert {name: after[name] for name in after if name != "lease.json"} == {

@@ -7,6 +7,7 @@ from tests.planted_faults.fault import Fault
 CLEANING = ("tests/unit/logcore/logs/compaction",)
 RECOVERY = ("tests/unit/logcore/logs/test_recovery.py", "tests/conformance/test_recovered.py")
 JOBS = ("tests/unit/spark_jobs/compaction",)
+EXPIRED = "tests/jobs/test_expired_rows.py"
 TIERED = "tests/unit/logcore/cli/test_retain_tiered.py"
 TOPIC_MERGES = "tests/jobs/test_topic_merges.py"
 WRITER = ("tests/unit/logcore/logs/writer", "tests/kafka/test_writer.py")
@@ -431,5 +432,34 @@ FAULTS = (
         "    if segments is None or any(each.severity is not Severity.INFO for each in of_metadata.findings):\n",
         "    if segments is None:\n",
         (TIERED, "-k", "doubtful"),
+    ),
+    Fault(
+        "rows without a timestamp expire with the rows around them",
+        "spark_jobs/retention/expired_rows.py",
+        "        end = min([end, *offsets.tolist()])\n",
+        "",
+        (EXPIRED, "-k", "without_a_timestamp"),
+    ),
+    Fault(
+        "a file of several logs loses the rows of all of them",
+        "spark_jobs/retention/shortened_file.py",
+        "            found[places] = offsets[places] >= floors[key]\n",
+        "            found[:] = offsets >= floors[key]\n",
+        (EXPIRED, "-k", "mixed_file"),
+    ),
+    Fault(
+        "tables of topics are made again after rows expired",
+        "spark_jobs/lake/decoded/records_history.py",
+        "if not commit.data_change or commit.is_expiry:",
+        "if not commit.data_change:",
+        (EXPIRED, "-k", "not_made_again"),
+    ),
+    Fault(
+        "a job that died after its record leaves the ledger as it was",
+        "spark_jobs/lake/published/withdrawals.py",
+        "    frontier.commit_ledger(lake, ledger, [log.row.log for log in logs], run_id, made.ledger_version)\n",
+        "    if rows:\n"
+        "        frontier.commit_ledger(lake, ledger, [log.row.log for log in logs], run_id, made.ledger_version)\n",
+        (EXPIRED, "-k", "dies_between"),
     ),
 )

@@ -203,7 +203,7 @@ FAULTS = (
     ),
     Fault(
         "a time is cut at its last early record",
-        "spark_jobs/lake_commands/state/cuts.py",
+        "spark_jobs/row_files/log_cuts.py",
         'found = int(np.asarray(batch["offset"])[late].min())',
         'found = int(np.asarray(batch["offset"])[late].max())',
         (STATE, "-k", "first_late_record or is_not_before_it"),

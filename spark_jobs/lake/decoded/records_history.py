@@ -52,7 +52,7 @@ class RecordsHistory:
             if commit is None:
                 gone = f"the commits of records after version {since} are gone"
                 return None, f"{gone}: replaced rows would not be noticed"
-            if not commit.data_change:
+            if not commit.data_change or commit.is_expiry:
                 continue
             if any(path.startswith(folder) for path in commit.removed):
                 return f"version {version} of records replaced or removed rows of it", None

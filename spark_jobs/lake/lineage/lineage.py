@@ -27,7 +27,7 @@ from spark_jobs.lake.delta.tables.table_scan import scan_file
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.published import withdrawals
-from spark_jobs.lake.published.withdrawals import Withdrawal
+from spark_jobs.lake.published.withdrawals import Cause, Withdrawal
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.archived_batch import ArchivedBatch, is_held, read_batch
@@ -92,9 +92,14 @@ def withdrawal_of(lake: str, log: str, offset: int) -> Withdrawal | None:
 
 
 def withdrawn(withdrawal: Withdrawal | None) -> str:
-    """Describe a row that was deleted on purpose."""
+    """Describe a row that was deleted on purpose, or has expired."""
     if withdrawal is None:
         return "withdrawn: its row was deleted from records on purpose; the table withdrawals does not say by whom"
+    if withdrawal.cause == Cause.EXPIRED:
+        return (
+            f"expired: retention removed its row at {time_text(withdrawal.withdrawn_ms)}, because it was older than "
+            f"{withdrawal.reason} of its topic"
+        )
     reason = "" if withdrawal.reason is None else f", because: {withdrawal.reason}"
     return (
         f"withdrawn: its row was deleted from records on purpose, as {withdrawal.who} said at "

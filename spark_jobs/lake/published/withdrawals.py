@@ -1,4 +1,4 @@
-"""Rows that users deleted from ``records`` on purpose: found, recorded, and ignored by every later run.
+"""Rows that users or retention removed from ``records``: found, recorded, and ignored by every later run.
 
     plan     compare existing rows with rows that the ledger counts, log by log     (reads the tables only)
     apply    write table ``withdrawals``, then the ledger's ``withdrawn``, cut at the bounds
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, OffsetState
@@ -41,6 +42,15 @@ make every later run slow, and deletions that scattered are seldom intended."""
 Span = tuple[int, int]
 
 
+class Cause(StrEnum):
+    """Why rows were removed."""
+
+    WITHDRAWN = "withdrawn"
+    """Somebody deleted them, and said so."""
+    EXPIRED = "expired"
+    """They were older than `records.retention.ms`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Withdrawal:
     """A row of ``withdrawals``."""
@@ -57,6 +67,7 @@ class Withdrawal:
     who: str
     withdrawn_ms: int
     reason: str | None
+    cause: str | None = Cause.WITHDRAWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +163,14 @@ def plan(
 
 
 def apply(
-    lake: str, made: WithdrawalPlan, *, who: str, reason: str | None, run_id: str, as_of_ms: int
+    lake: str,
+    made: WithdrawalPlan,
+    *,
+    who: str,
+    reason: str | None,
+    run_id: str,
+    as_of_ms: int,
+    cause: Cause = Cause.WITHDRAWN,
 ) -> tuple[Withdrawal, ...]:
     """Record the plan's withdrawals, then cut the ledgers; if there is nothing to withdraw, nothing is written.
 
@@ -177,6 +195,7 @@ def apply(
             who=who,
             withdrawn_ms=as_of_ms,
             reason=reason,
+            cause=cause,
         )
         for log in logs
         for each in log.ranges

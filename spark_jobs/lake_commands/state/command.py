@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from spark_jobs.lake.delta.files.live_files import LiveFile
     from spark_jobs.lake.segments.archive import LogRow
     from spark_jobs.lake_commands.state.completeness import Lost
-    from spark_jobs.lake_commands.state.cuts import LogCut
+    from spark_jobs.row_files.log_cuts import LogCut
     from spark_jobs.row_files.newest.newest_rows import NewestCounts
 
 
@@ -136,7 +136,8 @@ def _state(lake: str, topic: str, at: str) -> _State:
     from spark_jobs.lake.ledger import frontier
     from spark_jobs.lake.segments import archive
     from spark_jobs.lake_commands.state.completeness import lost_below
-    from spark_jobs.lake_commands.state.cuts import cuts_at_offsets, cuts_at_time, stated_offsets
+    from spark_jobs.lake_commands.state.cuts import cuts_at_offsets, stated_offsets
+    from spark_jobs.row_files.log_cuts import cuts_at_time
     from spark_jobs.row_files.newest.newest_rows import NewestCounts
 
     found = [log for log in archive.read_logs(lake).values() if log.topic == topic]

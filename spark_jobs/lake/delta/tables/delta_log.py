@@ -39,6 +39,10 @@ follow.
 """
 
 
+EXPIRED = "expired/"
+"""Prefix of application ids: a commit that has one only removes rows that have expired. The rest is the log key."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogFiles:
     """The files of a table's log."""
@@ -95,6 +99,11 @@ class Commit:
     """Digests of the bytes of the added files, by path; empty for a commit that is not ours."""
     longest_wait_ms: int = 0
     """The longest time from the writing of an added file to this commit."""
+
+    @property
+    def is_expiry(self) -> bool:
+        """Whether it only removes rows that have expired; tables that follow this one lose them too."""
+        return any(name.startswith(EXPIRED) for name in self.application_ids)
 
     @property
     def is_ours(self) -> bool:

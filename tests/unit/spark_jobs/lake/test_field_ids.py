@@ -62,7 +62,7 @@ COLUMNS: Mapping[str, str] = {
         "records_after as_of_ms"
     ),
     "withdrawals": (
-        "log topic log_id partition start_offset end_offset records table_version run_id who withdrawn_ms reason"
+        "log topic log_id partition start_offset end_offset records table_version run_id who withdrawn_ms reason cause"
     ),
     "runs": (
         "run_id job started_by as_of_ms outcome failed_step error engine changed_logs segments bytes records "

@@ -1,0 +1,304 @@
+"""Rows of a lake's tables that are older than `records.retention.ms` or, in ``runs``, than `runs.retention.ms`: found,
+recorded as expired, and removed.
+
+    find     the oldest rows of each log of ``records``, up to the first one that is young enough    (driver)
+    record   table ``withdrawals`` with the cause `expired`, then the ledger's ``withdrawn``         (driver)
+    shorten  files with older and younger rows                                                       (workers)
+    commit   per table: files without a row that stays go, others are replaced                       (driver)
+
+Rows go from the log's beginning, as a broker's retention does, so a log that keeps one row keeps all later ones. What
+is recorded comes first: a run that dies after it leaves rows that the next one removes. Each table that has rows of a
+topic loses the same offsets, so tables that follow ``records`` need not be made again. Nothing leaves the archive. The
+newest row of each job stays in ``runs``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.compute as pc
+
+from spark_jobs.errors import OutputMismatch
+from spark_jobs.lake.decoded.followed_topics import ROWS
+from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, topic_table
+from spark_jobs.lake.delta.commits import row_commits
+from spark_jobs.lake.delta.commits.commit_guards import Guard, TableVersions, versions
+from spark_jobs.lake.delta.commits.file_commits import rewrite_files
+from spark_jobs.lake.delta.files.file_contents import read_contents
+from spark_jobs.lake.delta.files.live_files import LiveFile
+from spark_jobs.lake.delta.table import Table
+from spark_jobs.lake.delta.tables.delta_log import EXPIRED
+from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.published import withdrawals
+from spark_jobs.lake.published.gone_rows import Gone
+from spark_jobs.lake.published.withdrawals import Cause, LogWithdrawal, WithdrawalPlan
+from spark_jobs.lake.segments import archive, ledger_ranges
+from spark_jobs.lake.segments.archive import LogRow
+from spark_jobs.lake.store.written_file import first_error
+from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.outlines import ExpiredLog
+from spark_jobs.policies.policies_file import Policies
+from spark_jobs.retention.shortened_file import ShortenTask, shorten_file
+from spark_jobs.row_files.log_cuts import cuts_at_time
+from spark_jobs.row_files.published_rows import Span, published_rows
+from spark_jobs.row_files.table_columns import extra_columns, with_columns
+from spark_jobs.tasks.executor import run_tasks
+
+if TYPE_CHECKING:
+    from spark_jobs.tasks.executor import Executor
+
+SETTING = "records.retention.ms"
+WHO = "retention"
+
+
+@dataclass(frozen=True, slots=True)
+class ShortenedTable:
+    """The files of a table that lose rows."""
+
+    table: Table
+    removed: tuple[str, ...]
+    """Paths of files of which no row stays."""
+    tasks: tuple[ShortenTask, ...]
+    """The files of which some rows stay."""
+    floors: Mapping[str, int]
+    """First kept offset by log key."""
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether it has rows to remove."""
+        return bool(self.removed or self.tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryPlan:
+    """What expires, and what a run that died left."""
+
+    logs: tuple[ExpiredLog, ...] = ()
+    """Logs with offsets that are not recorded as expired yet."""
+    recorded: WithdrawalPlan | None = None
+    """What is recorded of them."""
+    tables: tuple[ShortenedTable, ...] = ()
+    runs: tuple[str, ...] = ()
+    """Runs whose rows in the table ``runs`` are too old."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not self.logs and not self.tables and not self.runs
+
+    @property
+    def task_bytes(self) -> int:
+        """Bytes of the files that are written again."""
+        return sum(task.size for table in self.tables for task in table.tasks)
+
+
+def plan(lake: str, policies: Policies, logs: Sequence[str] | None, as_of_ms: int) -> ExpiryPlan:
+    """Find the rows that are too old at the run's clock.
+
+    Raises:
+        TableUnreadable: A table, or a file that has to be read, is damaged.
+    """
+    runs = _old_runs(lake, policies.lake.runs_retention_ms, as_of_ms)
+    if all(policy.records_retention_ms is None for policy in policies.topics):
+        return ExpiryPlan(runs=runs)  # the usual case: no table of rows is opened
+    expected = TableVersions.of(lake, "offset_ledger")
+    limits = {
+        log: (row, policy.records_retention_ms)
+        for log, row in archive.read_logs(lake, logs).items()
+        if (policy := policies.for_log(row.topic, row.topic_id)) is not None and policy.records_retention_ms is not None
+    }
+    table = Table(lake, "records").open()
+    if not limits or table is None:
+        return ExpiryPlan(runs=runs)
+    files = Table(lake, "records").files()
+    ledger, frontiers = frontier.read_ledger(lake, list(limits)), frontier.read_frontiers(lake, list(limits))
+    known = {
+        log: max((row.end_offset for row in rows if row.cause == Cause.EXPIRED), default=0)
+        for log, rows in withdrawals.read_withdrawals(lake, list(limits)).items()
+    }
+    expired, recorded, floors = [], [], {}
+    for log, (row, limit_ms) in sorted(limits.items()):
+        published = frontiers.get(log)
+        ranges = ledger_ranges.with_published(lake, ledger.get(log, ()), published)
+        end = _first_kept(lake, files, row, published or 0, as_of_ms - limit_ms)
+        end = max(known.get(log, 0), _whole_batches(lake, ranges, end))
+        if gone := _gone(lake, ranges, end):
+            records = sum(each.records for each in gone)
+            expired.append(ExpiredLog(log, row.topic_partition, gone[0].start_offset, end, records, limit_ms))
+            recorded.append(LogWithdrawal(row, gone, (), tuple(ranges)))
+        if end:
+            floors[log] = end
+    shortened = _shortened_tables(lake, [limits[log][0] for log in floors], floors, policies)
+    losing = {log.row.topic for log in recorded}
+    return ExpiryPlan(
+        tuple(expired),
+        WithdrawalPlan(table.version(), tuple(recorded), expected),
+        tuple(
+            each for each in shortened if each.has_rows or (each.table.kind == LATEST and each.table.topic in losing)
+        ),
+        runs,
+    )
+
+
+def apply(plan: ExpiryPlan, lake: str, run_id: str, as_of_ms: int, executor: Executor | None) -> None:
+    """Record what expired, then remove its rows from each table.
+
+    Raises:
+        ConcurrentChange: A table was changed since the plan.
+        OutputMismatch: A file could not be written again. What is committed stays; the next run goes on.
+    """
+    if plan.recorded is not None and plan.logs:
+        withdrawals.apply(
+            lake, plan.recorded, who=WHO, reason=SETTING, run_id=run_id, as_of_ms=as_of_ms, cause=Cause.EXPIRED
+        )
+    tasks = [task for table in plan.tables for task in table.tasks]
+    results = iter(run_tasks(executor, shorten_file, tasks, [task.size for task in tasks]) if tasks else ())
+    for each in plan.tables:
+        name, written = each.table.name, [next(results) for _ in each.tasks]
+        if (error := first_error(written)) is not None:
+            raise OutputMismatch(f"Table {name}: its rows did not expire: {error}. Run again.")
+        rewrite_files(
+            lake,
+            name,
+            [*each.removed, *(task.path for task in each.tasks)],
+            [file for result in written for file in result.files],
+            run_id,
+            [*_floor_guards(each), *_count_guards(each.table, plan.logs)],
+            data_change=True,
+            spec=None if name in TABLES else with_columns(name, extra_columns(lake, name)),
+        )
+    if plan.runs:
+        row_commits.delete(lake, "runs", ("run_id", plan.runs), run_id)
+
+
+def _old_runs(lake: str, limit_ms: int | None, as_of_ms: int) -> tuple[str, ...]:
+    if limit_ms is None:
+        return ()
+    rows = read_rows(lake, "runs", ["run_id", "job", "ended_ms"]).to_pylist()
+    newest = {row["job"]: row["run_id"] for row in sorted(rows, key=lambda row: row["ended_ms"] or 0)}
+    old = (row["run_id"] for row in rows if (row["ended_ms"] or 0) < as_of_ms - limit_ms)
+    return tuple(sorted({*old} - {*newest.values()}))
+
+
+def _floor_guards(shortened: ShortenedTable) -> list[Guard]:
+    """The mark of a commit that only removes rows that have expired."""
+    ids = {log: f"{EXPIRED}{log}" for log in shortened.floors}
+    before = versions(shortened.table.lake, shortened.table.name, list(ids.values()))
+    return [Guard(ids[log], before[ids[log]], floor) for log, floor in shortened.floors.items()]
+
+
+def _count_guards(table: Table, logs: Sequence[ExpiredLog]) -> list[Guard]:
+    """A table of the newest rows records how many rows ``records`` has below its frontier: now fewer."""
+    some = [log for log in logs if table.kind == LATEST and log.topic_partition.rpartition("-")[0] == table.topic]
+    recorded = table.versions([each for log in some for each in (log.log, ROWS + log.log)]) if some else {}
+    guards = []
+    for log in some:
+        end, rows = recorded[log.log], recorded[ROWS + log.log]
+        if end is not None and rows is not None and log.end_offset <= end:
+            guards.append(Guard(table.application_id(ROWS + log.log), rows, rows - log.records))
+    return guards
+
+
+# --- the first row that stays -----------------------------------------------------------------------------------------
+
+
+def _first_kept(lake: str, files: Sequence[LiveFile], row: LogRow, published: int, oldest_ms: int) -> int:
+    """Return the first offset of a log that stays: that of its first row that is young enough or without a timestamp;
+    with no such row the end of what is published.
+    """
+    [cut] = cuts_at_time(lake, files, [row], {row.log: published}, oldest_ms)
+    without = [file for file in files if file.nulls.get("timestamp") != 0]
+    span, columns = (
+        Span(row.topic, row.log_id, row.partition, 0, cut.end),
+        ("log_id", "partition", "offset", "timestamp"),
+    )
+    end = cut.end
+    for rows in published_rows(lake, without, span, columns):
+        offsets = np.asarray(rows["offset"])[np.asarray(pc.is_null(rows["timestamp"]))]
+        end = min([end, *offsets.tolist()])
+    return end
+
+
+def _whole_batches(lake: str, ranges: Sequence[LedgerRow], end: int) -> int:
+    """Return ``end``, or the beginning of its batch: among gaps only the batch says which of its offsets have rows."""
+    for row in ranges:
+        if row.gaps and row.start_offset < end < row.end_offset:
+            for chunk in ledger_ranges.batches_within(lake, row, end, end + 1):
+                first = int(np.asarray(chunk["base_offset"]).min(initial=end))
+                end = max(first, row.start_offset)
+    return end
+
+
+def _gone(lake: str, ranges: Sequence[LedgerRow], end: int) -> tuple[Gone, ...]:
+    """Return the published offsets below ``end`` with rows, as ranges that end where rows were withdrawn before."""
+    gone: list[Gone] = []
+    is_next = False
+    for row in ranges:
+        high = min(row.end_offset, end)
+        if row.start_offset >= high:
+            break
+        if row.withdrawn:
+            is_next = False
+        elif row.has_rows and row.published:
+            span = row.start_offset, high
+            is_whole = high == row.end_offset
+            records = row.records if is_whole else ledger_ranges.counts_between(lake, row, span)(*span).records
+            start = gone[-1].start_offset if is_next else row.start_offset
+            records += gone.pop().records if is_next else 0
+            gone.append(Gone(start, high, records))
+            is_next = True
+    return tuple(each for each in gone if each.records)
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def _shortened_tables(
+    lake: str, logs: Sequence[LogRow], floors: Mapping[str, int], policies: Policies
+) -> Iterable[ShortenedTable]:
+    """Yield the tables with rows below the first kept offset of their log."""
+    topics: dict[str, list[LogRow]] = {}
+    for log in logs:
+        topics.setdefault(log.topic, []).append(log)
+    for name in ("records", "records_uncommitted"):
+        yield _shortened(Table(lake, name), topics, floors, policies)
+    for topic, some in sorted(topics.items()):
+        for kind in (DECODED, UNDECODED, LATEST):
+            if (table := topic_table(lake, kind, topic)).open() is not None:
+                yield _shortened(table, {topic: some}, floors, policies)
+
+
+def _shortened(
+    table: Table, topics: Mapping[str, Sequence[LogRow]], floors: Mapping[str, int], policies: Policies
+) -> ShortenedTable:
+    removed, tasks = [], []
+    losing: dict[str, int] = {}
+    for file in table.files():
+        topic = file.partition_values.get("topic", table.topic)
+        logs = [log for log in topics.get(topic, ()) if _has_rows_below(table, file, log, floors[log.log])]
+        losing |= {log.log: floors[log.log] for log in logs}
+        of_one = file.max_offset if file.log_id is not None and file.partition is not None else None
+        if not logs:
+            continue
+        if of_one is not None and of_one < floors[logs[0].log]:
+            removed.append(file.path)
+            continue
+        keys = {(log.log_id, log.partition): floors[log.log] for log in logs}
+        values, extra = dict(file.partition_values), extra_columns(table.lake, table.name)
+        compression = policies.compression_of(topic)
+        tasks.append(ShortenTask(table.lake, table.name, file.path, file.size, values, keys, extra, compression))
+    return ShortenedTable(table, tuple(removed), tuple(tasks), losing)
+
+
+def _has_rows_below(table: Table, file: LiveFile, log: LogRow, floor: int) -> bool:
+    if not (file.may_hold("partition", log.partition) and file.may_hold("log_id", log.log_id)):
+        return False
+    if file.min_offset is not None and (file.min_offset >= floor or file.log_id is not None):
+        return file.min_offset < floor
+    offsets = read_contents(table.lake, table.name, file.path).logs.get((log.log_id, log.partition))
+    return offsets is not None and offsets.start < floor

@@ -1,0 +1,299 @@
+"""`records.retention.ms`: which rows leave which tables, what records it, and that nothing brings them back."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from copy import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from logcore.cli import main
+from spark_jobs import launch
+from spark_jobs.contracts import DecodeConfig, JobReport, LatestConfig, PublishConfig, ReplaceConfig, RetentionConfig
+from spark_jobs.lake.published import withdrawals
+from spark_jobs.policies.policies_file import read_policies
+from spark_jobs.retention import expired_rows
+from tests import handmade
+from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
+from tests.spark.archived import files
+from tests.spark.cycle import AS_OF_MS, Lake
+
+FIRST_MS = 1_700_000_000_000
+SECOND = 1000
+RULES = "decode.key: string, decode.value: string, latest: delete"
+NONE = f'topics: {{"*": {{{RULES}}}}}'
+KEEP_20_S = f'topics: {{orders: {{{RULES}, records.retention.ms: 20000}}, "*": {{{RULES}}}}}'
+END_MS = FIRST_MS + 39 * SECOND
+"""Timestamp of the newest row of orders."""
+
+
+class Kept:
+    """orders: four published files of ten rows, a second apart, with ten keys in turn. payments: as old, no policy."""
+
+    def __init__(self, folder: Path) -> None:
+        self.source, self.lake, self.policies = (
+            LogDirectory(folder / "source"),
+            Lake(folder / "lake"),
+            folder / "p.yaml",
+        )
+        self.orders = self.source.partition("orders-0")
+        self.orders.roll(0)
+        self.payments = self.source.partition("payments-0", OTHER_TOPIC_ID)
+        self.payments.roll(0)
+        self.payments.write(handmade.simple_batch(0, [(b"k", b"v")] * 5, base_timestamp=FIRST_MS, leader_epoch=0))
+        self.payments.next_offset = 5
+        self.rule(NONE)
+        for _ in range(4):
+            self.append()
+
+    def rule(self, policies: str) -> None:
+        self.policies.write_text(policies)
+
+    def append(self, timestamps: list[int] | None = None) -> None:
+        """Write ten rows, or one a timestamp, as a batch; publish, decode, and keep the newest."""
+        first = self.orders.next_offset
+        times = timestamps or [FIRST_MS + SECOND * (first + at) for at in range(10)]
+        rows = [
+            handmade.record(at, b"k%d" % ((first + at) % 10), b"v%d" % (first + at), timestamp_delta=time - times[0])
+            for at, time in enumerate(times)
+        ]
+        self.orders.write(handmade.batch(rows, base_offset=first, base_timestamp=times[0], max_timestamp=max(times)))
+        self.orders.next_offset += len(rows)
+        self.source.high_watermarks(orders_0=self.orders.next_offset, payments_0=5)
+        self.lake.turn(self.source.path, policies=str(self.policies))
+        self.follow()
+
+    def follow(self) -> dict[str, JobReport]:
+        policies = read_policies(str(self.policies))
+        made = [
+            launch.run(each(str(self.lake.path), each.JOB, AS_OF_MS, policies)) for each in (DecodeConfig, LatestConfig)
+        ]
+        return {report.job: report for report in made}
+
+    def retain(self, *, apply: bool = True, as_of_ms: int = END_MS + SECOND) -> JobReport:
+        policies = read_policies(str(self.policies))
+        return launch.run(RetentionConfig(str(self.lake.path), "retain", as_of_ms, policies, apply=apply))
+
+    def files(self) -> dict[str, bytes]:
+        return files(self.lake.path / "tables")
+
+    def offsets(self, table: str, topic: str = "orders") -> list[int]:
+        rows = DeltaTable(str(self.lake.path / "tables" / table)).to_pyarrow_table().to_pylist()
+        return sorted(row["offset"] for row in rows if row.get("topic", topic) == topic)
+
+    def verified(self, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+        capsys.readouterr()
+        code = main.main(["verify", str(self.lake.path)])
+        return code, capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    return Kept(tmp_path_factory.mktemp("built"))
+
+
+@pytest.fixture
+def kept(built: Kept, tmp_path: Path) -> Kept:
+    """A copy of the lake; its source may not grow."""
+    made = copy(built)
+    made.lake, made.policies = Lake(Path(shutil.copytree(built.lake.path, tmp_path / "lake"))), tmp_path / "p.yaml"
+    made.rule(NONE)
+    return made
+
+
+@pytest.fixture
+def growing(tmp_path: Path) -> Kept:
+    return Kept(tmp_path)
+
+
+def withdrawn(kept: Kept) -> list[Mapping[str, Any]]:
+    return sorted(kept.lake.rows("withdrawals"), key=lambda row: row["start_offset"])
+
+
+def test_without_the_setting_no_row_ever_expires(kept):
+    assert kept.retain(as_of_ms=END_MS * 2).plan.rows == ()
+    assert kept.offsets("records") == list(range(40))
+
+
+def test_a_dry_run_names_the_rows_and_changes_no_table(kept):
+    kept.rule(KEEP_20_S)
+    before = kept.files()
+    report = kept.retain(apply=False)
+    [log] = report.plan.rows
+    # The clock is at second 40: rows of second 20 are 20 seconds old, and those of second 19 are older.
+    assert (log.topic_partition, log.start_offset, log.end_offset, log.records) == ("orders-0", 0, 20, 20)
+    assert report.metrics["expired_rows"] == 20
+    assert kept.files() == before
+
+
+def test_old_rows_leave_every_table_of_the_topic_and_no_other(kept, capsys):
+    kept.rule(KEEP_20_S)
+    kept.retain(as_of_ms=END_MS - 4 * SECOND)
+    for table in ("records", "decoded/orders"):
+        assert kept.offsets(table) == list(range(15, 40))
+    assert kept.offsets("latest/orders") == list(range(30, 40))
+    assert kept.offsets("records", "payments") == list(range(5))
+    [row] = withdrawn(kept)
+    named = {name: row[name] for name in ("start_offset", "end_offset", "records", "who", "reason", "cause")}
+    assert named == {
+        "start_offset": 0,
+        "end_offset": 15,
+        "records": 15,
+        "who": "retention",
+        "reason": "records.retention.ms",
+        "cause": "expired",
+    }
+    code, said = kept.verified(capsys)
+    assert code == 0, said
+    assert len(kept.lake.rows("segments")) == 5, "the archive keeps its segments"
+
+
+def test_the_newest_row_of_a_key_expires_too(kept, capsys):
+    kept.rule(KEEP_20_S)
+    kept.retain(as_of_ms=END_MS + 15 * SECOND)
+    assert kept.offsets("latest/orders") == list(range(34, 40))
+    assert kept.verified(capsys)[0] == 0
+
+
+def test_tables_that_follow_are_not_made_again(growing):
+    growing.rule(KEEP_20_S)
+    growing.retain()
+    plans = {job: report.plan.topics for job, report in growing.follow().items()}
+    assert not [topic for topics in plans.values() for topic in topics if topic.replaces or topic.note or topic.waits]
+    growing.append()
+    assert growing.offsets("decoded/orders") == list(range(20, 50))
+    assert growing.offsets("latest/orders") == list(range(40, 50))
+
+
+def test_a_second_run_finds_nothing_and_writes_nothing(kept):
+    kept.rule(KEEP_20_S)
+    kept.retain()
+    before = kept.files()
+    assert kept.retain().plan.rows == ()
+    assert kept.files() == before
+
+
+def test_rows_expire_up_to_the_first_younger_one_or_one_without_a_timestamp(growing):
+    growing.append([END_MS + 100 * SECOND, FIRST_MS])
+    growing.append()
+    growing.rule(KEEP_20_S)
+    growing.retain(as_of_ms=END_MS + 90 * SECOND)
+    assert growing.offsets("records") == list(range(40, 52))
+
+
+def test_rows_without_a_timestamp_never_expire(tmp_path):
+    source, lake = LogDirectory(tmp_path / "source"), Lake(tmp_path / "lake")
+    orders = source.partition("orders-0")
+    orders.roll(0)
+    orders.write(handmade.simple_batch(0, [(b"k", b"v")] * 3, base_timestamp=FIRST_MS, leader_epoch=0))
+    orders.write(handmade.simple_batch(3, [(b"k", b"v")] * 3, base_timestamp=-1, leader_epoch=0))
+    source.high_watermarks(orders_0=6)
+    lake.turn(source.path)
+    policies = tmp_path / "p.yaml"
+    policies.write_text("topics: {orders: {records.retention.ms: 1}}")
+    config = RetentionConfig(str(lake.path), "retain", END_MS, read_policies(str(policies)), apply=True)
+    launch.run(config)
+    assert sorted(lake.published("orders")) == [3, 4, 5]
+
+
+def test_neither_replacement_nor_repair_nor_growth_brings_them_back(growing, capsys):
+    growing.rule(KEEP_20_S)
+    growing.retain()
+    lake, policies = str(growing.lake.path), read_policies(str(growing.policies))
+    launch.run(ReplaceConfig(lake, "again", AS_OF_MS, start_offset=0, policies=policies))
+    assert growing.offsets("records") == list(range(20, 40))
+    growing.append()
+    assert growing.offsets("records") == list(range(20, 50))
+    launch.run(ReplaceConfig(lake, "back", AS_OF_MS, start_offset=0, policies=policies, include_withdrawn=True))
+    assert growing.offsets("records") == list(range(50))
+    assert withdrawn(growing) == []
+    growing.follow()
+    assert growing.verified(capsys)[0] == 0
+
+
+@pytest.mark.parametrize("commits", range(5))
+def test_a_job_that_dies_between_its_commits_is_completed_by_the_next(kept, commits, monkeypatch, capsys):
+    kept.rule(KEEP_20_S)
+    left = [commits]
+
+    def dying(function: Any) -> Any:
+        def call(*args: Any, **named: Any) -> Any:
+            if not left[0]:
+                raise KeyboardInterrupt
+            left[0] -= 1
+            return function(*args, **named)
+
+        return call
+
+    with monkeypatch.context() as patched:
+        patched.setattr(withdrawals.row_commits, "append", dying(withdrawals.row_commits.append))
+        patched.setattr(withdrawals.frontier, "commit_ledger", dying(withdrawals.frontier.commit_ledger))
+        patched.setattr(expired_rows, "rewrite_files", dying(expired_rows.rewrite_files))
+        with pytest.raises(KeyboardInterrupt):
+            kept.retain()
+    kept.retain()
+    kept.follow()
+    for table in ("records", "decoded/orders"):
+        assert kept.offsets(table) == list(range(20, 40))
+    [row] = withdrawn(kept)
+    assert (row["start_offset"], row["end_offset"], row["records"]) == (0, 20, 20)
+    code, said = kept.verified(capsys)
+    assert code == 0, said
+
+
+def test_rows_of_another_engines_mixed_file_expire_and_others_of_the_file_stay(kept, capsys):
+    DeltaTable(str(kept.lake.path / "tables" / "records")).optimize.compact()
+    kept.rule(KEEP_20_S)
+    kept.retain()
+    assert kept.offsets("records") == list(range(20, 40))
+    assert kept.offsets("records", "payments") == list(range(5))
+    kept.verified(capsys)
+
+
+def test_what_somebody_withdrew_stays_withdrawn_beside_what_expires(kept, capsys):
+    DeltaTable(str(kept.lake.path / "tables" / "records")).delete("topic = 'orders' AND offset IN (3, 4)")
+    assert main.main(["withdraw", str(kept.lake.path), "--reason", "asked", "--apply"]) == 0
+    kept.rule(KEEP_20_S)
+    kept.retain()
+    found = [(row["start_offset"], row["end_offset"], row["records"], row["cause"]) for row in withdrawn(kept)]
+    assert found == [(0, 3, 3, "expired"), (3, 5, 2, "withdrawn"), (5, 20, 15, "expired")]
+    kept.follow()
+    assert kept.verified(capsys)[0] == 0
+
+
+def test_lineage_says_that_a_row_has_expired(kept, capsys):
+    kept.rule(KEEP_20_S)
+    kept.retain()
+    capsys.readouterr()
+    main.main(["lineage", str(kept.lake.path), "--offset", "orders-0:7"])
+    assert "expired: retention removed its row at" in capsys.readouterr().out
+
+
+def test_rows_leave_the_table_of_uncommitted_records_too(kept, capsys):
+    lake, policies = str(kept.lake.path), read_policies(None)
+    launch.run(PublishConfig(lake, "uncommitted", AS_OF_MS, policies=policies, isolation_level="read_uncommitted"))
+    assert kept.offsets("records_uncommitted") == list(range(40))
+    kept.rule(KEEP_20_S)
+    kept.retain()
+    assert kept.offsets("records_uncommitted") == list(range(20, 40))
+    code, said = kept.verified(capsys)
+    assert code == 0, said
+
+
+def test_old_rows_of_runs_leave_and_the_newest_of_each_job_stays(tmp_path):
+    source, lake, policies = LogDirectory(tmp_path / "source"), tmp_path / "lake", tmp_path / "p.yaml"
+    orders = source.partition("orders-0")
+    orders.roll(0)
+    for _ in range(3):
+        orders.append(1)
+        source.high_watermarks(orders_0=orders.next_offset)
+        assert main.main(["run", str(source.path), "--lake", str(lake)]) == 0
+    policies.write_text("lake: {runs.retention.ms: 0}\ntopics: {}\n")
+    newest = max(Lake(lake).rows("runs"), key=lambda row: row["ended_ms"])
+    config = RetentionConfig(str(lake), "retain", newest["ended_ms"] + 1, read_policies(str(policies)), apply=True)
+    launch.run(config)
+    assert Lake(lake).rows("runs") == [newest]
