@@ -429,7 +429,7 @@ def _rows(
     text = "offsets [{start}, {end}) are recorded as withdrawn, but the table has rows of them."
     yield from said.findings("rows-differ-from-ledger", "records", text, "Delete the rows again.", found.withdrawn)
     names = "table withdrawals" if "withdrawals" in said.state.tables else "offset ledger"
-    text = f"offsets [{{start}}, {{end}}) were deleted on purpose, as the {names} says."
+    text = f"offsets [{{start}}, {{end}}) were deleted on purpose or expired, as the {names} says."
     withdrawn = joined(expected.withdrawn)
     yield from said.findings("withdrawn-rows", "records", text, "The archive still holds them.", withdrawn)
     text = "the table has rows of offsets [{start}, {end}), which are not published."

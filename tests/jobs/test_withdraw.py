@@ -385,11 +385,11 @@ def test_a_lost_table_of_withdrawals_is_a_finding_that_no_rebuild_repairs(
         "The table withdrawals is gone, but the offset ledger has withdrawn offsets. "
         "Restore the table withdrawals from a copy of the lake: nothing else has its rows."
     )
-    assert "were deleted on purpose, as the offset ledger says." in said["withdrawn-rows"]
+    assert "were deleted on purpose or expired, as the offset ledger says." in said["withdrawn-rows"]
     (lake.path / "kept").rename(lake.path / "tables" / "withdrawals")
     assert main(["verify", str(lake.path), "--format", "jsonl"]) == 0
     (said_again,) = (each["message"] for each in lines(capsys) if each.get("rule") == "withdrawn-rows")
-    assert "were deleted on purpose, as the table withdrawals says." in said_again
+    assert "were deleted on purpose or expired, as the table withdrawals says." in said_again
 
 
 def test_a_replacement_says_which_offsets_stay_withdrawn_and_the_command_brings_them_back(

@@ -180,7 +180,7 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "withdrawn-rows": Rule(
             _INFO,
             _ONE_RUN,
-            "Published rows were deleted on purpose, as the table `withdrawals` records.",
+            "Published rows were deleted on purpose or expired, as the table `withdrawals` records.",
             "Nothing. `{run_of_log} --replace {offsets} --include-withdrawn` brings them back.",
         ),
         "commit-file-damaged": Rule(
